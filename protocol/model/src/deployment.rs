@@ -1,0 +1,132 @@
+//! Deployments: supervised rollouts of one job version.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::duration;
+use crate::ids::{AllocId, DeploymentId, JobKey};
+use crate::instant::{UnixNanos, rfc3339};
+use crate::nullable;
+
+/// Where a rollout is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeploymentStatus {
+    /// It goes on.
+    #[default]
+    Running,
+    /// An operator paused it.
+    Paused,
+    /// It failed.
+    Failed,
+    /// Every allocation became healthy.
+    Successful,
+    /// A newer version or a stop ended it.
+    Cancelled,
+    /// It is being set up.
+    Initializing,
+    /// It waits for its turn.
+    Pending,
+    /// It waits for other regions.
+    Blocked,
+    /// It is being released by other regions.
+    Unblocking,
+}
+
+impl DeploymentStatus {
+    /// Whether it may still change.
+    pub fn is_active(self) -> bool {
+        !matches!(self, Self::Failed | Self::Successful | Self::Cancelled)
+    }
+}
+
+/// One rollout, in the shape of the API.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Deployment {
+    /// Its id.
+    #[serde(rename = "ID")]
+    pub id: DeploymentId,
+    /// The namespace of its job.
+    pub namespace: String,
+    /// Its job.
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    /// The version that it rolls out.
+    pub job_version: u64,
+    /// The job's modify index then.
+    #[serde(default)]
+    pub job_modify_index: u64,
+    /// The job's specification index then.
+    #[serde(default)]
+    pub job_spec_modify_index: u64,
+    /// The job's create index, which tells a job from a later one of the same name.
+    #[serde(default)]
+    pub job_create_index: u64,
+    /// Whether several regions take part.
+    #[serde(default)]
+    pub is_multiregion: bool,
+    /// Per task group, how far it is.
+    #[serde(default, with = "nullable")]
+    pub task_groups: BTreeMap<String, DeploymentState>,
+    /// Where it is.
+    pub status: DeploymentStatus,
+    /// Why, for people.
+    #[serde(default)]
+    pub status_description: String,
+    /// The priority of the evaluations that it makes.
+    #[serde(default)]
+    pub eval_priority: i32,
+    /// The log index that made it.
+    #[serde(default)]
+    pub create_index: u64,
+    /// The log index that last changed it.
+    #[serde(default)]
+    pub modify_index: u64,
+    /// When it was made.
+    #[serde(default)]
+    pub create_time: UnixNanos,
+    /// When it last changed.
+    #[serde(default)]
+    pub modify_time: UnixNanos,
+}
+
+impl Deployment {
+    /// Its job.
+    pub fn job_key(&self) -> JobKey {
+        JobKey::new(self.namespace.clone(), self.job_id.clone())
+    }
+}
+
+/// How far one task group's rollout is.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeploymentState {
+    /// Go back to the last stable version when it fails.
+    pub auto_revert: bool,
+    /// Promote the canaries as soon as all are healthy.
+    pub auto_promote: bool,
+    /// How long without progress before it fails; zero = fail on the first unhealthy allocation.
+    #[serde(with = "duration::ns")]
+    pub progress_deadline: Duration,
+    /// When the next progress is due.
+    #[serde(with = "rfc3339")]
+    pub require_progress_by: Option<UnixNanos>,
+    /// Whether the canaries were promoted.
+    pub promoted: bool,
+    /// The canaries placed.
+    #[serde(with = "nullable")]
+    pub placed_canaries: Vec<AllocId>,
+    /// How many canaries are wanted.
+    pub desired_canaries: u32,
+    /// How many allocations are wanted.
+    pub desired_total: u32,
+    /// How many were placed.
+    pub placed_allocs: u32,
+    /// How many of them are healthy.
+    pub healthy_allocs: u32,
+    /// How many of them are unhealthy.
+    pub unhealthy_allocs: u32,
+}

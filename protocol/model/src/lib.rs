@@ -1,0 +1,36 @@
+//! The words that every part of Drover shares: jobs, allocations, evaluations, deployments, nodes.
+//!
+//! There is one definition per domain type. Its serde form is the shape of Nomad's `/v1` JSON API
+//! (capitalised keys, integer nanoseconds, `null` for empty lists), so that a user's job files,
+//! clients and dashboards carry over; inside the program the same type is used as it is.
+//!
+//! - [`Job`] and what is inside it: what a user wants to run. `canonicalize` fills in defaults,
+//!   `validate` lists every mistake at once, `unhonoured` names what this release does not do yet.
+//! - [`Allocation`], [`Evaluation`], [`Deployment`], [`Node`]: what the cluster makes of it.
+//! - [`ids`]: a type per kind of identifier; [`UnixNanos`]: time as data.
+//!
+//! Nothing here reads a clock, draws an id, or does I/O.
+
+// The runtime part: what the cluster makes of a job.
+mod alloc;
+mod deployment;
+mod eval;
+pub mod ids;
+mod instant;
+mod metrics;
+mod node;
+pub mod optional_id;
+mod task_state;
+
+pub use alloc::*;
+pub use deployment::*;
+pub use eval::*;
+pub use ids::{
+    AllocId, DEFAULT_NAMESPACE, DeploymentId, EvalId, Incarnation, JobKey, NodeId, SpecHash,
+};
+pub use instant::{UnixNanos, format_rfc3339, rfc3339};
+pub use metrics::{AllocMetric, NodeScoreMeta};
+pub use node::*;
+pub use task_state::{TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState, TaskState};
+
+// The job part: what a user wants to run.

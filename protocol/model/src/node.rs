@@ -1,0 +1,333 @@
+//! Nodes: the hosts that run `noded`, and what they say about themselves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::NodeId;
+use crate::instant::UnixNanos;
+use crate::network::NetworkResource;
+use crate::nullable;
+
+/// The relation of a node and the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeStatus {
+    /// In a session, and still owes its complete report.
+    #[default]
+    Initializing,
+    /// Everything it knows is known.
+    Ready,
+    /// Silent, and some allocation on it still tolerates that.
+    Disconnected,
+    /// Silent for good, as far as anyone can tell.
+    Down,
+}
+
+impl NodeStatus {
+    /// The word that the API uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "initializing",
+            Self::Ready => "ready",
+            Self::Disconnected => "disconnected",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// Whether the scheduler may place on a node: an operator's switch, apart from its status.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Eligibility {
+    /// It may.
+    #[default]
+    Eligible,
+    /// It may not.
+    Ineligible,
+}
+
+/// A node, in the shape of the API. `noded` fills in what it knows about itself; the control plane
+/// adds status, eligibility, class and indexes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Node {
+    /// Its id.
+    #[serde(rename = "ID")]
+    pub id: NodeId,
+    /// Its datacenter.
+    pub datacenter: String,
+    /// Its host name, unless configured.
+    pub name: String,
+    /// Where its HTTP address would be: kept for clients that show it.
+    #[serde(rename = "HTTPAddr", default)]
+    pub http_addr: String,
+    /// Its node pool.
+    #[serde(default)]
+    pub node_pool: String,
+    /// Facts found out by fingerprinting: `kernel.name`, `cpu.numcores`, `driver.exec`...
+    #[serde(default, with = "nullable")]
+    pub attributes: BTreeMap<String, String>,
+    /// What it has.
+    #[serde(default)]
+    pub node_resources: NodeResources,
+    /// What of that is not for allocations.
+    #[serde(default)]
+    pub reserved_resources: NodeReservedResources,
+    /// Its operator's own key-value pairs.
+    #[serde(default, with = "nullable")]
+    pub meta: BTreeMap<String, String>,
+    /// Its operator's class.
+    #[serde(default)]
+    pub node_class: String,
+    /// The hash of everything that feasibility looks at, except unique properties.
+    #[serde(default)]
+    pub computed_class: String,
+    /// Its drivers.
+    #[serde(default, with = "nullable")]
+    pub drivers: BTreeMap<String, DriverInfo>,
+    /// Host volumes by name.
+    #[serde(default, with = "nullable")]
+    pub host_volumes: BTreeMap<String, HostVolume>,
+    /// Whether it is being drained.
+    #[serde(default)]
+    pub drain: bool,
+    /// Whether the scheduler may place on it.
+    #[serde(default)]
+    pub scheduling_eligibility: Eligibility,
+    /// Its status.
+    #[serde(default)]
+    pub status: NodeStatus,
+    /// Why, for people.
+    #[serde(default)]
+    pub status_description: String,
+    /// When its status last changed, Unix seconds.
+    #[serde(default)]
+    pub status_updated_at: i64,
+    /// Newest events, bounded, oldest first.
+    #[serde(default, with = "nullable")]
+    pub events: Vec<NodeEvent>,
+    /// The log index at which it last fell silent; 0 while it is ready.
+    #[serde(default)]
+    pub last_missed_heartbeat_index: u64,
+    /// The log index of its last allocation update.
+    #[serde(default)]
+    pub last_alloc_update_index: u64,
+    /// The log index that made it.
+    #[serde(default)]
+    pub create_index: u64,
+    /// The log index that last changed it.
+    #[serde(default)]
+    pub modify_index: u64,
+}
+
+impl Node {
+    /// A node that has said nothing yet.
+    pub fn new(id: NodeId, name: impl Into<String>, datacenter: impl Into<String>) -> Self {
+        Self {
+            id,
+            datacenter: datacenter.into(),
+            name: name.into(),
+            http_addr: String::new(),
+            node_pool: "default".to_owned(),
+            attributes: BTreeMap::new(),
+            node_resources: NodeResources::default(),
+            reserved_resources: NodeReservedResources::default(),
+            meta: BTreeMap::new(),
+            node_class: String::new(),
+            computed_class: String::new(),
+            drivers: BTreeMap::new(),
+            host_volumes: BTreeMap::new(),
+            drain: false,
+            scheduling_eligibility: Eligibility::Eligible,
+            status: NodeStatus::Initializing,
+            status_description: String::new(),
+            status_updated_at: 0,
+            events: Vec::new(),
+            last_missed_heartbeat_index: 0,
+            last_alloc_update_index: 0,
+            create_index: 0,
+            modify_index: 0,
+        }
+    }
+
+    /// Whether the scheduler may place on it now.
+    pub fn ready(&self) -> bool {
+        self.status == NodeStatus::Ready
+            && self.scheduling_eligibility == Eligibility::Eligible
+            && !self.drain
+    }
+}
+
+/// What a node has.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeResources {
+    /// Processors.
+    pub cpu: NodeCpuResources,
+    /// Memory.
+    pub memory: NodeMemoryResources,
+    /// Disk under the allocation directory.
+    pub disk: NodeDiskResources,
+    /// Network interfaces with addresses.
+    #[serde(with = "nullable")]
+    pub networks: Vec<NetworkResource>,
+    /// The lowest port that is handed out on request.
+    pub min_dynamic_port: u16,
+    /// The highest port that is handed out on request.
+    pub max_dynamic_port: u16,
+}
+
+/// A node's processors.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeCpuResources {
+    /// All cores together, in MHz as job files count them.
+    pub cpu_shares: i64,
+    /// How many cores.
+    pub total_cpu_cores: u16,
+    /// Cores that may be reserved whole.
+    #[serde(with = "nullable")]
+    pub reservable_cpu_cores: Vec<u16>,
+}
+
+/// A node's memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeMemoryResources {
+    /// MiB.
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+}
+
+/// A node's disk.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeDiskResources {
+    /// MiB.
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+}
+
+/// What of a node is not for allocations.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeReservedResources {
+    /// Processor time.
+    pub cpu: ReservedCpuResources,
+    /// Memory.
+    pub memory: NodeMemoryResources,
+    /// Disk.
+    pub disk: NodeDiskResources,
+    /// Ports.
+    pub networks: ReservedNetworkResources,
+}
+
+/// Processor time that is not for allocations.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ReservedCpuResources {
+    /// MHz.
+    pub cpu_shares: i64,
+}
+
+/// Ports that are not for allocations.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ReservedNetworkResources {
+    /// Comma-separated ports and ranges: `22,80,8500-8600`.
+    pub reserved_host_ports: String,
+}
+
+/// One driver of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DriverInfo {
+    /// Its own facts.
+    #[serde(with = "nullable")]
+    pub attributes: BTreeMap<String, String>,
+    /// Whether it is there.
+    pub detected: bool,
+    /// Whether it works.
+    pub healthy: bool,
+    /// Why not, for people.
+    pub health_description: String,
+}
+
+/// A directory of the host that jobs may mount by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostVolume {
+    /// Its name.
+    pub name: String,
+    /// Its path on the host.
+    pub path: String,
+    /// Whether nobody may write to it.
+    pub read_only: bool,
+}
+
+/// One line of a node's history.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeEvent {
+    /// What happened.
+    pub message: String,
+    /// Which part says so: `Cluster`, `Driver: exec`...
+    pub subsystem: String,
+    /// When.
+    pub timestamp: UnixNanos,
+    /// The log index that recorded it.
+    pub create_index: u64,
+}
+
+/// The short form of a node in lists.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeListStub {
+    pub address: String,
+    #[serde(rename = "ID")]
+    pub id: NodeId,
+    pub attributes: Option<BTreeMap<String, String>>,
+    pub datacenter: String,
+    pub name: String,
+    pub node_class: String,
+    pub node_pool: String,
+    pub version: String,
+    pub drain: bool,
+    pub scheduling_eligibility: Eligibility,
+    pub status: NodeStatus,
+    pub status_description: String,
+    #[serde(with = "nullable")]
+    pub drivers: BTreeMap<String, DriverInfo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_resources: Option<NodeResources>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_resources: Option<NodeReservedResources>,
+    pub create_index: u64,
+    pub modify_index: u64,
+}
+
+impl Node {
+    /// The short form, for lists.
+    pub fn stub(&self) -> NodeListStub {
+        NodeListStub {
+            address: self.attributes.get("unique.network.ip-address").cloned().unwrap_or_default(),
+            id: self.id,
+            attributes: None,
+            datacenter: self.datacenter.clone(),
+            name: self.name.clone(),
+            node_class: self.node_class.clone(),
+            node_pool: self.node_pool.clone(),
+            version: self.attributes.get("nomad.version").cloned().unwrap_or_default(),
+            drain: self.drain,
+            scheduling_eligibility: self.scheduling_eligibility,
+            status: self.status,
+            status_description: self.status_description.clone(),
+            drivers: self.drivers.clone(),
+            node_resources: None,
+            reserved_resources: None,
+            create_index: self.create_index,
+            modify_index: self.modify_index,
+        }
+    }
+}
