@@ -1,0 +1,29 @@
+//! The messages between nodes and servers, between servers, and in the replicated log.
+//!
+//! - [`v1`]: messages of the node session, the watch, the bulk connection and the cluster, generated
+//!   from `proto/*.proto`. [`log`]: the envelope of a log entry.
+//! - [`convert`]: between messages and the domain types of `protocol-model`.
+//! - [`PROTOCOL_MIN`], [`PROTOCOL_MAX`]: the versions that this release speaks. A server and a node
+//!   one release apart work together; `tests/golden/` freezes the bytes of every version.
+//!
+//! Framing on a stream is `protocol-transport`'s business. Everything here is a pure function of
+//! bytes, so that it can be fuzzed.
+
+pub mod convert;
+
+/// The messages between nodes and servers and between servers.
+#[allow(clippy::all, missing_debug_implementations, clippy::use_self)]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/drover.wire.v1.rs"));
+}
+
+/// What is written into the replicated log.
+#[allow(clippy::all, missing_debug_implementations, clippy::use_self)]
+pub mod log {
+    include!(concat!(env!("OUT_DIR"), "/drover.log.v1.rs"));
+}
+
+/// The oldest protocol version that this release speaks.
+pub const PROTOCOL_MIN: u32 = 1;
+/// The newest protocol version that this release speaks.
+pub const PROTOCOL_MAX: u32 = 1;
