@@ -1,0 +1,116 @@
+//! Certificates and keys on disk: keys are readable by their owner only, and no existing file is
+//! ever replaced, because an overwritten CA key cannot be brought back.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteFileError {
+    #[error("{path} exists already and is not replaced")]
+    Exists { path: PathBuf },
+    #[error("writing {path}")]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Why a private key file was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadKeyError {
+    #[error("reading {path}")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} may be read by others (mode {mode:04o}); a private key must not be")]
+    TooOpen { path: PathBuf, mode: u32 },
+}
+
+/// Writes a private key with mode 0600 and syncs it.
+///
+/// # Errors
+/// When the file exists, or writing fails.
+pub fn write_key(path: &Path, pem: &str) -> Result<(), WriteFileError> {
+    write_new(path, pem, 0o600)
+}
+
+/// Writes a certificate with mode 0644 and syncs it.
+///
+/// # Errors
+/// When the file exists, or writing fails.
+pub fn write_certificate(path: &Path, pem: &str) -> Result<(), WriteFileError> {
+    write_new(path, pem, 0o644)
+}
+
+/// Reads a private key, refusing one that group or others may read.
+///
+/// # Errors
+/// When the file cannot be read or its mode is too open.
+pub fn read_key(path: &Path) -> Result<String, ReadKeyError> {
+    let read_error = |source| ReadKeyError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = File::open(path).map_err(read_error)?;
+    let mode = file.metadata().map_err(read_error)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(ReadKeyError::TooOpen {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    io::read_to_string(&mut file).map_err(read_error)
+}
+
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), WriteFileError> {
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())
+                .and_then(|()| file.sync_all())
+        });
+    written.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => WriteFileError::Exists {
+            path: path.to_owned(),
+        },
+        _ => WriteFileError::Write {
+            path: path.to_owned(),
+            source,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_private_and_is_not_overwritten() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("key.pem");
+        write_key(&path, "first").expect("writes");
+        let mode = path.metadata().expect("metadata").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let error = write_key(&path, "second").expect_err("must refuse");
+        assert!(matches!(error, WriteFileError::Exists { .. }), "{error:?}");
+        assert_eq!(read_key(&path).expect("reads"), "first");
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("key.pem");
+        write_certificate(&path, "text").expect("writes");
+        let error = read_key(&path).expect_err("must refuse");
+        assert!(matches!(error, ReadKeyError::TooOpen { .. }), "{error:?}");
+    }
+}

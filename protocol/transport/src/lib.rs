@@ -1,0 +1,51 @@
+//! What servers and nodes share about QUIC: who a peer is, how a connection is made, and how
+//! messages are cut out of streams.
+//!
+//! Every connection is mutually authenticated. A certificate names exactly one [`Role`] and
+//! region in its DNS name (`server.<region>.drover`, `node.<region>.drover`,
+//! `cli.<region>.drover`); the role decides which streams its holder may open.
+//!
+//! Entry points, from the outside in:
+//!
+//! - [`ca::CertificateAuthority`] makes a CA and issues certificates; [`files`] writes them
+//!   (keys 0600, nothing overwritten).
+//! - [`Identity`] is what one process presents: its chain, its key, the CA it trusts.
+//! - [`tls`] turns an identity into configurations for QUIC and for HTTPS.
+//! - [`Endpoint`] is the process's one UDP socket: [`Endpoint::listen`] yields authenticated
+//!   [`Peer`]s, [`Endpoint::connect`] reaches a server.
+//! - [`Pool`] keeps one connection per server and opens streams on it.
+//! - [`StreamKind`] is the first byte of every stream.
+//! - [`frame`] is the pure codec (`u32 length | u8 kind | body`); [`FrameReader`] and
+//!   [`FrameWriter`] put it on streams, with a size cap per use.
+//!
+//! ```text
+//!   Endpoint --listen--> Listener --accept--> Peer { connection, identity }
+//!      |                                         | accept_bi, StreamKind::read
+//!      +----connect---- Pool --open(kind)-->  FrameWriter / FrameReader
+//! ```
+//!
+//! Errors say whose fault they are: see [`Fault`].
+
+pub mod ca;
+mod endpoint;
+mod fault;
+pub mod files;
+pub mod frame;
+mod identity;
+mod listener;
+mod pool;
+mod role;
+mod stream;
+mod stream_kind;
+pub mod tls;
+
+pub use endpoint::{
+    AddressError, BindError, ConnectError, Endpoint, EndpointConfig, Limits, close_code,
+};
+pub use fault::Fault;
+pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
+pub use listener::{Listener, Peer};
+pub use pool::{OpenError, Pool};
+pub use role::{Region, RegionError, Role};
+pub use stream::{FrameReader, FrameWriter, ReadError, WriteError};
+pub use stream_kind::{StreamKind, StreamKindError};
