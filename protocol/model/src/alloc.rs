@@ -14,7 +14,9 @@ use crate::nullable;
 use crate::task_state::{TaskRunState, TaskState};
 
 /// What the control plane wants of an allocation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum DesiredStatus {
     /// Run it.
@@ -27,7 +29,9 @@ pub enum DesiredStatus {
 }
 
 /// What the node reports of an allocation, or the control plane on a lost node's behalf.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientStatus {
     /// Not started yet.
@@ -192,7 +196,10 @@ impl Allocation {
 
     /// Whether the control plane wants it gone.
     pub fn server_terminal(&self) -> bool {
-        matches!(self.desired_status, DesiredStatus::Stop | DesiredStatus::Evict)
+        matches!(
+            self.desired_status,
+            DesiredStatus::Stop | DesiredStatus::Evict
+        )
     }
 
     /// Whether the node is done with it.
@@ -215,16 +222,25 @@ impl Allocation {
 
     /// When its last task finished, once all are dead.
     pub fn finished_at(&self) -> Option<UnixNanos> {
-        if self.task_states.values().any(|task| task.state != TaskRunState::Dead) {
+        if self
+            .task_states
+            .values()
+            .any(|task| task.state != TaskRunState::Dead)
+        {
             return None;
         }
-        self.task_states.values().filter_map(|task| task.finished_at).max()
+        self.task_states
+            .values()
+            .filter_map(|task| task.finished_at)
+            .max()
     }
 
     /// Whether the newest recorded client status is `unknown`: its node was silent, and nobody has
     /// decided yet what its return means.
     pub fn needs_reconnect(&self) -> bool {
-        self.alloc_states.last().is_some_and(|state| state.value == ClientStatus::Unknown)
+        self.alloc_states
+            .last()
+            .is_some_and(|state| state.value == ClientStatus::Unknown)
     }
 }
 
@@ -514,7 +530,9 @@ mod tests {
     fn the_number_is_read_from_the_name() {
         let name = Allocation::name_of("we[b]", "front", 12);
         assert_eq!(name, "we[b].front[12]");
-        let number = name.rsplit_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+        let number = name
+            .rsplit_once('[')
+            .and_then(|(_, rest)| rest.strip_suffix(']'));
         assert_eq!(number, Some("12"));
     }
 }

@@ -11,7 +11,9 @@ use crate::instant::{UnixNanos, rfc3339};
 use crate::nullable;
 
 /// Where a rollout is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum DeploymentStatus {
     /// It goes on.

@@ -11,7 +11,9 @@ use crate::metrics::AllocMetric;
 use crate::nullable;
 
 /// Where an evaluation is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum EvalStatus {
     /// Waits until capacity appears.
@@ -36,7 +38,9 @@ impl EvalStatus {
 }
 
 /// Why an evaluation was made.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvalTrigger {
     /// A job was registered or changed.

@@ -95,7 +95,10 @@ pub struct JobKey {
 impl JobKey {
     /// The key of job `id` in `namespace`.
     pub fn new(namespace: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), id: id.into() }
+        Self {
+            namespace: namespace.into(),
+            id: id.into(),
+        }
     }
 }
 
@@ -135,11 +138,16 @@ impl FromStr for SpecHash {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut bytes = [0; 32];
         if text.len() != 64 || !text.is_ascii() {
-            return Err(SpecHashError { text: text.to_owned() });
+            return Err(SpecHashError {
+                text: text.to_owned(),
+            });
         }
         for (offset, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[offset * 2..offset * 2 + 2], 16)
-                .map_err(|_| SpecHashError { text: text.to_owned() })?;
+            *byte = u8::from_str_radix(&text[offset * 2..offset * 2 + 2], 16).map_err(|_| {
+                SpecHashError {
+                    text: text.to_owned(),
+                }
+            })?;
         }
         Ok(Self(bytes))
     }
@@ -171,7 +179,9 @@ mod tests {
 
     #[test]
     fn a_spec_hash_survives_its_text_form() {
-        let hash = SpecHash(std::array::from_fn(|offset| u8::try_from(offset * 7).unwrap_or(0)));
+        let hash = SpecHash(std::array::from_fn(|offset| {
+            u8::try_from(offset * 7).unwrap_or(0)
+        }));
         assert_eq!(hash.to_string().parse(), Ok(hash));
         assert!("zz".parse::<SpecHash>().is_err());
         assert!("é".repeat(32).parse::<SpecHash>().is_err());

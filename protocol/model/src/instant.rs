@@ -20,7 +20,10 @@ impl UnixNanos {
 
     /// This time plus `duration`, saturating at the year 2262.
     pub fn saturating_add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)),
+        )
     }
 
     /// The time since `earlier`; zero where `earlier` is later.
@@ -56,7 +59,9 @@ pub mod rfc3339 {
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<UnixNanos>, D::Error> {
-        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let Some(text) = Option::<String>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
         if text.starts_with("0001-01-01T00:00:00") {
             return Ok(None);
         }
@@ -80,11 +85,17 @@ mod tests {
     #[test]
     fn arithmetic_saturates_instead_of_wrapping() {
         assert_eq!(UnixNanos(5).saturating_since(UnixNanos(9)), Duration::ZERO);
-        assert_eq!(UnixNanos(i64::MAX).saturating_add(Duration::from_secs(1)).0, i64::MAX);
+        assert_eq!(
+            UnixNanos(i64::MAX).saturating_add(Duration::from_secs(1)).0,
+            i64::MAX
+        );
     }
 
     #[test]
     fn times_are_written_as_rfc3339() {
-        assert_eq!(format_rfc3339(UnixNanos(1_500_000_000)), "1970-01-01T00:00:01.5Z");
+        assert_eq!(
+            format_rfc3339(UnixNanos(1_500_000_000)),
+            "1970-01-01T00:00:01.5Z"
+        );
     }
 }

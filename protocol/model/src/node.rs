@@ -10,7 +10,9 @@ use crate::network::NetworkResource;
 use crate::nullable;
 
 /// The relation of a node and the control plane.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
     /// In a session, and still owes its complete report.
@@ -37,7 +39,9 @@ impl NodeStatus {
 }
 
 /// Whether the scheduler may place on a node: an operator's switch, apart from its status.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Eligibility {
     /// It may.
@@ -311,14 +315,22 @@ impl Node {
     /// The short form, for lists.
     pub fn stub(&self) -> NodeListStub {
         NodeListStub {
-            address: self.attributes.get("unique.network.ip-address").cloned().unwrap_or_default(),
+            address: self
+                .attributes
+                .get("unique.network.ip-address")
+                .cloned()
+                .unwrap_or_default(),
             id: self.id,
             attributes: None,
             datacenter: self.datacenter.clone(),
             name: self.name.clone(),
             node_class: self.node_class.clone(),
             node_pool: self.node_pool.clone(),
-            version: self.attributes.get("nomad.version").cloned().unwrap_or_default(),
+            version: self
+                .attributes
+                .get("nomad.version")
+                .cloned()
+                .unwrap_or_default(),
             drain: self.drain,
             scheduling_eligibility: self.scheduling_eligibility,
             status: self.status,

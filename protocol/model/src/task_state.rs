@@ -11,7 +11,9 @@ use crate::nullable;
 pub const TASK_EVENTS_MAX: usize = 10;
 
 /// Where a task is in its life.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskRunState {
     /// Not started yet, or waiting for its next start.
@@ -65,7 +67,9 @@ impl TaskState {
 }
 
 /// The kinds of task event that users see in `alloc status`, spelled as Nomad spells them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum TaskEventKind {
     /// The node accepted the task.
     #[default]
@@ -151,7 +155,12 @@ pub struct TaskEvent {
 impl TaskEvent {
     /// An event with a text.
     pub fn new(kind: TaskEventKind, message: impl Into<String>, now: UnixNanos) -> Self {
-        Self { kind, time: now, display_message: message.into(), ..Self::default() }
+        Self {
+            kind,
+            time: now,
+            display_message: message.into(),
+            ..Self::default()
+        }
     }
 
     /// The same event with one more fact.
@@ -178,8 +187,14 @@ mod tests {
 
     #[test]
     fn event_kinds_are_spelled_as_users_know_them() -> Result<(), serde_json::Error> {
-        assert_eq!(serde_json::to_string(&TaskEventKind::NotRestarting)?, "\"Not Restarting\"");
-        assert_eq!(serde_json::from_str::<TaskEventKind>("\"New\"")?, TaskEventKind::Other);
+        assert_eq!(
+            serde_json::to_string(&TaskEventKind::NotRestarting)?,
+            "\"Not Restarting\""
+        );
+        assert_eq!(
+            serde_json::from_str::<TaskEventKind>("\"New\"")?,
+            TaskEventKind::Other
+        );
         Ok(())
     }
 }

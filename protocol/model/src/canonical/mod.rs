@@ -1,0 +1,3 @@
+//! Filling in what a job file leaves out.
+
+pub mod defaults;
