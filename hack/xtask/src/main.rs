@@ -1,0 +1,144 @@
+//! The project's own commands, run as `cargo xtask COMMAND`.
+//!
+//! - `tidy` holds the tree against the style guide and the architecture.
+//! - `verify` changes nothing: format, lints, tidy, dependencies. `fix` writes what can be mended.
+//! - `ci` is what a change must pass: `verify`, then every test layer; it prints each stage's time.
+//! - `bench SUITE` measures promises and prints the physical floor beside them.
+//!
+//! Input is the tree as git sees it and cargo's metadata; output goes to stdout where it is data
+//! (a table, JSON lines) and to stderr where it is talk. The exit code is 0 or 1.
+
+mod finding;
+mod metadata;
+mod policy;
+mod repo;
+mod source;
+mod stage;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::finding::Finding;
+use crate::repo::Repo;
+use crate::stage::{Outcome, Stages, cargo, run};
+
+/// The project's own commands.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", disable_version_flag = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Hold the tree against the style guide and the architecture
+    Tidy,
+    /// Check format, lints, tidy and dependencies; writes nothing
+    Verify,
+    /// Rewrite what can be mended: format and machine-applicable lints
+    Fix,
+    /// Everything that a change must pass: verify, then all test layers
+    Ci,
+}
+
+fn main() -> ExitCode {
+    match dispatch(Arguments::parse().command) {
+        Ok(Outcome::Passed) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
+    let root = Repo::find_root()?;
+    let mut stages = Stages::default();
+    match verb {
+        Verb::Tidy => stages.run("tidy", || tidy(&root)),
+        Verb::Verify => verify(&root, &mut stages),
+        Verb::Fix => fix(&root, &mut stages),
+        Verb::Ci => {
+            verify(&root, &mut stages);
+            stages.run("tests", || {
+                run(std::process::Command::new("hack/test").current_dir(&root))
+            });
+        }
+    }
+    Ok(stages.finish())
+}
+
+/// The cheap checks first: who waits for lints should not wait for a misplaced brace.
+fn verify(root: &Path, stages: &mut Stages) {
+    stages.run("format", || {
+        run(cargo(root).args(["fmt", "--all", "--check"]))
+    });
+    stages.run("tidy", || tidy(root));
+    stages.run("dependencies", || report(&policy::check(root)?));
+    stages.run("lints", || {
+        let clippy = [
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        run(cargo(root).args(clippy))
+    });
+}
+
+fn fix(root: &Path, stages: &mut Stages) {
+    stages.run("lints", || {
+        let clippy = [
+            "clippy",
+            "--fix",
+            "--workspace",
+            "--all-targets",
+            "--allow-dirty",
+        ];
+        run(cargo(root).args(clippy).arg("--allow-staged"))
+    });
+    stages.run("comments", || wrap_all_comments(root));
+    stages.run("format", || run(cargo(root).args(["fmt", "--all"])));
+}
+
+fn wrap_all_comments(root: &Path) -> anyhow::Result<()> {
+    let repo = Repo::read(root)?;
+    for (path, text) in repo.texts().filter(|(path, _)| path.ends_with(".rs")) {
+        if let Some(wrapped) = tidy::wrap_comments(text) {
+            std::fs::write(root.join(path), wrapped)?;
+            eprintln!("{path}: comments wrapped");
+        }
+    }
+    Ok(())
+}
+
+fn tidy(root: &Path) -> anyhow::Result<()> {
+    let tidy::Report { findings, notes } = tidy::check(root)?;
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+    report(&findings)
+}
+
+fn report(findings: &[Finding]) -> anyhow::Result<()> {
+    let mut said = None;
+    for finding in findings {
+        eprintln!("{}", finding.headline());
+        // Neighbours in the list that share a rule share its reason too; it is said once.
+        let advice = finding.advice();
+        if said.as_ref() != Some(&advice) {
+            eprintln!("{advice}");
+            said = Some(advice);
+        }
+    }
+    anyhow::ensure!(findings.is_empty(), "{} findings", findings.len());
+    Ok(())
+}
