@@ -2,7 +2,8 @@
 //!
 //! - [`v1`]: messages of the node session, the watch, the bulk connection and the cluster, generated
 //!   from `proto/*.proto`. [`log`]: the envelope of a log entry.
-//! - [`convert`]: between messages and the domain types of `protocol-model`.
+//! - [`convert`]: between messages and the domain types of `protocol-model`; [`report`]: what a node
+//!   says about an allocation, as a domain type.
 //! - [`PROTOCOL_MIN`], [`PROTOCOL_MAX`]: the versions that this release speaks. A server and a node
 //!   one release apart work together; `tests/golden/` freezes the bytes of every version.
 //!
@@ -10,6 +11,7 @@
 //! bytes, so that it can be fuzzed.
 
 pub mod convert;
+pub mod report;
 
 /// The messages between nodes and servers and between servers.
 #[allow(clippy::all, missing_debug_implementations, clippy::use_self)]

@@ -1,0 +1,55 @@
+//! One allocation as its node sees it: the word that noded's batcher, the gateway and the
+//! replicated state share.
+
+use std::collections::BTreeMap;
+
+use protocol_model::{AllocId, ClientStatus, TaskState, UnixNanos};
+
+/// A node's report of one allocation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AllocReport {
+    /// Which allocation.
+    pub id: AllocId,
+    /// Rises with every report of this allocation within a session, from 1: an item that is not
+    /// newer than the one applied is dropped.
+    pub revision: u64,
+    /// Its client status.
+    pub client_status: ClientStatus,
+    /// Why, for people.
+    pub client_description: String,
+    /// Each task's state. Events are volatile, except in a terminal allocation's last word.
+    pub task_states: BTreeMap<String, TaskState>,
+    /// Its health, once the node knows it.
+    pub health: Option<ReportedHealth>,
+    /// The version of the desired state that the node acts on.
+    pub desired_version: u64,
+}
+
+impl AllocReport {
+    /// A report without tasks: what a node says of an allocation that it has only accepted.
+    pub fn new(id: AllocId, revision: u64, client_status: ClientStatus) -> Self {
+        Self {
+            id,
+            revision,
+            client_status,
+            client_description: String::new(),
+            task_states: BTreeMap::new(),
+            health: None,
+            desired_version: 0,
+        }
+    }
+
+    /// Whether this is the allocation's last word.
+    pub fn is_terminal(&self) -> bool {
+        self.client_status.is_terminal()
+    }
+}
+
+/// What a node found out about an allocation's health.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReportedHealth {
+    /// Healthy or not.
+    pub healthy: bool,
+    /// Since when, by the node's clock.
+    pub at: UnixNanos,
+}
