@@ -1,0 +1,408 @@
+//! The privileged actions a child takes between its birth and its program, one variant each.
+//!
+//! A step carries all its operands, ready for the kernel: strings are NUL-terminated already, so
+//! that the child allocates nothing. `target` paths are relative to the task's root and resolved
+//! beneath it without following symlinks, whatever an earlier run of the task left there.
+
+use std::ffi::CString;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capability::CapabilitySet;
+use crate::seccomp::Filter;
+use crate::spec::{Access, Namespace, Resource};
+
+/// A descriptor that is passed beside the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Slot {
+    /// Becomes descriptor 0.
+    Input,
+    /// Becomes descriptor 1.
+    Output,
+    /// Becomes descriptor 2.
+    Error,
+    /// A network namespace.
+    Network,
+    /// A pidfd of the task whose namespaces are joined.
+    Target,
+}
+
+/// One privileged action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Every signal to its default action: an ignored one would stay ignored across exec.
+    ResetSignalActions,
+    /// A session and process group of its own.
+    NewSession,
+    /// A new, empty session keyring; a kernel without keyrings has nothing to hand on.
+    NewSessionKeyring,
+    /// The usual scheduler, whatever the keeper runs under.
+    NormalScheduler,
+    /// The nice value.
+    Nice(i8),
+    /// How the kernel chooses victims when memory is short.
+    OomScoreAdjust(i16),
+    /// Descriptors 0, 1, 2.
+    StandardStreams,
+    /// Standard input becomes the controlling terminal of the new session.
+    ControllingTerminal,
+    /// One resource limit; `None` as hard limit leaves it as it is.
+    ResourceLimit {
+        /// What is limited.
+        resource: Resource,
+        /// Soft limit, `None` for infinity.
+        soft: Option<u64>,
+        /// Hard limit.
+        hard: Option<u64>,
+    },
+    /// Mode bits taken from new files.
+    Umask(u32),
+    /// Enter existing namespaces.
+    JoinNamespaces {
+        /// Which ones.
+        kinds: Vec<Namespace>,
+        /// Whose.
+        from: NamespaceSource,
+    },
+    /// See the own cgroup as the root of the tree. Not a clone flag: with CLONE_INTO_CGROUP the
+    /// kernel would take the parent's cgroup as root.
+    NewCgroupNamespace,
+    /// No mount event travels between host and task any more.
+    PrivateMounts,
+    /// Take a directory, with what is mounted below it, as the root to be.
+    OpenRoot {
+        /// Absolute path on the host.
+        source: CString,
+    },
+    /// Show a file or directory of the host.
+    Bind {
+        /// Absolute path on the host.
+        source: CString,
+        /// Place in the task's root, made when missing.
+        target: CString,
+        /// Whether the task may write.
+        access: Access,
+        /// What to do when the source is not there.
+        missing: Missing,
+    },
+    /// Mount a new instance of a kernel file system.
+    Mount {
+        /// Which one.
+        file_system: FileSystem,
+        /// Place in the task's root, made when missing.
+        target: CString,
+        /// Mount options, in order.
+        options: Vec<(CString, CString)>,
+        /// Restrictions.
+        flags: MountFlags,
+    },
+    /// Make a directory that a later mount or the task needs; an existing one is kept.
+    Directory {
+        /// Place in the task's root.
+        target: CString,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// Make a character device.
+    Device {
+        /// Place in the task's root.
+        target: CString,
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// Make a symlink.
+    Symlink {
+        /// Place in the task's root.
+        target: CString,
+        /// What it says.
+        content: CString,
+    },
+    /// Hide a file or directory behind nothing; one that is not there needs no hiding.
+    Mask {
+        /// Place in the task's root.
+        target: CString,
+    },
+    /// Make a file or directory read-only; one that is not there is passed over.
+    ReadOnly {
+        /// Place in the task's root.
+        target: CString,
+    },
+    /// The root to be becomes `/`; the host's is detached.
+    PivotRoot,
+    /// Name of the host inside the task.
+    HostName(CString),
+    /// Working directory, as the task sees it.
+    WorkingDirectory(CString),
+    /// Take away from the bounding set all that is not in the set.
+    BoundingSet(CapabilitySet),
+    /// Groups, then group, then user, for good; capabilities survive it until the next step.
+    SwitchIdentity {
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+        /// Supplementary groups.
+        groups: Vec<u32>,
+    },
+    /// Exactly this set: permitted, effective, inheritable and ambient.
+    Capabilities(CapabilitySet),
+    /// No execve adds powers any more.
+    NoNewPrivileges,
+    /// System call filters, installed in order.
+    Seccomp(Vec<Filter>),
+    /// Descriptors from this number on close at exec.
+    CloseOnExecFrom(u32),
+    /// No signal is blocked. Last, so that a signal meets a finished process.
+    EmptySignalMask,
+}
+
+/// What a bind does when its source is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Missing {
+    /// The start fails.
+    Fail,
+    /// The bind is left out.
+    Skip,
+}
+
+/// Whose namespaces are joined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NamespaceSource {
+    /// A descriptor passed beside the plan: a namespace file or a pidfd.
+    Slot(Slot),
+    /// A namespace file on the host.
+    Path(CString),
+}
+
+/// File systems that a sandbox mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileSystem {
+    /// `proc`
+    Proc,
+    /// `sysfs`
+    Sysfs,
+    /// `tmpfs`
+    Tmpfs,
+    /// `devpts`
+    Devpts,
+    /// `mqueue`
+    Mqueue,
+    /// `cgroup2`
+    Cgroup2,
+}
+
+/// Restrictions of a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MountFlags {
+    /// No writes.
+    pub read_only: bool,
+    /// Set-user-id bits mean nothing.
+    pub no_set_uid: bool,
+    /// Device files mean nothing.
+    pub no_devices: bool,
+    /// Nothing can be executed.
+    pub no_exec: bool,
+}
+
+impl FileSystem {
+    /// The name that the kernel knows it by.
+    #[must_use]
+    pub const fn kernel_name(self) -> &'static std::ffi::CStr {
+        match self {
+            Self::Proc => c"proc",
+            Self::Sysfs => c"sysfs",
+            Self::Tmpfs => c"tmpfs",
+            Self::Devpts => c"devpts",
+            Self::Mqueue => c"mqueue",
+            Self::Cgroup2 => c"cgroup2",
+        }
+    }
+}
+
+/// One line, for people who read a plan.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ResetSignalActions => f.write_str("signals: every action to its default"),
+            Self::NewSession => f.write_str("session: new"),
+            Self::NewSessionKeyring => f.write_str("session keyring: new, empty"),
+            Self::NormalScheduler => f.write_str("scheduler: normal"),
+            Self::Nice(value) => write!(f, "nice: {value}"),
+            Self::OomScoreAdjust(value) => write!(f, "oom_score_adj: {value}"),
+            Self::StandardStreams => f.write_str("descriptors 0, 1, 2: input, output, error"),
+            Self::ControllingTerminal => f.write_str("controlling terminal: descriptor 0"),
+            Self::ResourceLimit {
+                resource,
+                soft,
+                hard,
+            } => {
+                write!(f, "limit: {resource:?} soft {}", Limit(*soft))?;
+                hard.map_or(Ok(()), |hard| write!(f, " hard {hard}"))
+            }
+            Self::Umask(mask) => write!(f, "umask: {mask:04o}"),
+            Self::JoinNamespaces { kinds, from } => {
+                write!(f, "join namespaces: {} of {from}", Kinds(kinds))
+            }
+            Self::NewCgroupNamespace => f.write_str("cgroup namespace: new"),
+            Self::CloseOnExecFrom(first) => write!(f, "close on exec: descriptors from {first}"),
+            Self::EmptySignalMask => f.write_str("signals: none blocked"),
+            Self::HostName(name) => write!(f, "host name: {}", name.to_string_lossy()),
+            Self::WorkingDirectory(path) => {
+                write!(f, "working directory: {}", path.to_string_lossy())
+            }
+            Self::BoundingSet(keep) => write!(f, "bounding set: {keep}"),
+            Self::SwitchIdentity { uid, gid, groups } => {
+                write!(f, "identity: uid {uid}, gid {gid}, groups {groups:?}")
+            }
+            Self::Capabilities(keep) => write!(f, "capabilities: {keep}"),
+            Self::NoNewPrivileges => f.write_str("no new privileges"),
+            Self::Seccomp(filters) => {
+                let instructions: usize = filters.iter().map(Filter::len).sum();
+                write!(
+                    f,
+                    "seccomp: {} filters, {instructions} instructions",
+                    filters.len()
+                )
+            }
+            Self::PrivateMounts
+            | Self::OpenRoot { .. }
+            | Self::Bind { .. }
+            | Self::Mount { .. }
+            | Self::Directory { .. }
+            | Self::Device { .. }
+            | Self::Symlink { .. }
+            | Self::Mask { .. }
+            | Self::ReadOnly { .. }
+            | Self::PivotRoot => self.fmt_mount(f),
+        }
+    }
+}
+
+impl Step {
+    /// The half of `Display` that is about files.
+    fn fmt_mount(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PrivateMounts => f.write_str("mounts: private from here"),
+            Self::OpenRoot { source } => write!(f, "root: {}", source.to_string_lossy()),
+            Self::Bind {
+                source,
+                target,
+                access,
+                missing,
+            } => {
+                let (source, target) = (source.to_string_lossy(), target.to_string_lossy());
+                let access = match access {
+                    Access::ReadOnly => "read-only",
+                    Access::ReadWrite => "read-write",
+                };
+                let missing = match missing {
+                    Missing::Fail => "",
+                    Missing::Skip => ", if there",
+                };
+                write!(f, "bind: {source} at /{target}, {access}{missing}")
+            }
+            Self::Mount {
+                file_system,
+                target,
+                options,
+                flags,
+            } => {
+                let name = file_system.kernel_name().to_string_lossy();
+                write!(f, "mount: {name} at /{}{flags}", target.to_string_lossy())?;
+                options.iter().try_for_each(|(key, value)| {
+                    write!(f, ", {}={}", key.to_string_lossy(), value.to_string_lossy())
+                })
+            }
+            Self::Directory { target, mode } => {
+                write!(f, "directory: /{} {mode:04o}", target.to_string_lossy())
+            }
+            Self::Device {
+                target,
+                major,
+                minor,
+                mode,
+            } => {
+                write!(
+                    f,
+                    "device: /{} {major}:{minor} {mode:04o}",
+                    target.to_string_lossy()
+                )
+            }
+            Self::Symlink { target, content } => {
+                write!(
+                    f,
+                    "symlink: /{} -> {}",
+                    target.to_string_lossy(),
+                    content.to_string_lossy()
+                )
+            }
+            Self::Mask { target } => write!(f, "mask: /{}, if there", target.to_string_lossy()),
+            Self::ReadOnly { target } => {
+                write!(f, "read-only: /{}, if there", target.to_string_lossy())
+            }
+            Self::PivotRoot => f.write_str("pivot: root becomes /, host detached"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl fmt::Display for NamespaceSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(slot) => write!(f, "slot {slot:?}"),
+            Self::Path(path) => write!(f, "{}", path.to_string_lossy()),
+        }
+    }
+}
+
+impl fmt::Display for MountFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            read_only,
+            no_set_uid,
+            no_devices,
+            no_exec,
+        } = *self;
+        for (set, name) in [
+            (read_only, "read-only"),
+            (no_set_uid, "nosuid"),
+            (no_devices, "nodev"),
+            (no_exec, "noexec"),
+        ] {
+            if set {
+                write!(f, ", {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A limit that may be infinite.
+struct Limit(Option<u64>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(value) => write!(f, "{value}"),
+            None => f.write_str("infinite"),
+        }
+    }
+}
+
+/// Namespace kinds as a list of words.
+struct Kinds<'a>(&'a [Namespace]);
+
+impl fmt::Display for Kinds<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (offset, kind) in self.0.iter().enumerate() {
+            let separator = if offset == 0 { "" } else { "+" };
+            write!(f, "{separator}{}", format!("{kind:?}").to_ascii_lowercase())?;
+        }
+        Ok(())
+    }
+}
