@@ -4,6 +4,7 @@
 //!   from `proto/*.proto`. [`log`]: the envelope of a log entry.
 //! - [`convert`]: between messages and the domain types of `protocol-model`; [`report`]: what a node
 //!   says about an allocation, as a domain type.
+//! - [`kind`]: which message a frame carries.
 //! - [`PROTOCOL_MIN`], [`PROTOCOL_MAX`]: the versions that this release speaks. A server and a node
 //!   one release apart work together; `tests/golden/` freezes the bytes of every version.
 //!
@@ -11,6 +12,7 @@
 //! bytes, so that it can be fuzzed.
 
 pub mod convert;
+pub mod kind;
 pub mod report;
 
 /// The messages between nodes and servers and between servers.
