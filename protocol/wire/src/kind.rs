@@ -2,7 +2,6 @@
 //! used again, and an unknown one is the sender's mistake.
 
 use bytes::Bytes;
-use prost::Message as _;
 
 use crate::v1;
 
