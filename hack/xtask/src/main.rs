@@ -2,13 +2,16 @@
 //!
 //! - `tidy` holds the tree against the style guide and the architecture.
 //! - `verify` changes nothing: format, lints, tidy, dependencies. `fix` writes what can be mended.
-//! - `ci` is what a change must pass: `verify`, then every test layer; it prints each stage's time.
+//! - `test` runs every test layer and accounts for those that this host cannot run.
+//! - `ci` is what a change must pass: `verify`, then `hack/test`; it prints each stage's time.
 //! - `bench SUITE` measures promises and prints the physical floor beside them.
 //!
 //! Input is the tree as git sees it and cargo's metadata; output goes to stdout where it is data
 //! (a table, JSON lines) and to stderr where it is talk. The exit code is 0 or 1.
 
+mod bench;
 mod finding;
+mod layers;
 mod metadata;
 mod policy;
 mod repo;
@@ -21,7 +24,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::bench::{Extent, Format};
 use crate::finding::Finding;
+use crate::layers::Strictness;
 use crate::repo::Repo;
 use crate::stage::{Outcome, Stages, cargo, run};
 
@@ -33,7 +38,7 @@ struct Arguments {
     command: Verb,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 enum Verb {
     /// Hold the tree against the style guide and the architecture
     Tidy,
@@ -43,10 +48,23 @@ enum Verb {
     Fix,
     /// Everything that a change must pass: verify, then all test layers
     Ci,
+    /// Run all test layers and say what was skipped and why (`hack/test` installs what they need)
+    Test,
+    /// Measure a suite of figures and print the machine's own floor beside them
+    Bench {
+        /// The name of the suite
+        suite: String,
+        /// Print one JSON object a line instead of a table
+        #[arg(long)]
+        json: bool,
+        /// Measure only what the machine itself can do
+        #[arg(long)]
+        floor_only: bool,
+    },
 }
 
 fn main() -> ExitCode {
-    match dispatch(Arguments::parse().command) {
+    match dispatch(&Arguments::parse().command) {
         Ok(Outcome::Passed) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::FAILURE,
         Err(error) => {
@@ -56,10 +74,29 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
+fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
     let root = Repo::find_root()?;
     let mut stages = Stages::default();
     match verb {
+        Verb::Test => return layers::run(&root, Strictness::from_environment()),
+        Verb::Bench {
+            suite,
+            json,
+            floor_only,
+        } => {
+            let format = if *json {
+                Format::JsonLines
+            } else {
+                Format::Table
+            };
+            let extent = if *floor_only {
+                Extent::FloorOnly
+            } else {
+                Extent::Everything
+            };
+            bench::run(&root, suite, extent, format)?;
+            return Ok(Outcome::Passed);
+        }
         Verb::Tidy => stages.run("tidy", || tidy(&root)),
         Verb::Verify => verify(&root, &mut stages),
         Verb::Fix => fix(&root, &mut stages),

@@ -186,6 +186,6 @@ mod tests {
 
     #[test]
     fn an_unknown_tree_line_is_an_error() {
-        assert!(parse_tree("0|a\n").is_err());
+        parse_tree("0|a\n").unwrap_err();
     }
 }

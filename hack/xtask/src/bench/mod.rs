@@ -1,0 +1,90 @@
+//! Measured promises: suites of figures, each beside what a rival needs and what physics needs.
+//!
+//! `cargo xtask bench SUITE` prints a table, with `--json` one object a line. Nothing here is a test:
+//! a figure is compared with its goal and the answer printed, and the reader judges the machine.
+
+mod floor;
+mod row;
+mod start_here;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use row::Row;
+
+/// What a suite gets to work with.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    /// The root of the work tree.
+    pub(crate) root: PathBuf,
+    /// A folder of its own for state, on the disk that holds the build, and removed afterwards: a
+    /// temporary folder may be memory, where an fsync costs nothing.
+    pub(crate) scratch: PathBuf,
+    /// What is measured.
+    pub(crate) extent: Extent,
+}
+
+/// How much of a suite to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The figures and the floors beside them.
+    Everything,
+    /// Only what the machine itself can do.
+    FloorOnly,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Table,
+    JsonLines,
+}
+
+/// One named set of figures.
+struct Suite {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Bench) -> anyhow::Result<Vec<Row>>,
+}
+
+const SUITES: &[Suite] = &[Suite {
+    name: start_here::NAME,
+    about: "submit to running, registrations per second, memory of the daemons",
+    run: start_here::run,
+}];
+
+/// Runs the suite called `name` and prints its rows.
+///
+/// # Errors
+/// If there is no such suite, or it cannot measure what it promises.
+pub(crate) fn run(root: &Path, name: &str, extent: Extent, format: Format) -> anyhow::Result<()> {
+    let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
+        let known: Vec<String> = SUITES
+            .iter()
+            .map(|s| format!("{}: {}", s.name, s.about))
+            .collect();
+        anyhow::bail!(
+            "there is no suite `{name}`; there are:\n  {}",
+            known.join("\n  ")
+        );
+    };
+    let scratch = root
+        .join("target")
+        .join(format!("bench-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
+    let bench = Bench {
+        root: root.to_owned(),
+        scratch: scratch.clone(),
+        extent,
+    };
+    let rows = (suite.run)(&bench);
+    std::fs::remove_dir_all(&scratch).with_context(|| format!("remove {}", scratch.display()))?;
+    let text = match format {
+        Format::Table => row::table(&rows?),
+        Format::JsonLines => row::json_lines(&rows?)?,
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}

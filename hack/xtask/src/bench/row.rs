@@ -1,0 +1,126 @@
+//! One figure of a suite, and the two ways to print many.
+
+use serde::Serialize;
+
+/// A measured figure. The field names are the interface: comparisons across runs read them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Row {
+    pub(super) suite: &'static str,
+    pub(super) figure: String,
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+    /// Whose figure stands beside ours, if one was measured or published.
+    pub(super) rival: Option<&'static str>,
+    pub(super) rival_value: Option<f64>,
+    /// What the machine itself needs for the same, measured in the same run.
+    pub(super) floor_value: Option<f64>,
+    pub(super) goal: Option<f64>,
+    /// Whether the goal is met; `None` where there is no goal.
+    pub(super) met: Option<bool>,
+}
+
+impl Row {
+    /// A figure without rival, floor or goal.
+    pub(super) fn new(
+        suite: &'static str,
+        figure: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+    ) -> Self {
+        Self {
+            suite,
+            figure: figure.into(),
+            value,
+            unit,
+            rival: None,
+            rival_value: None,
+            floor_value: None,
+            goal: None,
+            met: None,
+        }
+    }
+}
+
+/// One JSON object a line.
+///
+/// # Errors
+/// If a value is not finite: JSON has no word for that, and it is no measurement.
+pub(super) fn json_lines(rows: &[Row]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for row in rows {
+        anyhow::ensure!(row.value.is_finite(), "{} is not a number", row.figure);
+        text.push_str(&serde_json::to_string(row)?);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A table for people.
+pub(super) fn table(rows: &[Row]) -> String {
+    let width = rows
+        .iter()
+        .map(|row| row.figure.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(6);
+    let mut text = format!(
+        "{:<width$} {:>12} {:<6} {:>12} {:>12} {:>4}  rival\n",
+        "figure", "value", "unit", "floor", "goal", "met"
+    );
+    for row in rows {
+        let number =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
+        let met = match row.met {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "-",
+        };
+        let rival = match (row.rival, row.rival_value) {
+            (Some(name), Some(value)) => format!("{name} {value:.1}"),
+            (Some(name), None) => name.to_owned(),
+            (None, _) => "-".to_owned(),
+        };
+        text.push_str(&format!(
+            "{:<width$} {:>12.1} {:<6} {:>12} {:>12} {met:>4}  {rival}\n",
+            row.figure,
+            row.value,
+            row.unit,
+            number(row.floor_value),
+            number(row.goal),
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_line_has_every_field_of_the_interface() {
+        let line = json_lines(&[Row::new("s", "f", 1.5, "us")]).unwrap();
+        assert_eq!(
+            line,
+            "{\"suite\":\"s\",\"figure\":\"f\",\"value\":1.5,\"unit\":\"us\",\"rival\":null,\
+             \"rival_value\":null,\"floor_value\":null,\"goal\":null,\"met\":null}\n"
+        );
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_measurement() {
+        json_lines(&[Row::new("s", "f", f64::NAN, "us")]).unwrap_err();
+    }
+
+    #[test]
+    fn a_table_shows_the_floor_and_whether_the_goal_is_met() {
+        let row = Row {
+            floor_value: Some(0.5),
+            goal: Some(5.0),
+            met: Some(true),
+            ..Row::new("s", "submit to running p50", 1.25, "ms")
+        };
+        let text = table(&[row]);
+        assert!(text.lines().nth(1).unwrap().contains("0.5"), "{text}");
+        assert!(text.contains(" yes"), "{text}");
+    }
+}

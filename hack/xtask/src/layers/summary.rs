@@ -1,0 +1,316 @@
+//! The account of a test run: layers, what each came to, what was skipped and why.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::Strictness;
+use super::log::Tally;
+use crate::stage::Outcome;
+
+/// The layers of ARCHITECTURE.md that exist, in the order in which they build on each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LayerName {
+    /// Decisions: examples, tables, properties; no root, no network.
+    Pure,
+    /// Real processes, sockets, QUIC and disks on this host.
+    Process,
+    /// The kernel: namespaces, cgroups, signals. Needs root.
+    Root,
+    /// The checks and tools themselves.
+    Tools,
+    /// The README's command from start to end.
+    EndToEnd,
+    /// A whole virtual machine.
+    RealHost,
+}
+
+/// Each layer with its title and the crates whose tests make it up.
+const LAYERS: &[(LayerName, &str, &[&str])] = &[
+    (
+        LayerName::Pure,
+        "pure",
+        &[
+            "protocol-model",
+            "protocol-jobspec",
+            "protocol-wire",
+            "controlplane-state",
+            "controlplane-scheduler",
+            "controlplane-leader",
+            "noded-core",
+        ],
+    ),
+    (
+        LayerName::Process,
+        "process and quic",
+        &[
+            "protocol-transport",
+            "protocol-client",
+            "controlplane-raft",
+            "controlplane-server",
+            "controlplane-cli",
+            "noded-daemon",
+        ],
+    ),
+    (
+        LayerName::Root,
+        "root and syscalls",
+        &["isolation", "netns", "noded-keeper"],
+    ),
+    (LayerName::Tools, "tools", &["hack-xtask", "hack-testkit"]),
+    (LayerName::EndToEnd, "end to end", &[]),
+    (LayerName::RealHost, "real host", &[]),
+];
+
+#[derive(Debug, Default)]
+struct Layer {
+    passed: usize,
+    failed: usize,
+    /// What was skipped, with the reason.
+    skipped: Vec<(String, String)>,
+}
+
+impl Layer {
+    fn found(&self) -> usize {
+        self.passed + self.failed + self.skipped.len()
+    }
+}
+
+/// The account of one run.
+#[derive(Debug)]
+pub(super) struct Summary {
+    layers: BTreeMap<LayerName, Layer>,
+    /// Crates whose tests belong to no layer.
+    homeless: Vec<String>,
+}
+
+impl Summary {
+    /// Sorts the crates' tallies into layers.
+    pub(super) fn new(tallies: &BTreeMap<String, Tally>) -> Self {
+        let mut layers: BTreeMap<LayerName, Layer> = LAYERS
+            .iter()
+            .map(|(name, _, _)| (*name, Layer::default()))
+            .collect();
+        let mut homeless = Vec::new();
+        for (crate_name, tally) in tallies {
+            let home = LAYERS
+                .iter()
+                .find(|(_, _, crates)| crates.contains(&crate_name.as_str()));
+            let Some((name, _, _)) = home else {
+                homeless.push(crate_name.clone());
+                continue;
+            };
+            let layer = layers.entry(*name).or_default();
+            layer.passed += tally.passed.saturating_sub(tally.skipped.len());
+            layer.failed += tally.failed;
+            layer.skipped.extend(
+                tally
+                    .skipped
+                    .iter()
+                    .map(|(test, why)| (format!("{crate_name}: {test}"), why.clone())),
+            );
+        }
+        Self { layers, homeless }
+    }
+
+    /// Notes that a whole layer did not run.
+    pub(super) fn skip(&mut self, name: LayerName, needs: &str) {
+        let layer = self.layers.entry(name).or_default();
+        layer
+            .skipped
+            .push(("the whole layer".to_owned(), format!("needs {needs}")));
+    }
+
+    /// Notes how the end-to-end run went.
+    pub(super) fn record_end_to_end(&mut self, outcome: Outcome) {
+        let layer = self.layers.entry(LayerName::EndToEnd).or_default();
+        match outcome {
+            Outcome::Passed => layer.passed += 1,
+            Outcome::Failed => layer.failed += 1,
+        }
+    }
+
+    /// Whether the run as a whole is good.
+    pub(super) fn outcome(&self, strictness: Strictness) -> Outcome {
+        let failed = self.layers.values().any(|layer| layer.failed > 0);
+        let bad = failed || !self.vanished().is_empty() || !self.homeless.is_empty();
+        let thin = strictness == Strictness::Fail && !self.wholly_skipped().is_empty();
+        if bad || thin {
+            Outcome::Failed
+        } else {
+            Outcome::Passed
+        }
+    }
+
+    /// Layers in which not one test was found.
+    fn vanished(&self) -> Vec<LayerName> {
+        let gone = |layer: &Layer| layer.found() == 0;
+        self.layers
+            .iter()
+            .filter(|(_, layer)| gone(layer))
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    /// Layers whose tests are there and were all skipped; the one that is not built yet is known.
+    fn wholly_skipped(&self) -> Vec<LayerName> {
+        self.layers
+            .iter()
+            .filter(|(name, layer)| {
+                **name != LayerName::RealHost
+                    && layer.passed + layer.failed == 0
+                    && !layer.skipped.is_empty()
+            })
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    /// `N passed, N failed, N skipped`.
+    pub(super) fn closing_line(&self) -> String {
+        let sum = |count: fn(&Layer) -> usize| self.layers.values().map(count).sum::<usize>();
+        let passed = sum(|layer| layer.passed);
+        let failed = sum(|layer| layer.failed);
+        let skipped = sum(|layer| layer.skipped.len());
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
+    }
+
+    /// The table, the skips with their reasons, and what is wrong with the run itself.
+    pub(super) fn render(&self) -> String {
+        let mut text = String::from("\nlayer               passed  failed  skipped\n");
+        for (name, layer) in &self.layers {
+            let Layer {
+                passed,
+                failed,
+                skipped,
+            } = layer;
+            let skipped = skipped.len();
+            let _ = writeln!(
+                text,
+                "{:<18} {passed:>7} {failed:>7} {skipped:>8}",
+                title(*name)
+            );
+        }
+        let mut by_reason: BTreeMap<(LayerName, &str), Vec<&str>> = BTreeMap::new();
+        for (name, layer) in &self.layers {
+            for (what, why) in &layer.skipped {
+                by_reason.entry((*name, why)).or_default().push(what);
+            }
+        }
+        for ((name, why), whats) in by_reason {
+            let _ = writeln!(text, "skipped in {}: {why}", title(name));
+            for what in whats {
+                let _ = writeln!(text, "  {what}");
+            }
+        }
+        for name in self.vanished() {
+            let _ = writeln!(
+                text,
+                "error: layer {} vanished: not one test was found",
+                title(name)
+            );
+        }
+        for name in self.wholly_skipped() {
+            let _ = writeln!(
+                text,
+                "warning: layer {} was skipped as a whole",
+                title(name)
+            );
+        }
+        for crate_name in &self.homeless {
+            let _ = writeln!(
+                text,
+                "error: the tests of {crate_name} belong to no layer; add it in hack/xtask/src/layers/summary.rs"
+            );
+        }
+        text
+    }
+}
+
+fn title(name: LayerName) -> &'static str {
+    LAYERS
+        .iter()
+        .find(|(other, _, _)| *other == name)
+        .map_or("unknown", |(_, title, _)| title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(passed: usize, failed: usize, skipped: &[&str]) -> Tally {
+        let skipped = skipped
+            .iter()
+            .map(|test| ((*test).to_owned(), "needs root".to_owned()))
+            .collect();
+        Tally {
+            passed,
+            failed,
+            skipped,
+        }
+    }
+
+    fn full() -> BTreeMap<String, Tally> {
+        LAYERS
+            .iter()
+            .filter_map(|(_, _, crates)| crates.first())
+            .map(|name| ((*name).to_owned(), tally(2, 0, &[])))
+            .collect()
+    }
+
+    fn summary(tallies: &BTreeMap<String, Tally>) -> Summary {
+        let mut summary = Summary::new(tallies);
+        summary.record_end_to_end(Outcome::Passed);
+        summary.skip(LayerName::RealHost, "a machine");
+        summary
+    }
+
+    #[test]
+    fn a_full_run_passes_and_counts_everything() {
+        let summary = summary(&full());
+        assert_eq!(summary.outcome(Strictness::Fail), Outcome::Passed);
+        assert_eq!(summary.closing_line(), "9 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_vanished_layer_fails_everywhere() {
+        let mut tallies = full();
+        tallies.remove("isolation");
+        let summary = summary(&tallies);
+        assert_eq!(summary.outcome(Strictness::Report), Outcome::Failed);
+        assert!(
+            summary
+                .render()
+                .contains("layer root and syscalls vanished")
+        );
+    }
+
+    #[test]
+    fn a_layer_skipped_as_a_whole_fails_in_ci_and_is_said_elsewhere() {
+        let mut tallies = full();
+        tallies.insert("isolation".to_owned(), tally(2, 0, &["a", "b"]));
+        let summary = summary(&tallies);
+        assert_eq!(summary.outcome(Strictness::Report), Outcome::Passed);
+        assert_eq!(summary.outcome(Strictness::Fail), Outcome::Failed);
+        assert!(
+            summary
+                .render()
+                .contains("skipped in root and syscalls: needs root")
+        );
+        assert_eq!(summary.closing_line(), "7 passed, 0 failed, 3 skipped");
+    }
+
+    #[test]
+    fn a_failed_test_or_a_crate_without_a_layer_fails_the_run() {
+        let mut tallies = full();
+        tallies.insert("netns".to_owned(), tally(1, 1, &[]));
+        assert_eq!(
+            summary(&tallies).outcome(Strictness::Report),
+            Outcome::Failed
+        );
+        let mut tallies = full();
+        tallies.insert("new-crate".to_owned(), tally(1, 0, &[]));
+        assert_eq!(
+            summary(&tallies).outcome(Strictness::Report),
+            Outcome::Failed
+        );
+    }
+}
