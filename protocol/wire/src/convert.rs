@@ -53,37 +53,44 @@ pub enum ConvertError {
 
 /// The 16 bytes of a field.
 pub fn bytes16(field: &'static str, bytes: &[u8]) -> Result<[u8; 16], ConvertError> {
-    bytes
-        .try_into()
-        .map_err(|_| ConvertError::Length { field, wanted: 16, found: bytes.len() })
+    bytes.try_into().map_err(|_| ConvertError::Length {
+        field,
+        wanted: 16,
+        found: bytes.len(),
+    })
 }
 
 /// The 32 bytes of a field.
 pub fn bytes32(field: &'static str, bytes: &[u8]) -> Result<[u8; 32], ConvertError> {
-    bytes
-        .try_into()
-        .map_err(|_| ConvertError::Length { field, wanted: 32, found: bytes.len() })
+    bytes.try_into().map_err(|_| ConvertError::Length {
+        field,
+        wanted: 32,
+        found: bytes.len(),
+    })
 }
 
 /// A node's id in 16 wire bytes.
 pub fn node_id(field: &'static str, bytes: &[u8]) -> Result<NodeId, ConvertError> {
-    Ok(NodeId::from_u128(u128::from_be_bytes(bytes16(field, bytes)?)))
+    Ok(NodeId::from_u128(u128::from_be_bytes(bytes16(
+        field, bytes,
+    )?)))
 }
 
 /// An allocation's id in 16 wire bytes.
 pub fn alloc_id(field: &'static str, bytes: &[u8]) -> Result<AllocId, ConvertError> {
-    Ok(AllocId::from_u128(u128::from_be_bytes(bytes16(field, bytes)?)))
+    Ok(AllocId::from_u128(u128::from_be_bytes(bytes16(
+        field, bytes,
+    )?)))
 }
 
 /// An incarnation in 16 wire bytes; empty = never heard of any.
-pub fn incarnation(
-    field: &'static str,
-    bytes: &[u8],
-) -> Result<Option<Incarnation>, ConvertError> {
+pub fn incarnation(field: &'static str, bytes: &[u8]) -> Result<Option<Incarnation>, ConvertError> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Incarnation::from_u128(u128::from_be_bytes(bytes16(field, bytes)?))))
+    Ok(Some(Incarnation::from_u128(u128::from_be_bytes(bytes16(
+        field, bytes,
+    )?))))
 }
 
 /// A specification's hash in 32 wire bytes.
@@ -158,7 +165,10 @@ impl From<&AllocReport> for v1::AllocReport {
             revision: *revision,
             client_status: v1::ClientStatus::from(*client_status).into(),
             client_description: client_description.clone(),
-            tasks: task_states.iter().map(|(name, state)| task_report(name, state)).collect(),
+            tasks: task_states
+                .iter()
+                .map(|(name, state)| task_report(name, state))
+                .collect(),
             health: match health {
                 None => v1::Health::Unknown,
                 Some(health) if health.healthy => v1::Health::Healthy,
@@ -187,33 +197,56 @@ impl TryFrom<v1::AllocReport> for AllocReport {
         } = message;
         if tasks.len() > REPORT_TASKS_MAX {
             let found = tasks.len();
-            return Err(ConvertError::TooMany { field: "tasks", max: REPORT_TASKS_MAX, found });
+            return Err(ConvertError::TooMany {
+                field: "tasks",
+                max: REPORT_TASKS_MAX,
+                found,
+            });
         }
-        let client_status = v1::ClientStatus::try_from(client_status).map_err(|_| {
-            ConvertError::UnknownValue { field: "client_status", value: client_status }
-        })?;
+        let client_status =
+            v1::ClientStatus::try_from(client_status).map_err(|_| ConvertError::UnknownValue {
+                field: "client_status",
+                value: client_status,
+            })?;
         let healthy = match v1::Health::try_from(health) {
             Ok(v1::Health::Unknown) => None,
             Ok(v1::Health::Healthy) => Some(true),
             Ok(v1::Health::Unhealthy) => Some(false),
-            Err(_) => return Err(ConvertError::UnknownValue { field: "health", value: health }),
+            Err(_) => {
+                return Err(ConvertError::UnknownValue {
+                    field: "health",
+                    value: health,
+                });
+            }
         };
         Ok(Self {
             id: alloc_id("alloc_id", &id)?,
             revision,
             client_status: client_status.into(),
             client_description,
-            task_states: tasks.into_iter().map(task_state).collect::<Result<_, _>>()?,
-            health: healthy
-                .map(|healthy| ReportedHealth { healthy, at: UnixNanos(health_at_ns) }),
+            task_states: tasks
+                .into_iter()
+                .map(task_state)
+                .collect::<Result<_, _>>()?,
+            health: healthy.map(|healthy| ReportedHealth {
+                healthy,
+                at: UnixNanos(health_at_ns),
+            }),
             desired_version,
         })
     }
 }
 
 fn task_report(name: &str, state: &TaskState) -> v1::TaskReport {
-    let TaskState { state, failed, restarts, last_restart, started_at, finished_at, events } =
-        state;
+    let TaskState {
+        state,
+        failed,
+        restarts,
+        last_restart,
+        started_at,
+        finished_at,
+        events,
+    } = state;
     v1::TaskReport {
         name: name.to_owned(),
         state: v1::TaskRunState::from(*state).into(),
@@ -237,8 +270,10 @@ fn task_state(message: v1::TaskReport) -> Result<(String, TaskState), ConvertErr
         finished_at_ns,
         events,
     } = message;
-    let run_state = v1::TaskRunState::try_from(state)
-        .map_err(|_| ConvertError::UnknownValue { field: "tasks.state", value: state })?;
+    let run_state = v1::TaskRunState::try_from(state).map_err(|_| ConvertError::UnknownValue {
+        field: "tasks.state",
+        value: state,
+    })?;
     let mut task = TaskState {
         state: run_state.into(),
         failed,
@@ -261,8 +296,15 @@ fn optional_time(nanos: i64) -> Option<UnixNanos> {
 
 impl From<&TaskEvent> for v1::TaskEvent {
     fn from(event: &TaskEvent) -> Self {
-        let TaskEvent { kind, time, display_message, details, exit_code, signal, fails_task } =
-            event;
+        let TaskEvent {
+            kind,
+            time,
+            display_message,
+            details,
+            exit_code,
+            signal,
+            fails_task,
+        } = event;
         Self {
             kind: event_kind_name(*kind),
             time_ns: time.0,
@@ -277,8 +319,15 @@ impl From<&TaskEvent> for v1::TaskEvent {
 
 impl From<v1::TaskEvent> for TaskEvent {
     fn from(message: v1::TaskEvent) -> Self {
-        let v1::TaskEvent { kind, time_ns, message, details, exit_code, signal, fails_task } =
-            message;
+        let v1::TaskEvent {
+            kind,
+            time_ns,
+            message,
+            details,
+            exit_code,
+            signal,
+            fails_task,
+        } = message;
         let name: StrDeserializer<'_, ValueError> = kind.as_str().into_deserializer();
         Self {
             // A newer node may know kinds that we do not: they are shown as `Other`.

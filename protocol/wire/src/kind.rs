@@ -91,13 +91,19 @@ pub fn to_frame<M: FrameMessage>(message: &M) -> (u8, Bytes) {
 pub fn from_frame<M: FrameMessage>(kind: u8, body: Bytes) -> Result<M, MessageError> {
     let name = name_of::<M>();
     if kind != M::KIND {
-        return Err(MessageError::Unexpected { expected: name, got: kind });
+        return Err(MessageError::Unexpected {
+            expected: name,
+            got: kind,
+        });
     }
     M::decode(body).map_err(|source| MessageError::Malformed { name, source })
 }
 
 fn name_of<M: FrameMessage>() -> &'static str {
-    KINDS.iter().find(|(kind, _)| *kind == M::KIND).map_or("unknown", |(_, name)| name)
+    KINDS
+        .iter()
+        .find(|(kind, _)| *kind == M::KIND)
+        .map_or("unknown", |(_, name)| name)
 }
 
 #[cfg(test)]
@@ -114,16 +120,29 @@ mod tests {
 
     #[test]
     fn a_message_survives_its_frame_and_no_other_fits() {
-        let heartbeat = v1::Heartbeat { epoch: 7, tick: 9, sent_boottime_ns: 11 };
+        let heartbeat = v1::Heartbeat {
+            epoch: 7,
+            tick: 9,
+            sent_boottime_ns: 11,
+        };
         let (kind, body) = to_frame(&heartbeat);
-        assert_eq!(from_frame::<v1::Heartbeat>(kind, body.clone()), Ok(heartbeat));
+        assert_eq!(
+            from_frame::<v1::Heartbeat>(kind, body.clone()),
+            Ok(heartbeat)
+        );
         assert_eq!(
             from_frame::<v1::Hello>(kind, body),
-            Err(MessageError::Unexpected { expected: "Hello", got: 4 })
+            Err(MessageError::Unexpected {
+                expected: "Hello",
+                got: 4
+            })
         );
         assert!(matches!(
             from_frame::<v1::Heartbeat>(kind, Bytes::from_static(&[0xff])),
-            Err(MessageError::Malformed { name: "Heartbeat", .. })
+            Err(MessageError::Malformed {
+                name: "Heartbeat",
+                ..
+            })
         ));
     }
 }

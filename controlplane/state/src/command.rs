@@ -1,0 +1,356 @@
+//! What can be asked of the replicated state: one command is one log entry is one transition, the
+//! evaluations that it causes included.
+//!
+//! Everything that is not a function of the state arrives here: the time, the seed of the ids that
+//! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
+
+use std::sync::Arc;
+
+use protocol_model::{
+    AllocId, Allocation, Deployment, DeploymentId, DeploymentStatus, Eligibility, EvalId,
+    Evaluation, Incarnation, Job, JobKey, Node, NodeId, SpecHash, UnixNanos,
+};
+use protocol_model::{ClientStatus, DesiredTransition};
+use protocol_wire::report::AllocReport;
+use protocol_wire::v1::UpdateClass;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
+
+/// A command as it is written into the log.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stamped {
+    /// The proposer's clock. The state's own time never goes back: it becomes the larger of both.
+    pub now: UnixNanos,
+    /// Random bytes from which `apply` derives the ids of what it makes itself.
+    pub seed: [u8; 16],
+    /// What is asked.
+    pub command: Command,
+}
+
+/// One transition of the replicated state.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Nothing: a new leader's barrier.
+    Barrier,
+    /// The first entry of a cluster: fixes its incarnation. Refused when there is one already.
+    ClusterInit { incarnation: Incarnation },
+    /// The state was restored from an operator's snapshot: another history begins.
+    SnapshotRestored { incarnation: Incarnation },
+    /// Registers a job, or a new version of it, with its evaluation.
+    JobRegister(JobRegister),
+    /// Stops a job, or forgets it.
+    JobDeregister(JobDeregister),
+    /// Marks versions of a job as good to go back to, or not.
+    JobStability {
+        key: JobKey,
+        version: u64,
+        stable: bool,
+    },
+    /// Evaluates a job although nothing changed.
+    JobEvaluate {
+        eval: Evaluation,
+        force_reschedule: bool,
+    },
+    /// Creates evaluations, or changes existing ones.
+    EvalsUpsert { evals: Vec<Evaluation> },
+    /// What the scheduler decided for one evaluation, checked by the plan queue.
+    PlanApply(Box<PlanApply>),
+    /// Asks the scheduler to move allocations, with one evaluation per job.
+    AllocsStop {
+        allocs: Vec<(AllocId, DesiredTransition)>,
+        evals: Vec<Evaluation>,
+    },
+    /// A node knocks.
+    NodeHello(Box<NodeHello>),
+    /// A node's complete report, in one piece.
+    NodeSynced(Box<NodeSynced>),
+    /// A node's sync made no sense (the parts do not add up); it begins again.
+    SyncRejected { node: NodeId, epoch: SessionEpoch },
+    /// Reports of many nodes in one entry.
+    AllocUpdates { batches: Vec<NodeBatch> },
+    /// Nodes that fell silent within one detection period.
+    HeartbeatMissed { nodes: Vec<(NodeId, SessionEpoch)> },
+    /// No allocation on these disconnected nodes has an open disconnect window any more.
+    WindowExpired { nodes: Vec<(NodeId, SessionEpoch)> },
+    /// A node says something new about itself.
+    NodeFacts {
+        node: NodeId,
+        epoch: SessionEpoch,
+        facts: Arc<Node>,
+    },
+    /// An operator's switch: may the scheduler place there?
+    NodeEligibility {
+        node: NodeId,
+        eligibility: Eligibility,
+    },
+    /// Begins or ends a drain. (Deadlines are the drainer's.)
+    NodeDrain {
+        node: NodeId,
+        drain: DrainSwitch,
+        eligibility_after: Eligibility,
+    },
+    /// Forgets a node; its allocations are lost.
+    NodePurge { node: NodeId },
+    /// A deployment goes on, ends, or is paused.
+    DeploymentStatus(DeploymentStatusUpdate),
+    /// Canaries are good: the rest may follow.
+    DeploymentPromote {
+        id: DeploymentId,
+        groups: PromoteGroups,
+        eval: Option<Evaluation>,
+    },
+    /// An operator says which allocations of a deployment are healthy.
+    DeploymentAllocHealth {
+        id: DeploymentId,
+        healthy: Vec<AllocId>,
+        unhealthy: Vec<AllocId>,
+        eval: Option<Evaluation>,
+        change: Option<DeploymentChange>,
+    },
+    /// The first management token of a cluster.
+    AclBootstrap { token: AclToken, reset_index: u64 },
+    /// Creates or replaces a namespace.
+    NamespaceUpsert { namespace: Namespace },
+    /// Removes an empty namespace.
+    NamespaceDelete { name: String },
+    /// Changes how the scheduler ranks.
+    SchedulerConfigSet {
+        config: SchedulerConfig,
+        enforce_index: Option<u64>,
+    },
+    /// Removes what is named here and really over: each name is checked again.
+    GcCollect(GcCollect),
+}
+
+/// See [`Command::JobRegister`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobRegister {
+    /// The canonical job. Version, indexes and status are the state's to fill in.
+    pub job: Arc<Job>,
+    /// The hash of its specification, computed by the proposer, so that servers of two releases
+    /// never disagree about it.
+    pub spec: SpecHash,
+    /// The evaluation to make with it; none for periodic and parameterized jobs.
+    pub eval: Option<Evaluation>,
+    /// Refuse unless the job's `JobModifyIndex` is this; 0 = the job must not exist.
+    pub enforce_index: Option<u64>,
+}
+
+/// See [`Command::JobDeregister`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobDeregister {
+    /// Which job.
+    pub key: JobKey,
+    /// Stop it, or forget it too.
+    pub purge: Purge,
+    /// The evaluation that carries the stop out.
+    pub eval: Option<Evaluation>,
+    /// Skip the shutdown delay of its tasks.
+    pub no_shutdown_delay: bool,
+}
+
+/// Whether a stopped job is forgotten at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Purge {
+    /// Keep it, stopped, until garbage collection.
+    Keep,
+    /// Forget it and its versions.
+    Forget,
+}
+
+/// Whether a drain begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DrainSwitch {
+    /// Allocations are to leave.
+    Begin,
+    /// They may stay.
+    End,
+}
+
+/// What the scheduler decided for one evaluation. All of it is applied, or none.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PlanApply {
+    /// The evaluation that was scheduled.
+    pub eval_id: Option<EvalId>,
+    /// The index of the snapshot that the plan was checked against.
+    pub snapshot_index: u64,
+    /// New allocations: `job` absent, `spec` set, ids never seen before.
+    pub placed: Vec<Arc<Allocation>>,
+    /// Allocations that stay where they are and get another version or other resources.
+    pub updated: Vec<Arc<Allocation>>,
+    /// Changes of single facts.
+    pub changed: Vec<AllocChange>,
+    /// Allocations that have to go for one of `placed`.
+    pub preempted: Vec<Preempted>,
+    /// A new deployment, or the running one with new numbers.
+    pub deployment: Option<Arc<Deployment>>,
+    /// Deployments that this plan ends.
+    pub deployment_changes: Vec<DeploymentChange>,
+    /// The finished evaluation, follow-ups, blocked ones, and those of preempted jobs.
+    pub evals: Vec<Evaluation>,
+}
+
+/// One allocation's change in a plan.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AllocChange {
+    /// Which.
+    pub id: AllocId,
+    /// What.
+    pub change: Change,
+}
+
+/// What a plan may change of an existing allocation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Change {
+    /// Stop it.
+    Stop {
+        /// Why, for people.
+        description: String,
+        /// The client status from now on, where the node cannot say it (`lost`, or `unknown`).
+        client_status: Option<ClientStatus>,
+        /// The evaluation that will replace it later.
+        followup_eval: Option<EvalId>,
+    },
+    /// Its node is silent and it may return: client status `unknown`.
+    Disconnect {
+        /// Why, for people.
+        description: String,
+        /// The evaluation that looks again when its window ends.
+        followup_eval: Option<EvalId>,
+    },
+    /// Its node is back, and it was decided that this one stays.
+    Reconnect,
+    /// A later evaluation will reschedule it.
+    FollowUp {
+        /// That evaluation.
+        eval: EvalId,
+    },
+}
+
+/// One allocation that has to go for another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Preempted {
+    /// Which goes.
+    pub id: AllocId,
+    /// For which.
+    pub by: AllocId,
+}
+
+/// A deployment's new status.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeploymentChange {
+    /// Which deployment.
+    pub id: DeploymentId,
+    /// Its status from now on.
+    pub status: DeploymentStatus,
+    /// Why, for people.
+    pub description: String,
+}
+
+/// See [`Command::DeploymentStatus`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DeploymentStatusUpdate {
+    /// The new status.
+    pub change: DeploymentChange,
+    /// The job to go back to, registered in the same entry.
+    pub revert: Option<JobRegister>,
+    /// The evaluation that carries it out.
+    pub eval: Option<Evaluation>,
+}
+
+/// Which groups of a deployment are promoted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum PromoteGroups {
+    /// Every group with canaries.
+    All,
+    /// These.
+    Named(Vec<String>),
+}
+
+/// See [`Command::NodeHello`]. The proposer has checked versions and the join token.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeHello {
+    /// Who knocks.
+    pub node: NodeId,
+    /// SHA-256 of the node's secret.
+    pub secret_hash: Digest,
+    /// Drawn by the node once per series of attempts.
+    pub nonce: [u8; 16],
+    /// The epoch of its last session; 0 = none.
+    pub last_epoch: SessionEpoch,
+    /// Another boot means that nothing runs.
+    pub boot_id: [u8; 16],
+    /// Whether the node's daemon was restarted since its last session.
+    pub daemon: DaemonLife,
+    /// What it says about itself: needed from a node that is not registered.
+    pub facts: Option<Arc<Node>>,
+    /// What the proposer found out about its join token.
+    pub join: JoinVerdict,
+}
+
+/// Whether a node's daemon is the one that had the last session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DaemonLife {
+    /// The same process: its session may be resumed.
+    Continued,
+    /// A restarted one: it never resumes.
+    Restarted,
+}
+
+/// What the proposer found out about a join token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum JoinVerdict {
+    /// It may join as a new node.
+    Allowed,
+    /// It may not: only a node that is registered already is let in.
+    Denied,
+}
+
+/// See [`Command::NodeSynced`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeSynced {
+    /// Whose report.
+    pub node: NodeId,
+    /// Of which session.
+    pub epoch: SessionEpoch,
+    /// The index of the watch up to which the node had been told, in this incarnation; 0 where its
+    /// history is another.
+    pub watch_index: u64,
+    /// Every allocation on the node whose state the control plane does not have yet.
+    pub changed: Vec<AllocReport>,
+    /// Every other allocation that the node reported.
+    pub unchanged: Vec<AllocId>,
+    /// What it says about itself, where that changed.
+    pub facts: Option<Arc<Node>>,
+}
+
+/// One node's batch within [`Command::AllocUpdates`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeBatch {
+    /// Whose.
+    pub node: NodeId,
+    /// Of which session.
+    pub epoch: SessionEpoch,
+    /// Urgent or typical.
+    pub class: UpdateClass,
+    /// The batch's number within its class and session.
+    pub seq: u64,
+    /// What changed.
+    pub reports: Vec<AllocReport>,
+}
+
+/// See [`Command::GcCollect`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GcCollect {
+    /// Finished evaluations.
+    pub evals: Vec<EvalId>,
+    /// Terminal allocations.
+    pub allocs: Vec<AllocId>,
+    /// Dead jobs, with their versions.
+    pub jobs: Vec<JobKey>,
+    /// Finished deployments.
+    pub deployments: Vec<DeploymentId>,
+    /// Nodes that are down and empty.
+    pub nodes: Vec<NodeId>,
+}

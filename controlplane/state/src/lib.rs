@@ -1,0 +1,36 @@
+//! The replicated state of a cluster: one pure state machine.
+//!
+//! - [`State::apply`] takes a log index and a [`Stamped`] command and returns an [`Applied`]: the
+//!   [`Outcome`] that the proposer waits for and the [`Signal`]s that tell the leader's parts what
+//!   changed. It is total: what cannot be done is refused with a [`Refusal`] and changes nothing.
+//! - [`State::snapshot`] costs a few reference counts. A [`Snapshot`] is an immutable view; its
+//!   methods are those of [`Tables`], and everything that reads the state reads it.
+//! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
+//!
+//! Nothing here reads a clock, draws an id, or does I/O. Time and the seed of ids come with the
+//! command; equal logs make equal states.
+
+mod applied;
+mod columns;
+pub mod command;
+pub mod fit;
+mod names;
+mod prefix;
+mod read;
+mod record;
+mod snapshot;
+mod tables;
+mod usage;
+
+pub use applied::*;
+pub use columns::{NodeColumns, NodeRow, Readiness};
+pub use command::{Command, Stamped};
+pub use names::NameId;
+pub use prefix::IdPrefix;
+pub use protocol_wire::v1::{ItemResult, UpdateClass};
+pub use record::*;
+pub use snapshot::Snapshot;
+pub use tables::{Table, Tables};
+pub use usage::{
+    Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,
+};

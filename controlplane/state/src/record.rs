@@ -1,0 +1,307 @@
+//! The rows of the tables, where a row is more than a domain type.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use protocol_model::{Deployment, Incarnation, Job, JobType, Node, SpecHash, UnixNanos};
+use serde::{Deserialize, Serialize};
+
+/// The number of a node's session: the log index of the command that made it. 0 = none.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct SessionEpoch(pub u64);
+
+impl SessionEpoch {
+    /// No session.
+    pub const NONE: Self = Self(0);
+}
+
+impl fmt::Display for SessionEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A SHA-256: all that the state knows of a secret.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest in 32 bytes, or nothing where the length is wrong.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Four bytes tell digests apart in a log; all of them would invite comparing by eye.
+        write!(
+            f,
+            "Digest({:02x}{:02x}{:02x}{:02x}..)",
+            self.0[0], self.0[1], self.0[2], self.0[3]
+        )
+    }
+}
+
+/// A node, its session, and what only the state needs to know of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// The node as the API shows it.
+    pub node: Arc<Node>,
+    /// SHA-256 of its secret: another host cannot take over its id.
+    pub secret_hash: Digest,
+    /// Its session.
+    pub session: SessionState,
+    /// The log index that last changed its facts.
+    pub facts_index: u64,
+}
+
+/// What the state knows of a node's session. It survives silence: only the next Hello replaces it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SessionState {
+    /// Its number.
+    pub epoch: SessionEpoch,
+    /// The nonce of the Hello that made it: the same Hello again gets the same session.
+    pub nonce: [u8; 16],
+    /// The node's boot.
+    pub boot_id: [u8; 16],
+    /// The number of the last urgent batch applied.
+    pub applied_urgent_seq: u64,
+    /// The number of the last typical batch applied.
+    pub applied_typical_seq: u64,
+    /// The log index at which its complete report was taken in; 0 = owed.
+    pub synced_index: u64,
+    /// How often a complete report of this session was turned away.
+    pub syncs_rejected: u32,
+}
+
+/// The newest report applied to an allocation: an older one is dropped.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct ReportMark {
+    /// The session it came in.
+    pub epoch: SessionEpoch,
+    /// Its revision within that session.
+    pub revision: u64,
+}
+
+/// A job as registered last.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// The job, complete: version, indexes, status.
+    pub job: Arc<Job>,
+    /// Its specification's hash.
+    pub spec: SpecHash,
+    /// Per task group, how many the last evaluation left unplaced.
+    pub queued: BTreeMap<String, i64>,
+}
+
+/// One remembered version of a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobVersionRecord {
+    /// The job as it was.
+    pub job: Arc<Job>,
+    /// Its specification's hash.
+    pub spec: SpecHash,
+}
+
+/// How many versions of a job are remembered, the newest first (as Nomad keeps them by default).
+pub const JOB_VERSIONS_MAX: usize = 6;
+
+/// A deployment and the specification that it rolls out.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DeploymentRecord {
+    /// The deployment as the API shows it.
+    pub deployment: Arc<Deployment>,
+    /// What it rolls out, where the state still knew that version when it was made.
+    pub spec: Option<SpecHash>,
+}
+
+/// Counters of one job, derived from its allocations and evaluations by every change of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JobTally {
+    /// Per task group, allocations by client status.
+    pub groups: BTreeMap<String, GroupTally>,
+    /// Allocations in all.
+    pub allocs: u64,
+    /// Allocations that neither side is done with.
+    pub allocs_live: u64,
+    /// Evaluations in all.
+    pub evals: u64,
+    /// Evaluations that are not over.
+    pub evals_live: u64,
+}
+
+impl JobTally {
+    /// Whether it counts nothing.
+    pub fn is_empty(&self) -> bool {
+        self.allocs == 0 && self.evals == 0
+    }
+}
+
+/// One task group's allocations by client status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GroupTally {
+    /// `pending`.
+    pub starting: u64,
+    /// `running`.
+    pub running: u64,
+    /// `complete`.
+    pub complete: u64,
+    /// `failed`.
+    pub failed: u64,
+    /// `lost`.
+    pub lost: u64,
+    /// `unknown`.
+    pub unknown: u64,
+}
+
+/// A job's counters as the API's job summary shows them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JobSummary {
+    /// Per task group.
+    pub groups: BTreeMap<String, GroupSummary>,
+}
+
+/// One task group's counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GroupSummary {
+    /// Still to be placed.
+    pub queued: i64,
+    /// Placed, by client status.
+    pub counts: GroupTally,
+}
+
+/// One life of the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ClusterMeta {
+    /// `None` before the first entry.
+    pub incarnation: Option<Incarnation>,
+    /// When this incarnation began.
+    pub created_at: UnixNanos,
+    /// The log index that began it.
+    pub index: u64,
+}
+
+/// How the scheduler fills nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedulerAlgorithm {
+    /// Few nodes, well filled.
+    #[default]
+    Binpack,
+    /// Many nodes, evenly filled.
+    Spread,
+}
+
+/// The cluster-wide settings of the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SchedulerConfig {
+    /// How nodes are filled.
+    pub algorithm: SchedulerAlgorithm,
+    /// Whether tasks may use memory beyond what is reserved for them.
+    pub memory_oversubscription: bool,
+    /// Whether registering and evaluating jobs is refused, except with a management token.
+    pub reject_job_registration: bool,
+    /// Whether the broker hands out nothing.
+    pub pause_eval_broker: bool,
+    /// For which kinds of job lower priorities may be evicted.
+    pub preemption: PreemptionConfig,
+    /// The log index that made it.
+    pub create_index: u64,
+    /// The log index that last changed it.
+    pub modify_index: u64,
+}
+
+/// For which kinds of job lower priorities may be evicted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PreemptionConfig {
+    /// System jobs.
+    pub system: bool,
+    /// System batch jobs.
+    pub sysbatch: bool,
+    /// Batch jobs.
+    pub batch: bool,
+    /// Services.
+    pub service: bool,
+}
+
+impl Default for PreemptionConfig {
+    /// As Nomad: for system jobs only.
+    fn default() -> Self {
+        Self {
+            system: true,
+            sysbatch: false,
+            batch: false,
+            service: false,
+        }
+    }
+}
+
+impl PreemptionConfig {
+    /// Whether jobs of this kind may evict others.
+    pub fn allows(&self, job_type: JobType) -> bool {
+        match job_type {
+            JobType::System => self.system,
+            JobType::Sysbatch => self.sysbatch,
+            JobType::Batch => self.batch,
+            JobType::Service => self.service,
+        }
+    }
+}
+
+/// A namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its operator's own key-value pairs.
+    #[serde(default)]
+    pub meta: BTreeMap<String, String>,
+    /// The log index that made it.
+    #[serde(default)]
+    pub create_index: u64,
+    /// The log index that last changed it.
+    #[serde(default)]
+    pub modify_index: u64,
+}
+
+/// An access token, without its secret.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AclToken {
+    /// Its public id, as a UUID text.
+    pub accessor_id: String,
+    /// SHA-256 of its secret.
+    pub secret_hash: Digest,
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub kind: AclTokenKind,
+    /// When it was made.
+    #[serde(default)]
+    pub create_time: UnixNanos,
+    /// The log index that made it.
+    #[serde(default)]
+    pub create_index: u64,
+    /// The log index that last changed it.
+    #[serde(default)]
+    pub modify_index: u64,
+}
+
+/// What a token may do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AclTokenKind {
+    /// Everything.
+    Management,
+}
