@@ -1,0 +1,238 @@
+//! The contract of noded and pump: a directory of FIFOs and stream specifications.
+//!
+//! ```text
+//!   noded                                    pump
+//!   write NAME.spec (rename into place) --->  make or open FIFO NAME, read it, write log files
+//!   make FIFO NAME (whoever is first)
+//!   rename NAME.spec to NAME.retired    --->  read what is left, remove FIFO NAME, remove NAME.retired
+//! ```
+//!
+//! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its first scan.
+
+mod spec;
+
+use crate::paths::RuntimePaths;
+use crate::protocol::{AllocAndTask, StdioSource};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+pub use spec::{LogLimits, SpecError, StreamSpec};
+
+/// Ends the name of a specification that is in force.
+pub const SPEC_SUFFIX: &str = ".spec";
+/// Ends the name of a specification whose stream is to be drained and removed.
+pub const RETIRED_SUFFIX: &str = ".retired";
+
+/// One of the two output streams of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
+impl OutputStream {
+    pub const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    /// As it appears in file names.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+
+    /// The name of the FIFO: `<alloc>.<task>.<stdout|stderr>`.
+    #[must_use]
+    pub fn fifo_name(self, owner: &AllocAndTask) -> String {
+        format!("{}.{}.{}", owner.alloc(), owner.task(), self.as_str())
+    }
+
+    /// The log files' names without the number: `<task>.<stdout|stderr>`, as Nomad names them.
+    #[must_use]
+    pub fn file_prefix(self, owner: &AllocAndTask) -> String {
+        format!("{}.{}", owner.task(), self.as_str())
+    }
+}
+
+/// Why a task's streams could not be made or retired.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamsError {
+    #[error("the io directory {} cannot be opened", .path.display())]
+    Directory {
+        path: PathBuf,
+        #[source]
+        source: Errno,
+    },
+    #[error("specification {name} cannot be written")]
+    Spec {
+        name: String,
+        #[source]
+        source: Errno,
+    },
+    #[error("specification {name} cannot be encoded")]
+    Encode {
+        name: String,
+        #[source]
+        source: SpecError,
+    },
+    #[error("FIFO {name} cannot be made")]
+    Fifo {
+        name: String,
+        #[source]
+        source: Errno,
+    },
+    #[error("specification {name} cannot be retired")]
+    Retire {
+        name: String,
+        #[source]
+        source: Errno,
+    },
+}
+
+/// The descriptors' sources for a spawn request, once [`create_streams`] succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskStreams {
+    pub stdout: StdioSource,
+    pub stderr: StdioSource,
+}
+
+/// Tells pump to write a task's output below `log_base`/`log_directory` and makes its FIFOs. Repeating it is harmless; other limits replace
+/// the earlier ones.
+///
+/// `log_base` is trusted as a path; below it no symbolic link is followed, because the task may write there.
+///
+/// # Errors
+/// Where a file cannot be written; what was made before stays, and a repeat completes it.
+pub fn create_streams(
+    paths: &RuntimePaths,
+    owner: &AllocAndTask,
+    log_base: &Path,
+    log_directory: &Path,
+    limits: LogLimits,
+) -> Result<TaskStreams, StreamsError> {
+    let directory = open_io_directory(paths)?;
+    for stream in OutputStream::BOTH {
+        let name = stream.fifo_name(owner);
+        let spec = StreamSpec {
+            log_base: log_base.to_owned(),
+            log_directory: log_directory.to_owned(),
+            file_prefix: stream.file_prefix(owner),
+            limits,
+        };
+        write_spec(directory.as_fd(), &name, &spec)?;
+        make_fifo(directory.as_fd(), &name)
+            .map_err(|source| StreamsError::Fifo { name, source })?;
+    }
+    let fifo = |stream: OutputStream| StdioSource::Fifo {
+        name: stream.fifo_name(owner),
+    };
+    Ok(TaskStreams {
+        stdout: fifo(OutputStream::Stdout),
+        stderr: fifo(OutputStream::Stderr),
+    })
+}
+
+/// Tells pump that nothing more will be written: it drains both streams and removes them. Repeating it is harmless.
+///
+/// # Errors
+/// Where a specification cannot be renamed; the other stream is retired all the same.
+pub fn retire_streams(paths: &RuntimePaths, owner: &AllocAndTask) -> Result<(), StreamsError> {
+    let directory = open_io_directory(paths)?;
+    let mut outcome = Ok(());
+    for stream in OutputStream::BOTH {
+        let name = stream.fifo_name(owner);
+        let (from, to) = (
+            format!("{name}{SPEC_SUFFIX}"),
+            format!("{name}{RETIRED_SUFFIX}"),
+        );
+        match fs::renameat(&directory, &from, &directory, &to) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(source) => outcome = Err(StreamsError::Retire { name, source }),
+        }
+    }
+    outcome
+}
+
+/// Whether pump has finished with both streams: all output is in the log files.
+///
+/// # Errors
+/// Where the io directory cannot be read.
+pub fn streams_are_gone(paths: &RuntimePaths, owner: &AllocAndTask) -> Result<bool, StreamsError> {
+    let directory = open_io_directory(paths)?;
+    let remains = OutputStream::BOTH.iter().any(|stream| {
+        let name = stream.fifo_name(owner);
+        [SPEC_SUFFIX, RETIRED_SUFFIX].iter().any(|suffix| {
+            let file = format!("{name}{suffix}");
+            !matches!(
+                fs::statat(&directory, file, AtFlags::SYMLINK_NOFOLLOW),
+                Err(Errno::NOENT)
+            )
+        })
+    });
+    Ok(!remains)
+}
+
+/// Makes a FIFO of mode 0600; one that is there already is fine.
+pub(crate) fn make_fifo(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    match fs::mknodat(directory, name, fs::FileType::Fifo, mode, 0) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether reads and writes on a FIFO wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For a task's own descriptor: programs do not expect `EAGAIN` from their standard output.
+    Blocking,
+    NonBlocking,
+}
+
+/// Opens a FIFO for reading and writing: the holder sees neither end of file nor SIGPIPE, and neither does whoever has the other end (fifo(7)).
+pub(crate) fn open_fifo(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    waiting: Waiting,
+) -> Result<OwnedFd, Errno> {
+    if name.is_empty() || name.contains('/') {
+        return Err(Errno::INVAL);
+    }
+    let mut flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+    if waiting == Waiting::NonBlocking {
+        flags |= OFlags::NONBLOCK;
+    }
+    let fifo = fs::openat(directory, name, flags, Mode::empty())?;
+    let kind = fs::FileType::from_raw_mode(fs::fstat(&fifo)?.st_mode);
+    if kind == fs::FileType::Fifo {
+        Ok(fifo)
+    } else {
+        Err(Errno::INVAL)
+    }
+}
+
+fn open_io_directory(paths: &RuntimePaths) -> Result<OwnedFd, StreamsError> {
+    let path = paths.io_directory();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    fs::open(&path, flags, Mode::empty()).map_err(|source| StreamsError::Directory { path, source })
+}
+
+fn write_spec(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    spec: &StreamSpec,
+) -> Result<(), StreamsError> {
+    let bytes = spec.encode().map_err(|source| StreamsError::Encode {
+        name: name.to_owned(),
+        source,
+    })?;
+    let failed = |source| StreamsError::Spec {
+        name: name.to_owned(),
+        source,
+    };
+    let (temporary, target) = (format!("{name}.new"), format!("{name}{SPEC_SUFFIX}"));
+    crate::durable::replace(directory, &temporary, &target, &bytes).map_err(failed)
+}

@@ -1,0 +1,380 @@
+//! All streams of the host: which FIFO feeds which log, and what is left to do for each.
+//!
+//! ```text
+//!   .spec seen            log opened             .retired seen          engine gave the FIFO back
+//!  ------------> waiting ------------> reading ----------------> ending ------------------------> gone
+//!                  |  ^ retried                                    |  a new .spec is there
+//!                  +--+ every tick                                 +--------------------> reading
+//! ```
+
+use super::directory::Change;
+use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
+use super::log::{Log, Opened};
+use crate::durable;
+use crate::io::{RETIRED_SUFFIX, SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo};
+use rustix::fs::{self, AtFlags};
+use rustix::io::{self, Errno};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Log files that are open at once; the rest of the descriptors is for FIFOs.
+const OPEN_FILES_MAX: usize = 1024;
+
+/// What one FIFO may still hold when its stream ends (the largest pipe), and then some, should a writer be left.
+const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+#[derive(Debug)]
+struct Stream {
+    name: String,
+    log: Log,
+    ending: Ending,
+    /// In the queue of open files.
+    listed: Listed,
+    /// Written to since the last sweep.
+    used: Used,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    No,
+    Yes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    No,
+    Yes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Used {
+    No,
+    Yes,
+}
+
+/// Why a stream cannot be read yet.
+#[derive(Debug, thiserror::Error)]
+enum StreamError {
+    #[error("the specification cannot be read")]
+    Read(#[source] Errno),
+    #[error("the specification cannot be used")]
+    Spec(#[source] crate::io::SpecError),
+    #[error("the FIFO cannot be opened")]
+    Fifo(#[source] Errno),
+    #[error("the log cannot be opened")]
+    Log(#[source] super::log::LogError),
+    #[error("the engine does not take the FIFO")]
+    Attach(#[source] Errno),
+}
+
+/// The tables behind the engine.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    directory: OwnedFd,
+    next: StreamId,
+    streams: BTreeMap<StreamId, Stream>,
+    names: BTreeMap<String, StreamId>,
+    /// Specifications that could not be followed yet, with the words of the last error.
+    waiting: BTreeMap<String, String>,
+    /// FIFOs of waiting streams, held so that no writer gets SIGPIPE or waits to open.
+    held: BTreeMap<String, OwnedFd>,
+    dropping: BTreeSet<StreamId>,
+    open_files: VecDeque<StreamId>,
+    failed: Vec<StreamId>,
+    freed: Vec<(Stream, OwnedFd)>,
+    control_ready: bool,
+}
+
+impl Streams {
+    pub(crate) fn new(directory: OwnedFd) -> Self {
+        Self {
+            directory,
+            next: StreamId(0),
+            streams: BTreeMap::new(),
+            names: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+            dropping: BTreeSet::new(),
+            open_files: VecDeque::new(),
+            failed: Vec::new(),
+            freed: Vec::new(),
+            control_ready: false,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, changes: BTreeSet<Change>, engine: &mut dyn Engine) {
+        for change in changes {
+            match change {
+                Change::Spec(name) => self.follow(name, engine),
+                Change::Retired(name) => self.retire(&name, engine),
+            }
+        }
+    }
+
+    /// Does what the last turn left to do.
+    pub(crate) fn after_turn(&mut self, engine: &mut dyn Engine) {
+        for stream in std::mem::take(&mut self.failed) {
+            engine.detach(stream);
+        }
+        for (stream, fifo) in std::mem::take(&mut self.freed) {
+            self.finish(stream, &fifo, engine);
+        }
+    }
+
+    /// Tries again what failed: waiting streams, and notes about dropped bytes.
+    pub(crate) fn tick(&mut self, engine: &mut dyn Engine) {
+        for name in self.waiting.keys().cloned().collect::<Vec<_>>() {
+            self.follow(name, engine);
+        }
+        let streams = &mut self.streams;
+        self.dropping.retain(|id| {
+            let Some(stream) = streams.get_mut(id) else {
+                return false;
+            };
+            stream.log.tell_dropped();
+            stream.log.has_dropped()
+        });
+    }
+
+    /// Closes the log files that nobody wrote to since the last sweep.
+    pub(crate) fn sweep(&mut self) {
+        let streams = &mut self.streams;
+        self.open_files.retain(|id| {
+            let Some(stream) = streams.get_mut(id) else {
+                return false;
+            };
+            let used = std::mem::replace(&mut stream.used, Used::No);
+            if used == Used::No {
+                stream.log.close_file();
+                stream.listed = Listed::No;
+            }
+            used == Used::Yes
+        });
+    }
+
+    pub(crate) fn take_control_ready(&mut self) -> bool {
+        std::mem::take(&mut self.control_ready)
+    }
+
+    pub(crate) fn wants_tick(&self) -> bool {
+        !self.waiting.is_empty() || !self.dropping.is_empty()
+    }
+
+    pub(crate) fn wants_sweep(&self) -> bool {
+        !self.open_files.is_empty()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn follow(&mut self, name: String, engine: &mut dyn Engine) {
+        match self.try_follow(&name, engine) {
+            Ok(()) => {
+                self.waiting.remove(&name);
+            }
+            Err(StreamError::Read(Errno::NOENT)) => {
+                self.waiting.remove(&name);
+                self.held.remove(&name);
+            }
+            Err(error) => {
+                let words = in_full(&error);
+                if self.waiting.get(&name) != Some(&words) {
+                    eprintln!("pump: {name}: {words}; tried again every second");
+                }
+                self.waiting.insert(name, words);
+            }
+        }
+    }
+
+    fn try_follow(&mut self, name: &str, engine: &mut dyn Engine) -> Result<(), StreamError> {
+        let bytes = durable::read(self.directory.as_fd(), &format!("{name}{SPEC_SUFFIX}"))
+            .map_err(StreamError::Read)?;
+        if let Some(stream) = self.names.get(name).and_then(|id| self.streams.get_mut(id)) {
+            let spec = StreamSpec::decode(&bytes).map_err(StreamError::Spec)?;
+            if stream.ending == Ending::No {
+                stream.log.set_limits(spec.limits);
+            }
+            // An ending stream looks for a new specification when its FIFO comes back.
+            return Ok(());
+        }
+        let fifo = match self.held.remove(name) {
+            Some(fifo) => fifo,
+            None => self.open(name).map_err(StreamError::Fifo)?,
+        };
+        match self.begin(name, &bytes, engine, fifo.as_fd()) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.held.insert(name.to_owned(), fifo);
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        name: &str,
+        spec: &[u8],
+        engine: &mut dyn Engine,
+        fifo: BorrowedFd<'_>,
+    ) -> Result<(), StreamError> {
+        let spec = StreamSpec::decode(spec).map_err(StreamError::Spec)?;
+        let log = Log::open(&spec).map_err(StreamError::Log)?;
+        let fifo = io::fcntl_dupfd_cloexec(fifo, 3).map_err(StreamError::Fifo)?;
+        let id = self.next;
+        engine.attach(id, fifo).map_err(StreamError::Attach)?;
+        self.next = StreamId(id.0 + 1);
+        self.names.insert(name.to_owned(), id);
+        let name = name.to_owned();
+        let stream = Stream {
+            name,
+            log,
+            ending: Ending::No,
+            listed: Listed::No,
+            used: Used::No,
+        };
+        self.streams.insert(id, stream);
+        Ok(())
+    }
+
+    fn open(&self, name: &str) -> Result<OwnedFd, Errno> {
+        make_fifo(self.directory.as_fd(), name)?;
+        open_fifo(self.directory.as_fd(), name, Waiting::NonBlocking)
+    }
+
+    fn retire(&mut self, name: &str, engine: &mut dyn Engine) {
+        self.waiting.remove(name);
+        self.held.remove(name);
+        if let Some(id) = self.names.get(name) {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.ending = Ending::Yes;
+                engine.detach(*id);
+            }
+            return;
+        }
+        // Retired while no pump was there.
+        let retired = format!("{name}{RETIRED_SUFFIX}");
+        let directory = self.directory.as_fd();
+        let Ok(bytes) = durable::read(directory, &retired) else {
+            return;
+        };
+        let fifo = open_fifo(directory, name, Waiting::NonBlocking);
+        if let (Ok(spec), Ok(fifo)) = (StreamSpec::decode(&bytes), fifo)
+            && let Ok(mut log) = Log::open(&spec)
+        {
+            drain(&fifo, &mut log);
+        }
+        self.remove_names(name);
+        self.follow(name.to_owned(), engine);
+    }
+
+    fn finish(&mut self, mut stream: Stream, fifo: &OwnedFd, engine: &mut dyn Engine) {
+        drain(fifo, &mut stream.log);
+        self.names.remove(&stream.name);
+        if stream.ending == Ending::Yes {
+            self.remove_names(&stream.name);
+            self.follow(stream.name, engine);
+        } else {
+            eprintln!(
+                "pump: {}: its FIFO failed and is not read any more",
+                stream.name
+            );
+        }
+    }
+
+    /// Removes what a retired stream left, except where it is wanted again.
+    fn remove_names(&self, name: &str) {
+        let spec = format!("{name}{SPEC_SUFFIX}");
+        let wanted = fs::statat(&self.directory, spec, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if !wanted {
+            self.remove(name);
+        }
+        self.remove(&format!("{name}{RETIRED_SUFFIX}"));
+    }
+
+    fn remove(&self, name: &str) {
+        match fs::unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => eprintln!("pump: {name} cannot be removed: {errno}"),
+        }
+    }
+
+    fn list_open(&mut self, id: StreamId) {
+        self.open_files.push_back(id);
+        if self.open_files.len() > OPEN_FILES_MAX
+            && let Some(oldest) = self.open_files.pop_front()
+            && let Some(stream) = self.streams.get_mut(&oldest)
+        {
+            stream.log.close_file();
+            stream.listed = Listed::No;
+        }
+    }
+}
+
+impl Sink for Streams {
+    fn on_data(&mut self, id: StreamId, bytes: &[u8]) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        let opened = stream.log.append(bytes);
+        stream.used = Used::Yes;
+        if stream.log.has_dropped() {
+            self.dropping.insert(id);
+        }
+        if opened == Opened::Yes && stream.listed == Listed::No {
+            stream.listed = Listed::Yes;
+            self.list_open(id);
+        }
+    }
+
+    fn on_detached(&mut self, id: StreamId, fifo: OwnedFd) {
+        if let Some(stream) = self.streams.remove(&id) {
+            self.dropping.remove(&id);
+            self.freed.push((stream, fifo));
+        }
+    }
+
+    fn on_failed(&mut self, id: StreamId, errno: Errno) {
+        if let Some(stream) = self.streams.get(&id) {
+            eprintln!("pump: {}: reading its FIFO failed: {errno}", stream.name);
+        }
+        self.failed.push(id);
+    }
+
+    fn on_control(&mut self) {
+        self.control_ready = true;
+    }
+}
+
+/// Moves what the pipe still holds to the log, and with it the last note about dropped bytes.
+fn drain(fifo: &OwnedFd, log: &mut Log) {
+    let mut buffer = vec![0; READ_BUFFER_BYTES];
+    let mut drained = 0;
+    while drained < DRAIN_BYTES_MAX {
+        match io::read(fifo, &mut buffer) {
+            Ok(0) | Err(Errno::AGAIN) => break,
+            Ok(count) => {
+                log.append(&buffer[..count]);
+                drained += count;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => {
+                eprintln!("pump: the rest of a FIFO cannot be read: {errno}");
+                break;
+            }
+        }
+    }
+    log.tell_dropped();
+}
+
+/// An error and its sources, in one line.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words.push_str(": ");
+        words.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    words
+}
