@@ -1,0 +1,308 @@
+//! What survives the daemon: records, their bytes, and what a replay makes of them.
+//!
+//! ```text
+//!   effects --Append(record)--> encode --> file --> decode --> replay --> RestoredNode
+//!                                            ^                                 |
+//!                                            +------------- compact <----------+
+//! ```
+//!
+//! The shell frames records (length, checksum), cuts a torn tail, and now and then replaces the file
+//! by what `compact` returns. A record is one version byte and JSON: jobs and allocations are stored
+//! in the API's shapes, which know `null` for empty and grow by fields with defaults.
+//! Records are only ever appended to; an unknown kind is an error, never skipped in silence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Allocation, Job, SpecHash};
+use serde::{Deserialize, Serialize};
+
+use crate::alloc_runner::PersistedAlloc;
+use crate::key::{RunEpoch, RunKey, SessionEpoch, Watermark};
+use crate::task_runner::PersistedTask;
+use crate::update_batcher::AckedState;
+
+/// The version of the records that this release writes.
+pub const JOURNAL_VERSION: u8 = 1;
+
+/// One line of the journal.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum JournalRecord {
+    /// Everything up to here of the watch is in the records before this one.
+    Watermark {
+        /// The place.
+        at: Watermark,
+    },
+    /// The node accepted a session.
+    SessionEpoch {
+        /// Its epoch.
+        epoch: SessionEpoch,
+    },
+    /// A job specification; allocations refer to it.
+    Spec {
+        /// Its identity.
+        hash: SpecHash,
+        /// The job.
+        job: Arc<Job>,
+    },
+    /// What is wanted of an allocation, new or changed.
+    Desired {
+        /// The allocation, `job` left out.
+        alloc: Box<Allocation>,
+        /// Its job's specification.
+        spec: SpecHash,
+    },
+    /// The control plane does not know the allocation any more: it is to be stopped and destroyed.
+    DestroyWanted {
+        /// The allocation.
+        alloc: AllocId,
+    },
+    /// Nothing of the allocation is left.
+    Destroyed {
+        /// The allocation.
+        alloc: AllocId,
+    },
+    /// The node is about to prepare and start this run.
+    Intent {
+        /// The run.
+        run: RunKey,
+    },
+    /// The state of an allocation as a whole.
+    Alloc {
+        /// The allocation.
+        alloc: AllocId,
+        /// Its state.
+        state: PersistedAlloc,
+    },
+    /// The state of a task.
+    Task {
+        /// The allocation.
+        alloc: AllocId,
+        /// The task.
+        task: String,
+        /// Its state.
+        state: Box<PersistedTask>,
+    },
+    /// What the control plane has recorded of an allocation.
+    Acknowledged {
+        /// The allocation.
+        alloc: AllocId,
+        /// The state.
+        state: Box<AckedState>,
+    },
+}
+
+/// Why a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// There is no version byte.
+    #[error("the record is empty")]
+    Empty,
+    /// Another release wrote it.
+    #[error("the record has version {version}, this release reads {JOURNAL_VERSION}")]
+    Version {
+        /// The version.
+        version: u8,
+    },
+    /// The record could not be put into bytes.
+    #[error("the record could not be encoded")]
+    Encode(#[source] serde_json::Error),
+    /// The bytes are no record.
+    #[error("the record could not be decoded")]
+    Decode(#[source] serde_json::Error),
+}
+
+/// The bytes of a record.
+///
+/// # Errors
+/// Where a value has no JSON form.
+pub fn encode(record: &JournalRecord) -> Result<Vec<u8>, JournalError> {
+    let mut bytes = vec![JOURNAL_VERSION];
+    serde_json::to_writer(&mut bytes, record).map_err(JournalError::Encode)?;
+    Ok(bytes)
+}
+
+/// The record in these bytes.
+///
+/// # Errors
+/// Where they are not exactly one record of a known version.
+pub fn decode(bytes: &[u8]) -> Result<JournalRecord, JournalError> {
+    let (&version, body) = bytes.split_first().ok_or(JournalError::Empty)?;
+    if version != JOURNAL_VERSION {
+        return Err(JournalError::Version { version });
+    }
+    serde_json::from_slice(body).map_err(JournalError::Decode)
+}
+
+/// What the journal says of the node's earlier life.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RestoredNode {
+    /// What the node had been told.
+    pub watermark: Watermark,
+    /// The last session it accepted.
+    pub epoch: SessionEpoch,
+    /// Job specifications.
+    pub specs: BTreeMap<SpecHash, Arc<Job>>,
+    /// Its allocations.
+    pub allocs: BTreeMap<AllocId, RestoredAlloc>,
+}
+
+/// What the journal says of one allocation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RestoredAlloc {
+    /// What was wanted of it, `job` left out.
+    pub alloc: Allocation,
+    /// Its job's specification.
+    pub spec: SpecHash,
+    /// Whether it is to be destroyed.
+    pub destroy: DestroyWanted,
+    /// Its state as a whole.
+    pub state: PersistedAlloc,
+    /// Its tasks' states.
+    pub tasks: BTreeMap<String, PersistedTask>,
+    /// What the control plane has recorded of it.
+    pub acknowledged: Option<AckedState>,
+}
+
+/// Whether an allocation is to be stopped and destroyed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DestroyWanted {
+    /// The control plane still knows it.
+    #[default]
+    No,
+    /// It does not.
+    Yes,
+}
+
+/// What the records come to. Records about an allocation that is gone, or was never wanted, say
+/// nothing any more: their order across allocations does not matter.
+pub fn replay(records: impl IntoIterator<Item = JournalRecord>) -> RestoredNode {
+    let mut node = RestoredNode::default();
+    for record in records {
+        apply(&mut node, record);
+    }
+    let referred: BTreeSet<SpecHash> = node.allocs.values().map(|it| it.spec).collect();
+    node.specs.retain(|hash, _| referred.contains(hash));
+    node
+}
+
+fn apply(node: &mut RestoredNode, record: JournalRecord) {
+    match record {
+        JournalRecord::Watermark { at } => node.watermark = at,
+        JournalRecord::SessionEpoch { epoch } => node.epoch = node.epoch.max(epoch),
+        JournalRecord::Spec { hash, job } => {
+            node.specs.insert(hash, job);
+        }
+        JournalRecord::Desired { alloc, spec } => match node.allocs.get_mut(&alloc.id) {
+            Some(known) => {
+                known.alloc = *alloc;
+                known.spec = spec;
+                known.destroy = DestroyWanted::No;
+            }
+            None => {
+                node.allocs
+                    .insert(alloc.id, RestoredAlloc::new(*alloc, spec));
+            }
+        },
+        JournalRecord::DestroyWanted { alloc } => {
+            if let Some(known) = node.allocs.get_mut(&alloc) {
+                known.destroy = DestroyWanted::Yes;
+            }
+        }
+        JournalRecord::Destroyed { alloc } => {
+            node.allocs.remove(&alloc);
+        }
+        JournalRecord::Intent { run } => {
+            if let Some(known) = node.allocs.get_mut(&run.alloc) {
+                let task = known.tasks.entry(run.task).or_default();
+                task.epoch = task.epoch.max(run.epoch);
+            }
+        }
+        JournalRecord::Alloc { alloc, state } => {
+            if let Some(known) = node.allocs.get_mut(&alloc) {
+                known.state = state;
+            }
+        }
+        JournalRecord::Task { alloc, task, state } => {
+            if let Some(known) = node.allocs.get_mut(&alloc) {
+                let highest = known.tasks.get(&task).map_or(RunEpoch(0), |it| it.epoch);
+                let mut state = *state;
+                state.epoch = state.epoch.max(highest);
+                known.tasks.insert(task, state);
+            }
+        }
+        JournalRecord::Acknowledged { alloc, state } => {
+            if let Some(known) = node.allocs.get_mut(&alloc) {
+                known.acknowledged = Some(*state);
+            }
+        }
+    }
+}
+
+/// The fewest records that replay to the same node.
+pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
+    let RestoredNode {
+        watermark,
+        epoch,
+        specs,
+        allocs,
+    } = node;
+    let mut records = vec![JournalRecord::SessionEpoch { epoch: *epoch }];
+    let referred: BTreeSet<SpecHash> = allocs.values().map(|it| it.spec).collect();
+    for (hash, job) in specs.iter().filter(|(hash, _)| referred.contains(hash)) {
+        records.push(JournalRecord::Spec {
+            hash: *hash,
+            job: Arc::clone(job),
+        });
+    }
+    for (id, known) in allocs {
+        let RestoredAlloc {
+            alloc,
+            spec,
+            destroy,
+            state,
+            tasks,
+            acknowledged,
+        } = known;
+        records.push(JournalRecord::Desired {
+            alloc: Box::new(alloc.clone()),
+            spec: *spec,
+        });
+        if *destroy == DestroyWanted::Yes {
+            records.push(JournalRecord::DestroyWanted { alloc: *id });
+        }
+        records.push(JournalRecord::Alloc {
+            alloc: *id,
+            state: state.clone(),
+        });
+        records.extend(tasks.iter().map(|(task, state)| JournalRecord::Task {
+            alloc: *id,
+            task: task.clone(),
+            state: Box::new(state.clone()),
+        }));
+        if let Some(state) = acknowledged {
+            records.push(JournalRecord::Acknowledged {
+                alloc: *id,
+                state: Box::new(state.clone()),
+            });
+        }
+    }
+    // Last, as in the journal itself: it speaks for everything before it.
+    records.push(JournalRecord::Watermark { at: *watermark });
+    records
+}
+
+impl RestoredAlloc {
+    /// An allocation of which nothing is known but what is wanted.
+    pub fn new(alloc: Allocation, spec: SpecHash) -> Self {
+        Self {
+            alloc,
+            spec,
+            destroy: DestroyWanted::No,
+            state: PersistedAlloc::default(),
+            tasks: BTreeMap::new(),
+            acknowledged: None,
+        }
+    }
+}

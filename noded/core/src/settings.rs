@@ -1,0 +1,55 @@
+//! What the core is told once, at its start.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The node's settings, as far as decisions depend on them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// The directory that holds one directory per allocation, absolute, on the host.
+    pub alloc_root: String,
+    /// The region that `NOMAD_REGION` names where a job does not say.
+    pub region: String,
+    /// What tasks of each driver see as `/`. A driver that is not listed does not exist here.
+    pub drivers: BTreeMap<String, TaskRoot>,
+    /// The longest kill timeout that a job may ask for (Nomad's `max_kill_timeout`, 30 s).
+    pub kill_timeout_max: Duration,
+    /// How many terminal allocations are kept for their logs before the oldest are destroyed
+    /// (Nomad's `gc_max_allocs`, 50).
+    pub terminal_allocs_max: usize,
+    /// How long allocations that another incarnation of the cluster does not know go on running;
+    /// `None` = until an operator says otherwise.
+    pub unknown_alloc_grace: Option<Duration>,
+    /// How long to wait for a connection, an answer to Hello and an answer to a sync.
+    pub answer_limit: Duration,
+    /// Drawn at every start of the daemon: nonces and jitter come from it.
+    pub seed: [u8; 16],
+}
+
+impl Settings {
+    /// Settings with Nomad's defaults, for allocations beneath `alloc_root`.
+    pub fn new(alloc_root: impl Into<String>, seed: [u8; 16]) -> Self {
+        Self {
+            alloc_root: alloc_root.into(),
+            region: "global".to_owned(),
+            drivers: BTreeMap::from([
+                ("exec".to_owned(), TaskRoot::OwnRoot),
+                ("raw_exec".to_owned(), TaskRoot::Host),
+            ]),
+            kill_timeout_max: Duration::from_secs(30),
+            terminal_allocs_max: 50,
+            unknown_alloc_grace: None,
+            answer_limit: Duration::from_secs(5),
+            seed,
+        }
+    }
+}
+
+/// What a task sees as `/`, and with it how its directories are named in its environment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskRoot {
+    /// Its own directory: `/alloc`, `/local`, `/secrets` (`exec`).
+    OwnRoot,
+    /// The host's file system: host paths (`raw_exec`).
+    Host,
+}
