@@ -59,8 +59,11 @@ mod scaling;
 mod schedule;
 mod secret;
 mod service;
+mod spec_hash;
 mod task;
 mod template;
+mod unhonoured;
+pub mod validate;
 mod volume;
 
 pub use action::*;
@@ -87,4 +90,6 @@ pub use secret::*;
 pub use service::*;
 pub use task::*;
 pub use template::*;
+pub use unhonoured::Warning;
+pub use validate::{ValidationError, ValidationErrors};
 pub use volume::*;

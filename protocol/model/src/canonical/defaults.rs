@@ -76,8 +76,6 @@ pub const TEMPLATE_SPLAY: Duration = Duration::from_secs(5);
 pub const TEMPLATE_PERMS: &str = "0644";
 /// How long the program of change mode `script` may take.
 pub const CHANGE_SCRIPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest wait of a template's `wait` that only names the shortest.
-pub const TEMPLATE_WAIT_MAX: Duration = Duration::from_secs(4 * 60);
 /// Wait after a start before failing checks count.
 pub const CHECK_RESTART_GRACE: Duration = SECOND;
 /// How long a storage plugin may take to become healthy.
