@@ -1,0 +1,651 @@
+//! One server's handle on the log.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::ReadPolicy;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
+use protocol_transport::{PeerIdentity, Pool};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::{ConfigError, RaftConfig};
+use crate::engine::{Command, Core};
+use crate::error::{
+    ChangeError, ProposeError, ReadError, SnapshotError, StoppedError, forwarded_leader,
+};
+use crate::formation::{FormError, Formation, Parts};
+use crate::machine::{Machine, Position};
+use crate::member::{Leader, Membership, ServerId, ServerInfo};
+use crate::members::Members;
+use crate::network::call::{CallKind, ReadIndexAnswer};
+use crate::network::client::{Caller, Clients};
+use crate::network::server::{ServeError, Service};
+use crate::status::RaftStatus;
+use crate::store::database::{self, DatabaseError};
+use crate::store::log::LogStore;
+use crate::store::machine::MachineAdapter;
+use crate::store::snapshot::{SnapshotFile, SnapshotStore};
+
+/// The pause before asking again when no leader is known. A new leader is a few milliseconds from
+/// accepting, and a lost one some hundreds from being replaced.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the settings cannot work")]
+    Config(#[source] ConfigError),
+    #[error("opening the log")]
+    Database(#[source] DatabaseError),
+    #[error("opening the snapshots in {path}")]
+    Snapshots {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("reading the promise to a cluster in {path}")]
+    Promise {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("restoring the state from disk")]
+    Restore(#[source] StoppedError),
+}
+
+/// A command that took effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposed {
+    pub index: u64,
+    pub term: u64,
+    /// What the machine answered.
+    pub response: Vec<u8>,
+}
+
+/// A checkpoint of the machine, opened; it stays readable when a newer one replaces it.
+#[derive(Debug)]
+pub struct Checkpoint {
+    pub position: Position,
+    file: SnapshotFile,
+}
+
+impl Checkpoint {
+    /// The checkpoint's size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.file.checkpoint_bytes()
+    }
+
+    /// Reads exactly what the machine wrote. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be positioned.
+    pub fn reader(&mut self) -> std::io::Result<impl Read + '_> {
+        self.file.checkpoint()
+    }
+}
+
+/// One server's part in the replicated log. Clones share it.
+#[derive(Clone)]
+pub struct Raft {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: RaftConfig,
+    own_id: ServerId,
+    core: Core,
+    caller: Caller,
+    members: Arc<Members>,
+    formation: Formation,
+    service: Service,
+    snapshots: Arc<SnapshotStore>,
+    status: watch::Receiver<RaftStatus>,
+    proposals: Semaphore,
+    /// Taken at shutdown, to write the committed index a last time.
+    log: Mutex<Option<LogStore>>,
+    database: Weak<redb::Database>,
+}
+
+impl std::fmt::Debug for Raft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Raft")
+            .field("id", &self.inner.own_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Raft {
+    /// Opens the log in `directory`, or makes one; restores `machine`; starts taking part.
+    ///
+    /// When this returns, the machine has everything that this server knew to be committed. The
+    /// rest follows once there is a leader: see [`Self::read_barrier`].
+    ///
+    /// `pool` reaches other servers; `own` is how they reach this one. A server alone in its
+    /// cluster leads at once; others wait until every lease that they may have granted before has
+    /// run out.
+    ///
+    /// # Errors
+    /// When the settings contradict each other, or the directory is damaged, in use, or not this
+    /// server's.
+    pub async fn open(
+        config: RaftConfig,
+        directory: &Path,
+        machine: impl Machine,
+        pool: Pool,
+        own: ServerInfo,
+    ) -> Result<Self, OpenError> {
+        let library_config = Arc::new(config.build().map_err(OpenError::Config)?);
+        let opened = database::open(directory).map_err(OpenError::Database)?;
+        let own_id = opened.id;
+        let log = LogStore::start(opened, directory).map_err(OpenError::Database)?;
+        let path = directory.join("snapshots");
+        let snapshots = SnapshotStore::open(path.clone())
+            .map_err(|source| OpenError::Snapshots { path, source })?;
+        let snapshots = Arc::new(snapshots);
+        let caller = Caller::new(pool, own_id.as_u64());
+        let clients = Clients {
+            caller: caller.clone(),
+            append_limit: config.append,
+        };
+        let machine = MachineAdapter::new(Box::new(machine), Arc::clone(&snapshots));
+        let restarted = log.has_voted();
+        let core = Core::build(
+            own_id.as_u64(),
+            library_config,
+            clients,
+            log.clone(),
+            machine,
+        )
+        .await
+        .map_err(|fatal| OpenError::Restore(StoppedError::from_fatal(&fatal)))?;
+        let votes_from = begin(&core, own_id, restarted, config.election_max).await;
+        let status = follow_status(&core);
+        let members = Arc::new(Members {
+            core: core.clone(),
+            caller: caller.clone(),
+            own_id,
+            status: status.clone(),
+            patience: config.patience,
+        });
+        let formation = Formation::open(Parts {
+            core: core.clone(),
+            caller: caller.clone(),
+            own_id,
+            own_info: own,
+            status: status.clone(),
+            directory: directory.to_owned(),
+            admission: Arc::clone(&members) as Arc<dyn crate::formation::Admission>,
+        })
+        .map_err(|source| OpenError::Promise {
+            path: directory.join("formation"),
+            source,
+        })?;
+        let service = Service::new(
+            core.clone(),
+            own_id.as_u64(),
+            Arc::clone(&snapshots),
+            config.snapshot_bytes_max,
+            formation.clone(),
+            votes_from,
+        );
+        let inner = Inner {
+            proposals: Semaphore::new(config.proposals_max.min(Semaphore::MAX_PERMITS)),
+            config,
+            own_id,
+            core,
+            caller,
+            members,
+            formation,
+            service,
+            snapshots,
+            status,
+            database: log.database(),
+            log: Mutex::new(Some(log)),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Becomes a voter of a cluster, and returns then; at once if it is one already.
+    ///
+    /// `retry_join` are addresses of servers, in any cluster state. If one of them is in a
+    /// cluster, that cluster is joined: as a learner, then as a voter. Otherwise, once
+    /// `bootstrap_expect` servers that expect the same number know each other, the one with the
+    /// lowest id collects a durable promise of each and forms the cluster. With 0 the server only
+    /// joins; with 1 it forms a cluster alone.
+    ///
+    /// Runs as long as it takes; logs why it waits whenever that changes. May be cancelled.
+    ///
+    /// # Errors
+    /// When the two settings cannot work together, or the disk or the log failed.
+    pub async fn form(
+        &self,
+        bootstrap_expect: u32,
+        retry_join: &[String],
+    ) -> Result<(), FormError> {
+        self.inner.formation.run(bootstrap_expect, retry_join).await
+    }
+
+    /// Replicates a command and waits until it was applied here.
+    ///
+    /// Waits for a place, for a leader and for the outcome, together at most
+    /// [`RaftConfig::patience`].
+    ///
+    /// # Errors
+    /// See [`ProposeError`], which says for each case whether something may have been written.
+    pub async fn propose(&self, command: impl Into<Bytes>) -> Result<Proposed, ProposeError> {
+        let command: Bytes = command.into();
+        let bytes_max = self.inner.config.command_bytes_max;
+        if command.len() > bytes_max {
+            return Err(ProposeError::TooLarge {
+                bytes: command.len(),
+                bytes_max,
+            });
+        }
+        let waited = self.inner.config.patience;
+        let deadline = Instant::now() + waited;
+        let Ok(Ok(_place)) = timeout_at(deadline, self.inner.proposals.acquire()).await else {
+            return Err(ProposeError::Overloaded);
+        };
+        loop {
+            let attempt = self.inner.core.client_write(Command(command.clone()));
+            let error = match timeout_at(deadline, attempt).await {
+                Err(_) => return Err(ProposeError::OutcomeUnknown),
+                Ok(Ok(written)) => {
+                    return Ok(Proposed {
+                        index: written.log_id.index,
+                        term: *written.log_id.leader_id,
+                        response: written.data.0,
+                    });
+                }
+                Ok(Err(RaftError::Fatal(fatal))) => {
+                    return Err(ProposeError::Stopped(StoppedError::from_fatal(&fatal)));
+                }
+                Ok(Err(RaftError::APIError(error))) => error,
+            };
+            let ClientWriteError::ForwardToLeader(forward) = error else {
+                return Err(ProposeError::OutcomeUnknown);
+            };
+            if let Some(leader) = self.other_leader(forwarded_leader(&forward)) {
+                return Err(ProposeError::NotLeader { leader });
+            }
+            if !self.pause(deadline).await {
+                return Err(ProposeError::Unavailable { waited });
+            }
+        }
+    }
+
+    /// Waits until the machine has everything that was committed when this was called, anywhere
+    /// in the cluster: a read of local state is linearizable after it. Returns the index that the
+    /// machine has reached at least. Works on every member; a follower asks the leader.
+    ///
+    /// # Errors
+    /// When no leader with a majority is found in time, or the log has stopped.
+    pub async fn read_barrier(&self) -> Result<u64, ReadError> {
+        let waited = self.inner.config.patience;
+        let deadline = Instant::now() + waited;
+        loop {
+            let attempt = async {
+                if self.is_leader() {
+                    self.leader_barrier().await
+                } else {
+                    self.ask_leader().await
+                }
+            };
+            match timeout_at(deadline, attempt).await {
+                Ok(Ok(Some(index))) => return Ok(index),
+                Ok(Ok(None)) => {}
+                Ok(Err(stopped)) => return Err(ReadError::Stopped(stopped)),
+                Err(_) => return Err(ReadError::Unavailable { waited }),
+            }
+            if !self.pause(deadline).await {
+                return Err(ReadError::Unavailable { waited });
+            }
+        }
+    }
+
+    /// As [`Self::read_barrier`], but refused with the leader's address on any other server.
+    ///
+    /// # Errors
+    /// As [`Self::read_barrier`], and when another server leads.
+    pub async fn leader_read_barrier(&self) -> Result<u64, ReadError> {
+        let waited = self.inner.config.patience;
+        let deadline = Instant::now() + waited;
+        loop {
+            if let Some(leader) = self.other_leader(self.leader()) {
+                return Err(ReadError::NotLeader { leader });
+            }
+            match timeout_at(deadline, self.leader_barrier()).await {
+                Ok(Ok(Some(index))) => return Ok(index),
+                Ok(Ok(None)) => {}
+                Ok(Err(stopped)) => return Err(ReadError::Stopped(stopped)),
+                Err(_) => return Err(ReadError::Unavailable { waited }),
+            }
+            if !self.pause(deadline).await {
+                return Err(ReadError::Unavailable { waited });
+            }
+        }
+    }
+
+    /// Answers one call of another server, on a stream whose kind was read as `Raft`.
+    ///
+    /// # Errors
+    /// When the peer may not call, or the stream broke; [`ServeError::fault`] says whether to
+    /// close the peer's connection.
+    pub async fn serve_stream(
+        &self,
+        peer: &PeerIdentity,
+        send: quinn::SendStream,
+        recv: quinn::RecvStream,
+    ) -> Result<(), ServeError> {
+        self.inner.service.serve(peer, send, recv).await
+    }
+
+    /// Adds a server that receives the log without voting. It should be reachable.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn add_learner(&self, id: ServerId, info: ServerInfo) -> Result<(), ChangeError> {
+        self.inner.members.add_learner(id, info).await
+    }
+
+    /// Makes a learner a voter.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn promote(&self, id: ServerId) -> Result<(), ChangeError> {
+        self.inner.members.promote(id).await
+    }
+
+    /// Removes a server, voter or not; succeeds quietly when it is no member. A leader that
+    /// removes itself hands the leadership over.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn remove_server(&self, id: ServerId) -> Result<(), ChangeError> {
+        self.inner.members.remove(id).await
+    }
+
+    /// Changes how a member is reached.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn update_server(&self, id: ServerId, info: ServerInfo) -> Result<(), ChangeError> {
+        self.inner.members.update(id, info).await
+    }
+
+    /// Hands the leadership to another voter and waits until it leads.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; an unknown outcome means that the target did not take over in time.
+    pub async fn transfer_leadership(&self, to: ServerId) -> Result<(), ChangeError> {
+        self.inner.members.transfer(to).await
+    }
+
+    /// Starts writing a snapshot, unless one is being written. [`RaftStatus::snapshot_index`]
+    /// moves when it is done.
+    ///
+    /// # Errors
+    /// When the log has stopped.
+    pub async fn trigger_snapshot(&self) -> Result<(), StoppedError> {
+        self.inner
+            .core
+            .trigger()
+            .snapshot()
+            .await
+            .map_err(|fatal| StoppedError::from_fatal(&fatal))
+    }
+
+    /// Writes a snapshot that covers everything applied so far, and opens it.
+    ///
+    /// # Errors
+    /// When nothing was applied yet, the disk fails, or it takes longer than
+    /// [`RaftConfig::install_snapshot`].
+    pub async fn checkpoint(&self) -> Result<Checkpoint, SnapshotError> {
+        let wanted = self.inner.status.borrow().applied_index;
+        let limit = self.inner.config.install_snapshot;
+        let deadline = Instant::now() + limit;
+        let mut status = self.inner.status.clone();
+        loop {
+            {
+                let status = status.borrow_and_update();
+                if let Some(failure) = &status.failure {
+                    return Err(SnapshotError::Stopped(failure.clone()));
+                }
+                if wanted > 0 && status.snapshot_index >= wanted {
+                    break;
+                }
+            }
+            self.trigger_snapshot()
+                .await
+                .map_err(SnapshotError::Stopped)?;
+            // One that was being written already may cover too little: ask again when it is done.
+            if wanted == 0 {
+                return Err(SnapshotError::Empty);
+            }
+            match timeout_at(deadline, status.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(SnapshotError::Stopped(StoppedError::ShutDown)),
+                Err(_) => return Err(SnapshotError::Timeout(limit)),
+            }
+        }
+        let snapshots = Arc::clone(&self.inner.snapshots);
+        let opened = tokio::task::spawn_blocking(move || snapshots.current()).await;
+        let file = match opened {
+            Ok(opened) => opened
+                .map_err(SnapshotError::Open)?
+                .ok_or(SnapshotError::Empty)?,
+            Err(error) => return Err(SnapshotError::Open(std::io::Error::other(error))),
+        };
+        let last = file.meta.last_log_id.ok_or(SnapshotError::Empty)?;
+        let position = Position {
+            term: *last.leader_id,
+            index: last.index,
+        };
+        Ok(Checkpoint { position, file })
+    }
+
+    /// Stops taking part and closes the files. Peers elect another leader if this one led;
+    /// transfer the leadership first to spare them the wait. Returns when the directory may be
+    /// opened again, or after five seconds.
+    pub async fn shutdown(&self) {
+        let log = self
+            .inner
+            .log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if self.inner.core.shutdown().await.is_err() {
+            tracing::warn!("the log's driver did not end cleanly");
+        }
+        if let Some(log) = log
+            && let Err(error) = log.flush().await
+        {
+            tracing::warn!(%error, "the committed index was not written");
+        }
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while self.inner.database.strong_count() > 0 && Instant::now() < deadline {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Ends when storage failed or the log's driver panicked, with the reason. The process must
+    /// exit then, with this message. Never ends otherwise, not even by a shutdown.
+    pub async fn failed(&self) -> StoppedError {
+        let mut status = self.inner.status.clone();
+        let failed = |status: &RaftStatus| {
+            status
+                .failure
+                .as_ref()
+                .is_some_and(|failure| *failure != StoppedError::ShutDown)
+        };
+        if let Ok(status) = status.wait_for(failed).await
+            && let Some(failure) = status.failure.clone()
+        {
+            return failure;
+        }
+        std::future::pending().await
+    }
+
+    /// A watch on this server's part. Updates may be skipped, never reordered.
+    pub fn status(&self) -> watch::Receiver<RaftStatus> {
+        self.inner.status.clone()
+    }
+
+    pub fn id(&self) -> ServerId {
+        self.inner.own_id
+    }
+
+    /// Whether this server leads, as far as it knows.
+    pub fn is_leader(&self) -> bool {
+        self.inner.status.borrow().is_leader()
+    }
+
+    /// Who leads, as far as this server knows.
+    pub fn leader(&self) -> Option<Leader> {
+        self.inner.status.borrow().leader.clone()
+    }
+
+    /// The members, as far as this server knows.
+    pub fn configuration(&self) -> Membership {
+        self.inner.status.borrow().membership.clone()
+    }
+
+    /// How long ago a leader was last heard: zero on the leader, `None` if never.
+    pub fn last_contact(&self) -> Option<Duration> {
+        if self.is_leader() {
+            Some(Duration::ZERO)
+        } else {
+            self.inner.service.last_contact()
+        }
+    }
+
+    /// The leader's barrier; `None` when this server cannot say, because it does not lead or its
+    /// majority is silent.
+    async fn leader_barrier(&self) -> Result<Option<u64>, StoppedError> {
+        for policy in [ReadPolicy::LeaseRead, ReadPolicy::ReadIndex] {
+            match self.inner.core.ensure_linearizable(policy).await {
+                Ok(read) => return Ok(Some(read.log_id().index)),
+                Err(RaftError::Fatal(fatal)) => return Err(StoppedError::from_fatal(&fatal)),
+                Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(_))) => {
+                    return Ok(None);
+                }
+                // The lease ran out: ask the majority.
+                Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// A follower's barrier: the leader's index, then our own progress.
+    async fn ask_leader(&self) -> Result<Option<u64>, StoppedError> {
+        let mut status = self.inner.status.clone();
+        let leader = {
+            let status = status.borrow();
+            if let Some(failure) = &status.failure {
+                return Err(failure.clone());
+            }
+            status.leader.clone()
+        };
+        let Some(Leader {
+            id,
+            info: Some(info),
+        }) = leader
+        else {
+            return Ok(None);
+        };
+        let limit = self.inner.config.election_max;
+        let caller = &self.inner.caller;
+        let answer = caller
+            .call(&info.address, id.as_u64(), CallKind::ReadIndex, (), limit)
+            .await;
+        let Ok(ReadIndexAnswer::Index(index)) = answer else {
+            return Ok(None);
+        };
+        let reached =
+            |status: &RaftStatus| status.failure.is_some() || status.applied_index >= index;
+        match status.wait_for(reached).await {
+            Ok(status) => match &status.failure {
+                None => Ok(Some(index)),
+                Some(failure) => Err(failure.clone()),
+            },
+            Err(_) => Err(StoppedError::ShutDown),
+        }
+    }
+
+    fn other_leader(&self, leader: Option<Leader>) -> Option<Leader> {
+        leader.filter(|leader| leader.id != self.inner.own_id)
+    }
+
+    /// Waits a little; says whether there is time for another try.
+    async fn pause(&self, deadline: Instant) -> bool {
+        if Instant::now() + RETRY_PAUSE >= deadline {
+            return false;
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+        true
+    }
+}
+
+/// Starts the log's driver and says from when on votes may be given.
+///
+/// A leader counts on its followers' silence for one `lease` after they acknowledged it, and a
+/// restart makes them forget. So a server that voted before neither votes nor stands for election
+/// during the first `lease`, unless it is the only voter.
+async fn begin(core: &Core, own_id: ServerId, restarted: bool, lease: Duration) -> Instant {
+    let now = Instant::now();
+    if !restarted {
+        core.run();
+        return now;
+    }
+    core.runtime_config().elect(false);
+    core.run();
+    let alone = core
+        .with_raft_state(move |state| {
+            let voters = state.membership_state.effective().voter_ids();
+            voters.eq([own_id.as_u64()])
+        })
+        .await
+        .unwrap_or(false);
+    if alone {
+        core.runtime_config().elect(true);
+        if let Err(error) = core.trigger().elect(false).await {
+            tracing::warn!(%error, "the only voter could not elect itself at once");
+        }
+        return now;
+    }
+    let core = core.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep_until(now + lease).await;
+        core.runtime_config().elect(true);
+    });
+    now + lease
+}
+
+/// Translates the library's metrics for as long as it runs.
+fn follow_status(core: &Core) -> watch::Receiver<RaftStatus> {
+    let mut metrics = core.metrics();
+    let first = RaftStatus::of(&metrics.borrow_watched());
+    let (sender, receiver) = watch::channel(first);
+    tokio::spawn(async move {
+        while metrics.changed().await.is_ok() {
+            let next = RaftStatus::of(&metrics.borrow_watched());
+            sender.send_if_modified(|status| {
+                let changed = *status != next;
+                *status = next;
+                changed
+            });
+        }
+        sender.send_modify(|status| {
+            status.failure.get_or_insert(StoppedError::ShutDown);
+            status.role = crate::status::RaftRole::Stopped;
+        });
+    });
+    receiver
+}

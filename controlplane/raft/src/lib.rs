@@ -1,0 +1,57 @@
+//! The replicated log, behind types of our own: no other crate names the library it is built on.
+//!
+//! A [`Raft`] is one server's part in the control plane. It takes command bytes, makes them
+//! durable on a majority, and gives them in order to a [`Machine`]; it answers who leads, keeps
+//! the membership, and streams checkpoints of the machine to servers that fell behind.
+//!
+//! Entry points:
+//!
+//! - [`Raft::open`] reads a data directory back (or makes a new one, with a new [`ServerId`]),
+//!   restores the machine and starts.
+//! - [`Raft::form`] makes the server part of a cluster: it forms one with its peers exactly once,
+//!   or joins the one that exists. Returns at once on a server that is a member already.
+//! - [`Raft::propose`] replicates a command; [`Raft::read_barrier`] makes local state current.
+//! - [`Raft::status`] is a watch on role, term, leader, indexes and membership.
+//! - [`Raft::serve_stream`] answers a peer: the accept loop calls it for every stream of
+//!   [`protocol_transport::StreamKind::Raft`].
+//! - [`Raft::failed`] ends when storage failed. The process must exit then: what was promised to
+//!   other servers may not be on disk.
+//!
+//! ```text
+//!   propose --> openraft core --> store::log (redb, one fsync per batch)
+//!                  |    ^
+//!      network::client  network::server  <-- serve_stream
+//!                  |
+//!                  v committed entries
+//!            store::machine --> Machine::apply --> response --> propose returns
+//!                  |
+//!                  v every N entries
+//!            Machine::checkpoint --> store::snapshot (file, CRC, fsync, rename)
+//! ```
+//!
+//! On disk, below the data directory: `log.redb` (entries, vote, committed index, server id),
+//! `snapshots/` (the two newest), `server-id` (for people), `formation` (a pledge, until a cluster
+//! is formed). All records begin with a version byte.
+
+mod config;
+mod engine;
+mod error;
+mod formation;
+mod handle;
+mod machine;
+mod member;
+mod members;
+mod network;
+mod record;
+mod status;
+mod store;
+
+pub use config::{ConfigError, RaftConfig};
+pub use error::{ChangeError, ProposeError, ReadError, SnapshotError, StoppedError};
+pub use formation::FormError;
+pub use handle::{Checkpoint, OpenError, Proposed, Raft};
+pub use machine::{CheckpointSource, Machine, Position, RestoreError};
+pub use member::{Leader, Membership, ServerId, ServerIdError, ServerInfo};
+pub use network::ServeError;
+pub use status::{RaftRole, RaftStatus};
+pub use store::database::DatabaseError;

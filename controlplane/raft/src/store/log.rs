@@ -1,0 +1,306 @@
+//! The log and the vote, as the consensus library asks for them.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use bytes::Bytes;
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::{LogState, OptionalSend, RaftLogReader};
+use redb::{Database, ReadableDatabase, ReadableTable};
+use tokio::sync::{mpsc, oneshot};
+
+use super::database::{
+    DatabaseError, LOG, META, META_COMMITTED, META_PURGED, META_VOTE, OpenedDatabase,
+};
+use super::tail::Tail;
+use super::writer::{Done, Request, Writer};
+use crate::engine::{Entry, LogId, TypeConfig, Vote};
+use crate::record::{self, PositionRecord, VoteRecord};
+
+/// Bytes of entries in one append to a follower, unless the first alone is larger.
+const APPEND_BYTES_MAX: usize = 1024 * 1024;
+
+/// A handle on the log; clones share it.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    database: Arc<Database>,
+    tail: Arc<RwLock<Tail>>,
+    requests: mpsc::Sender<Request>,
+}
+
+impl Debug for LogStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogStore").finish_non_exhaustive()
+    }
+}
+
+impl LogStore {
+    /// Reads the ends of the log back and starts its writer.
+    pub(crate) fn start(opened: OpenedDatabase, path: &Path) -> Result<Self, DatabaseError> {
+        let database = Arc::new(opened.database);
+        let tail = read_tail(&database).map_err(|source| DatabaseError::Record {
+            path: path.to_owned(),
+            source,
+        })?;
+        let tail = Arc::new(RwLock::new(tail));
+        let requests =
+            Writer::start(Arc::clone(&database), Arc::clone(&tail)).map_err(|source| {
+                DatabaseError::Prepare {
+                    path: path.to_owned(),
+                    source,
+                }
+            })?;
+        Ok(Self {
+            database,
+            tail,
+            requests,
+        })
+    }
+
+    /// Makes the committed index durable, for a restart without repeating work.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        self.ask(|done| Request::Flush { done }).await
+    }
+
+    /// Whether this server ever voted or followed a leader.
+    pub(crate) fn has_voted(&self) -> bool {
+        self.tail().vote.is_some()
+    }
+
+    /// The open database, to see when it is closed.
+    pub(crate) fn database(&self) -> Weak<Database> {
+        Arc::downgrade(&self.database)
+    }
+
+    async fn ask(&self, request: impl FnOnce(Done) -> Request) -> io::Result<()> {
+        let (done, answer) = oneshot::channel();
+        self.send(request(done)).await?;
+        answer.await.map_err(|_| writer_gone())?
+    }
+
+    async fn send(&self, request: Request) -> io::Result<()> {
+        self.requests.send(request).await.map_err(|_| writer_gone())
+    }
+
+    fn tail(&self) -> std::sync::RwLockReadGuard<'_, Tail> {
+        self.tail.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tail_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tail> {
+        self.tail.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entries of `[start, end)` that the log contains, up to `bytes_max` but at least one.
+    async fn entries(&self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        // One look at the tail: what is not here is durable, so the disk has it.
+        let (start, disk_end, here) = {
+            let tail = self.tail();
+            let (start, end) = tail.clamp(start, end);
+            let disk_end = tail.first_here().min(end);
+            let here: Vec<(Entry, usize)> = tail
+                .range(start, end)
+                .map(|(entry, bytes)| (entry.clone(), bytes))
+                .collect();
+            (start, disk_end, here)
+        };
+        let mut entries = Vec::new();
+        let mut room = bytes_max;
+        if start < disk_end {
+            let database = Arc::clone(&self.database);
+            let read = move || read_entries(&database, start, disk_end, bytes_max);
+            let (found, bytes) = tokio::task::spawn_blocking(read)
+                .await
+                .map_err(|_| io::Error::other("reading the log was cancelled"))??;
+            entries = found;
+            if bytes >= bytes_max {
+                return Ok(entries);
+            }
+            room -= bytes;
+        }
+        for (entry, bytes) in here {
+            if !entries.is_empty() && bytes > room {
+                break;
+            }
+            room = room.saturating_sub(bytes);
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+}
+
+impl RaftLogReader<TypeConfig> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<Entry>, io::Error> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(start) => start.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(end) => end.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => u64::MAX,
+        };
+        self.entries(start, end, usize::MAX).await
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
+        Ok(self.tail().vote)
+    }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Entry>, io::Error> {
+        self.entries(start, end, APPEND_BYTES_MAX).await
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
+        let tail = self.tail();
+        Ok(LogState {
+            last_purged_log_id: tail.purged,
+            last_log_id: tail.last,
+        })
+    }
+
+    async fn get_log_reader(&mut self) -> Self::LogReader {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
+        self.ask(|done| Request::Vote {
+            vote: VoteRecord::from(*vote),
+            done,
+        })
+        .await?;
+        // Only a vote on disk may be seen: readers act on it.
+        self.tail_mut().vote = Some(*vote);
+        Ok(())
+    }
+
+    /// Keeps the index in memory; it is written together with the next entries, so it costs no
+    /// fsync and trails by at most the last group after a crash.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
+        self.tail_mut().committed = committed;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
+        Ok(self.tail().committed)
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: IOFlushed<TypeConfig>,
+    ) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut encoded: Vec<(u64, Bytes)> = Vec::new();
+        {
+            let mut tail = self.tail_mut();
+            for entry in entries {
+                let bytes = record::encode_entry(&entry);
+                encoded.push((entry.log_id.index, bytes.clone()));
+                tail.push(entry, bytes.len());
+            }
+        }
+        self.send(Request::Append {
+            entries: encoded,
+            done: callback,
+        })
+        .await
+    }
+
+    async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
+        self.tail_mut().truncate(last_log_id);
+        let first = last_log_id.map_or(0, |log_id| log_id.index + 1);
+        self.ask(|done| Request::Truncate { first, done }).await
+    }
+
+    async fn purge(&mut self, log_id: LogId) -> Result<(), io::Error> {
+        self.tail_mut().purge(log_id);
+        self.ask(|done| Request::Purge { upto: log_id, done }).await
+    }
+}
+
+fn writer_gone() -> io::Error {
+    io::Error::other("the log's writer is gone")
+}
+
+fn read_entries(
+    database: &Database,
+    start: u64,
+    end: u64,
+    bytes_max: usize,
+) -> io::Result<(Vec<Entry>, usize)> {
+    let read = || -> Result<(Vec<Bytes>, usize), redb::Error> {
+        let table = database.begin_read()?.open_table(LOG)?;
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for item in table.range(start..end)? {
+            let (_, value) = item?;
+            let value = value.value();
+            if !found.is_empty() && bytes + value.len() > bytes_max {
+                // Say that the cap was reached, so that nothing is added after the gap.
+                return Ok((found, bytes_max));
+            }
+            bytes += value.len();
+            found.push(Bytes::copy_from_slice(value));
+        }
+        Ok((found, bytes))
+    };
+    let (found, bytes) = read().map_err(io::Error::other)?;
+    let entries = found
+        .into_iter()
+        .map(record::decode_entry)
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok((entries, bytes))
+}
+
+fn read_tail(database: &Database) -> io::Result<Tail> {
+    let read = || -> Result<(Vec<Option<Vec<u8>>>, Option<Vec<u8>>), redb::Error> {
+        let transaction = database.begin_read()?;
+        let meta = transaction.open_table(META)?;
+        let mut records = Vec::new();
+        for key in [META_VOTE, META_COMMITTED, META_PURGED] {
+            records.push(meta.get(key)?.map(|guard| guard.value().to_vec()));
+        }
+        let log = transaction.open_table(LOG)?;
+        let last = log.last()?.map(|(_, value)| value.value().to_vec());
+        Ok((records, last))
+    };
+    let (records, last) = read().map_err(io::Error::other)?;
+    let [vote, committed, purged] = records.as_slice() else {
+        return Err(io::Error::other("three records were read"));
+    };
+    let position = |what, bytes: &Option<Vec<u8>>| -> io::Result<Option<LogId>> {
+        let decoded = bytes
+            .as_deref()
+            .map(|bytes| record::decode::<PositionRecord>(what, bytes));
+        Ok(decoded.transpose()?.map(LogId::from))
+    };
+    let vote = vote
+        .as_deref()
+        .map(|bytes| record::decode::<VoteRecord>("vote", bytes));
+    let purged = position("purged position", purged)?;
+    let last = last
+        .map(|bytes| record::decode_entry(bytes.into()))
+        .transpose()?;
+    let vote = vote.transpose()?.map(Vote::from);
+    let committed = position("committed position", committed)?;
+    let last = last.map(|entry| entry.log_id).max(purged);
+    Ok(Tail::restored(vote, committed, purged, last))
+}

@@ -1,0 +1,248 @@
+//! The machine, as the consensus library drives it: apply, checkpoint, restore.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{Stream, TryStreamExt};
+use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
+use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+
+use super::snapshot::{SnapshotFile, SnapshotStore};
+use crate::engine::{Command, Entry, LogId, Response, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::machine::{CheckpointSource, Machine, Position};
+
+type SharedMachine = Arc<Mutex<Box<dyn Machine>>>;
+
+/// Owns the machine. The lock is only ever contended by a restore, which the library orders
+/// against everything else.
+pub(crate) struct MachineAdapter {
+    machine: SharedMachine,
+    snapshots: Arc<SnapshotStore>,
+    applied: Option<LogId>,
+    membership: StoredMembership,
+}
+
+impl std::fmt::Debug for MachineAdapter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MachineAdapter")
+            .field("applied", &self.applied)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MachineAdapter {
+    pub(crate) fn new(machine: Box<dyn Machine>, snapshots: Arc<SnapshotStore>) -> Self {
+        Self {
+            machine: Arc::new(Mutex::new(machine)),
+            snapshots,
+            applied: None,
+            membership: StoredMembership::default(),
+        }
+    }
+
+    fn apply_entry(&mut self, entry: &Entry) -> io::Result<Response> {
+        let position = position(entry.log_id);
+        let machine = Arc::clone(&self.machine);
+        // A half-applied entry must stop the server, not only this task.
+        let applied = catch_unwind(AssertUnwindSafe(|| {
+            let mut machine = lock(&machine);
+            match &entry.payload {
+                EntryPayload::Normal(Command(bytes)) => machine.apply(position, bytes),
+                EntryPayload::Blank | EntryPayload::Membership(_) => {
+                    machine.advance(position);
+                    Vec::new()
+                }
+            }
+        }));
+        let response = applied.map_err(|_| {
+            io::Error::other(format!("the machine panicked at index {}", position.index))
+        })?;
+        if let EntryPayload::Membership(membership) = &entry.payload {
+            self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+        }
+        self.applied = Some(entry.log_id);
+        Ok(Response(response))
+    }
+}
+
+impl RaftStateMachine<TypeConfig> for MachineAdapter {
+    type SnapshotData = SnapshotFile;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), io::Error> {
+        Ok((self.applied, self.membership.clone()))
+    }
+
+    async fn apply<Strm>(&mut self, mut entries: Strm) -> Result<(), io::Error>
+    where
+        Strm: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
+    {
+        while let Some((entry, responder)) = entries.try_next().await? {
+            let response = self.apply_entry(&entry)?;
+            if let Some(responder) = responder {
+                responder.send(response);
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
+        Builder {
+            meta: SnapshotMeta {
+                last_log_id: self.applied,
+                last_membership: self.membership.clone(),
+            },
+            source: Some(lock(&self.machine).checkpoint()).into(),
+            snapshots: Arc::clone(&self.snapshots),
+        }
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        mut snapshot: SnapshotFile,
+    ) -> Result<(), io::Error> {
+        let Some(last) = meta.last_log_id else {
+            return Ok(());
+        };
+        let machine = Arc::clone(&self.machine);
+        let snapshots = Arc::clone(&self.snapshots);
+        // In memory first: if the machine refuses it, the disk keeps what can be replayed.
+        blocking(move || {
+            lock(&machine)
+                .restore(&mut snapshot.checkpoint()?, position(last))
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            snapshots.adopt(snapshot).map(drop)
+        })
+        .await?;
+        self.applied = meta.last_log_id;
+        self.membership = meta.last_membership.clone();
+        Ok(())
+    }
+
+    async fn get_current_snapshot(
+        &mut self,
+    ) -> Result<Option<openraft::alias::SmSnapshotOf<TypeConfig, Self>>, io::Error> {
+        let snapshots = Arc::clone(&self.snapshots);
+        let found = blocking(move || snapshots.current()).await?;
+        Ok(found.map(|snapshot| Snapshot {
+            meta: snapshot.meta.clone(),
+            snapshot,
+        }))
+    }
+}
+
+/// A captured state, to be written out beside the applying of further commands.
+pub(crate) struct Builder {
+    meta: SnapshotMeta,
+    source: Mutex<Option<Box<dyn CheckpointSource>>>,
+    snapshots: Arc<SnapshotStore>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("meta", &self.meta)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = SnapshotFile;
+
+    async fn build_snapshot(
+        &mut self,
+    ) -> Result<openraft::alias::SnapshotOf<TypeConfig, SnapshotFile>, io::Error> {
+        let source = self
+            .source
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let source = source.ok_or_else(|| io::Error::other("a checkpoint is written once"))?;
+        let meta = self.meta.clone();
+        let snapshots = Arc::clone(&self.snapshots);
+        let snapshot = blocking(move || snapshots.write(&meta, source)).await?;
+        Ok(Snapshot {
+            meta: snapshot.meta.clone(),
+            snapshot,
+        })
+    }
+}
+
+fn position(log_id: LogId) -> Position {
+    Position {
+        term: *log_id.leader_id,
+        index: log_id.index,
+    }
+}
+
+fn lock(machine: &SharedMachine) -> MutexGuard<'_, Box<dyn Machine>> {
+    // A panic while it was held has already stopped the server.
+    machine.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::StorageError;
+    use openraft::testing::log::{StoreBuilder, Suite};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::machine::RestoreError;
+    use crate::store::database;
+    use crate::store::log::LogStore;
+
+    struct Nothing;
+
+    impl Machine for Nothing {
+        fn apply(&mut self, _position: Position, _command: &[u8]) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn advance(&mut self, _position: Position) {}
+
+        fn checkpoint(&self) -> Box<dyn CheckpointSource> {
+            Box::new(Self)
+        }
+
+        fn restore(&mut self, _: &mut dyn io::Read, _: Position) -> Result<(), RestoreError> {
+            Ok(())
+        }
+    }
+
+    impl CheckpointSource for Nothing {
+        fn write_to(self: Box<Self>, _sink: &mut dyn io::Write) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Stores;
+
+    impl StoreBuilder<TypeConfig, LogStore, MachineAdapter, TempDir> for Stores {
+        async fn build(
+            &self,
+        ) -> Result<(TempDir, LogStore, MachineAdapter), StorageError<TypeConfig>> {
+            let directory = tempfile::tempdir().expect("a directory");
+            let opened = database::open(directory.path()).expect("opens");
+            let log = LogStore::start(opened, directory.path()).expect("starts");
+            let snapshots = SnapshotStore::open(directory.path().join("snapshots")).expect("opens");
+            let machine = MachineAdapter::new(Box::new(Nothing), Arc::new(snapshots));
+            Ok((directory, log, machine))
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_store_passes_the_library_suite() {
+        Suite::test_all(Stores).await.expect("the suite passes");
+    }
+}

@@ -1,0 +1,498 @@
+//! Snapshot files: a checkpoint of the machine with what it covers, whole or not at all.
+//!
+//! ```text
+//!   magic 8 | record length u32 | record | checkpoint ... | checkpoint length u64 | CRC-32 u32 | magic 8
+//! ```
+//!
+//! Numbers are big-endian; the CRC covers everything before it but the length. A file is written
+//! under a temporary name, synced, renamed, and the directory synced. The two newest are kept: if
+//! the newest is damaged, it is set aside and the older one and the log give the same state.
+//! The same bytes travel to servers that fell behind.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::database::sync_directory;
+use crate::engine::{LogId, SnapshotMeta};
+use crate::machine::CheckpointSource;
+use crate::record::{self, SnapshotRecord};
+
+const MAGIC: &[u8; 8] = b"drvsnap1";
+const END_MAGIC: &[u8; 8] = b"drvsend1";
+const TRAILER_BYTES: u64 = 20;
+/// A membership of a few servers: far below this.
+const RECORD_BYTES_MAX: u32 = 1024 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+const KEPT: usize = 2;
+const SUFFIX: &str = "snapshot";
+const TEMPORARY: &str = "tmp";
+const DAMAGED: &str = "damaged";
+
+/// A whole, verified snapshot, opened. It stays readable when its file is removed.
+#[derive(Debug)]
+pub(crate) struct SnapshotFile {
+    pub(crate) meta: SnapshotMeta,
+    file: File,
+    path: PathBuf,
+    /// All bytes of the file.
+    pub(crate) bytes: u64,
+    checkpoint_start: u64,
+    checkpoint_bytes: u64,
+    /// Received and not adopted yet: the file goes when nobody wants it.
+    temporary: bool,
+}
+
+impl Drop for SnapshotFile {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What stays behind is removed at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl SnapshotFile {
+    /// Opens and verifies a file: its frame, its length and its CRC.
+    fn verify(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let mut hashed = Hashed::new(BufReader::with_capacity(BUFFER_BYTES, &mut file));
+        let mut magic = [0; 8];
+        hashed.read_exact(&mut magic)?;
+        if &magic != MAGIC {
+            return Err(damaged("it does not begin as a snapshot"));
+        }
+        let mut length = [0; 4];
+        hashed.read_exact(&mut length)?;
+        let record_bytes = u32::from_be_bytes(length);
+        if record_bytes > RECORD_BYTES_MAX {
+            return Err(damaged("its record is too long"));
+        }
+        let mut record = vec![0; record_bytes as usize];
+        hashed.read_exact(&mut record)?;
+        let meta = record::decode::<SnapshotRecord>("snapshot record", &record)?.try_into()?;
+        let checkpoint_start = 12 + u64::from(record_bytes);
+        let checkpoint_bytes = bytes
+            .checked_sub(checkpoint_start + TRAILER_BYTES)
+            .ok_or_else(|| damaged("it is cut off"))?;
+        let copied = io::copy(&mut (&mut hashed).take(checkpoint_bytes), &mut io::sink())?;
+        let crc = hashed.crc.clone().finalize();
+        let mut trailer = [0; 20];
+        hashed.read_exact(&mut trailer)?;
+        if copied != checkpoint_bytes || trailer != encode_trailer(checkpoint_bytes, crc) {
+            return Err(damaged("its end does not match its content"));
+        }
+        drop(hashed);
+        Ok(Self {
+            meta,
+            file,
+            path: path.to_owned(),
+            bytes,
+            checkpoint_start,
+            checkpoint_bytes,
+            temporary: false,
+        })
+    }
+
+    /// A reader of the checkpoint alone.
+    pub(crate) fn checkpoint(&mut self) -> io::Result<impl Read + '_> {
+        self.file.seek(SeekFrom::Start(self.checkpoint_start))?;
+        let reader = BufReader::with_capacity(BUFFER_BYTES, &mut self.file);
+        Ok(reader.take(self.checkpoint_bytes))
+    }
+
+    /// The whole file from its start, to be sent.
+    pub(crate) fn into_file(self) -> io::Result<File> {
+        let mut file = self.file.try_clone()?;
+        file.rewind()?;
+        Ok(file)
+    }
+
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        self.checkpoint_bytes
+    }
+}
+
+/// A snapshot being received; its file vanishes with it unless it is finished.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    file: File,
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Incoming {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// Verifies what was received; still under its temporary name.
+    pub(crate) fn finish(mut self) -> io::Result<SnapshotFile> {
+        self.file.sync_all()?;
+        let mut verified = SnapshotFile::verify(&self.path)?;
+        self.kept = true;
+        verified.temporary = true;
+        Ok(verified)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What stays behind is removed at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The directory of snapshots.
+#[derive(Debug)]
+pub(crate) struct SnapshotStore {
+    directory: PathBuf,
+    newest: Mutex<Option<Newest>>,
+    next_temporary: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+struct Newest {
+    last: Option<LogId>,
+    path: PathBuf,
+}
+
+impl SnapshotStore {
+    /// Removes what was left half-written and finds the newest whole snapshot.
+    pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(&directory)?;
+        for entry in fs::read_dir(&directory)? {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == TEMPORARY)
+            {
+                tracing::info!(path = %path.display(), "removing an unfinished snapshot");
+                fs::remove_file(&path)?;
+            }
+        }
+        let store = Self {
+            directory,
+            newest: Mutex::default(),
+            next_temporary: AtomicU64::new(0),
+        };
+        for path in store.list()?.into_iter().rev() {
+            match SnapshotFile::verify(&path) {
+                Ok(found) => {
+                    store.set_newest(found.meta.last_log_id, path);
+                    break;
+                }
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "a snapshot is damaged, set aside");
+                    fs::rename(&path, path.with_extension(DAMAGED))?;
+                }
+            }
+        }
+        sync_directory(&store.directory)?;
+        Ok(store)
+    }
+
+    /// Writes a checkpoint out and makes it the newest snapshot. Blocking.
+    pub(crate) fn write(
+        &self,
+        meta: &SnapshotMeta,
+        source: Box<dyn CheckpointSource>,
+    ) -> io::Result<SnapshotFile> {
+        let incoming = self.receive()?;
+        write_file(&incoming.file, meta, source)?;
+        self.adopt(incoming.finish()?)
+    }
+
+    /// Starts receiving a snapshot.
+    pub(crate) fn receive(&self) -> io::Result<Incoming> {
+        let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
+        let path = self.directory.join(format!("{number}.{TEMPORARY}"));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        Ok(Incoming {
+            file,
+            path,
+            kept: false,
+        })
+    }
+
+    /// Gives a verified snapshot its name, makes it the newest, and removes what is too old.
+    pub(crate) fn adopt(&self, mut snapshot: SnapshotFile) -> io::Result<SnapshotFile> {
+        let last = snapshot.meta.last_log_id;
+        let path = self.directory.join(file_name(last));
+        // At a restart the newest snapshot is installed from where it is.
+        if !snapshot.temporary {
+            return Ok(snapshot);
+        }
+        fs::rename(&snapshot.path, &path)?;
+        snapshot.temporary = false;
+        snapshot.path.clone_from(&path);
+        sync_directory(&self.directory)?;
+        // A slow build must not hide a newer snapshot that was installed meanwhile.
+        let is_newest = self.newest().is_none_or(|newest| newest.last <= last);
+        if is_newest {
+            self.set_newest(last, path);
+        }
+        self.prune()?;
+        Ok(snapshot)
+    }
+
+    /// Opens the newest snapshot, if there is one.
+    pub(crate) fn current(&self) -> io::Result<Option<SnapshotFile>> {
+        self.newest()
+            .map(|newest| SnapshotFile::verify(&newest.path))
+            .transpose()
+    }
+
+    fn prune(&self) -> io::Result<()> {
+        let paths = self.list()?;
+        let surplus = paths.len().saturating_sub(KEPT);
+        for path in &paths[..surplus] {
+            fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+
+    /// The snapshots, oldest first: their names sort as their positions do.
+    fn list(&self) -> io::Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == SUFFIX)
+            {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn newest(&self) -> Option<Newest> {
+        self.newest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set_newest(&self, last: Option<LogId>, path: PathBuf) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Newest { last, path });
+    }
+}
+
+fn file_name(last: Option<LogId>) -> String {
+    let (term, index) = last.map_or((0, 0), |log_id| (*log_id.leader_id, log_id.index));
+    format!("{term:020}-{index:020}.{SUFFIX}")
+}
+
+fn encode_trailer(checkpoint_bytes: u64, crc: u32) -> [u8; 20] {
+    let mut trailer = [0; 20];
+    trailer[..8].copy_from_slice(&checkpoint_bytes.to_be_bytes());
+    trailer[8..12].copy_from_slice(&crc.to_be_bytes());
+    trailer[12..].copy_from_slice(END_MAGIC);
+    trailer
+}
+
+fn write_file(
+    file: &File,
+    meta: &SnapshotMeta,
+    source: Box<dyn CheckpointSource>,
+) -> io::Result<()> {
+    let record = record::encode(&SnapshotRecord::from(meta));
+    let record_bytes = u32::try_from(record.len())
+        .ok()
+        .filter(|bytes| *bytes <= RECORD_BYTES_MAX)
+        .ok_or_else(|| io::Error::other("the membership is too large for a snapshot"))?;
+    let mut hashed = Hashed::new(BufWriter::with_capacity(BUFFER_BYTES, file));
+    hashed.write_all(MAGIC)?;
+    hashed.write_all(&record_bytes.to_be_bytes())?;
+    hashed.write_all(&record)?;
+    let before = hashed.bytes;
+    source.write_to(&mut hashed)?;
+    let checkpoint_bytes = hashed.bytes - before;
+    let Hashed {
+        crc,
+        inner: mut writer,
+        ..
+    } = hashed;
+    writer.write_all(&encode_trailer(checkpoint_bytes, crc.finalize()))?;
+    writer.flush()
+}
+
+fn damaged(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Counts and checksums what passes through.
+struct Hashed<T> {
+    inner: T,
+    crc: crc32fast::Hasher,
+    bytes: u64,
+}
+
+impl<T> Hashed<T> {
+    fn new(inner: T) -> Self {
+        Self {
+            inner,
+            crc: crc32fast::Hasher::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.crc.update(&buffer[..count]);
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(buffer)?;
+        self.crc.update(&buffer[..count]);
+        self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Text(&'static str);
+
+    impl CheckpointSource for Text {
+        fn write_to(self: Box<Self>, sink: &mut dyn Write) -> io::Result<()> {
+            sink.write_all(self.0.as_bytes())
+        }
+    }
+
+    fn meta(index: u64) -> SnapshotMeta {
+        SnapshotMeta {
+            last_log_id: Some(LogId::new_term_index(1, index)),
+            ..SnapshotMeta::default()
+        }
+    }
+
+    fn store(directory: &Path) -> SnapshotStore {
+        SnapshotStore::open(directory.to_owned()).expect("opens")
+    }
+
+    fn text(snapshot: &mut SnapshotFile) -> String {
+        io::read_to_string(snapshot.checkpoint().expect("seeks")).expect("reads")
+    }
+
+    #[test]
+    fn a_snapshot_reads_back_after_a_restart() {
+        let directory = tempfile::tempdir().expect("a directory");
+        store(directory.path())
+            .write(&meta(5), Box::new(Text("five")))
+            .expect("writes");
+        let mut found = store(directory.path())
+            .current()
+            .expect("reads")
+            .expect("there is a snapshot");
+        assert_eq!(found.meta, meta(5));
+        assert_eq!(text(&mut found), "five");
+    }
+
+    #[test]
+    fn the_two_newest_are_kept() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store(directory.path());
+        for index in 1..=4 {
+            store
+                .write(&meta(index), Box::new(Text("text")))
+                .expect("writes");
+        }
+        let names = [
+            file_name(meta(3).last_log_id),
+            file_name(meta(4).last_log_id),
+        ];
+        assert_eq!(
+            store.list().expect("lists"),
+            names.map(|name| directory.path().join(name))
+        );
+    }
+
+    #[test]
+    fn a_truncated_newest_snapshot_gives_way_to_the_older() {
+        let directory = tempfile::tempdir().expect("a directory");
+        {
+            let store = store(directory.path());
+            store
+                .write(&meta(1), Box::new(Text("one")))
+                .expect("writes");
+            store
+                .write(&meta(2), Box::new(Text("two")))
+                .expect("writes");
+        }
+        let newest = directory.path().join(file_name(meta(2).last_log_id));
+        let whole = fs::read(&newest).expect("reads");
+        for length in 0..whole.len() {
+            fs::write(&newest, &whole[..length]).expect("writes");
+            let mut found = store(directory.path())
+                .current()
+                .expect("reads")
+                .expect("the older");
+            assert_eq!(text(&mut found), "one", "cut to {length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        store(directory.path())
+            .write(&meta(1), Box::new(Text("one")))
+            .expect("writes");
+        let path = directory.path().join(file_name(meta(1).last_log_id));
+        let whole = fs::read(&path).expect("reads");
+        for position in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[position] ^= 1;
+            fs::write(&path, bytes).expect("writes");
+            assert!(
+                SnapshotFile::verify(&path).is_err(),
+                "bit in byte {position}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_left_half_written_is_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store(directory.path());
+        let mut incoming = store.receive().expect("creates");
+        incoming.write(b"half").expect("writes");
+        let path = incoming.path.clone();
+        std::mem::forget(incoming);
+        assert!(path.exists());
+        super::SnapshotStore::open(directory.path().to_owned()).expect("opens");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_dropped_reception_leaves_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store(directory.path());
+        let path = store.receive().expect("creates").path.clone();
+        assert!(!path.exists());
+        assert!(store.current().expect("reads").is_none());
+    }
+}
