@@ -38,6 +38,9 @@
 )]
 mod sys;
 
+pub mod cgroup;
+pub mod enforcement;
+pub mod scratch;
 pub mod signals;
 
 mod apply;
