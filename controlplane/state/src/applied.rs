@@ -60,7 +60,7 @@ pub enum Outcome {
     },
     /// Batches of reports, in the command's order.
     Updates(Vec<BatchResult>),
-    /// Nodes that fell silent.
+    /// Nodes that fell silent, or whose windows ended.
     Missed(Vec<MissedResult>),
     /// Evaluations made.
     Evaluated(Vec<EvalId>),
@@ -82,7 +82,7 @@ pub struct Welcome {
 }
 
 /// How a session came about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WelcomeKind {
     /// A new one: the node owes its complete report.
     New,
@@ -217,6 +217,9 @@ pub enum Refusal {
     /// A message of another session, or of none.
     #[error("node {0}: not in this session")]
     NotInSession(NodeId),
+    /// A draining node cannot be made eligible.
+    #[error("node {0} is draining")]
+    NodeDraining(NodeId),
     /// The command makes no sense.
     #[error("malformed command: {0}")]
     Malformed(&'static str),

@@ -67,6 +67,9 @@ pub enum Command {
     NodeSynced(Box<NodeSynced>),
     /// A node's sync made no sense (the parts do not add up); it begins again.
     SyncRejected { node: NodeId, epoch: SessionEpoch },
+    /// Nodes whose complete report is overdue: their session is taken away, they have to knock
+    /// again.
+    SyncDeadline { nodes: Vec<(NodeId, SessionEpoch)> },
     /// Reports of many nodes in one entry.
     AllocUpdates { batches: Vec<NodeBatch> },
     /// Nodes that fell silent within one detection period.

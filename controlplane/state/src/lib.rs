@@ -5,12 +5,14 @@
 //!   changed. It is total: what cannot be done is refused with a [`Refusal`] and changes nothing.
 //! - [`State::snapshot`] costs a few reference counts. A [`Snapshot`] is an immutable view; its
 //!   methods are those of [`Tables`], and everything that reads the state reads it.
+//! - [`session`]: the table of a node's relation to the control plane.
 //! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
 //!
 //! Nothing here reads a clock, draws an id, or does I/O. Time and the seed of ids come with the
 //! command; equal logs make equal states.
 
 mod applied;
+mod apply;
 mod columns;
 pub mod command;
 pub mod fit;
@@ -18,11 +20,14 @@ mod names;
 mod prefix;
 mod read;
 mod record;
+pub mod session;
 mod snapshot;
+mod state;
 mod tables;
 mod usage;
 
 pub use applied::*;
+pub use apply::{HelloAnswer, WindowEnd, covers, datacenter_matches};
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{Command, Stamped};
 pub use names::NameId;
@@ -30,6 +35,7 @@ pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};
 pub use record::*;
 pub use snapshot::Snapshot;
+pub use state::State;
 pub use tables::{Table, Tables};
 pub use usage::{
     Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,

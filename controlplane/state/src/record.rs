@@ -59,6 +59,11 @@ pub struct NodeRecord {
     pub session: SessionState,
     /// The log index that last changed its facts.
     pub facts_index: u64,
+    /// Whether jobs have to be looked at when it becomes ready: it is new, was silent, or changed.
+    pub owes_evals: bool,
+    /// The log index of the last allocation reports of it. (The node object's field of that name
+    /// moves with the complete report only: the object is large, and reports are many.)
+    pub reported_index: u64,
 }
 
 /// What the state knows of a node's session. It survives silence: only the next Hello replaces it.

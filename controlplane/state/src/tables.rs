@@ -101,6 +101,8 @@ pub struct Tables {
     // Derived. Rebuilt on restore, never written to a checkpoint (specifications are written: their
     // references are what is derived).
     pub(crate) specs: OrdMap<SpecHash, SpecRecord>,
+    /// Jobs that run once on each node: a node that comes needs exactly these.
+    pub(crate) per_node_jobs: OrdSet<JobKey>,
     pub(crate) tallies: OrdMap<JobKey, Arc<JobTally>>,
     pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<EvalId>>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,
@@ -174,12 +176,18 @@ impl Tables {
 
     pub(crate) fn put_job(&mut self, key: JobKey, record: JobRecord) {
         self.touch(Table::Jobs);
+        if record.job.job_type.is_per_node() {
+            self.per_node_jobs.insert(key.clone());
+        } else {
+            self.per_node_jobs.remove(&key);
+        }
         self.jobs.insert(key, Arc::new(record));
     }
 
     pub(crate) fn remove_job(&mut self, key: &JobKey) {
         self.touch(Table::Jobs);
         self.touch(Table::JobSummaries);
+        self.per_node_jobs.remove(key);
         self.jobs.remove(key);
         if let Some(versions) = self.job_versions.remove(key) {
             self.touch(Table::JobVersions);

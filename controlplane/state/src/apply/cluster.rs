@@ -1,0 +1,158 @@
+//! The cluster as a whole: its incarnation, settings, namespaces and tokens.
+
+use std::sync::Arc;
+
+use protocol_model::{DEFAULT_NAMESPACE, Incarnation, Node, NodeStatus};
+
+use super::draft::Draft;
+use crate::applied::{Outcome, Refusal, Signal};
+use crate::record::{AclToken, ClusterMeta, Namespace, NodeRecord, SchedulerConfig, SessionState};
+use crate::tables::Table;
+
+impl Draft {
+    /// Refuses what makes no sense before the cluster's first entry.
+    pub(crate) fn initialized(&self) -> Result<(), Refusal> {
+        match self.tables.cluster.incarnation {
+            Some(_) => Ok(()),
+            None => Err(Refusal::NotInitialized),
+        }
+    }
+
+    pub(crate) fn cluster_init(&mut self, incarnation: Incarnation) -> Result<Outcome, Refusal> {
+        if self.tables.cluster.incarnation.is_some() {
+            return Err(Refusal::AlreadyInitialized);
+        }
+        self.begin_incarnation(incarnation);
+        let (index, now) = (self.index, self.now);
+        let namespace = Namespace {
+            name: DEFAULT_NAMESPACE.to_owned(),
+            description: "Default shared namespace".to_owned(),
+            meta: std::collections::BTreeMap::new(),
+            create_index: index,
+            modify_index: index,
+        };
+        self.tables
+            .namespaces
+            .insert(namespace.name.clone(), Arc::new(namespace));
+        self.tables.touch(Table::Namespaces);
+        self.tables.scheduler_config.create_index = index;
+        self.tables.scheduler_config.modify_index = index;
+        self.tables.touch(Table::SchedulerConfig);
+        debug_assert_eq!(self.tables.now, now);
+        Ok(Outcome::Done)
+    }
+
+    /// Another history begins: no session of the old one goes on, and every node owes its complete
+    /// report before it is ready again.
+    pub(crate) fn snapshot_restored(
+        &mut self,
+        incarnation: Incarnation,
+    ) -> Result<Outcome, Refusal> {
+        if self.tables.cluster.incarnation == Some(incarnation) {
+            return Err(Refusal::AlreadyInitialized);
+        }
+        self.begin_incarnation(incarnation);
+        let records: Vec<Arc<NodeRecord>> = self.tables.nodes().cloned().collect();
+        for record in records {
+            let mut record = NodeRecord::clone(&record);
+            record.session = SessionState::default();
+            record.owes_evals = true;
+            let mut node = Node::clone(&record.node);
+            if node.status == NodeStatus::Ready {
+                node.status = NodeStatus::Initializing;
+                node.status_description = "the cluster was restored from a snapshot".to_owned();
+                node.modify_index = self.index;
+            }
+            record.node = Arc::new(node);
+            self.tables.put_node(record);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn begin_incarnation(&mut self, incarnation: Incarnation) {
+        self.tables.cluster = ClusterMeta {
+            incarnation: Some(incarnation),
+            created_at: self.now,
+            index: self.index,
+        };
+        self.tables.touch(Table::Cluster);
+        self.signal(Signal::IncarnationChanged);
+    }
+
+    pub(crate) fn acl_bootstrap(
+        &mut self,
+        mut token: AclToken,
+        reset_index: u64,
+    ) -> Result<Outcome, Refusal> {
+        self.initialized()?;
+        let done_at = self.tables.acl_bootstrap_index;
+        if done_at != 0 && reset_index != done_at {
+            return Err(Refusal::AclBootstrapped {
+                reset_index: done_at,
+            });
+        }
+        token.create_time = self.now;
+        token.create_index = self.index;
+        token.modify_index = self.index;
+        self.tables
+            .acl_tokens
+            .insert(token.accessor_id.clone(), Arc::new(token));
+        self.tables.acl_bootstrap_index = self.index;
+        self.tables.touch(Table::AclTokens);
+        self.signal(Signal::AclChanged);
+        Ok(Outcome::Done)
+    }
+
+    pub(crate) fn namespace_upsert(
+        &mut self,
+        mut namespace: Namespace,
+    ) -> Result<Outcome, Refusal> {
+        if namespace.name.is_empty() {
+            return Err(Refusal::Malformed("a namespace needs a name"));
+        }
+        let before = self.tables.namespace(&namespace.name);
+        namespace.create_index = before.map_or(self.index, |before| before.create_index);
+        namespace.modify_index = self.index;
+        self.tables
+            .namespaces
+            .insert(namespace.name.clone(), Arc::new(namespace));
+        self.tables.touch(Table::Namespaces);
+        Ok(Outcome::Done)
+    }
+
+    pub(crate) fn namespace_delete(&mut self, name: &str) -> Result<Outcome, Refusal> {
+        if name == DEFAULT_NAMESPACE {
+            return Err(Refusal::NamespaceInUse(name.to_owned()));
+        }
+        if self.tables.namespace(name).is_none() {
+            return Err(Refusal::UnknownNamespace(name.to_owned()));
+        }
+        let mut jobs = self.tables.jobs_with_prefix(name, "");
+        if jobs.any(|(key, _)| key.namespace == name) {
+            return Err(Refusal::NamespaceInUse(name.to_owned()));
+        }
+        drop(jobs);
+        self.tables.namespaces.remove(name);
+        self.tables.touch(Table::Namespaces);
+        Ok(Outcome::Done)
+    }
+
+    pub(crate) fn scheduler_config_set(
+        &mut self,
+        mut config: SchedulerConfig,
+        enforce_index: Option<u64>,
+    ) -> Result<Outcome, Refusal> {
+        let found = self.tables.scheduler_config.modify_index;
+        if let Some(wanted) = enforce_index
+            && wanted != found
+        {
+            return Err(Refusal::ConfigModified { wanted, found });
+        }
+        config.create_index = self.tables.scheduler_config.create_index;
+        config.modify_index = self.index;
+        self.tables.scheduler_config = config;
+        self.tables.touch(Table::SchedulerConfig);
+        self.signal(Signal::SchedulerConfigChanged);
+        Ok(Outcome::Done)
+    }
+}

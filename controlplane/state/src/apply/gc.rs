@@ -1,0 +1,176 @@
+//! Garbage collection: the leader names what looks old enough, and what is not really over stays.
+
+use protocol_model::{
+    AllocId, Allocation, DeploymentId, DesiredStatus, EvalId, JobKey, JobStatus, NodeId, NodeStatus,
+};
+
+use super::draft::Draft;
+use crate::applied::{Collected, Outcome, Signal};
+use crate::command::GcCollect;
+
+impl Draft {
+    /// Jobs first: what a forgotten job leaves behind may go with it.
+    pub(crate) fn gc_collect(&mut self, command: &GcCollect) -> Outcome {
+        let GcCollect {
+            evals,
+            allocs,
+            jobs,
+            deployments,
+            nodes,
+        } = command;
+        let mut collected = Collected::default();
+        for key in jobs {
+            let done = self.collect_job(key);
+            count(done, &mut collected.jobs, &mut collected.kept);
+        }
+        for id in allocs {
+            let done = self.collect_alloc(*id);
+            count(done, &mut collected.allocs, &mut collected.kept);
+        }
+        for id in evals {
+            let done = self.collect_eval(*id);
+            count(done, &mut collected.evals, &mut collected.kept);
+        }
+        for id in deployments {
+            let done = self.collect_deployment(*id);
+            count(done, &mut collected.deployments, &mut collected.kept);
+        }
+        for id in nodes {
+            let done = self.collect_node(*id);
+            count(done, &mut collected.nodes, &mut collected.kept);
+        }
+        Outcome::Collected(collected)
+    }
+
+    fn collect_job(&mut self, key: &JobKey) -> Kept {
+        if !self.tables.job_is_collectable(key) {
+            return Kept::Yes;
+        }
+        self.forget_job(key);
+        Kept::No
+    }
+
+    fn collect_alloc(&mut self, id: AllocId) -> Kept {
+        let Some(alloc) = self.tables.alloc(id).cloned() else {
+            return Kept::Yes;
+        };
+        if !self.tables.alloc_is_collectable(&alloc) {
+            return Kept::Yes;
+        }
+        self.remove_alloc(id);
+        Kept::No
+    }
+
+    fn collect_eval(&mut self, id: EvalId) -> Kept {
+        if !self.tables.eval_is_collectable(id) {
+            return Kept::Yes;
+        }
+        self.remove_eval(id);
+        Kept::No
+    }
+
+    fn collect_deployment(&mut self, id: DeploymentId) -> Kept {
+        if !self.tables.deployment_is_collectable(id) {
+            return Kept::Yes;
+        }
+        let spec = self
+            .tables
+            .deployments
+            .get(&id)
+            .and_then(|record| record.spec);
+        self.tables.remove_deployment(id);
+        spec.into_iter().for_each(|spec| self.spec_released(spec));
+        self.signal(Signal::DeploymentRemoved(id));
+        Kept::No
+    }
+
+    fn collect_node(&mut self, id: NodeId) -> Kept {
+        if !self.tables.node_is_collectable(id) {
+            return Kept::Yes;
+        }
+        self.tables.remove_node(id);
+        self.signal(Signal::NodeRemoved(id));
+        Kept::No
+    }
+}
+
+/// Whether something that was named for collection stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kept {
+    Yes,
+    No,
+}
+
+fn count(kept: Kept, collected: &mut u64, kept_count: &mut u64) {
+    match kept {
+        Kept::Yes => *kept_count += 1,
+        Kept::No => *collected += 1,
+    }
+}
+
+/// What may be collected at all, however old it is. The leader asks the same questions before it
+/// names anything.
+impl crate::tables::Tables {
+    /// A job that is dead, has nothing open, and is no template that still waits for launches.
+    pub fn job_is_collectable(&self, key: &JobKey) -> bool {
+        let Some(job) = self.job(key) else {
+            return false;
+        };
+        let template = job.is_periodic() || job.is_parameterized();
+        let open = self
+            .job_tally(key)
+            .is_some_and(|tally| tally.allocs_live > 0 || tally.evals_live > 0);
+        let tagged = self
+            .job_versions(key)
+            .any(|version| version.version_tag.is_some());
+        job.status == JobStatus::Dead && !open && !tagged && (!template || job.stop)
+    }
+
+    /// An allocation that its node is done with (or that no node will ever speak of again) and that
+    /// no later decision about its job needs.
+    pub fn alloc_is_collectable(&self, alloc: &Allocation) -> bool {
+        let silent = self
+            .node(alloc.node_id)
+            .is_none_or(|record| record.node.status == NodeStatus::Down);
+        let over = alloc.client_terminal() || (alloc.server_terminal() && silent);
+        if !over {
+            return false;
+        }
+        let Some(job) = self.job(&alloc.job_key()) else {
+            return true;
+        };
+        if job.stop || job.create_index != alloc.job_create_index {
+            return true;
+        }
+        // Wanted, and ended: a batch job's result, or what a reschedule starts from. It is kept
+        // until the scheduler has replaced it or its version is past.
+        alloc.desired_status != DesiredStatus::Run
+            || alloc.next_allocation.is_some()
+            || job.version != alloc.job_version && job.job_type.runs_to_completion()
+    }
+
+    /// An evaluation that is over and placed nothing that is still known.
+    pub fn eval_is_collectable(&self, id: EvalId) -> bool {
+        let Some(eval) = self.eval(id) else {
+            return false;
+        };
+        eval.status.is_terminal() && self.allocs_by_eval(id).next().is_none()
+    }
+
+    /// A deployment that is over and to which no allocation belongs.
+    pub fn deployment_is_collectable(&self, id: DeploymentId) -> bool {
+        let Some(deployment) = self.deployment(id) else {
+            return false;
+        };
+        !deployment.status.is_active() && self.allocs_by_deployment(id).next().is_none()
+    }
+
+    /// A node that is down and on which nothing is left alive.
+    pub fn node_is_collectable(&self, id: NodeId) -> bool {
+        let Some(record) = self.node(id) else {
+            return false;
+        };
+        record.node.status == NodeStatus::Down
+            && self.allocs_on_node(id).all(|alloc| alloc.terminal())
+    }
+}

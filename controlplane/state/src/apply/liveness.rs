@@ -1,0 +1,163 @@
+//! Nodes fall silent, and windows end. Many nodes share one entry.
+
+use std::sync::Arc;
+
+use protocol_model::{
+    Allocation, ClientStatus, DesiredStatus, EvalTrigger, Node, NodeId, NodeStatus,
+};
+
+use super::draft::Draft;
+use super::node_evals::WantedEvals;
+use super::nodes::node_event;
+use crate::applied::{MissedResult, Outcome, Signal};
+use crate::record::{NodeRecord, SessionEpoch};
+use crate::session::{NodeEvent, Tolerance, Verdict};
+
+impl Draft {
+    pub(crate) fn heartbeat_missed(&mut self, nodes: &[(NodeId, SessionEpoch)]) -> Outcome {
+        let mut wanted = WantedEvals::default();
+        let results = nodes
+            .iter()
+            .map(|(node, epoch)| {
+                let event = NodeEvent::HeartbeatMissed(self.tolerance(*node));
+                let verdict = self.judge(*node, *epoch, event);
+                self.fall_silent(*node, *epoch, verdict, "Node heartbeat missed", &mut wanted)
+            })
+            .collect();
+        self.put_wanted_evals(wanted);
+        Outcome::Missed(results)
+    }
+
+    pub(crate) fn window_expired(&mut self, nodes: &[(NodeId, SessionEpoch)]) -> Outcome {
+        let mut wanted = WantedEvals::default();
+        let results = nodes
+            .iter()
+            .map(|(node, epoch)| {
+                let verdict = self.judge(*node, *epoch, NodeEvent::WindowExpired);
+                let message = "Node's disconnect windows ended";
+                self.fall_silent(*node, *epoch, verdict, message, &mut wanted)
+            })
+            .collect();
+        self.put_wanted_evals(wanted);
+        Outcome::Missed(results)
+    }
+
+    /// Carries out a verdict that can only be "become silent" or nothing.
+    fn fall_silent(
+        &mut self,
+        id: NodeId,
+        epoch: SessionEpoch,
+        verdict: Verdict,
+        message: &str,
+        wanted: &mut WantedEvals,
+    ) -> MissedResult {
+        let unchanged = MissedResult {
+            node: id,
+            status: None,
+        };
+        let Verdict::Become(to) = verdict else {
+            return unchanged;
+        };
+        let Some(record) = self.tables.node(id) else {
+            return unchanged;
+        };
+        let mut record = NodeRecord::clone(record);
+        let mut node = Node::clone(&record.node);
+        let from = std::mem::replace(&mut node.status, to);
+        node.status_description = message.to_owned();
+        node.status_updated_at = self.now.0 / 1_000_000_000;
+        if node.last_missed_heartbeat_index == 0 {
+            node.last_missed_heartbeat_index = self.index;
+        }
+        node.modify_index = self.index;
+        node_event(&mut node, message, self.now, self.index);
+        record.owes_evals = true;
+        record.node = Arc::new(node.clone());
+        self.tables.put_node(record);
+        self.want_node_evals(wanted, &node, EvalTrigger::NodeUpdate);
+        self.signal(Signal::NodeStatusChanged {
+            node: id,
+            epoch,
+            from,
+            to,
+        });
+        MissedResult {
+            node: id,
+            status: Some(to),
+        }
+    }
+
+    /// Whether an allocation on the node still tolerates its silence.
+    fn tolerance(&self, node: NodeId) -> Tolerance {
+        let tolerated = self
+            .tables
+            .allocs_on_node(node)
+            .any(|alloc| self.window_is_open(alloc));
+        if tolerated {
+            Tolerance::Window
+        } else {
+            Tolerance::None
+        }
+    }
+
+    fn window_is_open(&self, alloc: &Allocation) -> bool {
+        self.tables
+            .disconnect_window_ends(alloc)
+            .is_some_and(|end| match end {
+                WindowEnd::NotBegun => true,
+                WindowEnd::At(end) => end > self.now,
+            })
+    }
+}
+
+/// When an allocation's disconnect window ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum WindowEnd {
+    /// It has one, and it has not begun: the allocation is not `unknown` yet.
+    NotBegun,
+    /// Then.
+    At(protocol_model::UnixNanos),
+}
+
+impl crate::tables::Tables {
+    /// When the allocation stops tolerating its node's silence; `None` where it never does: it has
+    /// no window, or either side is done with it.
+    pub fn disconnect_window_ends(&self, alloc: &Allocation) -> Option<WindowEnd> {
+        if alloc.desired_status != DesiredStatus::Run || alloc.client_terminal() {
+            return None;
+        }
+        let job = self.job_of_alloc(alloc)?;
+        let window = job.task_group(&alloc.task_group)?.disconnect_window()?;
+        if alloc.client_status != ClientStatus::Unknown {
+            return Some(WindowEnd::NotBegun);
+        }
+        let since = alloc
+            .alloc_states
+            .iter()
+            .rev()
+            .find(|state| state.value == ClientStatus::Unknown)
+            .map(|state| state.time)?;
+        Some(WindowEnd::At(since.saturating_add(window)))
+    }
+
+    /// Whether any allocation of a disconnected node has an open window at `now`. Where none has,
+    /// [`crate::Command::WindowExpired`] is due.
+    pub fn has_open_window(&self, node: NodeId, now: protocol_model::UnixNanos) -> bool {
+        self.allocs_on_node(node).any(|alloc| {
+            self.disconnect_window_ends(alloc)
+                .is_some_and(|end| match end {
+                    WindowEnd::NotBegun => true,
+                    WindowEnd::At(end) => end > now,
+                })
+        })
+    }
+
+    /// Nodes of this status.
+    pub fn nodes_with_status(
+        &self,
+        status: NodeStatus,
+    ) -> impl Iterator<Item = &Arc<NodeRecord>> + '_ {
+        self.nodes()
+            .filter(move |record| record.node.status == status)
+    }
+}

@@ -1,0 +1,21 @@
+//! The transitions. Each works on a [`Draft`] that shares everything with the state; the state
+//! takes the draft over when the transition succeeded, and drops it otherwise.
+
+mod allocs;
+mod cluster;
+mod deployments;
+mod draft;
+mod evals;
+mod gc;
+mod jobs;
+mod liveness;
+mod node_evals;
+mod nodes;
+mod plan;
+mod reports;
+mod sessions;
+
+pub(crate) use draft::Draft;
+pub use liveness::WindowEnd;
+pub use node_evals::{covers, datacenter_matches};
+pub use sessions::HelloAnswer;

@@ -1,0 +1,331 @@
+//! Plans: what the scheduler decided becomes the wanted state, all of it or nothing.
+//!
+//! ```text
+//!  check evaluations -> stops, preemptions -> deployment -> updates -> placements -> evaluations
+//!                       (they make room)                    (each has to fit)
+//! ```
+//!
+//! The plan queue has checked the plan on the newest state it could see. Checking again here costs
+//! little, needs no lock, and makes over-commitment impossible whatever the queue believed: the
+//! answer is a refusal that names the nodes, and the evaluation is still open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use protocol_model::{
+    AllocState, Allocation, ClientStatus, DesiredStatus, DesiredTransition, NodeId, NodeStatus,
+};
+
+use super::draft::{AllocTouch, Draft};
+use crate::applied::{NodeRejected, NodeRejection, Outcome, Refusal};
+use crate::columns::Readiness;
+use crate::command::{AllocChange, Change, PlanApply, Preempted};
+use crate::fit::fits;
+use crate::usage::Usage;
+
+impl Draft {
+    pub(crate) fn plan_apply(&mut self, plan: PlanApply) -> Result<Outcome, Refusal> {
+        let PlanApply {
+            eval_id,
+            snapshot_index: _,
+            placed,
+            updated,
+            changed,
+            preempted,
+            deployment,
+            deployment_changes,
+            evals,
+        } = plan;
+        self.check_evals(&evals)?;
+        // The fence against a worker that lost its evaluation: someone else has finished it.
+        if let Some(eval) = eval_id.and_then(|id| self.tables.eval(id))
+            && eval.status.is_terminal()
+        {
+            return Err(Refusal::EvalTerminal(eval.id));
+        }
+        for change in deployment_changes {
+            self.change_deployment(&change, IfOver::Ignore)?;
+        }
+        for change in changed {
+            self.change_alloc(change)?;
+        }
+        for one in preempted {
+            self.preempt_alloc(one)?;
+        }
+        if let Some(deployment) = deployment {
+            self.upsert_deployment(&deployment)?;
+        }
+        let mut rejected = BTreeMap::new();
+        for alloc in updated {
+            self.update_alloc(&alloc, &mut rejected)?;
+        }
+        for alloc in placed {
+            self.place_alloc(&alloc, &mut rejected)?;
+        }
+        if !rejected.is_empty() {
+            let nodes = rejected
+                .into_iter()
+                .map(|(node, reason)| NodeRejected { node, reason });
+            return Err(Refusal::PlanRejected(nodes.collect()));
+        }
+        for eval in evals {
+            self.put_eval(eval);
+        }
+        Ok(Outcome::PlanApplied)
+    }
+
+    fn change_alloc(&mut self, AllocChange { id, change }: AllocChange) -> Result<(), Refusal> {
+        let Some(alloc) = self.tables.alloc(id) else {
+            return Err(Refusal::UnknownAlloc(id));
+        };
+        let mut alloc = Allocation::clone(alloc);
+        let touch = match change {
+            Change::Stop {
+                description,
+                client_status,
+                followup_eval,
+            } => {
+                alloc.desired_status = DesiredStatus::Stop;
+                alloc.desired_description = description;
+                // A node's last word is final, whatever the plan was made from.
+                if let Some(status) = client_status
+                    && !alloc.client_terminal()
+                {
+                    self.record_status(&mut alloc, status);
+                }
+                alloc.followup_eval_id = followup_eval.or(alloc.followup_eval_id);
+                AllocTouch::Desired
+            }
+            Change::Disconnect {
+                description,
+                followup_eval,
+            } => {
+                if alloc.terminal() {
+                    return Err(Refusal::AllocState(id));
+                }
+                alloc.desired_description = description;
+                self.record_status(&mut alloc, ClientStatus::Unknown);
+                alloc.followup_eval_id = followup_eval.or(alloc.followup_eval_id);
+                AllocTouch::Known
+            }
+            Change::Reconnect => {
+                // That it is back was reported; this entry says that it was decided what it means.
+                alloc.alloc_states.push(AllocState {
+                    value: alloc.client_status,
+                    time: self.now,
+                });
+                alloc.followup_eval_id = None;
+                AllocTouch::Desired
+            }
+            Change::FollowUp { eval } => {
+                alloc.followup_eval_id = Some(eval);
+                AllocTouch::Known
+            }
+        };
+        bound_states(&mut alloc.alloc_states);
+        self.put_alloc(alloc, touch);
+        Ok(())
+    }
+
+    fn record_status(&self, alloc: &mut Allocation, status: ClientStatus) {
+        if status == ClientStatus::Unknown || alloc.client_status == ClientStatus::Unknown {
+            alloc.alloc_states.push(AllocState {
+                value: status,
+                time: self.now,
+            });
+        }
+        alloc.client_status = status;
+    }
+
+    fn preempt_alloc(&mut self, Preempted { id, by }: Preempted) -> Result<(), Refusal> {
+        let Some(alloc) = self.tables.alloc(id) else {
+            return Err(Refusal::UnknownAlloc(id));
+        };
+        let mut alloc = Allocation::clone(alloc);
+        alloc.desired_status = DesiredStatus::Evict;
+        alloc.desired_description = format!("Preempted by alloc ID {by}");
+        alloc.preempted_by_allocation = Some(by);
+        self.put_alloc(alloc, AllocTouch::Desired);
+        Ok(())
+    }
+
+    /// An allocation that stays where it is. Only what the control plane decides is taken from the
+    /// plan: the node may have reported since the plan's snapshot.
+    fn update_alloc(
+        &mut self,
+        plan: &Allocation,
+        rejected: &mut BTreeMap<NodeId, NodeRejection>,
+    ) -> Result<(), Refusal> {
+        let Some(current) = self.tables.alloc(plan.id).cloned() else {
+            return Err(Refusal::UnknownAlloc(plan.id));
+        };
+        let same_place = current.node_id == plan.node_id
+            && current.job_id == plan.job_id
+            && current.namespace == plan.namespace
+            && current.task_group == plan.task_group;
+        if current.server_terminal() || !same_place {
+            return Err(Refusal::AllocState(plan.id));
+        }
+        self.known_spec(plan)?;
+        self.known_deployment(plan)?;
+        let mut alloc = Allocation::clone(&current);
+        alloc.eval_id = plan.eval_id;
+        alloc.job_version = plan.job_version;
+        alloc.job_create_index = plan.job_create_index;
+        alloc.spec = plan.spec;
+        alloc.allocated_resources = plan.allocated_resources.clone();
+        alloc.metrics = plan.metrics.clone();
+        alloc
+            .desired_description
+            .clone_from(&plan.desired_description);
+        alloc.desired_transition = DesiredTransition::default();
+        if alloc.deployment_id != plan.deployment_id {
+            alloc.deployment_id = plan.deployment_id;
+            alloc.deployment_status.clone_from(&plan.deployment_status);
+        }
+        alloc.followup_eval_id = plan.followup_eval_id;
+        alloc
+            .reschedule_tracker
+            .clone_from(&plan.reschedule_tracker);
+        alloc
+            .preempted_allocations
+            .clone_from(&plan.preempted_allocations);
+        if alloc.allocated_resources != current.allocated_resources && !alloc.terminal() {
+            // Its present share is its own to keep: taken out before the question is asked.
+            let mut used = match self.node_usage(plan.node_id) {
+                Ok(used) => used,
+                Err(reason) => return Ok(reject(rejected, plan.node_id, reason)),
+            };
+            used.subtract(&Usage::of(&current.allocated_resources));
+            if let Err(reason) = self.room(&alloc, &used, Readiness::NotReady) {
+                return Ok(reject(rejected, plan.node_id, reason));
+            }
+        }
+        self.put_alloc(alloc, AllocTouch::Desired);
+        Ok(())
+    }
+
+    fn place_alloc(
+        &mut self,
+        plan: &Arc<Allocation>,
+        rejected: &mut BTreeMap<NodeId, NodeRejection>,
+    ) -> Result<(), Refusal> {
+        if self.tables.alloc(plan.id).is_some() {
+            return Err(Refusal::DuplicateAlloc(plan.id));
+        }
+        if plan.terminal() || plan.client_status != ClientStatus::Pending {
+            return Err(Refusal::AllocState(plan.id));
+        }
+        self.known_spec(plan)?;
+        self.known_deployment(plan)?;
+        let room = self
+            .node_usage(plan.node_id)
+            .and_then(|used| self.room(plan, &used, Readiness::Ready));
+        if let Err(reason) = room {
+            return Ok(reject(rejected, plan.node_id, reason));
+        }
+        let mut alloc = Allocation::clone(plan);
+        if let Some(record) = self.tables.node(alloc.node_id) {
+            alloc.node_name.clone_from(&record.node.name);
+        }
+        let previous = alloc
+            .previous_allocation
+            .and_then(|id| self.tables.alloc(id))
+            .cloned();
+        if let Some(previous) = previous {
+            let mut previous = Allocation::clone(&previous);
+            previous.next_allocation = Some(alloc.id);
+            self.put_alloc(previous, AllocTouch::Known);
+        }
+        self.put_alloc(alloc, AllocTouch::Desired);
+        Ok(())
+    }
+
+    fn known_spec(&self, alloc: &Allocation) -> Result<(), Refusal> {
+        match self.tables.spec(alloc.spec) {
+            Some(_) => Ok(()),
+            None => Err(Refusal::UnknownSpec(alloc.spec)),
+        }
+    }
+
+    fn known_deployment(&self, alloc: &Allocation) -> Result<(), Refusal> {
+        match alloc.deployment_id {
+            Some(id) if self.tables.deployment(id).is_none() => Err(Refusal::UnknownDeployment(id)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn node_usage(&self, node: NodeId) -> Result<Usage, NodeRejection> {
+        let row = self
+            .tables
+            .columns
+            .row(node)
+            .ok_or(NodeRejection::Unknown)?;
+        Ok(row.used.clone())
+    }
+
+    /// Whether the allocation fits beside `used`. A new one needs a node that may be placed on; one
+    /// that is there already needs a node that is alive.
+    fn room(
+        &self,
+        alloc: &Allocation,
+        used: &Usage,
+        needs: Readiness,
+    ) -> Result<(), NodeRejection> {
+        let row = self
+            .tables
+            .columns
+            .row(alloc.node_id)
+            .ok_or(NodeRejection::Unknown)?;
+        let alive = match needs {
+            Readiness::Ready => row.readiness == Readiness::Ready,
+            Readiness::NotReady => self.tables.node(alloc.node_id).is_some_and(|record| {
+                matches!(
+                    record.node.status,
+                    NodeStatus::Ready | NodeStatus::Initializing
+                )
+            }),
+        };
+        if !alive {
+            return Err(NodeRejection::NotReady);
+        }
+        fits(&row.capacity, used, &Usage::of(&alloc.allocated_resources))
+            .map_err(NodeRejection::Exhausted)
+    }
+}
+
+/// What a change of a deployment that is over already leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum IfOver {
+    /// Nothing: it was to end anyway.
+    Ignore,
+    /// A refusal.
+    Refuse,
+}
+
+/// How many recorded changes of client status an allocation keeps: the newest decides, the rest
+/// is for people.
+const ALLOC_STATES_MAX: usize = 16;
+
+fn bound_states(states: &mut Vec<AllocState>) {
+    if states.len() > ALLOC_STATES_MAX {
+        states.drain(..states.len() - ALLOC_STATES_MAX);
+    }
+}
+
+/// The first reason per node is the one that is told.
+fn reject(rejected: &mut BTreeMap<NodeId, NodeRejection>, node: NodeId, reason: NodeRejection) {
+    rejected.entry(node).or_insert(reason);
+}
+
+/// The nodes that a plan touches with placements or updates: what a plan queue checks apart.
+impl PlanApply {
+    /// See above.
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        self.placed
+            .iter()
+            .chain(&self.updated)
+            .map(|alloc| alloc.node_id)
+            .collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! The state machine: one command in, one transition, or none at all.
+
+use crate::applied::{Applied, Outcome, Refusal};
+use crate::apply::Draft;
+use crate::command::{Command, Stamped};
+use crate::snapshot::Snapshot;
+use crate::tables::Tables;
+
+/// The replicated state.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    tables: Tables,
+}
+
+impl State {
+    /// The state before the first log entry.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn from_tables(tables: Tables) -> Self {
+        Self { tables }
+    }
+
+    /// Carries out one log entry. Total: a command that cannot be carried out is refused and
+    /// changes nothing but the applied index and the state's time, which are facts about the log.
+    ///
+    /// An `index` that is not above the applied one is refused and changes nothing at all.
+    pub fn apply(&mut self, index: u64, stamped: Stamped) -> Applied {
+        let Stamped { now, seed, command } = stamped;
+        if index <= self.tables.index {
+            let applied = self.tables.index;
+            let outcome = Outcome::Refused(Refusal::OldIndex { index, applied });
+            return Applied {
+                index,
+                outcome,
+                signals: Vec::new(),
+            };
+        }
+        let now = now.max(self.tables.now);
+        // The draft shares everything with the tables: giving it up is how a refusal, even one
+        // found half-way, changes nothing.
+        let mut draft = Draft::new(self.tables.clone(), index, now, seed);
+        match carry_out(&mut draft, command) {
+            Ok(outcome) => {
+                let (tables, signals) = draft.finish();
+                self.tables = tables;
+                Applied {
+                    index,
+                    outcome,
+                    signals,
+                }
+            }
+            Err(refusal) => {
+                self.tables.index = index;
+                self.tables.now = now;
+                Applied {
+                    index,
+                    outcome: Outcome::Refused(refusal),
+                    signals: Vec::new(),
+                }
+            }
+        }
+    }
+
+    /// An immutable view of the state as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.tables.clone())
+    }
+
+    /// The state as it is now, for whoever owns it.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+}
+
+fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
+    match command {
+        Command::Barrier => return Ok(Outcome::Done),
+        Command::ClusterInit { incarnation } => return draft.cluster_init(incarnation),
+        Command::SnapshotRestored { .. } | Command::AclBootstrap { .. } => {}
+        _ => draft.initialized()?,
+    }
+    match command {
+        Command::Barrier | Command::ClusterInit { .. } => Ok(Outcome::NoOp),
+        Command::SnapshotRestored { incarnation } => draft.snapshot_restored(incarnation),
+        Command::JobRegister(command) => draft.job_register(command),
+        Command::JobDeregister(command) => draft.job_deregister(command),
+        Command::JobStability {
+            key,
+            version,
+            stable,
+        } => draft.job_stability(&key, version, stable),
+        Command::JobEvaluate {
+            eval,
+            force_reschedule,
+        } => draft.job_evaluate(eval, force_reschedule),
+        Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
+        Command::PlanApply(plan) => draft.plan_apply(*plan),
+        Command::AllocsStop { allocs, evals } => draft.allocs_stop(&allocs, evals),
+        Command::NodeHello(hello) => draft.node_hello(&hello),
+        Command::NodeSynced(synced) => draft.node_synced(&synced),
+        Command::SyncRejected { node, epoch } => draft.sync_rejected(node, epoch),
+        Command::SyncDeadline { nodes } => Ok(draft.sync_deadline(&nodes)),
+        Command::AllocUpdates { batches } => Ok(draft.alloc_updates(&batches)),
+        Command::HeartbeatMissed { nodes } => Ok(draft.heartbeat_missed(&nodes)),
+        Command::WindowExpired { nodes } => Ok(draft.window_expired(&nodes)),
+        Command::NodeFacts { node, epoch, facts } => draft.node_facts(node, epoch, &facts),
+        Command::NodeEligibility { node, eligibility } => draft.node_eligibility(node, eligibility),
+        Command::NodeDrain {
+            node,
+            drain,
+            eligibility_after,
+        } => draft.node_drain(node, drain, eligibility_after),
+        Command::NodePurge { node } => draft.node_purge(node),
+        Command::DeploymentStatus(update) => draft.deployment_status(update),
+        Command::DeploymentPromote { id, groups, eval } => {
+            draft.deployment_promote(id, &groups, eval)
+        }
+        Command::DeploymentAllocHealth {
+            id,
+            healthy,
+            unhealthy,
+            eval,
+            change,
+        } => draft.deployment_alloc_health(id, &healthy, &unhealthy, eval, change),
+        Command::AclBootstrap { token, reset_index } => draft.acl_bootstrap(token, reset_index),
+        Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
+        Command::NamespaceDelete { name } => draft.namespace_delete(&name),
+        Command::SchedulerConfigSet {
+            config,
+            enforce_index,
+        } => draft.scheduler_config_set(config, enforce_index),
+        Command::GcCollect(command) => Ok(draft.gc_collect(&command)),
+    }
+}
