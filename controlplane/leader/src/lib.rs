@@ -1,1 +1,26 @@
-//! To be written.
+//! What only the leader does, as pure parts: the shell's one loop tells them what happened and what
+//! time it is, and carries out what they answer.
+//!
+//! - [`Leader`]: the parts together. `take_over` builds them from a snapshot; `on_applied` feeds
+//!   them what the log applied; `dequeue`, `ack`, `nack` are for the scheduler's workers;
+//!   `poll_command` answers what has to go into the log; `poll_timeout` when to come back.
+//! - [`broker::EvalBroker`]: one evaluation per job at a time, by priority, at least once.
+//! - [`blocked::BlockedEvals`]: those that found no room, until something that helps changes.
+//! - [`plan::check`]: a plan against the newest state, node by node.
+//! - [`liveness::Liveness`]: which nodes are silent, in constant time.
+//! - [`gc::collect`]: what is over for long enough to be forgotten.
+//!
+//! None of it is replicated: a new leader builds it anew from the state.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod blocked;
+pub mod broker;
+pub mod gc;
+mod leader;
+pub mod liveness;
+pub mod plan;
+mod time;
+
+pub use leader::{Leader, LeaderConfig};
+pub use time::Now;

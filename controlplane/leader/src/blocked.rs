@@ -1,0 +1,231 @@
+//! Blocked evaluations: those that found no room, until something that could help them changes.
+//!
+//! An evaluation knows which classes of nodes it looked at: a class that was not feasible cannot help
+//! it, any other may. One whose constraints look at properties unique to a node ("escaped") may be
+//! helped by any node. Per job at most one is kept; the older one is needless.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use protocol_model::{EvalId, Evaluation, JobKey, JobType, NodeId};
+
+/// Classes whose last change is remembered, to notice a change between an evaluation's snapshot and
+/// its arrival here. When full the oldest half goes, which can only cause a needless try.
+const CLASSES_MAX: usize = 4096;
+
+/// See the top of this file.
+#[derive(Debug, Default)]
+pub struct BlockedEvals {
+    evals: BTreeMap<EvalId, Arc<Evaluation>>,
+    by_job: BTreeMap<JobKey, BTreeSet<EvalId>>,
+    /// The index at which a class last had more room than before.
+    freed: BTreeMap<Arc<str>, u64>,
+    /// An index at or above every forgotten entry of `freed`.
+    freed_unknown: u64,
+    unblocked: VecDeque<Arc<Evaluation>>,
+    duplicates: VecDeque<Arc<Evaluation>>,
+}
+
+impl BlockedEvals {
+    /// Nothing blocked.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps an evaluation until something that could help it changes; lets it go at once where that
+    /// happened after the snapshot that it was scheduled from.
+    pub fn block(&mut self, eval: Arc<Evaluation>) {
+        if self.evals.contains_key(&eval.id) {
+            return;
+        }
+        if self.missed(&eval) {
+            self.unblocked.push_back(eval);
+            return;
+        }
+        let job = eval.job_key();
+        // System jobs are blocked per node; everything else once per job.
+        if !is_per_node(&eval)
+            && let Some(older) = self.by_job.get(&job).and_then(|ids| ids.first().copied())
+            && let Some(older) = self.take(older)
+        {
+            let (kept, needless) =
+                if older.create_index > eval.create_index { (older, eval) } else { (eval, older) };
+            self.duplicates.push_back(needless);
+            return self.keep(kept);
+        }
+        self.keep(eval);
+    }
+
+    /// A node has more room than before, at log index `index`.
+    pub fn on_capacity(&mut self, node: NodeId, class: &Arc<str>, index: u64) {
+        if self.freed.len() >= CLASSES_MAX && !self.freed.contains_key(class) {
+            self.freed_unknown =
+                self.freed.values().copied().max().unwrap_or(0).max(self.freed_unknown);
+            self.freed.clear();
+        }
+        self.freed.insert(Arc::clone(class), index);
+        let helped: Vec<EvalId> = self
+            .evals
+            .values()
+            .filter(|eval| may_help(eval, node, class))
+            .map(|eval| eval.id)
+            .collect();
+        for id in helped {
+            if let Some(eval) = self.take(id) {
+                self.unblocked.push_back(eval);
+            }
+        }
+    }
+
+    /// The state says that an evaluation is over.
+    pub fn remove(&mut self, id: EvalId) {
+        self.take(id);
+        self.unblocked.retain(|eval| eval.id != id);
+    }
+
+    /// A job changed or went: what was blocked on its behalf is looked at by its new evaluation.
+    pub fn untrack(&mut self, job: &JobKey) {
+        for id in self.by_job.get(job).cloned().unwrap_or_default() {
+            if let Some(eval) = self.take(id) {
+                self.duplicates.push_back(eval);
+            }
+        }
+    }
+
+    /// Evaluations to try again, at most `count_max`.
+    pub fn take_unblocked(&mut self, count_max: usize) -> Vec<Arc<Evaluation>> {
+        let count = self.unblocked.len().min(count_max);
+        self.unblocked.drain(..count).collect()
+    }
+
+    /// Evaluations that a newer one of their job makes needless, at most `count_max`.
+    pub fn take_duplicates(&mut self, count_max: usize) -> Vec<Arc<Evaluation>> {
+        let count = self.duplicates.len().min(count_max);
+        self.duplicates.drain(..count).collect()
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.evals.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.evals.is_empty()
+    }
+
+    /// How many of them any node may help.
+    pub fn escaped(&self) -> usize {
+        self.evals.values().filter(|eval| eval.escaped_computed_class).count()
+    }
+
+    fn keep(&mut self, eval: Arc<Evaluation>) {
+        self.by_job.entry(eval.job_key()).or_default().insert(eval.id);
+        self.evals.insert(eval.id, eval);
+    }
+
+    fn take(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
+        let eval = self.evals.remove(&id)?;
+        let job = eval.job_key();
+        if let Some(ids) = self.by_job.get_mut(&job) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_job.remove(&job);
+            }
+        }
+        Some(eval)
+    }
+
+    /// Whether a class that may help had more room after the evaluation's snapshot.
+    fn missed(&self, eval: &Evaluation) -> bool {
+        if eval.snapshot_index == 0 {
+            return false;
+        }
+        eval.snapshot_index < self.freed_unknown
+            || self
+                .freed
+                .iter()
+                .any(|(class, index)| *index > eval.snapshot_index && class_may_help(eval, class))
+    }
+}
+
+fn is_per_node(eval: &Evaluation) -> bool {
+    matches!(eval.job_type, JobType::System | JobType::Sysbatch) && eval.node_id.is_some()
+}
+
+fn may_help(eval: &Evaluation, node: NodeId, class: &str) -> bool {
+    match eval.node_id {
+        Some(wanted) if is_per_node(eval) => wanted == node,
+        _ => class_may_help(eval, class),
+    }
+}
+
+fn class_may_help(eval: &Evaluation, class: &str) -> bool {
+    eval.escaped_computed_class || eval.class_eligibility.get(class).copied().unwrap_or(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::{EvalTrigger, UnixNanos};
+
+    use super::*;
+
+    fn eval(number: u128, job: &str) -> Evaluation {
+        let mut eval = Evaluation::new(
+            EvalId::from_u128(number),
+            &JobKey::new("default", job),
+            JobType::Service,
+            50,
+            EvalTrigger::QueuedAllocs,
+            UnixNanos::ZERO,
+        );
+        eval.create_index = u64::try_from(number).expect("small");
+        eval.snapshot_index = 10;
+        eval.class_eligibility = [("good".to_owned(), true), ("bad".to_owned(), false)].into();
+        eval
+    }
+
+    fn freed(blocked: &mut BlockedEvals, class: &str, index: u64) -> usize {
+        blocked.on_capacity(NodeId::from_u128(1), &Arc::from(class), index);
+        blocked.take_unblocked(100).len()
+    }
+
+    #[test]
+    fn only_a_class_that_may_help_wakes_an_evaluation() {
+        let mut blocked = BlockedEvals::new();
+        blocked.block(Arc::new(eval(1, "a")));
+        assert_eq!(freed(&mut blocked, "bad", 11), 0);
+        assert_eq!(freed(&mut blocked, "good", 12), 1);
+        blocked.block(Arc::new(Evaluation { snapshot_index: 12, ..eval(2, "a") }));
+        assert_eq!(freed(&mut blocked, "never seen", 13), 1);
+    }
+
+    #[test]
+    fn an_escaped_evaluation_is_woken_by_any_class() {
+        let mut blocked = BlockedEvals::new();
+        blocked.block(Arc::new(Evaluation { escaped_computed_class: true, ..eval(1, "a") }));
+        assert_eq!(freed(&mut blocked, "bad", 11), 1);
+    }
+
+    #[test]
+    fn room_that_appeared_after_the_snapshot_is_not_missed() {
+        let mut blocked = BlockedEvals::new();
+        assert_eq!(freed(&mut blocked, "good", 20), 0);
+        blocked.block(Arc::new(eval(1, "a")));
+        assert_eq!(blocked.take_unblocked(10).len(), 1);
+        blocked.block(Arc::new(Evaluation { snapshot_index: 20, ..eval(2, "a") }));
+        assert_eq!(blocked.len(), 1);
+    }
+
+    #[test]
+    fn one_evaluation_per_job_is_kept_the_newest() {
+        let mut blocked = BlockedEvals::new();
+        blocked.block(Arc::new(eval(2, "a")));
+        blocked.block(Arc::new(eval(1, "a")));
+        blocked.block(Arc::new(eval(3, "a")));
+        assert_eq!(blocked.len(), 1);
+        let needless: Vec<_> =
+            blocked.take_duplicates(10).iter().map(|eval| eval.id.0.as_u128()).collect();
+        assert_eq!(needless, [1, 2]);
+    }
+}

@@ -1,0 +1,397 @@
+//! The evaluation broker: which evaluation is scheduled next, one per job at a time, until somebody
+//! says that it is done.
+//!
+//! ```text
+//!            enqueue                 dequeue                 ack
+//!   (new) ----------> ready --------------------> in flight -----> (gone)
+//!     |  wait_until     ^  job busy: waiting ------^   |
+//!     +--> delayed -----+                              | nack, or no answer in time
+//!                       ^                              v
+//!                       +---- delayed 1 s, 20 s, ... --+--> failed, after three deliveries
+//! ```
+//!
+//! At-least-once: a worker that dies is noticed by its deadline, and its evaluation is handed out
+//! again with another token. When a job's evaluation ends, the one that waits with the highest
+//! priority (the newest among equals) goes next and the older ones are cancelled: it will see
+//! everything that they would have seen.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_model::{EvalId, Evaluation, JobKey};
+
+use crate::time::Now;
+
+/// How long a worker may take before its evaluation is handed to another (as Nomad).
+pub const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// How often an evaluation is handed out before it counts as failed (as Nomad).
+pub const DELIVERIES_MAX: u32 = 3;
+/// The wait after the first refusal; the n-th further one waits `(n-1)` times the longer one.
+const NACK_FIRST: Duration = Duration::from_secs(1);
+const NACK_FURTHER: Duration = Duration::from_secs(20);
+
+/// Proof of a delivery: only its holder may end it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Token(u64);
+
+/// An evaluation handed to a worker.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Delivery {
+    /// What to schedule.
+    pub eval: Arc<Evaluation>,
+    /// To be given back with the answer.
+    pub token: Token,
+}
+
+/// What became of a refused evaluation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nacked {
+    /// It will be handed out again after a pause.
+    Again,
+    /// It was handed out too often: see [`EvalBroker::take_failed`].
+    Failed,
+    /// The delivery is not the newest one: nothing happened.
+    Stale,
+}
+
+/// How much the broker holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BrokerStats {
+    /// Could be handed out now.
+    pub ready: usize,
+    /// With workers.
+    pub in_flight: usize,
+    /// Behind another evaluation of their job.
+    pub waiting: usize,
+    /// Not before their time.
+    pub delayed: usize,
+}
+
+/// See the top of this file.
+#[derive(Debug, Default)]
+pub struct EvalBroker {
+    evals: BTreeMap<EvalId, Entry>,
+    /// Highest priority first, then the oldest.
+    ready: BTreeSet<(Reverse<i32>, u64, EvalId)>,
+    /// By the moment at which they become ready.
+    delayed: BTreeSet<(Duration, EvalId)>,
+    in_flight: BTreeMap<EvalId, InFlight>,
+    deadlines: BTreeSet<(Duration, EvalId)>,
+    /// The evaluation of a job that is ready, in flight or delayed after a refusal.
+    busy: BTreeMap<JobKey, EvalId>,
+    /// Behind it: highest priority first, then the newest.
+    waiting: BTreeMap<JobKey, BTreeSet<(Reverse<i32>, Reverse<u64>, EvalId)>>,
+    cancelled: VecDeque<Arc<Evaluation>>,
+    failed: VecDeque<Arc<Evaluation>>,
+    next_token: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    eval: Arc<Evaluation>,
+    deliveries: u32,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    token: Token,
+    deadline: Duration,
+}
+
+impl EvalBroker {
+    /// Nothing to do.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes an evaluation in. One that is here already is left where it is.
+    pub fn enqueue(&mut self, eval: Arc<Evaluation>, now: Now) {
+        let id = eval.id;
+        if self.evals.contains_key(&id) {
+            return;
+        }
+        let later = eval.wait_until.filter(|at| *at > now.wall);
+        self.evals.insert(id, Entry { eval: Arc::clone(&eval), deliveries: 0 });
+        match later {
+            Some(at) => {
+                self.delayed.insert((now.monotonic_of(at), id));
+            }
+            None => self.admit(&eval),
+        }
+    }
+
+    /// The next evaluation, if there is one.
+    pub fn dequeue(&mut self, now: Now) -> Option<Delivery> {
+        let (_, _, id) = self.ready.pop_first()?;
+        let entry = self.evals.get_mut(&id)?;
+        entry.deliveries += 1;
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        let deadline = now.monotonic + ANSWER_MAX;
+        self.in_flight.insert(id, InFlight { token, deadline });
+        self.deadlines.insert((deadline, id));
+        Some(Delivery { eval: Arc::clone(&entry.eval), token })
+    }
+
+    /// A worker still works: its plan waits for the log. Its deadline begins anew.
+    pub fn extend(&mut self, id: EvalId, token: Token, now: Now) {
+        if let Some(flight) = self.in_flight.get_mut(&id).filter(|flight| flight.token == token) {
+            self.deadlines.remove(&(flight.deadline, id));
+            flight.deadline = now.monotonic + ANSWER_MAX;
+            self.deadlines.insert((flight.deadline, id));
+        }
+    }
+
+    /// Whether this delivery is the newest of its evaluation.
+    pub fn holds(&self, id: EvalId, token: Token) -> bool {
+        self.in_flight.get(&id).is_some_and(|flight| flight.token == token)
+    }
+
+    /// An evaluation is done. `false` where the delivery is not the newest one.
+    pub fn ack(&mut self, id: EvalId, token: Token) -> bool {
+        if !self.holds(id, token) {
+            return false;
+        }
+        self.remove(id);
+        true
+    }
+
+    /// An evaluation could not be done.
+    pub fn nack(&mut self, id: EvalId, token: Token, now: Now) -> Nacked {
+        if !self.holds(id, token) {
+            return Nacked::Stale;
+        }
+        self.give_up(id, now)
+    }
+
+    /// The state says that an evaluation is over: it leaves the broker wherever it is.
+    pub fn remove(&mut self, id: EvalId) {
+        let Some(Entry { eval, .. }) = self.evals.remove(&id) else { return };
+        self.land(id);
+        self.ready.remove(&ready_key(&eval));
+        self.delayed.retain(|(_, delayed)| *delayed != id);
+        let job = eval.job_key();
+        if let Some(waiting) = self.waiting.get_mut(&job) {
+            waiting.remove(&waiting_key(&eval));
+        }
+        if self.busy.get(&job) == Some(&id) {
+            self.busy.remove(&job);
+            self.promote(&job);
+        }
+        if self.waiting.get(&job).is_some_and(BTreeSet::is_empty) {
+            self.waiting.remove(&job);
+        }
+    }
+
+    /// Lets time pass: delayed evaluations become ready, unanswered ones are handed out again.
+    pub fn on_timeout(&mut self, now: Now) {
+        while let Some((at, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now.monotonic)
+        {
+            self.delayed.remove(&(at, id));
+            if let Some(eval) = self.evals.get(&id).map(|entry| Arc::clone(&entry.eval)) {
+                self.admit(&eval);
+            }
+        }
+        while let Some((_, id)) =
+            self.deadlines.first().copied().filter(|(deadline, _)| *deadline <= now.monotonic)
+        {
+            self.give_up(id, now);
+        }
+    }
+
+    /// When [`Self::on_timeout`] has something to do, by the monotonic clock.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let delayed = self.delayed.first().map(|(at, _)| *at);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        delayed.into_iter().chain(deadline).min()
+    }
+
+    /// Evaluations that a newer one of their job makes needless, at most `count_max`.
+    pub fn take_cancelled(&mut self, count_max: usize) -> Vec<Arc<Evaluation>> {
+        let count = self.cancelled.len().min(count_max);
+        self.cancelled.drain(..count).collect()
+    }
+
+    /// Evaluations that were handed out too often, at most `count_max`.
+    pub fn take_failed(&mut self, count_max: usize) -> Vec<Arc<Evaluation>> {
+        let count = self.failed.len().min(count_max);
+        self.failed.drain(..count).collect()
+    }
+
+    /// How much it holds.
+    pub fn stats(&self) -> BrokerStats {
+        BrokerStats {
+            ready: self.ready.len(),
+            in_flight: self.in_flight.len(),
+            waiting: self.waiting.values().map(BTreeSet::len).sum(),
+            delayed: self.delayed.len(),
+        }
+    }
+
+    /// Ready, or behind the evaluation that its job is busy with.
+    fn admit(&mut self, eval: &Evaluation) {
+        let job = eval.job_key();
+        match self.busy.get(&job) {
+            Some(busy) if *busy != eval.id => {
+                self.waiting.entry(job).or_default().insert(waiting_key(eval));
+            }
+            _ => {
+                self.busy.insert(job, eval.id);
+                self.ready.insert(ready_key(eval));
+            }
+        }
+    }
+
+    /// The best of those that wait goes next; the others are needless.
+    fn promote(&mut self, job: &JobKey) {
+        let Some(mut waiting) = self.waiting.remove(job) else { return };
+        let Some((_, _, next)) = waiting.pop_first() else { return };
+        for (_, _, id) in waiting {
+            if let Some(entry) = self.evals.remove(&id) {
+                self.cancelled.push_back(entry.eval);
+            }
+        }
+        if let Some(eval) = self.evals.get(&next).map(|entry| Arc::clone(&entry.eval)) {
+            self.busy.insert(job.clone(), next);
+            self.ready.insert(ready_key(&eval));
+        }
+    }
+
+    /// Ends a delivery without an answer that counts.
+    fn give_up(&mut self, id: EvalId, now: Now) -> Nacked {
+        self.land(id);
+        let Some(entry) = self.evals.get(&id) else { return Nacked::Stale };
+        let eval = Arc::clone(&entry.eval);
+        if entry.deliveries >= DELIVERIES_MAX {
+            self.remove(id);
+            self.failed.push_back(eval);
+            return Nacked::Failed;
+        }
+        let pause = match entry.deliveries {
+            0 | 1 => NACK_FIRST,
+            further => NACK_FURTHER * (further - 1),
+        };
+        self.delayed.insert((now.monotonic + pause, id));
+        Nacked::Again
+    }
+
+    fn land(&mut self, id: EvalId) {
+        if let Some(flight) = self.in_flight.remove(&id) {
+            self.deadlines.remove(&(flight.deadline, id));
+        }
+    }
+}
+
+fn ready_key(eval: &Evaluation) -> (Reverse<i32>, u64, EvalId) {
+    (Reverse(eval.priority), eval.create_index, eval.id)
+}
+
+fn waiting_key(eval: &Evaluation) -> (Reverse<i32>, Reverse<u64>, EvalId) {
+    (Reverse(eval.priority), Reverse(eval.create_index), eval.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::{EvalTrigger, JobType, UnixNanos};
+
+    use super::*;
+
+    fn eval(number: u128, job: &str, priority: i32) -> Arc<Evaluation> {
+        let mut eval = Evaluation::new(
+            EvalId::from_u128(number),
+            &JobKey::new("default", job),
+            JobType::Service,
+            priority,
+            EvalTrigger::JobRegister,
+            UnixNanos::ZERO,
+        );
+        eval.create_index = u64::try_from(number).expect("small");
+        Arc::new(eval)
+    }
+
+    fn at(seconds: u64) -> Now {
+        Now::default().plus(Duration::from_secs(seconds))
+    }
+
+    fn next(broker: &mut EvalBroker, now: Now) -> Option<u128> {
+        broker.dequeue(now).map(|delivery| delivery.eval.id.0.as_u128())
+    }
+
+    #[test]
+    fn higher_priorities_go_first_and_equals_in_order() {
+        let mut broker = EvalBroker::new();
+        for (number, job, priority) in [(1, "a", 50), (2, "b", 90), (3, "c", 50)] {
+            broker.enqueue(eval(number, job, priority), at(0));
+        }
+        assert_eq!(next(&mut broker, at(0)), Some(2));
+        assert_eq!(next(&mut broker, at(0)), Some(1));
+        assert_eq!(next(&mut broker, at(0)), Some(3));
+        assert_eq!(next(&mut broker, at(0)), None);
+    }
+
+    #[test]
+    fn a_job_is_with_one_worker_at_a_time_and_older_evaluations_become_needless() {
+        let mut broker = EvalBroker::new();
+        for number in 1..=4 {
+            broker.enqueue(eval(number, "a", 50), at(0));
+        }
+        let first = broker.dequeue(at(0)).expect("one is ready");
+        assert_eq!(next(&mut broker, at(0)), None);
+        assert!(broker.ack(first.eval.id, first.token));
+        assert_eq!(next(&mut broker, at(0)), Some(4), "the newest of those that waited");
+        let cancelled: Vec<_> =
+            broker.take_cancelled(10).iter().map(|eval| eval.id.0.as_u128()).collect();
+        assert_eq!(cancelled, [3, 2]);
+    }
+
+    #[test]
+    fn an_unanswered_evaluation_is_handed_out_again_with_another_token() {
+        let mut broker = EvalBroker::new();
+        broker.enqueue(eval(1, "a", 50), at(0));
+        let first = broker.dequeue(at(0)).expect("ready");
+        assert_eq!(broker.poll_timeout(), Some(ANSWER_MAX));
+        broker.on_timeout(at(60));
+        broker.on_timeout(at(61));
+        let second = broker.dequeue(at(61)).expect("ready again");
+        assert!(!broker.ack(first.eval.id, first.token), "the first delivery is void");
+        assert!(broker.ack(second.eval.id, second.token));
+        assert_eq!(broker.stats(), BrokerStats::default());
+    }
+
+    #[test]
+    fn an_evaluation_that_is_refused_three_times_has_failed() {
+        let mut broker = EvalBroker::new();
+        broker.enqueue(eval(1, "a", 50), at(0));
+        let mut now = 0;
+        for expected in [Nacked::Again, Nacked::Again, Nacked::Failed] {
+            let delivery = broker.dequeue(at(now)).expect("ready");
+            assert_eq!(broker.nack(delivery.eval.id, delivery.token, at(now)), expected);
+            now += 100;
+            broker.on_timeout(at(now));
+        }
+        assert_eq!(broker.take_failed(10).len(), 1);
+        assert_eq!(next(&mut broker, at(now)), None);
+    }
+
+    #[test]
+    fn an_evaluation_with_a_time_waits_for_it() {
+        let mut broker = EvalBroker::new();
+        let mut later = Evaluation::clone(&eval(1, "a", 50));
+        later.wait_until = Some(UnixNanos(5_000_000_000));
+        broker.enqueue(Arc::new(later), at(0));
+        assert_eq!(next(&mut broker, at(0)), None);
+        broker.on_timeout(at(5));
+        assert_eq!(next(&mut broker, at(5)), Some(1));
+    }
+
+    #[test]
+    fn what_the_state_ended_leaves_and_the_next_of_its_job_moves_up() {
+        let mut broker = EvalBroker::new();
+        broker.enqueue(eval(1, "a", 50), at(0));
+        broker.enqueue(eval(2, "a", 50), at(0));
+        broker.remove(EvalId::from_u128(1));
+        assert_eq!(next(&mut broker, at(0)), Some(2));
+    }
+}

@@ -1,0 +1,265 @@
+//! The parts of a leader, together: what the shell's loop drives.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
+use protocol_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, NodeId, NodeStatus};
+
+use crate::blocked::BlockedEvals;
+use crate::broker::{BrokerStats, Delivery, EvalBroker, Nacked, Token};
+use crate::gc::{self, GcThresholds};
+use crate::liveness::Liveness;
+use crate::time::Now;
+
+/// Evaluations written off in one log entry.
+const WRITE_OFF_MAX: usize = 512;
+/// How often garbage is looked for.
+const GC_EVERY: Duration = Duration::from_secs(60);
+/// When an evaluation that failed is tried again; a part of it is added by the evaluation's id, so
+/// that many do not come back at once.
+const FOLLOW_UP_AFTER: Duration = Duration::from_secs(60);
+
+/// What a leader is told once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaderConfig {
+    /// How long a node may be silent.
+    pub silence: Duration,
+    /// What is added once after taking over: sessions may have to find another server.
+    pub takeover_extra: Duration,
+    /// How long what is over is kept.
+    pub gc: GcThresholds,
+}
+
+/// Everything that only the leader does. A new leader makes a new one from the state; nothing of it
+/// is replicated.
+#[derive(Debug)]
+pub struct Leader {
+    config: LeaderConfig,
+    broker: EvalBroker,
+    blocked: BlockedEvals,
+    liveness: Liveness,
+    paused: bool,
+    gc_due: Duration,
+    /// Expiries that the log did not take.
+    again: VecDeque<(NodeId, SessionEpoch)>,
+}
+
+impl Leader {
+    /// Takes over: every pending evaluation is enqueued, every blocked one kept, every node in a
+    /// session watched.
+    pub fn take_over(snapshot: &Snapshot, config: LeaderConfig, now: Now) -> Self {
+        let mut leader = Self {
+            config,
+            broker: EvalBroker::new(),
+            blocked: BlockedEvals::new(),
+            liveness: Liveness::new(config.silence),
+            paused: snapshot.scheduler_config().pause_eval_broker,
+            gc_due: now.monotonic + GC_EVERY,
+            again: VecDeque::new(),
+        };
+        for eval in snapshot.evals() {
+            match eval.status {
+                EvalStatus::Pending => leader.broker.enqueue(Arc::clone(eval), now),
+                // Whatever was freed before is not known here: try each once.
+                EvalStatus::Blocked => leader.broker.enqueue(Arc::clone(eval), now),
+                EvalStatus::Complete | EvalStatus::Failed | EvalStatus::Cancelled => {}
+            }
+        }
+        for record in snapshot.nodes() {
+            if in_session(record.node.status) {
+                let (node, epoch) = (record.node.id, record.session.epoch);
+                leader.liveness.watch(node, epoch, config.takeover_extra, now);
+            }
+        }
+        leader
+    }
+
+    /// Something was applied.
+    pub fn on_applied(&mut self, index: u64, signals: &[Signal], snapshot: &Snapshot, now: Now) {
+        for signal in signals {
+            match signal {
+                Signal::EvalPending(eval) => self.broker.enqueue(Arc::clone(eval), now),
+                Signal::EvalBlocked(eval) => {
+                    // It may still be in flight, with the worker that blocked it.
+                    self.broker.remove(eval.id);
+                    self.blocked.block(Arc::clone(eval));
+                }
+                Signal::EvalEnded { id, .. } => {
+                    self.broker.remove(*id);
+                    self.blocked.remove(*id);
+                }
+                Signal::JobRemoved(job) | Signal::JobChanged(job) => self.blocked.untrack(job),
+                Signal::CapacityFreed { node, class } => {
+                    self.blocked.on_capacity(*node, class, index);
+                }
+                Signal::NodeSessionStarted { node, epoch } => {
+                    self.liveness.watch(*node, *epoch, Duration::ZERO, now);
+                }
+                Signal::NodeStatusChanged { node, epoch, to, .. } => {
+                    if in_session(*to) {
+                        self.liveness.watch(*node, *epoch, Duration::ZERO, now);
+                    } else {
+                        self.liveness.forget(*node);
+                    }
+                }
+                Signal::NodeRemoved(node) => self.liveness.forget(*node),
+                Signal::SchedulerConfigChanged => {
+                    self.paused = snapshot.scheduler_config().pause_eval_broker;
+                }
+                Signal::NodeChanged(_)
+                | Signal::AllocsDesired { .. }
+                | Signal::AllocReported { .. }
+                | Signal::DeploymentChanged(_)
+                | Signal::DeploymentRemoved(_)
+                | Signal::SpecCollected(_)
+                | Signal::IncarnationChanged
+                | Signal::AclChanged => {}
+            }
+        }
+        self.requeue_unblocked(now);
+    }
+
+    /// A node was heard, `age` ago.
+    pub fn on_heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) {
+        self.liveness.heard(node, epoch, age, now);
+    }
+
+    /// The next evaluation to schedule; none while the broker is paused.
+    pub fn dequeue(&mut self, now: Now) -> Option<Delivery> {
+        if self.paused { None } else { self.broker.dequeue(now) }
+    }
+
+    /// A worker is done, and what it decided is in the log.
+    pub fn ack(&mut self, id: EvalId, token: Token) -> bool {
+        self.broker.ack(id, token)
+    }
+
+    /// A worker could not do it.
+    pub fn nack(&mut self, id: EvalId, token: Token, now: Now) -> Nacked {
+        self.broker.nack(id, token, now)
+    }
+
+    /// Whether a delivery is still the newest of its evaluation: a plan of another is void.
+    pub fn holds(&mut self, id: EvalId, token: Token, now: Now) -> bool {
+        self.broker.extend(id, token, now);
+        self.broker.holds(id, token)
+    }
+
+    /// Lets time pass.
+    pub fn on_timeout(&mut self, now: Now) {
+        self.broker.on_timeout(now);
+    }
+
+    /// The next command to put into the log, if there is one. `ids` draws an id for an evaluation
+    /// that has to be made.
+    pub fn poll_command(
+        &mut self,
+        snapshot: &Snapshot,
+        ids: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Command> {
+        let mut nodes: Vec<_> = self.again.drain(..).collect();
+        nodes.extend(self.liveness.poll_expired(now));
+        if !nodes.is_empty() {
+            return Some(Command::HeartbeatMissed { nodes });
+        }
+        let evals = self.write_off(ids, now);
+        if !evals.is_empty() {
+            return Some(Command::EvalsUpsert { evals });
+        }
+        if now.monotonic >= self.gc_due {
+            if let Some(found) = gc::collect(snapshot, &self.config.gc, snapshot.now().max(now.wall)) {
+                // There may be more: look again soon, but let others go first.
+                self.gc_due = now.monotonic + Duration::from_secs(1);
+                return Some(Command::GcCollect(found));
+            }
+            self.gc_due = now.monotonic + GC_EVERY;
+        }
+        None
+    }
+
+    /// A command of [`Self::poll_command`] did not get into the log.
+    pub fn on_command_failed(&mut self, command: Command) {
+        match command {
+            Command::HeartbeatMissed { nodes } => self.again.extend(nodes),
+            // They are still pending in the state; a garbage pass repeats itself, and a written-off
+            // evaluation is found again by the next leader.
+            _ => {}
+        }
+    }
+
+    /// When there is something to do again, by the monotonic clock.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        [self.broker.poll_timeout(), self.liveness.poll_timeout(), Some(self.gc_due)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// How much the broker holds.
+    pub fn broker_stats(&self) -> BrokerStats {
+        self.broker.stats()
+    }
+
+    /// How many evaluations wait for capacity, and how many of them any node may help.
+    pub fn blocked_stats(&self) -> (usize, usize) {
+        (self.blocked.len(), self.blocked.escaped())
+    }
+
+    /// How many nodes are watched.
+    pub fn nodes_watched(&self) -> usize {
+        self.liveness.len()
+    }
+
+    fn requeue_unblocked(&mut self, now: Now) {
+        for eval in self.blocked.take_unblocked(usize::MAX) {
+            self.broker.enqueue(eval, now);
+        }
+    }
+
+    /// Evaluations that end without being scheduled: needless ones and those that failed.
+    fn write_off(&mut self, ids: &mut dyn FnMut() -> EvalId, now: Now) -> Vec<Evaluation> {
+        let needless = self
+            .broker
+            .take_cancelled(WRITE_OFF_MAX)
+            .into_iter()
+            .chain(self.blocked.take_duplicates(WRITE_OFF_MAX));
+        let mut evals: Vec<Evaluation> = needless
+            .map(|eval| {
+                let mut eval = Evaluation::clone(&eval);
+                eval.status = EvalStatus::Cancelled;
+                eval.status_description =
+                    "cancelled: a newer evaluation of the job took its place".to_owned();
+                eval
+            })
+            .collect();
+        for failed in self.broker.take_failed(WRITE_OFF_MAX) {
+            let mut again = Evaluation::new(
+                ids(),
+                &failed.job_key(),
+                failed.job_type,
+                failed.priority,
+                EvalTrigger::FailedFollowUp,
+                now.wall,
+            );
+            let spread = u64::from(again.id.as_bytes()[0]);
+            let wait = FOLLOW_UP_AFTER + Duration::from_secs(spread);
+            again.wait_until = Some(now.wall.saturating_add(wait));
+            again.previous_eval = Some(failed.id);
+            let mut over = Evaluation::clone(&failed);
+            over.status = EvalStatus::Failed;
+            over.status_description =
+                "failed: no scheduler finished it in three attempts".to_owned();
+            over.next_eval = Some(again.id);
+            evals.push(over);
+            evals.push(again);
+        }
+        evals
+    }
+}
+
+fn in_session(status: NodeStatus) -> bool {
+    matches!(status, NodeStatus::Ready | NodeStatus::Initializing)
+}

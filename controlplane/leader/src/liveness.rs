@@ -1,0 +1,151 @@
+//! Which nodes are silent. The detection time does not depend on how many nodes there are: every
+//! heartbeat counts, whichever server heard it, and expiries of one look are one log entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use controlplane_state::SessionEpoch;
+use protocol_model::NodeId;
+
+use crate::time::Now;
+
+/// Nodes in one expiry: a larger outage takes several log entries.
+pub const EXPIRED_MAX: usize = 4096;
+
+/// Deadlines of every node in a session.
+#[derive(Debug)]
+pub struct Liveness {
+    silence: Duration,
+    nodes: BTreeMap<NodeId, Watched>,
+    deadlines: BTreeSet<(Duration, NodeId)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    epoch: SessionEpoch,
+    deadline: Duration,
+}
+
+impl Liveness {
+    /// Watches nobody yet. A node may be silent for `silence`.
+    pub fn new(silence: Duration) -> Self {
+        Self { silence, nodes: BTreeMap::new(), deadlines: BTreeSet::new() }
+    }
+
+    /// A node has a session: it must be heard from now on. `extra` is what a new leader adds once,
+    /// for sessions that have to find another server.
+    pub fn watch(&mut self, node: NodeId, epoch: SessionEpoch, extra: Duration, now: Now) {
+        if self.nodes.get(&node).is_some_and(|watched| watched.epoch > epoch) {
+            return;
+        }
+        self.set(node, epoch, now.monotonic + self.silence + extra);
+    }
+
+    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing.
+    pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) {
+        let Some(watched) = self.nodes.get(&node).copied() else { return };
+        if watched.epoch != epoch {
+            return;
+        }
+        let deadline = (now.monotonic + self.silence).saturating_sub(age);
+        if deadline > watched.deadline {
+            self.set(node, epoch, deadline);
+        }
+    }
+
+    /// A node left its session, or is known to be silent.
+    pub fn forget(&mut self, node: NodeId) {
+        if let Some(watched) = self.nodes.remove(&node) {
+            self.deadlines.remove(&(watched.deadline, node));
+        }
+    }
+
+    /// Nodes whose time is over, at most [`EXPIRED_MAX`]. They are not watched any more: if the log
+    /// refuses the expiry, [`Self::watch`] them again.
+    pub fn poll_expired(&mut self, now: Now) -> Vec<(NodeId, SessionEpoch)> {
+        let mut expired = Vec::new();
+        while expired.len() < EXPIRED_MAX {
+            let Some((_, node)) =
+                self.deadlines.first().copied().filter(|(at, _)| *at <= now.monotonic)
+            else {
+                break;
+            };
+            if let Some(watched) = self.nodes.get(&node).copied() {
+                expired.push((node, watched.epoch));
+            }
+            self.forget(node);
+        }
+        expired
+    }
+
+    /// When the next node's time is over.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// How many nodes are watched.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether no node is watched.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn set(&mut self, node: NodeId, epoch: SessionEpoch, deadline: Duration) {
+        if let Some(old) = self.nodes.insert(node, Watched { epoch, deadline }) {
+            self.deadlines.remove(&(old.deadline, node));
+        }
+        self.deadlines.insert((deadline, node));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_millis(2600);
+
+    fn at(millis: u64) -> Now {
+        Now::default().plus(Duration::from_millis(millis))
+    }
+
+    fn watched() -> (Liveness, NodeId) {
+        let mut liveness = Liveness::new(SILENCE);
+        let node = NodeId::from_u128(1);
+        liveness.watch(node, SessionEpoch(5), Duration::ZERO, at(0));
+        (liveness, node)
+    }
+
+    #[test]
+    fn a_node_that_is_not_heard_expires_once() {
+        let (mut liveness, node) = watched();
+        assert!(liveness.poll_expired(at(2599)).is_empty());
+        assert_eq!(liveness.poll_expired(at(2600)), [(node, SessionEpoch(5))]);
+        assert!(liveness.poll_expired(at(9999)).is_empty());
+    }
+
+    #[test]
+    fn a_heartbeat_counts_from_when_it_was_heard() {
+        let (mut liveness, node) = watched();
+        liveness.heard(node, SessionEpoch(5), Duration::from_millis(500), at(2000));
+        assert!(liveness.poll_expired(at(4099)).is_empty());
+        assert_eq!(liveness.poll_expired(at(4100)).len(), 1);
+    }
+
+    #[test]
+    fn a_heartbeat_of_another_session_means_nothing() {
+        let (mut liveness, node) = watched();
+        liveness.heard(node, SessionEpoch(4), Duration::ZERO, at(2000));
+        assert_eq!(liveness.poll_expired(at(2600)).len(), 1);
+    }
+
+    #[test]
+    fn an_older_report_never_shortens_a_deadline() {
+        let (mut liveness, node) = watched();
+        liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(1000));
+        liveness.heard(node, SessionEpoch(5), Duration::from_millis(900), at(1001));
+        assert!(liveness.poll_expired(at(3599)).is_empty());
+    }
+}
