@@ -1,0 +1,344 @@
+//! Walks a body along a [`Schema`] and makes API JSON of it.
+//!
+//! ```text
+//! body --> attributes --> value.rs   evaluated and converted to the field's kind
+//!      `-> blocks ------> dynamic.rs expands `dynamic`, then each block is decoded in turn
+//!                         free.rs    bodies that are not ours to check (config, policy)
+//!      then the schema's `finish`
+//! ```
+//!
+//! A problem is reported and the walk goes on, so that one pass shows all of a file.
+
+mod dynamic;
+mod free;
+mod value;
+
+use crate::diagnostic::{Diagnostics, Source, Span};
+use crate::eval::{EvalError, Evaluator, Machine, Scope, span_of};
+use crate::schema::{Field, Kind, Label, Schema};
+use crate::suggestion::closest;
+use hcl_edit::structure::{Attribute, Block, Body, Structure};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+/// Where problems of one source text go.
+pub(crate) struct Problems<'s> {
+    pub(crate) source: &'s Source,
+    pub(crate) list: &'s mut Diagnostics,
+}
+
+impl Problems<'_> {
+    pub(crate) fn report(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
+        self.list.push(self.source.diagnostic(span, message, hint));
+    }
+
+    pub(crate) fn report_error(&mut self, error: EvalError) {
+        if let Some(diagnostic) = error.into_diagnostic(self.source) {
+            self.list.push(diagnostic);
+        }
+    }
+}
+
+/// One block as JSON, with the places of its parts for messages.
+pub(crate) struct DecodedBlock {
+    pub(crate) object: Map<String, Json>,
+    /// The block's name and labels.
+    pub(crate) span: Span,
+    /// Set by `finish` when the block says nothing after all.
+    pub(crate) dropped: bool,
+    places: BTreeMap<&'static str, Span>,
+}
+
+impl DecodedBlock {
+    /// Where the attribute or (the last) nested block of this name stands.
+    pub(crate) fn span_of(&self, name: &str) -> Span {
+        self.places.get(name).unwrap_or(&self.span).clone()
+    }
+
+    pub(crate) fn take(&mut self, key: &str) -> Option<Json> {
+        self.object.remove(key)
+    }
+
+    pub(crate) fn default(&mut self, key: &str, value: Json) {
+        self.object.entry(key).or_insert(value);
+    }
+}
+
+/// A block to decode: as written, or made by `dynamic`.
+pub(crate) struct BlockView<'b> {
+    pub(crate) name: &'b str,
+    pub(crate) name_span: Span,
+    pub(crate) labels: Vec<(String, Span)>,
+    pub(crate) body: &'b Body,
+}
+
+impl<'b> BlockView<'b> {
+    pub(crate) fn new(block: &'b Block) -> Self {
+        let labels = block
+            .labels
+            .iter()
+            .map(|label| (label.as_str().to_owned(), span_of(label)))
+            .collect();
+        Self {
+            name: block.ident.value().as_str(),
+            name_span: span_of(&block.ident),
+            labels,
+            body: &block.body,
+        }
+    }
+
+    fn header_span(&self) -> Span {
+        let end = self
+            .labels
+            .last()
+            .map_or(self.name_span.end, |(_, span)| span.end);
+        self.name_span.start..end.max(self.name_span.end)
+    }
+}
+
+/// Decodes the blocks of one source text.
+pub(crate) struct Decoder<'s, 'i> {
+    pub(crate) problems: Problems<'s>,
+    pub(crate) machine: &'s mut Machine<'i>,
+}
+
+impl<'i> Decoder<'_, 'i> {
+    fn evaluator(&mut self) -> Evaluator<'_, 'i> {
+        Evaluator {
+            source: self.problems.source,
+            machine: &mut *self.machine,
+        }
+    }
+
+    /// The block as JSON; `None` when it has nothing to say.
+    pub(crate) fn block(
+        &mut self,
+        schema: &'static Schema,
+        view: &BlockView<'_>,
+        scope: &Scope<'_>,
+    ) -> Option<Json> {
+        let mut decoded = DecodedBlock {
+            object: Map::new(),
+            span: view.header_span(),
+            dropped: false,
+            places: BTreeMap::new(),
+        };
+        self.labels(schema, view, &mut decoded);
+        for structure in view.body {
+            if self.problems.list.is_full() {
+                return None;
+            }
+            match structure {
+                Structure::Attribute(attribute) => {
+                    self.attribute(schema, attribute, scope, &mut decoded);
+                }
+                Structure::Block(block) => self.nested(schema, block, scope, &mut decoded),
+            }
+        }
+        if let Some(finish) = schema.finish {
+            finish(&mut decoded, &mut self.problems);
+        }
+        (!decoded.dropped).then_some(Json::Object(decoded.object))
+    }
+
+    fn labels(&mut self, schema: &Schema, view: &BlockView<'_>, decoded: &mut DecodedBlock) {
+        let (name, wanted) = (view.name, schema.label);
+        match (wanted, view.labels.as_slice()) {
+            (Label::None, []) => {}
+            (Label::None, [(_, span), ..]) => {
+                self.problems
+                    .report(span, format!("`{name}` takes no label"), None);
+            }
+            (Label::Required(key), [(label, span), rest @ ..]) => {
+                if label.is_empty() && name != "port" {
+                    self.problems
+                        .report(span, format!("the name of a `{name}` is empty"), None);
+                }
+                if let Some((_, span)) = rest.first() {
+                    self.problems
+                        .report(span, format!("`{name}` takes one label"), None);
+                }
+                decoded
+                    .object
+                    .insert(key.to_owned(), Json::String(label.clone()));
+            }
+            (Label::Required(_), []) => {
+                let hint = format!("write `{name} \"NAME\" {{`");
+                let message = format!("`{name}` needs a label");
+                self.problems.report(&view.name_span, message, Some(hint));
+            }
+        }
+    }
+
+    fn attribute(
+        &mut self,
+        schema: &'static Schema,
+        attribute: &Attribute,
+        scope: &Scope<'_>,
+        decoded: &mut DecodedBlock,
+    ) {
+        let name = attribute.key.value().as_str();
+        let span = span_of(&attribute.key);
+        let Some(field) = schema.field(name) else {
+            self.unknown(schema, name, &span, "attribute");
+            return;
+        };
+        if matches!(
+            field.kind,
+            Kind::Block(_) | Kind::Blocks(_) | Kind::Keyed(_)
+        ) {
+            let hint = format!("write `{name} {{ ... }}`, without `=`");
+            self.problems
+                .report(&span, format!("`{name}` is a block"), Some(hint));
+            return;
+        }
+        if self.repeats(field, &span, decoded) {
+            return;
+        }
+        if let Some(json) = self.attribute_value(field, &attribute.value, scope) {
+            decoded.object.insert(field.json.to_owned(), json);
+        }
+    }
+
+    fn nested(
+        &mut self,
+        schema: &'static Schema,
+        block: &Block,
+        scope: &Scope<'_>,
+        decoded: &mut DecodedBlock,
+    ) {
+        let view = BlockView::new(block);
+        let name = if view.name == "dynamic" {
+            view.labels.first().map_or("", |(label, _)| label.as_str())
+        } else {
+            view.name
+        };
+        let Some(field) = schema.field(name) else {
+            let span = view.labels.first().filter(|_| view.name == "dynamic");
+            let span = span.map_or_else(|| view.name_span.clone(), |(_, span)| span.clone());
+            self.unknown(schema, name, &span, "block");
+            return;
+        };
+        if !field.kind.is_block() {
+            let hint = format!("write `{name} = ...`");
+            self.problems.report(
+                &view.name_span,
+                format!("`{name}` is an attribute"),
+                Some(hint),
+            );
+            return;
+        }
+        if view.name == "dynamic" {
+            self.expand(block, scope, &mut |decoder, made, inner| {
+                decoder.place(field, made, inner, decoded);
+            });
+        } else {
+            self.place(field, &view, scope, decoded);
+        }
+    }
+
+    /// Decodes a nested block and puts it where its field says.
+    fn place(
+        &mut self,
+        field: &'static Field,
+        view: &BlockView<'_>,
+        scope: &Scope<'_>,
+        decoded: &mut DecodedBlock,
+    ) {
+        let key = field.json.to_owned();
+        match field.kind {
+            Kind::Blocks(schema) => {
+                decoded.places.insert(field.hcl, view.header_span());
+                let Some(json) = self.block(schema, view, scope) else {
+                    return;
+                };
+                let list = decoded
+                    .object
+                    .entry(key)
+                    .or_insert_with(|| Json::Array(Vec::new()));
+                if let Json::Array(list) = list {
+                    list.push(json);
+                }
+            }
+            Kind::Keyed(schema) => {
+                decoded.places.insert(field.hcl, view.header_span());
+                let Some(json) = self.block(schema, view, scope) else {
+                    return;
+                };
+                let Some((label, span)) = view.labels.first() else {
+                    return;
+                };
+                let map = decoded
+                    .object
+                    .entry(key)
+                    .or_insert_with(|| Json::Object(Map::new()));
+                if let Json::Object(map) = map
+                    && map.insert(label.clone(), json).is_some()
+                {
+                    let message = format!("there are two `{}` blocks named `{label}`", view.name);
+                    self.problems.report(span, message, None);
+                }
+            }
+            Kind::Block(schema) => {
+                if self.repeats(field, &view.header_span(), decoded) {
+                    return;
+                }
+                let json = self.block(schema, view, scope);
+                decoded.object.extend(json.map(|json| (key, json)));
+            }
+            Kind::Free => {
+                if self.repeats(field, &view.header_span(), decoded) {
+                    return;
+                }
+                self.no_labels(view);
+                let json = self.free_body(view.body, scope);
+                decoded.object.insert(key, Json::Object(json));
+            }
+            Kind::TextMap | Kind::TextsMap => {
+                if self.repeats(field, &view.header_span(), decoded) {
+                    return;
+                }
+                self.no_labels(view);
+                let json = self.pairs_body(field.kind, view, scope);
+                decoded.object.insert(key, Json::Object(json));
+            }
+            Kind::Text
+            | Kind::Choice(_)
+            | Kind::Bool
+            | Kind::Whole { .. }
+            | Kind::Duration
+            | Kind::Texts
+            | Kind::Wholes => unreachable!("the caller lets blocks in only"),
+        }
+    }
+
+    fn no_labels(&mut self, view: &BlockView<'_>) {
+        if let Some((_, span)) = view.labels.first() {
+            self.problems
+                .report(span, format!("`{}` takes no label", view.name), None);
+        }
+    }
+
+    /// Reports a second appearance of what may appear once; remembers the first.
+    fn repeats(&mut self, field: &'static Field, span: &Span, decoded: &mut DecodedBlock) -> bool {
+        if let Some(first) = decoded.places.get(field.hcl) {
+            let line = self.problems.source.diagnostic(first, "", None).line;
+            let message = format!("`{}` is there already", field.hcl);
+            self.problems.report(
+                span,
+                message,
+                Some(format!("the first one is in line {line}")),
+            );
+            return true;
+        }
+        decoded.places.insert(field.hcl, span.clone());
+        false
+    }
+
+    fn unknown(&mut self, schema: &Schema, name: &str, span: &Span, what: &str) {
+        let message = format!("`{}` has no {what} `{name}`", schema.name);
+        let names = schema.fields.iter().map(|field| field.hcl);
+        let hint = closest(name, names).map(|known| format!("did you mean `{known}`?"));
+        self.problems.report(span, message, hint);
+    }
+}

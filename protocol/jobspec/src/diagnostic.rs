@@ -1,0 +1,211 @@
+//! Located messages. Every problem of a job file is one [`Diagnostic`] that carries the text it
+//! speaks of, so that it can be shown long after the file is gone.
+
+use std::fmt;
+use std::ops::Range;
+
+/// How many problems one parse reports; the rest are counted, not kept.
+pub const DIAGNOSTICS_MAX: usize = 50;
+
+/// Longest part of a source line that is quoted, in characters.
+const SNIPPET_CHARS_MAX: usize = 160;
+
+/// One problem at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The name that the caller gave the text, or the origin of a variable (`-var count`).
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column, counted from 1 in characters.
+    pub column: usize,
+    /// The source line, cut to a readable length around the place.
+    pub snippet: String,
+    /// Characters of `snippet` before the offending text.
+    pub marker_start: usize,
+    /// Length of the offending text within `snippet` in characters, at least 1.
+    pub marker_length: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            column,
+            snippet,
+            marker_start,
+            marker_length,
+            message,
+            hint,
+        } = self;
+        write!(f, "{file}:{line}:{column}: {message}")?;
+        if !snippet.is_empty() {
+            let number = line.to_string();
+            let margin = " ".repeat(number.len());
+            // Tabs stay tabs so that the carets stand below their text in any terminal.
+            let lead: String = snippet
+                .chars()
+                .take(*marker_start)
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect();
+            let carets = "^".repeat(*marker_length);
+            write!(
+                f,
+                "\n {margin} |\n {number} | {snippet}\n {margin} | {lead}{carets}"
+            )?;
+        }
+        if let Some(hint) = hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// All problems of one parse, in the order of the file; never empty when it is an error.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    dropped: usize,
+}
+
+impl Diagnostics {
+    /// The problems that were kept, at most [`DIAGNOSTICS_MAX`].
+    pub fn list(&self) -> &[Diagnostic] {
+        &self.list
+    }
+
+    /// How many more there were.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        if self.list.contains(&diagnostic) {
+            return;
+        }
+        if self.list.len() < DIAGNOSTICS_MAX {
+            self.list.push(diagnostic);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= DIAGNOSTICS_MAX
+    }
+
+    /// Puts the problems of each file into the order of its text.
+    pub(crate) fn sort(&mut self) {
+        self.list
+            .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self {
+            list: vec![diagnostic],
+            dropped: 0,
+        }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, diagnostic) in self.list.iter().enumerate() {
+            if position > 0 {
+                f.write_str("\n\n")?;
+            }
+            diagnostic.fmt(f)?;
+        }
+        if self.dropped > 0 {
+            write!(f, "\n\nand {} more", self.dropped)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// A byte range of a source text.
+pub(crate) type Span = Range<usize>;
+
+/// A text with a name: what spans are resolved against.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl Source {
+    pub(crate) fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            text: text.into(),
+        }
+    }
+
+    /// The text of a span; empty where the span does not lie on character bounds.
+    pub(crate) fn slice(&self, span: Span) -> &str {
+        self.text.get(span).unwrap_or_default()
+    }
+
+    pub(crate) fn diagnostic(
+        &self,
+        span: &Span,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> Diagnostic {
+        let start = floor_boundary(&self.text, span.start);
+        let end = floor_boundary(&self.text, span.end.max(start));
+        let line_start = self.text[..start]
+            .rfind('\n')
+            .map_or(0, |newline| newline + 1);
+        let line_end = self.text[start..]
+            .find('\n')
+            .map_or(self.text.len(), |n| start + n);
+        let line_text = self.text[line_start..line_end].trim_end_matches('\r');
+        let before = self.text[line_start..start].chars().count();
+        let marked = self.text[start..end.min(line_end).max(start)]
+            .chars()
+            .count()
+            .max(1);
+
+        // A long line is cut so that the offending text stays visible.
+        let cut = before.saturating_sub(SNIPPET_CHARS_MAX / 2);
+        let snippet: String = line_text
+            .chars()
+            .skip(cut)
+            .take(SNIPPET_CHARS_MAX)
+            .collect();
+        let marker_start = before - cut;
+        let room = snippet.chars().count().saturating_sub(marker_start).max(1);
+        Diagnostic {
+            file: self.name.clone(),
+            line: self.text[..start].matches('\n').count() + 1,
+            column: before + 1,
+            snippet,
+            marker_start,
+            marker_length: marked.min(room),
+            message: message.into(),
+            hint,
+        }
+    }
+}
+
+fn floor_boundary(text: &str, offset: usize) -> usize {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
+}

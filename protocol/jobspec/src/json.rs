@@ -1,0 +1,110 @@
+//! Job files in JSON: `{"Job": {...}}` as the API takes it, or the job itself. Errors are located
+//! in the text; a key that means nothing is a warning, because API clients send more than we read.
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use protocol_model::Job;
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+/// Deepest place that a warning names; the JSON reader itself stops at 128 levels.
+const WARNINGS_MAX: usize = 20;
+
+#[derive(serde::Deserialize)]
+struct Envelope<'t> {
+    #[serde(rename = "Job", borrow)]
+    job: Option<&'t RawValue>,
+}
+
+pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, Diagnostics> {
+    let text = source.text.as_str();
+    let envelope: Envelope<'_> =
+        serde_json::from_str(text).map_err(|e| Diagnostics::from(error(source, 0, &e)))?;
+    let (inner, offset) = match envelope.job {
+        Some(raw) => (
+            raw.get(),
+            raw.get().as_ptr() as usize - text.as_ptr() as usize,
+        ),
+        None => (text, 0),
+    };
+    let job: Job =
+        serde_json::from_str(inner).map_err(|e| Diagnostics::from(error(source, offset, &e)))?;
+    if job.id.is_empty() {
+        let hint = "a job has at least an \"ID\" and \"TaskGroups\"".to_owned();
+        let span = offset..offset + 1;
+        return Err(source
+            .diagnostic(&span, "this JSON is not a job", Some(hint))
+            .into());
+    }
+    if let (Ok(given), Ok(kept)) = (serde_json::from_str(inner), serde_json::to_value(&job)) {
+        let mut ignored = Vec::new();
+        ignored_keys(&given, &kept, "", &mut ignored);
+        for path in ignored {
+            let key = path.rsplit('.').next().unwrap_or(&path);
+            let place = text
+                .find(&format!("\"{key}\""))
+                .map_or(0..0, |at| at..at + key.len() + 2);
+            warnings.push(source.diagnostic(&place, format!("`{path}` is not known"), None));
+        }
+    }
+    Ok(job)
+}
+
+/// Keys that did not survive reading and writing. Null says nothing and may go.
+pub(crate) fn ignored_keys(given: &Json, kept: &Json, path: &str, out: &mut Vec<String>) {
+    match (given, kept) {
+        (Json::Object(given), Json::Object(kept)) => {
+            for (key, value) in given {
+                if out.len() == WARNINGS_MAX {
+                    return;
+                }
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                match kept.get(key) {
+                    Some(kept) => ignored_keys(value, kept, &path, out),
+                    None if says_nothing(value) => {}
+                    None => out.push(path),
+                }
+            }
+        }
+        (Json::Array(given), Json::Array(kept)) => {
+            for (position, (given, kept)) in given.iter().zip(kept).enumerate() {
+                ignored_keys(given, kept, &format!("{path}[{position}]"), out);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What the model may leave out when it writes: null, empty, false, zero.
+fn says_nothing(value: &Json) -> bool {
+    match value {
+        Json::Null | Json::Bool(false) => true,
+        Json::Number(number) => number.as_f64() == Some(0.0),
+        Json::String(text) => text.is_empty(),
+        Json::Array(elements) => elements.is_empty(),
+        Json::Object(entries) => entries.is_empty(),
+        Json::Bool(true) => false,
+    }
+}
+
+/// A reader's error within the part of the text that begins at `offset`.
+pub(crate) fn error(source: &Source, offset: usize, error: &serde_json::Error) -> Diagnostic {
+    let part = &source.text[offset..];
+    let line_start: usize = part
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
+    let place = offset + line_start + error.column().saturating_sub(1);
+    // The library appends "at line L column C", which is relative to the part.
+    let message = error.to_string();
+    let message = message
+        .split(" at line ")
+        .next()
+        .unwrap_or(&message)
+        .to_owned();
+    source.diagnostic(&(place..place + 1), message, None)
+}

@@ -1,0 +1,158 @@
+//! Job files: HCL2 or JSON in, [`protocol_model::Job`] out.
+//!
+//! [`parse`] takes the text and everything a job file may read beside it as [`Inputs`] (variable
+//! values, file contents, the time, a seed) and returns the job as written, neither canonicalized
+//! nor validated, or all problems of the file as [`Diagnostics`], each with file, line, column,
+//! the offending text and, where there is one, a hint.
+//!
+//! ```text
+//! text --hcl_edit--> body --variables, locals--> Scope
+//!                      `--job block, along schema/ tables--> API JSON --serde--> Job
+//! ```
+//!
+//! - `value`, `eval`, `functions`: the expression language. An unknown root such as
+//!   `${attr.kernel.name}` or `${NOMAD_PORT_http}` stays in the text for the node.
+//! - `variables`, `locals`, `type_constraint`: what expressions can name.
+//! - `schema`, `decode`: which blocks and attributes there are, and how they become JSON.
+//! - `json`: job files that are JSON already.
+//!
+//! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
+//! budget of produced bytes and evaluated expressions for `dynamic`, `for` and functions, 128
+//! levels of nested values, [`DIAGNOSTICS_MAX`] problems.
+
+mod decode;
+mod diagnostic;
+mod eval;
+mod functions;
+mod inputs;
+mod json;
+mod locals;
+mod schema;
+mod suggestion;
+mod type_constraint;
+mod value;
+mod variables;
+
+pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
+pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
+
+use self::decode::{BlockView, Decoder, Problems};
+use self::diagnostic::Source;
+use self::eval::{Machine, Scope, Unknown, span_of};
+use hcl_edit::structure::{Block, Body, Structure};
+use protocol_model::Job;
+
+/// Largest job file and variable file, as the default of Nomad's `job_max_source_size`.
+pub const SOURCE_BYTES_MAX: usize = 1024 * 1024;
+
+/// A job file that was understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The job as the file says it; the caller canonicalizes and validates.
+    pub job: Job,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads a job file. `name` is what messages call it; a text whose first character is `{` is
+/// JSON, anything else is HCL2.
+///
+/// # Errors
+///
+/// All problems that one pass can find; a syntax error ends the pass at once.
+pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, Diagnostics> {
+    let source = Source::new(name, text.strip_prefix('\u{feff}').unwrap_or(text));
+    if source.text.len() > SOURCE_BYTES_MAX {
+        let message = format!(
+            "the file has {} bytes, the limit is {SOURCE_BYTES_MAX}",
+            source.text.len()
+        );
+        return Err(Source::new(name, "")
+            .diagnostic(&(0..0), message, None)
+            .into());
+    }
+    let mut warnings = Diagnostics::default();
+    let job = if source.text.trim_start().starts_with('{') {
+        json::parse(&source, &mut warnings)?
+    } else {
+        let mut machine = Machine::new(inputs);
+        let job = parse_hcl(&source, &mut machine)?;
+        warnings = machine.warnings;
+        job
+    };
+    warnings.sort();
+    Ok(Parsed {
+        job,
+        warnings: warnings.list().to_vec(),
+    })
+}
+
+fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnostics> {
+    let body = hcl_edit::parser::parse_body(&source.text)
+        .map_err(|error| Diagnostics::from(syntax_error(source, &error)))?;
+    let mut problems = Diagnostics::default();
+    let block = job_block(
+        &body,
+        &mut Problems {
+            source,
+            list: &mut problems,
+        },
+    );
+
+    let mut scope = Scope::root(Unknown::PassThrough);
+    variables::define(&body, source, machine, &mut problems, &mut scope);
+    locals::define(&body, source, machine, &mut problems, &mut scope);
+    let decoded = block.and_then(|block| {
+        let problems = Problems {
+            source,
+            list: &mut problems,
+        };
+        Decoder { problems, machine }.block(&schema::JOB, &BlockView::new(block), &scope)
+    });
+    if let (Some(json), Some(block), true) = (decoded, block, problems.is_empty()) {
+        match serde_json::from_value(json) {
+            Ok(job) => return Ok(job),
+            Err(error) => {
+                let span = span_of(&block.ident);
+                problems.push(source.diagnostic(&span, error.to_string(), None));
+            }
+        }
+    }
+    problems.sort();
+    Err(problems)
+}
+
+/// The one `job` block of a file.
+fn job_block<'b>(body: &'b Body, problems: &mut Problems<'_>) -> Option<&'b Block> {
+    let mut found: Option<&Block> = None;
+    for structure in body {
+        let (name, span) = match structure {
+            Structure::Attribute(attribute) => (attribute.key.value(), span_of(&attribute.key)),
+            Structure::Block(block) => (block.ident.value(), span_of(&block.ident)),
+        };
+        match (structure, name.as_str()) {
+            (Structure::Block(block), "job") => {
+                if found.is_some() {
+                    problems.report(&span, "a file holds one job", None);
+                }
+                found.get_or_insert(block);
+            }
+            (Structure::Block(_), "variable" | "variables" | "locals") => {}
+            (_, other) => {
+                let message = format!("`{other}` does not belong here");
+                let hint = "a job file holds `job`, `variable` and `locals` blocks".to_owned();
+                problems.report(&span, message, Some(hint));
+            }
+        }
+    }
+    if found.is_none() && problems.list.is_empty() {
+        let hint = "it begins with `job \"NAME\" {`".to_owned();
+        problems.report(&(0..0), "there is no `job` in this file", Some(hint));
+    }
+    found
+}
+
+fn syntax_error(source: &Source, error: &hcl_edit::parser::Error) -> Diagnostic {
+    let place = error.location().offset();
+    source.diagnostic(&(place..place + 1), error.message(), None)
+}

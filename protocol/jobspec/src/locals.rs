@@ -1,0 +1,171 @@
+//! `locals` blocks: named values that may use variables and each other in any order. They are
+//! evaluated in the order of their dependencies, without recursion; a circle is an error that
+//! names its members.
+
+use crate::decode::Problems;
+use crate::diagnostic::{Diagnostics, Source, Span};
+use crate::eval::{Evaluator, Machine, Scope, span_of};
+use hcl_edit::expr::{Expression, Traversal, TraversalOperator};
+use hcl_edit::structure::Body;
+use hcl_edit::visit::{Visit, visit_traversal};
+use std::collections::{BTreeMap, BTreeSet};
+
+struct Local<'b> {
+    span: Span,
+    expression: &'b Expression,
+    /// Names of the locals it uses.
+    uses: BTreeSet<String>,
+}
+
+/// Evaluates all locals and defines `local` in `scope`.
+pub(crate) fn define(
+    body: &Body,
+    source: &Source,
+    machine: &mut Machine<'_>,
+    list: &mut Diagnostics,
+    scope: &mut Scope<'_>,
+) {
+    let mut problems = Problems { source, list };
+    let locals = collect(body, &mut problems);
+    scope.map_mut("local");
+    for name in order(&locals, machine, &mut problems) {
+        let Some(local) = locals.get(name) else {
+            continue;
+        };
+        match (Evaluator { source, machine }).eval(local.expression, scope) {
+            Ok(value) => {
+                scope.map_mut("local").insert(name.to_owned(), value);
+            }
+            Err(error) => {
+                machine.broken.insert(format!("local.{name}"));
+                problems.report_error(error);
+            }
+        }
+    }
+}
+
+fn collect<'b>(body: &'b Body, problems: &mut Problems<'_>) -> BTreeMap<String, Local<'b>> {
+    let mut locals = BTreeMap::new();
+    for block in body.get_blocks("locals") {
+        if let Some(label) = block.labels.first() {
+            problems.report(&span_of(label), "`locals` takes no label", None);
+        }
+        if let Some(inner) = block.body.blocks().next() {
+            let message = "`locals` holds names and values, no blocks";
+            problems.report(&span_of(&inner.ident), message, None);
+        }
+        for attribute in block.body.attributes() {
+            let name = attribute.key.value().as_str().to_owned();
+            let span = span_of(&attribute.key);
+            let mut references = References::default();
+            references.visit_expr(&attribute.value);
+            let local = Local {
+                span: span.clone(),
+                expression: &attribute.value,
+                uses: references.0,
+            };
+            if locals.insert(name.clone(), local).is_some() {
+                problems.report(&span, format!("the local `{name}` is defined twice"), None);
+            }
+        }
+    }
+    locals
+}
+
+/// Collects the `x` of every `local.x` and `local["x"]`.
+#[derive(Default)]
+struct References(BTreeSet<String>);
+
+impl Visit for References {
+    fn visit_traversal(&mut self, traversal: &Traversal) {
+        if let Expression::Variable(root) = &traversal.expr
+            && root.value().as_str() == "local"
+        {
+            match traversal.operators.first().map(|operator| operator.value()) {
+                Some(TraversalOperator::GetAttr(name)) => {
+                    self.0.insert(name.value().as_str().to_owned());
+                }
+                Some(TraversalOperator::Index(Expression::String(name))) => {
+                    self.0.insert(name.value().clone());
+                }
+                _ => {}
+            }
+        }
+        visit_traversal(self, traversal);
+    }
+}
+
+/// Names such that each comes after all it uses. What is left when none can come next is part of
+/// a circle or depends on one.
+fn order<'l>(
+    locals: &'l BTreeMap<String, Local<'_>>,
+    machine: &mut Machine<'_>,
+    problems: &mut Problems<'_>,
+) -> Vec<&'l str> {
+    let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, local) in locals {
+        let known = local.uses.iter().filter(|used| locals.contains_key(*used));
+        let mut count = 0;
+        for used in known {
+            users.entry(used).or_default().push(name);
+            count += 1;
+        }
+        waiting.insert(name, count);
+    }
+    let mut ready: Vec<&str> = waiting
+        .iter()
+        .filter(|(_, count)| **count == 0)
+        .map(|(name, _)| *name)
+        .collect();
+    let mut ordered = Vec::with_capacity(locals.len());
+    while let Some(name) = ready.pop() {
+        ordered.push(name);
+        waiting.remove(name);
+        for user in users.get(name).into_iter().flatten() {
+            if let Some(count) = waiting.get_mut(user) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(user);
+                }
+            }
+        }
+    }
+    for name in waiting.keys() {
+        machine.broken.insert(format!("local.{name}"));
+    }
+    if let Some(circle) = circle(&waiting, locals) {
+        let span = locals
+            .get(circle[0])
+            .map_or(0..0, |local| local.span.clone());
+        let path: Vec<String> = circle
+            .iter()
+            .chain(circle.first())
+            .map(|name| format!("local.{name}"))
+            .collect();
+        let message = format!("locals use each other in a circle: {}", path.join(" -> "));
+        problems.report(&span, message, None);
+    }
+    ordered
+}
+
+/// Follows uses from any stuck local until a name repeats.
+fn circle<'l>(
+    stuck: &BTreeMap<&'l str, usize>,
+    locals: &'l BTreeMap<String, Local<'_>>,
+) -> Option<Vec<&'l str>> {
+    let mut path: Vec<&str> = Vec::new();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut name: &str = stuck.keys().next()?;
+    loop {
+        if let Some(start) = seen.insert(name, path.len()) {
+            return Some(path.split_off(start));
+        }
+        path.push(name);
+        name = locals
+            .get(name)?
+            .uses
+            .iter()
+            .find(|used| stuck.contains_key(used.as_str()))?;
+    }
+}

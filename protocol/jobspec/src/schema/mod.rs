@@ -1,0 +1,194 @@
+//! The job specification as tables: which attributes and blocks each block has, of what kind, and
+//! under which key of the API's JSON they go. [`decode`](crate::decode) walks a file along them;
+//! whatever a table cannot say is done by the block's `finish` function.
+
+mod connect;
+mod gateway;
+mod group;
+mod job;
+mod network;
+mod placement;
+mod policies;
+mod resources;
+mod service;
+mod task;
+mod template;
+mod volume;
+
+pub(crate) use self::job::JOB;
+use crate::decode::{DecodedBlock, Problems};
+
+/// One kind of block.
+pub(crate) struct Schema {
+    /// The word in front of the block.
+    pub(crate) name: &'static str,
+    pub(crate) label: Label,
+    pub(crate) fields: &'static [Field],
+    /// Runs when everything of the block is decoded: defaults, short forms, moves.
+    pub(crate) finish: Option<Finish>,
+}
+
+pub(crate) type Finish = fn(&mut DecodedBlock, &mut Problems<'_>);
+
+/// What stands between the block's name and its brace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Label {
+    None,
+    /// Goes under this key.
+    Required(&'static str),
+}
+
+/// One attribute or nested block.
+pub(crate) struct Field {
+    pub(crate) hcl: &'static str,
+    /// Key in the API's JSON. Keys that begin with `~` never get there: `finish` takes them.
+    pub(crate) json: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Text,
+    Choice(&'static [&'static str]),
+    Bool,
+    Whole {
+        min: i64,
+        max: i64,
+    },
+    Duration,
+    Texts,
+    Wholes,
+    /// A block or an attribute of name = text pairs.
+    TextMap,
+    /// As `TextMap`, each value a list.
+    TextsMap,
+    /// A block or an attribute whose inside is not ours to check.
+    Free,
+    /// A block that may appear once.
+    Block(&'static Schema),
+    /// A block that may repeat.
+    Blocks(&'static Schema),
+    /// A labelled block that may repeat; its label is its key.
+    Keyed(&'static Schema),
+}
+
+impl Kind {
+    /// Whether the field may be written `name { ... }`.
+    pub(crate) fn is_block(self) -> bool {
+        match self {
+            Self::TextMap
+            | Self::TextsMap
+            | Self::Free
+            | Self::Block(_)
+            | Self::Blocks(_)
+            | Self::Keyed(_) => true,
+            Self::Text
+            | Self::Choice(_)
+            | Self::Bool
+            | Self::Whole { .. }
+            | Self::Duration
+            | Self::Texts
+            | Self::Wholes => false,
+        }
+    }
+}
+
+const fn schema(name: &'static str, fields: &'static [Field]) -> Schema {
+    Schema {
+        name,
+        label: Label::None,
+        fields,
+        finish: None,
+    }
+}
+
+const fn labelled(name: &'static str, label: &'static str, fields: &'static [Field]) -> Schema {
+    Schema {
+        name,
+        label: Label::Required(label),
+        fields,
+        finish: None,
+    }
+}
+
+impl Schema {
+    const fn finish(self, finish: Finish) -> Self {
+        Self {
+            finish: Some(finish),
+            ..self
+        }
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.hcl == name)
+    }
+}
+
+const fn field(hcl: &'static str, json: &'static str, kind: Kind) -> Field {
+    Field { hcl, json, kind }
+}
+
+const fn text(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::Text)
+}
+
+const fn texts(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::Texts)
+}
+
+const fn flag(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::Bool)
+}
+
+const fn duration(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::Duration)
+}
+
+/// A whole number from 0 up, of 32 bits.
+const fn count(hcl: &'static str, json: &'static str) -> Field {
+    field(
+        hcl,
+        json,
+        Kind::Whole {
+            min: 0,
+            max: 0xffff_ffff,
+        },
+    )
+}
+
+/// A whole number from 0 up, for sizes.
+const fn size(hcl: &'static str, json: &'static str) -> Field {
+    field(
+        hcl,
+        json,
+        Kind::Whole {
+            min: 0,
+            max: i64::MAX,
+        },
+    )
+}
+
+const fn port_number(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::Whole { min: 0, max: 65535 })
+}
+
+const fn text_map(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::TextMap)
+}
+
+const fn free(hcl: &'static str, json: &'static str) -> Field {
+    field(hcl, json, Kind::Free)
+}
+
+const fn block(json: &'static str, inner: &'static Schema) -> Field {
+    field(inner.name, json, Kind::Block(inner))
+}
+
+const fn blocks(json: &'static str, inner: &'static Schema) -> Field {
+    field(inner.name, json, Kind::Blocks(inner))
+}
+
+const fn keyed(json: &'static str, inner: &'static Schema) -> Field {
+    field(inner.name, json, Kind::Keyed(inner))
+}

@@ -1,0 +1,225 @@
+//! Texts that mean harm or nothing at all: an answer in bounded time and memory, never a panic.
+
+use crate::{complaints, inputs, read};
+use proptest::prelude::*;
+use protocol_jobspec::{DIAGNOSTICS_MAX, SOURCE_BYTES_MAX, parse};
+
+fn config(expression: &str) -> String {
+    format!("job \"j\" {{\n task \"t\" {{\n config {{\n v = {expression}\n}}\n}}\n}}")
+}
+
+const TOO_MUCH: &str = "this file expands to more than a job file may";
+
+#[test]
+fn a_file_over_the_size_limit_is_refused_unread() {
+    let text = "#".repeat(SOURCE_BYTES_MAX + 1);
+    assert!(complaints(&text).contains("the limit is 1048576"));
+}
+
+#[test]
+fn locals_that_double_each_other_run_out_of_budget() {
+    let mut locals = "locals {\n l0 = [\"0123456789\"]\n".to_owned();
+    for i in 1..60 {
+        locals.push_str(&format!(
+            " l{i} = concat(local.l{}, local.l{})\n",
+            i - 1,
+            i - 1
+        ));
+    }
+    let text = format!("{locals}}}\n{}", config("local.l59"));
+    assert!(complaints(&text).contains(TOO_MUCH));
+}
+
+#[test]
+fn nested_loops_run_out_of_budget() {
+    let loops = "[for a in range(1000) : [for b in range(1000) : [for c in range(1000) : 1]]]";
+    assert!(complaints(&config(loops)).contains(TOO_MUCH));
+}
+
+#[test]
+fn try_cannot_hide_an_empty_budget() {
+    let loops =
+        "try([for a in range(1000) : [for b in range(1000) : [for c in range(1000) : 1]]], 1)";
+    assert!(complaints(&config(loops)).contains(TOO_MUCH));
+}
+
+#[test]
+fn functions_that_multiply_run_out_of_budget() {
+    let list = "range(1000)";
+    for expression in [
+        format!("setproduct({list}, {list}, {list})"),
+        "indent(1024, join(\"\\n\", [for i in range(1000) : join(\"\\n\", range(1000))]))"
+            .to_owned(),
+        format!(
+            "replace(\"{}\", \"\", \"{}\")",
+            "a".repeat(20_000),
+            "b".repeat(20_000)
+        ),
+        "[for i in range(1000) : [for j in range(1000) : regex(\"a{1,500}\", \"a\")]]".to_owned(),
+    ] {
+        let problems = complaints(&config(&expression));
+        assert!(
+            problems.contains(TOO_MUCH),
+            "{}",
+            problems.chars().take(300).collect::<String>()
+        );
+    }
+}
+
+#[test]
+fn dynamic_blocks_within_each_other_run_out_of_budget() {
+    let text = r#"
+job "j" {
+  task "t" {
+    config {
+      dynamic "a" {
+        for_each = range(1000)
+        content {
+          dynamic "b" {
+            for_each = range(1000)
+            content {}
+          }
+        }
+      }
+    }
+  }
+}
+"#;
+    assert!(complaints(text).contains(TOO_MUCH));
+}
+
+#[test]
+fn values_cannot_nest_without_end() {
+    let mut locals = "locals {\n l0 = 1\n".to_owned();
+    for i in 1..3000 {
+        locals.push_str(&format!(" l{i} = [local.l{}]\n", i - 1));
+    }
+    let text = format!("{locals}}}\n{}", config("local.l2999"));
+    assert!(complaints(&text).contains("values nest deeper than 128 levels"));
+}
+
+#[test]
+fn long_chains_of_locals_do_not_exhaust_the_stack() {
+    let mut locals = "locals {\n l0 = 1\n".to_owned();
+    for i in 1..20_000 {
+        locals.push_str(&format!(" l{i} = local.l{} + 1\n", i - 1));
+    }
+    let text = format!("{locals}}}\n{}", config("local.l19999"));
+    let parsed = read(&text).unwrap();
+    assert_eq!(parsed.job.task_groups[0].tasks[0].config["v"], 20_000);
+}
+
+#[test]
+fn deep_nesting_is_a_syntax_error() {
+    for text in [
+        config(&format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000))),
+        config(&format!("{}1", "-".repeat(10_000))),
+        config(&format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000))),
+        format!("{}{}", "a {\n".repeat(10_000), "}\n".repeat(10_000)),
+        format!("{{\"Job\":{}", "[".repeat(100_000)),
+    ] {
+        assert!(read(&text).is_err());
+    }
+}
+
+#[test]
+fn ten_thousand_problems_are_counted_not_kept() {
+    let text = format!("job \"j\" {{\n{}}}", "  wrong {}\n".repeat(10_000));
+    let problems = read(&text).unwrap_err();
+    assert!(problems.list().len() <= DIAGNOSTICS_MAX);
+}
+
+/// Fragments that make a random text reach deep into the parser.
+fn fragment() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "job",
+        "group",
+        "task",
+        "\"a\"",
+        "{",
+        "}",
+        "=",
+        "\n",
+        "${",
+        "%{ if",
+        "%{ for",
+        "endif",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        "variable",
+        "locals",
+        "dynamic",
+        "content",
+        "for_each",
+        "local.a",
+        "var.x",
+        "attr.b",
+        "1",
+        "-1.5e3",
+        "<<EOT\n",
+        "EOT\n",
+        "\"",
+        "null",
+        "true",
+        "...",
+        "=>",
+        "for",
+        "in",
+        "if",
+        ":",
+        ",",
+        ".",
+        "*",
+        "?",
+        "file(",
+        "format(\"%d\",",
+        "é",
+        "\\u00",
+        "port",
+        "network",
+        "config",
+        "service",
+        "constraint",
+        "'",
+        "~",
+        "!",
+        "&&",
+        "#",
+        "/*",
+        "*/",
+    ]);
+    prop::collection::vec(words, 0..60).prop_map(|words| words.join(" "))
+}
+
+/// Any expression text in a well-formed job.
+fn expression() -> impl Strategy<Value = String> {
+    fragment().prop_map(|text| config(&text))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_text_gets_an_answer(text in ".{0,400}") {
+        let _ = parse("any", &text, &mut inputs()).map_err(|problems| problems.to_string());
+    }
+
+    #[test]
+    fn any_bytes_get_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = parse("any", &text, &mut inputs()).map_err(|problems| problems.to_string());
+    }
+
+    #[test]
+    fn any_words_get_an_answer(text in fragment()) {
+        let _ = parse("any", &text, &mut inputs()).map_err(|problems| problems.to_string());
+    }
+
+    #[test]
+    fn any_expression_gets_an_answer(text in expression()) {
+        let _ = parse("any", &text, &mut inputs()).map_err(|problems| problems.to_string());
+    }
+}

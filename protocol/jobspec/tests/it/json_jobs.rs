@@ -1,0 +1,50 @@
+//! Job files in JSON.
+
+use crate::{complaints, job, read};
+
+#[test]
+fn both_forms_of_a_json_job_are_read() {
+    let bare = r#" {"ID": "j", "Type": "batch", "TaskGroups": [{"Name": "g", "Count": 2}]}"#;
+    let wrapped = format!("{{\"Job\": {bare}}}");
+    assert_eq!(job(bare), job(&wrapped));
+    assert_eq!(job(bare)["TaskGroups"][0]["Count"], 2);
+}
+
+#[test]
+fn what_is_written_as_json_is_read_back_the_same() {
+    let text = "job \"j\" {\n group \"g\" {\n update {\n max_parallel = 2\n}\n task \"t\" {\n driver = \"exec\"\n kill_timeout = \"3s\"\n template {\n data = \"x\"\n}\n}\n}\n}";
+    let once = job(text);
+    assert_eq!(job(&once.to_string()), once);
+}
+
+#[test]
+fn a_type_error_is_located() {
+    let text = "{\"Job\": {\n  \"ID\": \"j\",\n  \"Priority\": \"high\"\n}}";
+    let problems = read(text).unwrap_err();
+    assert_eq!(problems.list()[0].line, 3);
+    assert!(
+        problems.list()[0]
+            .message
+            .contains("invalid type: string \"high\""),
+        "{problems}"
+    );
+}
+
+#[test]
+fn broken_json_is_located() {
+    let problems = read("{\n \"ID\": \"j\",\n}").unwrap_err();
+    assert_eq!(problems.list()[0].line, 3);
+}
+
+#[test]
+fn json_that_is_no_job_is_refused() {
+    assert!(complaints("{}").contains("this JSON is not a job"));
+}
+
+#[test]
+fn an_unknown_key_is_worth_a_warning() {
+    let text = r#"{"ID": "j", "Affinities": null, "TaskGroups": [{"Name": "g", "Cuont": 2}]}"#;
+    let warnings = read(text).unwrap().warnings;
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].message, "`TaskGroups[0].Cuont` is not known");
+}
