@@ -17,8 +17,11 @@
 #[allow(unsafe_code)]
 mod sys;
 
+pub mod client;
+pub mod detach;
 mod durable;
 pub mod io;
+pub mod keeper;
 mod limits;
 mod lock;
 pub mod paths;

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 pub use spec::{LogLimits, SpecError, StreamSpec};
+pub(crate) use spec::{seal, unseal};
 
 /// Ends the name of a specification that is in force.
 pub const SPEC_SUFFIX: &str = ".spec";

@@ -65,3 +65,111 @@ pub(crate) fn build(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::epoll::EpollEngine;
+    use super::super::ring::RingEngine;
+    use super::*;
+    use crate::io::{Waiting, make_fifo, open_fifo};
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::collections::BTreeMap;
+    use std::os::fd::AsFd;
+
+    #[derive(Default)]
+    struct Collected {
+        bytes: BTreeMap<StreamId, Vec<u8>>,
+        detached: Vec<StreamId>,
+        control: u32,
+    }
+
+    impl Sink for Collected {
+        fn on_data(&mut self, stream: StreamId, bytes: &[u8]) {
+            assert!(
+                !self.detached.contains(&stream),
+                "nothing is delivered after detach"
+            );
+            assert!(bytes.len() <= READ_BUFFER_BYTES);
+            self.bytes
+                .entry(stream)
+                .or_default()
+                .extend_from_slice(bytes);
+        }
+
+        fn on_detached(&mut self, stream: StreamId, _fifo: OwnedFd) {
+            self.detached.push(stream);
+        }
+
+        fn on_failed(&mut self, stream: StreamId, errno: Errno) {
+            panic!("{stream:?} failed: {errno}");
+        }
+
+        fn on_control(&mut self) {
+            self.control += 1;
+        }
+    }
+
+    const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+
+    fn exercise(make: impl Fn(BorrowedFd<'_>) -> Result<Box<dyn Engine>, Errno>) {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = rustix::fs::open(
+            directory.path(),
+            rustix::fs::OFlags::DIRECTORY,
+            rustix::fs::Mode::empty(),
+        )
+        .unwrap();
+        let control = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let mut engine = make(control.as_fd()).unwrap();
+        let mut sink = Collected::default();
+        let streams: Vec<StreamId> = (0..100).map(StreamId).collect();
+        let mut writers = Vec::new();
+        for stream in &streams {
+            let name = format!("fifo{}", stream.0);
+            make_fifo(directory.as_fd(), &name).unwrap();
+            let open = || open_fifo(directory.as_fd(), &name, Waiting::NonBlocking).unwrap();
+            engine.attach(*stream, open()).unwrap();
+            writers.push(open());
+        }
+        // More streams at once than the ring has buffers, and each more than one buffer holds.
+        for round in 0..5_u8 {
+            for writer in &writers {
+                rustix::io::write(writer, &[round; 6000]).unwrap();
+            }
+            let wanted = 6000 * (usize::from(round) + 1);
+            while sink.bytes.len() < streams.len()
+                || sink.bytes.values().any(|bytes| bytes.len() < wanted)
+            {
+                engine.turn(PATIENCE, &mut sink).unwrap();
+            }
+        }
+        let expected: Vec<u8> = (0..5_u8).flat_map(|round| [round; 6000]).collect();
+        assert!(sink.bytes.values().all(|bytes| *bytes == expected));
+        rustix::io::write(&control, &1_u64.to_ne_bytes()).unwrap();
+        while sink.control == 0 {
+            engine.turn(PATIENCE, &mut sink).unwrap();
+        }
+        rustix::io::read(&control, &mut [0; 8]).unwrap();
+        for stream in &streams {
+            engine.detach(*stream);
+        }
+        while sink.detached.len() < streams.len() {
+            engine.turn(PATIENCE, &mut sink).unwrap();
+        }
+    }
+
+    #[test]
+    fn epoll_delivers_everything_in_order() {
+        exercise(|control| Ok(Box::new(EpollEngine::new(control)?)));
+    }
+
+    #[test]
+    fn multishot_reads_deliver_everything_in_order() {
+        exercise(|control| Ok(Box::new(RingEngine::new(control)?)));
+    }
+
+    #[test]
+    fn single_reads_deliver_everything_in_order() {
+        exercise(|control| Ok(Box::new(RingEngine::single_shot(control)?)));
+    }
+}

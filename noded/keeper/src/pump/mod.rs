@@ -65,6 +65,7 @@ pub enum PumpError {
 pub fn run(paths: &RuntimePaths, choice: EngineChoice) -> Result<(), PumpError> {
     paths.create().map_err(PumpError::Paths)?;
     let _lock = Lock::take(&paths.pump_lock()).map_err(PumpError::Lock)?;
+    crate::limits::name_process(c"drover-pump");
     crate::limits::raise_open_files("pump");
     let signals = signals::termination().map_err(PumpError::Signals)?;
     let path = paths.io_directory();

@@ -106,6 +106,7 @@ impl Ring {
     }
 
     /// Takes single-shot reads even where the kernel knows better ones.
+    #[cfg(test)]
     pub(crate) fn force_single_shot(&mut self) {
         self.mode = ReadMode::SingleShot;
     }

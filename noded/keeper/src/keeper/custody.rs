@@ -1,0 +1,566 @@
+//! What keeper knows about every run, and what it must do next. Pure: the shell tells what happened and executes the effects.
+//!
+//! ```text
+//!             report: program runs                 main process ended
+//!  Starting ------------------------> Running --------------------------+
+//!     |  report: step failed,            |  kill deadline passed:       v      cgroup empty,
+//!     |  or start deadline passed        +--> cgroup.kill            Ending ------------------> Ended --Acknowledge--> (floor)
+//!     v                                                                 ^      or waited enough
+//!  Failing (cgroup.kill) ------------ main process ended ---------------+
+//! ```
+//!
+//! A run whose cgroup is empty when its main process ends goes to Ended at once. Every outcome stays until it is acknowledged; after that only
+//! the task's highest run epoch is kept, so that a late request cannot start the same run again.
+
+use crate::protocol::{
+    AllocAndTask, Event, Exit, ExitCause, ExitStatus, OomKill, Refusal, Remains, SpawnFailure,
+    StopMethod, TaskKey, TaskPhase, TaskReport, UnixNanos,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Runs known at once, ended ones included. Three descriptors each must fit the process's limit, and `List` its memory.
+pub(crate) const RUNS_MAX: usize = 16 * 1024;
+
+/// Tasks whose highest run epoch is remembered; beyond it the one that changed longest ago is forgotten.
+pub(crate) const FLOORS_MAX: usize = 64 * 1024;
+
+/// How long the rest of a cgroup may take to end after cgroup.kill before the exit is reported without it.
+pub(crate) const ENDING_MAX: BootNanos = BootNanos(5_000_000_000);
+
+/// CLOCK_BOOTTIME: goes on while the host sleeps, never back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct BootNanos(pub(crate) u64);
+
+impl BootNanos {
+    pub(crate) fn plus(self, span: Self) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    pub(crate) fn plus_millis(self, millis: u64) -> Self {
+        self.plus(Self(millis.saturating_mul(1_000_000)))
+    }
+}
+
+/// One reading of both clocks: one to decide by, one to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Now {
+    pub(crate) boot: BootNanos,
+    pub(crate) wall: UnixNanos,
+}
+
+/// How a run ended, either way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    SpawnFailed(SpawnFailure),
+    Exited(Exit),
+}
+
+/// Whether processes are left in a run's cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tree {
+    Empty,
+    Populated,
+}
+
+/// Whether the kernel would deliver a stop signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Delivered,
+    /// To PID 1 of a namespace that has no handler for it (pid_namespaces(7)).
+    Discarded,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Starting {
+        pid: u32,
+        deadline: BootNanos,
+        cause: ExitCause,
+    },
+    Failing {
+        pid: u32,
+        failure: SpawnFailure,
+    },
+    Running(Running),
+    Ending {
+        pid: u32,
+        outcome: Outcome,
+        deadline: BootNanos,
+    },
+    Ended(Outcome),
+}
+
+/// A run whose program was executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) pid: u32,
+    pub(crate) start_time_ticks: u64,
+    pub(crate) started_at: UnixNanos,
+    pub(crate) kill_at: Option<BootNanos>,
+    pub(crate) cause: ExitCause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) cgroup: String,
+    pub(crate) fifos: Vec<String>,
+    pub(crate) phase: Phase,
+}
+
+/// What the shell has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Write the run's record anew.
+    Persist(TaskKey),
+    /// Kill everything in the run's cgroup.
+    KillTree(TaskKey),
+    /// Tell [`Custody::on_tree_empty`] when the run's cgroup is empty.
+    WatchTree(TaskKey),
+    /// No process of the run is left: watches and process descriptors may go. Streams stay.
+    Settle(TaskKey),
+    /// The outcome is known elsewhere: streams may go.
+    Release(TaskKey),
+    /// Only the epoch of this run is to be kept on record.
+    PersistFloor(TaskKey),
+    /// The record of this run is of no use any more.
+    RemoveRecord(TaskKey),
+    Send(Event),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Floor {
+    run_epoch: u64,
+    changed: u64,
+}
+
+/// The table of runs.
+#[derive(Debug, Default)]
+pub(crate) struct Custody {
+    runs: BTreeMap<TaskKey, Run>,
+    floors: BTreeMap<AllocAndTask, Floor>,
+    /// The same floors by the time of their last change.
+    floors_by_change: BTreeMap<u64, AllocAndTask>,
+    changes: u64,
+}
+
+impl Custody {
+    /// Whether a spawn of `key` would be accepted now.
+    pub(crate) fn check_admission(&self, key: &TaskKey) -> Result<(), Refusal> {
+        if let Some(floor) = self.floors.get(key.owner())
+            && key.run_epoch() <= floor.run_epoch
+        {
+            return Err(Refusal::StaleEpoch {
+                highest: floor.run_epoch,
+            });
+        }
+        if let Some(alive) = self.alive_run_of(key.owner()) {
+            return Err(Refusal::EarlierRunAlive { run_epoch: alive });
+        }
+        if self.runs.len() >= RUNS_MAX {
+            return Err(Refusal::TooManyRuns {
+                runs: self.run_count(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The child exists; its program is not executed yet.
+    pub(crate) fn on_spawned(
+        &mut self,
+        key: &TaskKey,
+        cgroup: String,
+        fifos: Vec<String>,
+        pid: u32,
+        deadline: BootNanos,
+    ) -> Vec<Effect> {
+        let phase = Phase::Starting {
+            pid,
+            deadline,
+            cause: ExitCause::OwnAccord,
+        };
+        self.insert(
+            key,
+            Run {
+                cgroup,
+                fifos,
+                phase,
+            },
+        )
+    }
+
+    /// Takes over a run from a record of an earlier keeper.
+    pub(crate) fn insert(&mut self, key: &TaskKey, run: Run) -> Vec<Effect> {
+        self.runs.insert(key.clone(), run);
+        self.raise_floor(key)
+    }
+
+    /// Takes over an epoch whose outcome was acknowledged.
+    pub(crate) fn raise_floor(&mut self, key: &TaskKey) -> Vec<Effect> {
+        let owner = key.owner();
+        let mut run_epoch = key.run_epoch();
+        let mut effects = Vec::new();
+        if let Some(earlier) = self.floors.get(owner).copied() {
+            run_epoch = run_epoch.max(earlier.run_epoch);
+            if run_epoch > earlier.run_epoch {
+                effects.extend(self.remove_floor(owner));
+            } else {
+                self.floors.remove(owner);
+                self.floors_by_change.remove(&earlier.changed);
+            }
+        }
+        self.changes += 1;
+        self.floors.insert(
+            owner.clone(),
+            Floor {
+                run_epoch,
+                changed: self.changes,
+            },
+        );
+        self.floors_by_change.insert(self.changes, owner.clone());
+        while self.floors.len() > FLOORS_MAX {
+            let Some((_, oldest)) = self.floors_by_change.pop_first() else {
+                break;
+            };
+            effects.extend(self.remove_floor(&oldest));
+        }
+        effects
+    }
+
+    pub(crate) fn on_program_running(
+        &mut self,
+        key: &TaskKey,
+        start_time_ticks: u64,
+        now: Now,
+    ) -> Vec<Effect> {
+        let Some(Run { phase, .. }) = self.runs.get_mut(key) else {
+            return Vec::new();
+        };
+        let Phase::Starting { pid, cause, .. } = *phase else {
+            return Vec::new();
+        };
+        let started_at = now.wall;
+        *phase = Phase::Running(Running {
+            pid,
+            start_time_ticks,
+            started_at,
+            kill_at: None,
+            cause,
+        });
+        let event = Event::Started {
+            key: key.clone(),
+            pid,
+            at: started_at,
+        };
+        vec![Effect::Persist(key.clone()), Effect::Send(event)]
+    }
+
+    pub(crate) fn on_start_failed(&mut self, key: &TaskKey, failure: SpawnFailure) -> Vec<Effect> {
+        let Some(Run { phase, .. }) = self.runs.get_mut(key) else {
+            return Vec::new();
+        };
+        let Phase::Starting { pid, .. } = *phase else {
+            return Vec::new();
+        };
+        *phase = Phase::Failing { pid, failure };
+        vec![Effect::KillTree(key.clone())]
+    }
+
+    /// The main process ended and was reaped (or is known to be gone).
+    pub(crate) fn on_main_exit(
+        &mut self,
+        key: &TaskKey,
+        status: ExitStatus,
+        oom: OomKill,
+        tree: Tree,
+        now: Now,
+    ) -> Vec<Effect> {
+        let Some(Run { phase, .. }) = self.runs.get_mut(key) else {
+            return Vec::new();
+        };
+        let exited = |cause| {
+            Outcome::Exited(Exit {
+                status,
+                oom,
+                cause,
+                remains: Remains::None,
+                at: now.wall,
+            })
+        };
+        let (pid, outcome) = match phase {
+            Phase::Starting { pid, cause, .. } => (*pid, exited(*cause)),
+            Phase::Running(running) => (running.pid, exited(running.cause)),
+            Phase::Failing { pid, failure } => (*pid, Outcome::SpawnFailed(failure.clone())),
+            Phase::Ending { .. } | Phase::Ended(_) => return Vec::new(),
+        };
+        match tree {
+            Tree::Empty => self.end(key, outcome),
+            Tree::Populated => {
+                let deadline = now.boot.plus(ENDING_MAX);
+                *phase = Phase::Ending {
+                    pid,
+                    outcome,
+                    deadline,
+                };
+                vec![
+                    Effect::WatchTree(key.clone()),
+                    Effect::KillTree(key.clone()),
+                ]
+            }
+        }
+    }
+
+    /// The cgroup of a run that is ending became empty.
+    pub(crate) fn on_tree_empty(&mut self, key: &TaskKey) -> Vec<Effect> {
+        self.end_with_remains(key, Remains::Killed)
+    }
+
+    /// Does what is due.
+    pub(crate) fn on_time(&mut self, now: Now) -> Vec<Effect> {
+        let due: Vec<TaskKey> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.deadline().is_some_and(|deadline| deadline <= now.boot))
+            .map(|(key, _)| key.clone())
+            .collect();
+        due.iter()
+            .flat_map(|key| self.on_deadline(key, now))
+            .collect()
+    }
+
+    /// When [`Custody::on_time`] is to be called next.
+    pub(crate) fn next_deadline(&self) -> Option<BootNanos> {
+        self.runs.values().filter_map(Run::deadline).min()
+    }
+
+    pub(crate) fn stop(
+        &mut self,
+        key: &TaskKey,
+        delivery: Delivery,
+        kill_after_ms: u64,
+        now: Now,
+    ) -> Result<(StopMethod, Vec<Effect>), Refusal> {
+        let run = self.runs.get_mut(key).ok_or(Refusal::UnknownTask)?;
+        match (&mut run.phase, delivery) {
+            (Phase::Starting { cause, .. }, _) => {
+                *cause = ExitCause::KillRequest;
+                Ok((
+                    StopMethod::KilledAtOnce,
+                    vec![Effect::KillTree(key.clone())],
+                ))
+            }
+            (Phase::Running(running), Delivery::Discarded) => {
+                running.cause = ExitCause::SignalWouldBeDiscarded;
+                running.kill_at = None;
+                Ok((
+                    StopMethod::KilledAtOnce,
+                    vec![Effect::KillTree(key.clone())],
+                ))
+            }
+            (Phase::Running(running), Delivery::Delivered) => {
+                let asked = now.boot.plus_millis(kill_after_ms);
+                let kill_at = running.kill_at.map_or(asked, |earlier| earlier.min(asked));
+                running.kill_at = Some(kill_at);
+                Ok((StopMethod::Signalled, vec![Effect::Persist(key.clone())]))
+            }
+            (Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_), _) => {
+                Ok((StopMethod::AlreadyEnding, Vec::new()))
+            }
+        }
+    }
+
+    pub(crate) fn kill(&mut self, key: &TaskKey) -> Result<Vec<Effect>, Refusal> {
+        let run = self.runs.get_mut(key).ok_or(Refusal::UnknownTask)?;
+        match &mut run.phase {
+            Phase::Starting { cause, .. } => *cause = ExitCause::KillRequest,
+            Phase::Running(running) => {
+                running.cause = ExitCause::KillRequest;
+                running.kill_at = None;
+            }
+            Phase::Failing { .. } | Phase::Ending { .. } => {}
+            Phase::Ended(_) => return Err(Refusal::AlreadyEnded),
+        }
+        Ok(vec![Effect::KillTree(key.clone())])
+    }
+
+    /// Whether a signal may be sent to the main process now.
+    pub(crate) fn check_signal(&self, key: &TaskKey) -> Result<(), Refusal> {
+        match self.runs.get(key).map(|run| &run.phase) {
+            None => Err(Refusal::UnknownTask),
+            Some(Phase::Running(_)) => Ok(()),
+            Some(Phase::Starting { .. }) => Err(Refusal::StillStarting),
+            Some(Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_)) => {
+                Err(Refusal::AlreadyEnded)
+            }
+        }
+    }
+
+    pub(crate) fn acknowledge(&mut self, key: &TaskKey) -> Result<Vec<Effect>, Refusal> {
+        match self.runs.get(key).map(|run| &run.phase) {
+            None => return Ok(Vec::new()),
+            Some(Phase::Ended(_)) => {}
+            Some(_) => {
+                return Err(Refusal::EarlierRunAlive {
+                    run_epoch: key.run_epoch(),
+                });
+            }
+        }
+        self.runs.remove(key);
+        let is_highest = self
+            .floors
+            .get(key.owner())
+            .is_some_and(|floor| floor.run_epoch == key.run_epoch());
+        let record = if is_highest {
+            Effect::PersistFloor(key.clone())
+        } else {
+            Effect::RemoveRecord(key.clone())
+        };
+        Ok(vec![record, Effect::Release(key.clone())])
+    }
+
+    /// Forgets the highest epochs of an allocation's tasks, except where a run is still known.
+    pub(crate) fn forget(&mut self, alloc: &str) -> Vec<Effect> {
+        let known: Vec<AllocAndTask> = self
+            .floors
+            .keys()
+            .filter(|owner| owner.alloc() == alloc)
+            .filter(|owner| !self.runs.keys().any(|key| key.owner() == *owner))
+            .cloned()
+            .collect();
+        known
+            .iter()
+            .flat_map(|owner| self.remove_floor(owner))
+            .collect()
+    }
+
+    pub(crate) fn run(&self, key: &TaskKey) -> Option<&Run> {
+        self.runs.get(key)
+    }
+
+    pub(crate) fn run_count(&self) -> u32 {
+        u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn reports(&self) -> impl Iterator<Item = TaskReport> + '_ {
+        self.runs.iter().map(|(key, run)| TaskReport {
+            key: key.clone(),
+            cgroup: run.cgroup.clone(),
+            phase: run.phase.report(),
+        })
+    }
+
+    fn on_deadline(&mut self, key: &TaskKey, now: Now) -> Vec<Effect> {
+        let Some(Run { phase, .. }) = self.runs.get_mut(key) else {
+            return Vec::new();
+        };
+        match phase {
+            Phase::Starting { .. } => {
+                let failure = SpawnFailure {
+                    step_index: None,
+                    step: "reach exec before the start deadline".to_owned(),
+                    errno: 0,
+                    at: now.wall,
+                };
+                self.on_start_failed(key, failure)
+            }
+            Phase::Running(running) => {
+                running.kill_at = None;
+                running.cause = ExitCause::KillDeadline;
+                vec![Effect::KillTree(key.clone())]
+            }
+            Phase::Ending { .. } => self.end_with_remains(key, Remains::Surviving),
+            Phase::Failing { .. } | Phase::Ended(_) => Vec::new(),
+        }
+    }
+
+    fn end_with_remains(&mut self, key: &TaskKey, remains: Remains) -> Vec<Effect> {
+        let Some(Run {
+            phase: Phase::Ending { outcome, .. },
+            ..
+        }) = self.runs.get(key)
+        else {
+            return Vec::new();
+        };
+        let outcome = match outcome {
+            Outcome::Exited(exit) => Outcome::Exited(Exit { remains, ..*exit }),
+            Outcome::SpawnFailed(failure) => Outcome::SpawnFailed(failure.clone()),
+        };
+        self.end(key, outcome)
+    }
+
+    fn end(&mut self, key: &TaskKey, outcome: Outcome) -> Vec<Effect> {
+        let Some(run) = self.runs.get_mut(key) else {
+            return Vec::new();
+        };
+        run.phase = Phase::Ended(outcome.clone());
+        let key = key.clone();
+        let event = match outcome {
+            Outcome::SpawnFailed(failure) => Event::SpawnFailed {
+                key: key.clone(),
+                failure,
+            },
+            Outcome::Exited(exit) => Event::Exited {
+                key: key.clone(),
+                exit,
+            },
+        };
+        // On record before it is told: an acknowledged outcome must not come back.
+        vec![
+            Effect::Persist(key.clone()),
+            Effect::Settle(key),
+            Effect::Send(event),
+        ]
+    }
+
+    fn alive_run_of(&self, owner: &AllocAndTask) -> Option<u64> {
+        // The floor is the newest run, and an older one cannot be alive beside it.
+        let floor = self.floors.get(owner)?;
+        let newest = TaskKey::new(owner.alloc(), owner.task(), floor.run_epoch).ok()?;
+        let run = self.runs.get(&newest)?;
+        (!matches!(run.phase, Phase::Ended(_))).then_some(floor.run_epoch)
+    }
+
+    fn remove_floor(&mut self, owner: &AllocAndTask) -> Vec<Effect> {
+        let Some(floor) = self.floors.remove(owner) else {
+            return Vec::new();
+        };
+        self.floors_by_change.remove(&floor.changed);
+        match TaskKey::new(owner.alloc(), owner.task(), floor.run_epoch) {
+            Ok(key) if !self.runs.contains_key(&key) => vec![Effect::RemoveRecord(key)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Run {
+    fn deadline(&self) -> Option<BootNanos> {
+        match &self.phase {
+            Phase::Starting { deadline, .. } | Phase::Ending { deadline, .. } => Some(*deadline),
+            Phase::Running(running) => running.kill_at,
+            Phase::Failing { .. } | Phase::Ended(_) => None,
+        }
+    }
+}
+
+impl Phase {
+    fn report(&self) -> TaskPhase {
+        match self {
+            Self::Starting { pid, .. } | Self::Failing { pid, .. } => {
+                TaskPhase::Starting { pid: *pid }
+            }
+            Self::Running(running) => TaskPhase::Running {
+                pid: running.pid,
+                start_time_ticks: running.start_time_ticks,
+                started_at: running.started_at,
+                stopping: running.kill_at.is_some(),
+            },
+            Self::Ending { pid, .. } => TaskPhase::Ending { pid: *pid },
+            Self::Ended(Outcome::SpawnFailed(failure)) => TaskPhase::SpawnFailed(failure.clone()),
+            Self::Ended(Outcome::Exited(exit)) => TaskPhase::Exited(*exit),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "custody_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Takes over from a keeper that died: from records and from what the kernel says of their cgroups and processes.
+//!
+//! ```text
+//!   record        cgroup     main process        becomes
+//!   Ended         -          -                   the same outcome, waiting for Acknowledge
+//!   Acknowledged  -          -                   the floor of its run epochs
+//!   Starting      empty      -                   spawn failed
+//!   Starting      populated  -                   killed, spawn failed: whether it reached exec nobody knows
+//!   Running       empty      gone                exited, status unknown
+//!   Running       populated  same start time     running, watched by pidfd; kill deadline goes on
+//!   Running       populated  gone                the rest is killed, exited, status unknown
+//! ```
+
+use super::custody::{Now, Phase, Run, Running, Tree};
+use super::process;
+use super::records::{Record, RecordState};
+use super::{BootNanos, Keeper, KeeperError, Watch, now};
+use crate::io::{Waiting, open_fifo};
+use crate::protocol::{ExitCause, ExitStatus, OomKill, SpawnFailure, TaskKey};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::os::fd::{AsFd, OwnedFd};
+
+impl Keeper {
+    pub(super) fn recover(&mut self) -> Result<(), KeeperError> {
+        let (records, errors) = self.records.read_all().map_err(KeeperError::Records)?;
+        for error in errors {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            eprintln!(
+                "keeper: {error}: {}; left as it is",
+                cause.unwrap_or_default()
+            );
+        }
+        let now = now();
+        for record in records {
+            self.take_over(record, now);
+        }
+        Ok(())
+    }
+
+    fn take_over(&mut self, record: Record, now: Now) {
+        let Record {
+            key,
+            cgroup,
+            fifos,
+            state,
+        } = record;
+        let phase = match state {
+            RecordState::Acknowledged => {
+                let effects = self.custody.raise_floor(&key);
+                return self.execute(effects, now);
+            }
+            RecordState::Ended(outcome) => Phase::Ended(outcome),
+            RecordState::Running(running) => Phase::Running(running),
+            RecordState::Starting => Phase::Starting {
+                pid: 0,
+                deadline: BootNanos(u64::MAX),
+                cause: ExitCause::OwnAccord,
+            },
+        };
+        let streams = self.reopen(&key, &fifos);
+        let mut handles = self.new_handles(&key);
+        handles.streams = streams;
+        handles.oom_kills_at_start = self
+            .base
+            .task(&cgroup)
+            .ok()
+            .and_then(|cgroup| cgroup.oom_kills());
+        self.handles.insert(key.clone(), handles);
+        let effects = self.custody.insert(
+            &key,
+            Run {
+                cgroup,
+                fifos,
+                phase: phase.clone(),
+            },
+        );
+        self.execute(effects, now);
+        match phase {
+            Phase::Running(running) => self.take_over_running(&key, running, now),
+            Phase::Starting { .. } => {
+                let failure = SpawnFailure {
+                    step_index: None,
+                    step: "be started by a keeper that lived to see it".to_owned(),
+                    errno: 0,
+                    at: now.wall,
+                };
+                let effects = self.custody.on_start_failed(&key, failure);
+                self.execute(effects, now);
+                self.main_is_gone(&key, now);
+            }
+            Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_) => {}
+        }
+    }
+
+    fn take_over_running(&mut self, key: &TaskKey, running: Running, now: Now) {
+        let Some(pidfd) = process::open_same(running.pid, running.start_time_ticks) else {
+            return self.main_is_gone(key, now);
+        };
+        let Some(handles) = self.handles.get_mut(key) else {
+            return;
+        };
+        let token = EventData::new_u64(handles.number * 4 + Watch::Adopted as u64);
+        match epoll::add(&self.epoll, pidfd.as_fd(), token, EventFlags::IN) {
+            Ok(()) => handles.pidfd = Some(pidfd),
+            Err(errno) => {
+                eprintln!("keeper: {key}: its process cannot be polled: {errno}; its cgroup is");
+                self.watch_tree(key);
+            }
+        }
+    }
+
+    fn main_is_gone(&mut self, key: &TaskKey, now: Now) {
+        let tree = self.custody.run(key).map_or(Tree::Empty, |run| {
+            self.base
+                .task(&run.cgroup)
+                .and_then(|cgroup| cgroup.tree())
+                .unwrap_or(Tree::Empty)
+        });
+        let (status, oom) = (ExitStatus::Unknown, OomKill::NotMeasured);
+        let effects = self.custody.on_main_exit(key, status, oom, tree, now);
+        self.execute(effects, now);
+    }
+
+    fn reopen(&self, key: &TaskKey, fifos: &[String]) -> Vec<OwnedFd> {
+        let mut streams = Vec::new();
+        for name in fifos {
+            match open_fifo(self.io_directory.as_fd(), name, Waiting::Blocking) {
+                Ok(fifo) => streams.push(fifo),
+                Err(errno) => eprintln!("keeper: {key}: FIFO {name} cannot be opened: {errno}"),
+            }
+        }
+        streams
+    }
+}

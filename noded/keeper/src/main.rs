@@ -1,0 +1,113 @@
+//! `noded-keeper keeper` and `noded-keeper pump`: reads the arguments, detaches if asked to, and runs one of the two.
+
+use anyhow::{Context as _, Result, bail};
+use noded_keeper::paths::{DEFAULT_CGROUP_BASE, RuntimePaths};
+use noded_keeper::pump::EngineChoice;
+use noded_keeper::{detach, keeper, pump};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: noded-keeper keeper [--runtime-dir DIR] [--cgroup-base DIR] [--supervisor-cgroup DIR] [--detach]
+       noded-keeper pump [--runtime-dir DIR] [--engine auto|io_uring|epoll] [--supervisor-cgroup DIR] [--detach]
+";
+
+/// Which of the two processes this is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Keeper,
+    Pump,
+}
+
+#[derive(Debug)]
+struct Arguments {
+    role: Role,
+    paths: RuntimePaths,
+    cgroup_base: PathBuf,
+    supervisor_cgroup: Option<PathBuf>,
+    engine: EngineChoice,
+    /// The arguments without `--detach`, for the process that goes on; `None` for that process itself.
+    detached: Option<Vec<OsString>>,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match parse(&arguments).and_then(|arguments| run(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("noded-keeper: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(rest) = &arguments.detached {
+        return detach::start_detached(rest).context("cannot detach");
+    }
+    if let Some(cgroup) = &arguments.supervisor_cgroup
+        && let Err(error) = detach::move_to_cgroup(cgroup)
+    {
+        eprintln!("noded-keeper: warning: staying in the starter's cgroup: {error}");
+    }
+    match arguments.role {
+        Role::Keeper => Ok(keeper::run(&arguments.paths, &arguments.cgroup_base)?),
+        Role::Pump => Ok(pump::run(&arguments.paths, arguments.engine)?),
+    }
+}
+
+fn parse(arguments: &[OsString]) -> Result<Arguments> {
+    let mut words = arguments.iter();
+    let role = match words.next().and_then(|word| word.to_str()) {
+        Some("keeper") => Role::Keeper,
+        Some("pump") => Role::Pump,
+        Some(other) => bail!("unknown subcommand {other:?}\n{USAGE}"),
+        None => bail!("a subcommand is missing\n{USAGE}"),
+    };
+    let mut parsed = Arguments {
+        role,
+        paths: RuntimePaths::default(),
+        cgroup_base: PathBuf::from(DEFAULT_CGROUP_BASE),
+        supervisor_cgroup: None,
+        engine: EngineChoice::Automatic,
+        detached: None,
+    };
+    while let Some(word) = words.next() {
+        let name = word.to_str().unwrap_or_default();
+        if name == detach::NEW_SESSION {
+            detach::open_session().context("cannot open a session")?;
+            continue;
+        }
+        if name == "--detach" {
+            parsed.detached = Some(
+                arguments
+                    .iter()
+                    .filter(|word| *word != "--detach")
+                    .cloned()
+                    .collect(),
+            );
+            continue;
+        }
+        let value = words
+            .next()
+            .with_context(|| format!("{name}: a value is missing"))?;
+        match (name, role) {
+            ("--runtime-dir", _) => parsed.paths = RuntimePaths::new(value),
+            ("--supervisor-cgroup", _) => parsed.supervisor_cgroup = Some(PathBuf::from(value)),
+            ("--cgroup-base", Role::Keeper) => parsed.cgroup_base = PathBuf::from(value),
+            ("--engine", Role::Pump) => parsed.engine = engine(&value.to_string_lossy())?,
+            _ => bail!("unknown option {name:?}\n{USAGE}"),
+        }
+    }
+    Ok(parsed)
+}
+
+fn engine(name: &str) -> Result<EngineChoice> {
+    match name {
+        "auto" => Ok(EngineChoice::Automatic),
+        "io_uring" => Ok(EngineChoice::Ring),
+        "epoll" => Ok(EngineChoice::Epoll),
+        other => bail!("unknown engine {other:?}: auto, io_uring or epoll"),
+    }
+}
