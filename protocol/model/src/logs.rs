@@ -32,6 +32,6 @@ impl LogConfig {
 
     /// Whether output is not collected at all, from either spelling.
     pub fn disabled(&self) -> bool {
-        self.disabled.unwrap_or(!self.enabled.unwrap_or(true))
+        self.disabled.unwrap_or_else(|| self.enabled == Some(false))
     }
 }

@@ -45,11 +45,12 @@ pub struct Resources {
 impl Resources {
     /// CPU share in MHz.
     pub fn cpu(&self) -> u64 {
-        self.cpu.unwrap_or(if self.cores() > 0 {
+        let absent = if self.cores() > 0 {
             0
         } else {
             defaults::CPU_MHZ
-        })
+        };
+        self.cpu.unwrap_or(absent)
     }
 
     /// Whole cores.

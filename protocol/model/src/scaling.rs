@@ -27,9 +27,8 @@ pub struct ScalingPolicy {
     pub min: Option<u32>,
     /// The largest count.
     pub max: Option<u32>,
-    /// The autoscaler's own settings, as written.
-    #[serde(with = "nullable")]
-    pub policy: BTreeMap<String, serde_json::Value>,
+    /// The autoscaler's own settings, as written. An empty block is not the same as none.
+    pub policy: Option<BTreeMap<String, serde_json::Value>>,
     /// Whether the autoscaler acts; absent becomes true.
     pub enabled: Option<bool>,
     /// The index at which it was created.

@@ -58,11 +58,12 @@ impl Job {
 }
 
 /// JSON with sorted keys, whatever order the JSON library was built to keep: another crate of the
-/// build can turn that on.
+/// build can turn that on. What is `null` is left out, so that a later release can add a field
+/// that may be absent without giving every job of today another identity.
 fn write_sorted(value: &Value, text: &mut Vec<u8>) {
     match value {
         Value::Object(map) => {
-            let sorted: BTreeMap<_, _> = map.iter().collect();
+            let sorted: BTreeMap<_, _> = map.iter().filter(|(_, value)| !value.is_null()).collect();
             text.push(b'{');
             for (key, value) in sorted {
                 text.extend(Value::from(key.as_str()).to_string().bytes());

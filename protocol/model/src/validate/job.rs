@@ -37,7 +37,7 @@ pub(super) fn check(job: &Job, findings: &mut Findings) {
     placement::check_spreads(&job.spreads, findings);
     if let Some(periodic) = &job.periodic {
         findings.at("periodic", |findings| {
-            check_periodic(job.job_type, periodic, findings)
+            check_periodic(job.job_type, periodic, findings);
         });
     }
     if let Some(parameterized) = &job.parameterized_job {

@@ -32,6 +32,7 @@ fn check_constraint(constraint: &Constraint, level: Level, findings: &mut Findin
                 format!("{operator} compares allocations and cannot stand in a task"),
                 "move it to the group or the job",
             );
+            return;
         }
         Operator::DistinctHosts => {
             if !matches!(constraint.r_target.as_str(), "" | "true" | "false") {
@@ -84,7 +85,7 @@ fn check_constraint(constraint: &Constraint, level: Level, findings: &mut Findin
 pub(super) fn check_affinities(affinities: &[Affinity], findings: &mut Findings) {
     for (offset, affinity) in affinities.iter().enumerate() {
         findings.at(format!("affinity {}", offset + 1), |findings| {
-            check_affinity(affinity, findings)
+            check_affinity(affinity, findings);
         });
     }
 }
@@ -139,7 +140,7 @@ fn check_affinity(affinity: &Affinity, findings: &mut Findings) {
 pub(super) fn check_spreads(spreads: &[Spread], findings: &mut Findings) {
     for (offset, spread) in spreads.iter().enumerate() {
         findings.at(format!("spread {}", offset + 1), |findings| {
-            check_spread(spread, findings)
+            check_spread(spread, findings);
         });
     }
 }

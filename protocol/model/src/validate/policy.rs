@@ -24,17 +24,17 @@ pub(super) fn check_group(job_type: JobType, group: &TaskGroup, findings: &mut F
     }
     if let Some(reschedule) = &group.reschedule_policy {
         findings.at("reschedule", |findings| {
-            check_reschedule(job_type, reschedule, findings)
+            check_reschedule(job_type, reschedule, findings);
         });
     }
     if let Some(update) = &group.update {
         findings.at("update", |findings| {
-            check_update(job_type, update, findings)
+            check_update(job_type, update, findings);
         });
     }
     if let Some(migrate) = &group.migrate {
         findings.at("migrate", |findings| {
-            check_migrate(job_type, migrate, findings)
+            check_migrate(job_type, migrate, findings);
         });
     }
     check_disconnect(job_type, group, findings);

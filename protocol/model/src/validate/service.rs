@@ -103,7 +103,7 @@ fn check(service: &Service, group: &TaskGroup, place: Place, findings: &mut Find
     }
     if let Some(connect) = &service.connect {
         findings.at("connect", |findings| {
-            check_connect(connect, service, group, findings)
+            check_connect(connect, service, group, findings);
         });
     }
 }

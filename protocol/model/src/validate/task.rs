@@ -33,7 +33,7 @@ pub(super) fn check(job_type: JobType, group: &TaskGroup, task: &Task, findings:
         && Some(restart) != group.restart_policy.as_ref()
     {
         findings.at("restart", |findings| {
-            policy::check_restart(restart, findings)
+            policy::check_restart(restart, findings);
         });
     }
     if let Some(lifecycle) = &task.lifecycle {

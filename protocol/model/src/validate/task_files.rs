@@ -118,7 +118,7 @@ fn check_artifact(artifact: &Artifact, findings: &mut Findings) {
     });
     if let Some(checksum) = artifact.getter_options.get("checksum") {
         findings.at("options > checksum", |findings| {
-            check_checksum(checksum, findings)
+            check_checksum(checksum, findings);
         });
     }
 }

@@ -1,0 +1,104 @@
+//! What parses but is not honoured by this release yet. Users hear of each such block when they
+//! validate, plan or register: never silence.
+//!
+//! `rows.rs` is the whole list. Whoever makes a block work deletes its row.
+
+mod probes;
+mod rows;
+
+use serde::{Deserialize, Serialize};
+
+use crate::group::TaskGroup;
+use crate::job::Job;
+use crate::task::Task;
+use rows::ROWS;
+
+/// A block of a job that is stored but has no effect.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Warning {
+    /// Where: `group "web" > service`; a job's own blocks stand alone.
+    pub path: String,
+    /// The block and what does not happen, for operators.
+    pub message: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path.rsplit_once(" > ") {
+            Some((place, _)) => write!(f, "{place} > {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl Job {
+    /// Names each block that this release stores without doing what it says, in the order of the
+    /// job; each place once, however often the block stands there. Meant for canonical jobs.
+    pub fn unhonoured(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for row in ROWS {
+            if let Probe::Job(present) = row.probe
+                && present(self)
+            {
+                warnings.push(row.warning("", row.block));
+            }
+        }
+        for group in &self.task_groups {
+            unhonoured_group(group, &mut warnings);
+        }
+        warnings
+    }
+}
+
+fn unhonoured_group(group: &TaskGroup, warnings: &mut Vec<Warning>) {
+    let place = format!("group {:?} > ", group.name);
+    for row in ROWS {
+        let block = match row.probe {
+            Probe::Job(_) | Probe::Task(_) | Probe::NamedTask(_) => None,
+            Probe::Group(present) => present(group).then(|| row.block.to_owned()),
+            Probe::NamedGroup(name) => name(group).map(|name| format!("{} {name:?}", row.block)),
+        };
+        warnings.extend(block.map(|block| row.warning(&place, &block)));
+    }
+    for task in &group.tasks {
+        let place = format!("{place}task {:?} > ", task.name);
+        for row in ROWS {
+            let block = match row.probe {
+                Probe::Job(_) | Probe::Group(_) | Probe::NamedGroup(_) => None,
+                Probe::Task(present) => present(task).then(|| row.block.to_owned()),
+                Probe::NamedTask(name) => name(task).map(|name| format!("{} {name:?}", row.block)),
+            };
+            warnings.extend(block.map(|block| row.warning(&place, &block)));
+        }
+    }
+}
+
+/// How to see whether a block is there.
+enum Probe {
+    Job(fn(&Job) -> bool),
+    Group(fn(&TaskGroup) -> bool),
+    /// The same for blocks whose name must be told.
+    NamedGroup(fn(&TaskGroup) -> Option<&str>),
+    Task(fn(&Task) -> bool),
+    /// The same for blocks whose name must be told.
+    NamedTask(fn(&Task) -> Option<&str>),
+}
+
+/// One block that is not honoured.
+struct Row {
+    block: &'static str,
+    probe: Probe,
+    /// What does not happen: follows "parsed and stored, but".
+    effect: &'static str,
+}
+
+impl Row {
+    fn warning(&self, place: &str, block: &str) -> Warning {
+        let message = format!("{block}: parsed and stored, but {}", self.effect);
+        Warning {
+            path: format!("{place}{block}"),
+            message,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! How to see that a block is there.
+
+use std::time::Duration;
+
+use crate::canonical::defaults;
+use crate::group::TaskGroup;
+use crate::identity::WorkloadIdentity;
+use crate::network::{NetworkMode, NetworkResource};
+use crate::policy::{HealthCheck, UpdateStrategy};
+use crate::service::Service;
+use crate::task::Task;
+use crate::template::Template;
+
+/// Drivers that nodes have.
+const DRIVERS: [&str; 4] = ["exec", "raw_exec", "mock", "mock_driver"];
+
+fn has_checks(services: &[Service]) -> bool {
+    services.iter().any(|service| !service.checks.is_empty())
+}
+
+fn has_connect(services: &[Service]) -> bool {
+    services.iter().any(|service| service.connect.is_some())
+}
+
+pub(super) fn has_update(group: &TaskGroup, wants: impl Fn(&UpdateStrategy) -> bool) -> bool {
+    group.update.as_ref().is_some_and(wants)
+}
+
+pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
+    group
+        .networks
+        .iter()
+        .map(NetworkResource::mode)
+        .find_map(|mode| match mode {
+            NetworkMode::Host | NetworkMode::None => None,
+            NetworkMode::Bridge => Some("bridge"),
+            NetworkMode::Cni(name) | NetworkMode::Unknown(name) => Some(name),
+        })
+}
+
+pub(super) fn unhonoured_host_network(group: &TaskGroup) -> Option<&str> {
+    let mut ports = group.networks.iter().flat_map(NetworkResource::ports);
+    ports
+        .find(|port| !matches!(port.host_network.as_str(), "" | defaults::HOST_NETWORK))
+        .map(|port| port.host_network.as_str())
+}
+
+/// Every canonical service has a migrate strategy; only one that says something else is news.
+pub(super) fn has_own_migrate(group: &TaskGroup) -> bool {
+    let Some(migrate) = &group.migrate else {
+        return false;
+    };
+    let differs = |value: Option<Duration>, default| value.is_some_and(|value| value != default);
+    migrate.max_parallel() != defaults::UPDATE_MAX_PARALLEL
+        || migrate
+            .health_check
+            .as_deref()
+            .is_some_and(|check| check != "checks")
+        || differs(migrate.min_healthy_time, defaults::MIN_HEALTHY_TIME)
+        || differs(migrate.healthy_deadline, defaults::HEALTHY_DEADLINE)
+}
+
+pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
+    (!DRIVERS.contains(&task.driver.as_str())).then_some(task.driver.as_str())
+}
+
+/// Every canonical task has the default identity; only one that is delivered somewhere is news.
+pub(super) fn has_own_identity(task: &Task) -> bool {
+    let is_delivered = |identity: &WorkloadIdentity| identity.env || identity.file;
+    !task.identities.is_empty() || task.identity.as_ref().is_some_and(is_delivered)
+}
+
+pub(super) fn group_has_checks(group: &TaskGroup) -> bool {
+    has_checks(&group.services)
+}
+
+pub(super) fn group_has_connect(group: &TaskGroup) -> bool {
+    has_connect(&group.services)
+}
+
+pub(super) fn task_has_checks(task: &Task) -> bool {
+    has_checks(&task.services)
+}
+
+pub(super) fn task_has_connect(task: &Task) -> bool {
+    has_connect(&task.services)
+}
+
+pub(super) fn has_dns(group: &TaskGroup) -> bool {
+    group.networks.iter().any(|network| network.dns.is_some())
+}
+
+pub(super) fn has_host_name(group: &TaskGroup) -> bool {
+    group
+        .networks
+        .iter()
+        .any(|network| !network.hostname.is_empty())
+}
+
+pub(super) fn is_manual(update: &UpdateStrategy) -> bool {
+    update.health_check() == Ok(HealthCheck::Manual)
+}
+
+pub(super) fn is_sticky(group: &TaskGroup) -> bool {
+    group
+        .ephemeral_disk
+        .as_ref()
+        .is_some_and(|disk| disk.sticky == Some(true))
+}
+
+pub(super) fn moves_data(group: &TaskGroup) -> bool {
+    group
+        .ephemeral_disk
+        .as_ref()
+        .is_some_and(|disk| disk.migrate == Some(true))
+}
+
+pub(super) fn hook(task: &Task) -> Option<&str> {
+    task.lifecycle
+        .as_ref()
+        .map(|lifecycle| lifecycle.hook.as_str())
+}
+
+pub(super) fn waits(task: &Task) -> bool {
+    task.templates
+        .iter()
+        .any(|template| template.wait.is_some())
+}
+
+pub(super) fn has_source(task: &Task) -> bool {
+    let is_file = |template: &Template| {
+        template
+            .source_path
+            .as_ref()
+            .is_some_and(|path| !path.is_empty())
+    };
+    task.templates.iter().any(is_file)
+}
+
+pub(super) fn has_functions(task: &Task) -> bool {
+    let acts = |template: &Template| template.embedded_tmpl().contains(template.left_delim());
+    task.templates.iter().any(acts)
+}
+
+pub(super) fn renders_again(task: &Task) -> bool {
+    task.restart_policy
+        .as_ref()
+        .is_some_and(|restart| restart.render_templates == Some(true))
+}
+
+pub(super) fn reserves_cores(task: &Task) -> bool {
+    task.resources
+        .as_ref()
+        .is_some_and(|resources| resources.cores() > 0)
+}
+
+pub(super) fn has_devices(task: &Task) -> bool {
+    task.resources
+        .as_ref()
+        .is_some_and(|resources| !resources.devices.is_empty())
+}
+
+pub(super) fn has_numa(task: &Task) -> bool {
+    task.resources
+        .as_ref()
+        .is_some_and(|resources| resources.numa.is_some())
+}
+
+pub(super) fn has_networks(task: &Task) -> bool {
+    task.resources
+        .as_ref()
+        .is_some_and(|resources| !resources.networks.is_empty())
+}
+
+pub(super) fn sizes_secrets(task: &Task) -> bool {
+    task.resources
+        .as_ref()
+        .is_some_and(|resources| resources.secrets_mb.unwrap_or(0) > 0)
+}

@@ -1,0 +1,283 @@
+//! Every block that is not honoured: delete the row of what you make work, and its probe if nothing
+//! else uses it.
+
+use super::Probe::{Group as OfGroup, Job as OfJob, NamedGroup, NamedTask, Task as OfTask};
+use super::Row;
+use super::probes::*;
+use crate::policy::UpdateStrategy;
+
+const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> Row {
+    Row {
+        block,
+        probe,
+        effect,
+    }
+}
+
+/// By level: the job, its groups, their tasks.
+pub(super) const ROWS: &[Row] = &[
+    // --- the job ---
+    row(
+        "all_at_once",
+        OfJob(|job| job.all_at_once),
+        "placements are committed as they fit, not together",
+    ),
+    row(
+        "multiregion",
+        OfJob(|job| job.multiregion.is_some()),
+        "the job runs in this region only",
+    ),
+    row(
+        "periodic",
+        OfJob(|job| job.periodic.is_some()),
+        "this release launches nothing by time",
+    ),
+    row(
+        "parameterized",
+        OfJob(|job| job.parameterized_job.is_some()),
+        "this release cannot dispatch the job",
+    ),
+    row(
+        "spread",
+        OfJob(|job| !job.spreads.is_empty()),
+        "does not move placements in this release",
+    ),
+    // --- groups ---
+    row(
+        "spread",
+        OfGroup(|group| !group.spreads.is_empty()),
+        "does not move placements in this release",
+    ),
+    row(
+        "volume",
+        OfGroup(|group| !group.volumes.is_empty()),
+        "this release claims no volumes",
+    ),
+    row(
+        "service",
+        OfGroup(|group| !group.services.is_empty()),
+        "not registered anywhere by this release",
+    ),
+    row(
+        "check",
+        OfGroup(group_has_checks),
+        "not run by this release",
+    ),
+    row(
+        "connect",
+        OfGroup(group_has_connect),
+        "this release starts no proxies",
+    ),
+    row(
+        "consul",
+        OfGroup(|group| group.consul.is_some()),
+        "this release does not speak to Consul",
+    ),
+    row(
+        "scaling",
+        OfGroup(|group| group.scaling.is_some()),
+        "not offered to autoscalers by this release",
+    ),
+    row(
+        "network mode",
+        NamedGroup(unhonoured_mode),
+        "the tasks share the host's network in this release",
+    ),
+    row(
+        "network dns",
+        OfGroup(has_dns),
+        "tasks resolve names as the host does",
+    ),
+    row(
+        "network hostname",
+        OfGroup(has_host_name),
+        "tasks keep the host's name",
+    ),
+    row(
+        "network host_network",
+        NamedGroup(unhonoured_host_network),
+        "ports are taken from the default host network",
+    ),
+    row(
+        "update canary",
+        OfGroup(|group| has_update(group, |update| update.canary() > 0)),
+        "this release starts no canaries",
+    ),
+    row(
+        "update auto_promote",
+        OfGroup(|group| has_update(group, UpdateStrategy::auto_promote)),
+        "this release has no canaries to promote",
+    ),
+    row(
+        "update auto_revert",
+        OfGroup(|group| has_update(group, UpdateStrategy::auto_revert)),
+        "this release does not go back to an older version",
+    ),
+    row(
+        "update health_check",
+        OfGroup(|group| has_update(group, is_manual)),
+        "this release judges health by task states",
+    ),
+    row(
+        "migrate",
+        OfGroup(has_own_migrate),
+        "this release does not drain nodes",
+    ),
+    row(
+        "max_client_disconnect",
+        OfGroup(|group| group.max_client_disconnect.is_some()),
+        "allocations of a silent node are lost at once in this release",
+    ),
+    row(
+        "stop_after_client_disconnect",
+        OfGroup(|group| group.stop_after_client_disconnect.is_some()),
+        "nodes without contact keep running the group",
+    ),
+    row(
+        "prevent_reschedule_on_lost",
+        OfGroup(|group| group.prevent_reschedule_on_lost == Some(true)),
+        "lost allocations are replaced in this release",
+    ),
+    row(
+        "disconnect",
+        OfGroup(|group| group.disconnect.is_some()),
+        "allocations of a silent node are lost at once in this release",
+    ),
+    row(
+        "ephemeral_disk sticky",
+        OfGroup(is_sticky),
+        "successors start with an empty disk",
+    ),
+    row(
+        "ephemeral_disk migrate",
+        OfGroup(moves_data),
+        "data is not copied between nodes",
+    ),
+    row(
+        "max_run_duration",
+        OfGroup(|group| group.max_run_duration.is_some()),
+        "allocations may run longer",
+    ),
+    // --- tasks ---
+    row(
+        "driver",
+        NamedTask(unknown_driver),
+        "no node of this release has it (they have exec, raw_exec and mock): the task waits",
+    ),
+    row(
+        "lifecycle",
+        NamedTask(hook),
+        "this release starts all tasks together",
+    ),
+    row(
+        "service",
+        OfTask(|task| !task.services.is_empty()),
+        "not registered anywhere by this release",
+    ),
+    row("check", OfTask(task_has_checks), "not run by this release"),
+    row(
+        "connect",
+        OfTask(task_has_connect),
+        "this release starts no proxies",
+    ),
+    row(
+        "artifact",
+        OfTask(|task| !task.artifacts.is_empty()),
+        "not fetched by this release",
+    ),
+    row(
+        "template source",
+        OfTask(has_source),
+        "this release renders inline data only",
+    ),
+    row(
+        "template functions",
+        OfTask(has_functions),
+        "this release writes the data as it is, without evaluating it",
+    ),
+    row(
+        "template wait",
+        OfTask(waits),
+        "nothing changes after the first rendering",
+    ),
+    row(
+        "vault",
+        OfTask(|task| task.vault.is_some()),
+        "this release does not speak to Vault",
+    ),
+    row(
+        "consul",
+        OfTask(|task| task.consul.is_some()),
+        "this release does not speak to Consul",
+    ),
+    row(
+        "identity",
+        OfTask(has_own_identity),
+        "this release signs no identities",
+    ),
+    row(
+        "dispatch_payload",
+        OfTask(|task| task.dispatch_payload.is_some()),
+        "this release cannot dispatch jobs",
+    ),
+    row(
+        "volume_mount",
+        OfTask(|task| !task.volume_mounts.is_empty()),
+        "this release mounts no volumes",
+    ),
+    row(
+        "csi_plugin",
+        OfTask(|task| task.csi_plugin_config.is_some()),
+        "this release knows no storage plugins",
+    ),
+    row(
+        "scaling",
+        OfTask(|task| !task.scaling_policies.is_empty()),
+        "not offered to autoscalers by this release",
+    ),
+    row(
+        "action",
+        OfTask(|task| !task.actions.is_empty()),
+        "cannot be run in this release",
+    ),
+    row(
+        "schedule",
+        OfTask(|task| task.schedule.is_some()),
+        "the task runs at all times",
+    ),
+    row(
+        "secret",
+        OfTask(|task| !task.secrets.is_empty()),
+        "not fetched by this release",
+    ),
+    row(
+        "restart render_templates",
+        OfTask(renders_again),
+        "templates are rendered once",
+    ),
+    row(
+        "resources cores",
+        OfTask(reserves_cores),
+        "no cores are reserved by this release",
+    ),
+    row(
+        "resources device",
+        OfTask(has_devices),
+        "this release knows no devices",
+    ),
+    row(
+        "resources numa",
+        OfTask(has_numa),
+        "this release knows no memory domains",
+    ),
+    row(
+        "resources network",
+        OfTask(has_networks),
+        "this release gives ports to groups only: move it to the group",
+    ),
+    row(
+        "resources secrets",
+        OfTask(sizes_secrets),
+        "the secrets directory has the node's default size",
+    ),
+];

@@ -1,0 +1,9 @@
+//! The job model against what real servers answer, and its rules one by one.
+
+mod canonical;
+mod fixtures;
+mod properties;
+mod shapes;
+mod spec_hash;
+mod unhonoured;
+mod validate;

@@ -1,0 +1,238 @@
+//! Warnings about what is stored without effect.
+
+use protocol_model::Warning;
+use serde_json::{Value, json};
+
+use crate::fixtures::{canonical, sample, service};
+
+fn paths(in_job: Value, in_group: Value, in_task: Value) -> Vec<String> {
+    let warnings = service(in_job, in_group, in_task).unhonoured();
+    warnings.into_iter().map(|warning| warning.path).collect()
+}
+
+#[test]
+fn what_is_honoured_gives_no_warning() {
+    for kind in ["service", "batch", "system", "sysbatch"] {
+        let quiet = paths(
+            json!({"Type": kind, "Constraints": [{"LTarget": "${attr.cpu.arch}", "RTarget": "x"}]}),
+            json!({"Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "http"}]}],
+                "ShutdownDelay": "1s", "Meta": {"a": "b"}}),
+            json!({"Driver": "raw_exec", "Leader": true, "Env": {"A": "b"},
+                "LogConfig": {"Disabled": true}, "User": "nobody",
+                "Templates": [{"EmbeddedTmpl": "plain", "DestPath": "local/x"}]}),
+        );
+        assert_eq!(quiet, Vec::<String>::new(), "{kind}");
+    }
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn every_block_without_effect_is_named_with_its_place() {
+    let group = "group \"web\" > ";
+    let task = "group \"web\" > task \"server\" > ";
+    let cases = [
+        (
+            json!({"Spreads": [{"Attribute": "${node.datacenter}"}]}),
+            json!({}),
+            json!({}),
+            "spread".to_owned(),
+        ),
+        (
+            json!({"Type": "batch", "Periodic": {"Spec": "@daily"}}),
+            json!({}),
+            json!({}),
+            "periodic".to_owned(),
+        ),
+        (
+            json!({"ParameterizedJob": {}}),
+            json!({}),
+            json!({}),
+            "parameterized".to_owned(),
+        ),
+        (
+            json!({"Multiregion": {}}),
+            json!({}),
+            json!({}),
+            "multiregion".to_owned(),
+        ),
+        (
+            json!({}),
+            json!({"Services": [{}]}),
+            json!({}),
+            format!("{group}service"),
+        ),
+        (
+            json!({}),
+            json!({"Networks": [{"Mode": "bridge"}]}),
+            json!({}),
+            format!("{group}network mode \"bridge\""),
+        ),
+        (
+            json!({}),
+            json!({"Update": {"Canary": 1}}),
+            json!({}),
+            format!("{group}update canary"),
+        ),
+        (
+            json!({}),
+            json!({"Disconnect": {"LostAfter": "1h"}}),
+            json!({}),
+            format!("{group}disconnect"),
+        ),
+        (
+            json!({}),
+            json!({"MaxClientDisconnect": "1h"}),
+            json!({}),
+            format!("{group}max_client_disconnect"),
+        ),
+        (
+            json!({}),
+            json!({"EphemeralDisk": {"Sticky": true}}),
+            json!({}),
+            format!("{group}ephemeral_disk sticky"),
+        ),
+        (
+            json!({}),
+            json!({"Volumes": {"v": {"Type": "host"}}}),
+            json!({}),
+            format!("{group}volume"),
+        ),
+        (
+            json!({}),
+            json!({"Scaling": {"Max": 3}}),
+            json!({}),
+            format!("{group}scaling"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Driver": "docker"}),
+            format!("{task}driver \"docker\""),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Services": [{}]}),
+            format!("{task}service"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Artifacts": [{}]}),
+            format!("{task}artifact"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Vault": {}}),
+            format!("{task}vault"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Lifecycle": {"Hook": "prestart"}}),
+            format!("{task}lifecycle \"prestart\""),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"DispatchPayload": {"File": "x"}}),
+            format!("{task}dispatch_payload"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Resources": {"Cores": 1}}),
+            format!("{task}resources cores"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Resources": {"Devices": [{"Name": "gpu"}]}}),
+            format!("{task}resources device"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Identity": {"Env": true}}),
+            format!("{task}identity"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Templates": [{"EmbeddedTmpl": "{{ env \"A\" }}"}]}),
+            format!("{task}template functions"),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Templates": [{"SourcePath": "local/x"}]}),
+            format!("{task}template source"),
+        ),
+    ];
+    for (in_job, in_group, in_task, path) in cases {
+        assert_eq!(paths(in_job, in_group, in_task), [path]);
+    }
+}
+
+#[test]
+fn a_template_with_its_own_delimiters_is_judged_by_them() {
+    let of = |delimiter: &str| {
+        paths(
+            json!({}),
+            json!({}),
+            json!({"Templates": [
+            {"EmbeddedTmpl": "{{ kept }}", "LeftDelim": delimiter, "DestPath": "local/x"}]}),
+        )
+    };
+    assert_eq!(of("[[").len(), 0);
+    assert_eq!(of("{{").len(), 1);
+}
+
+#[test]
+fn warnings_are_written_for_operators() {
+    let warnings = service(json!({}), json!({"Services": [{}]}), json!({})).unhonoured();
+    let expected = Warning {
+        path: "group \"web\" > service".to_owned(),
+        message: "service: parsed and stored, but not registered anywhere by this release"
+            .to_owned(),
+    };
+    assert_eq!(warnings, [expected]);
+    assert_eq!(
+        warnings[0].to_string(),
+        "group \"web\" > service: parsed and stored, but not registered anywhere by this release"
+    );
+}
+
+#[test]
+fn a_crowded_real_job_is_warned_about_in_full() {
+    let Some(expected) = sample("parser/expected.json") else {
+        return;
+    };
+    let messages: Vec<_> = canonical(expected[0]["expect"].clone())
+        .unhonoured()
+        .into_iter()
+        .map(|warning| warning.message)
+        .collect();
+    for block in [
+        "spread",
+        "driver \"docker\"",
+        "driver \"java\"",
+        "volume",
+        "volume_mount",
+        "vault",
+        "artifact",
+        "service",
+        "check",
+        "update canary",
+        "migrate",
+        "resources device",
+        "resources network",
+        "lifecycle",
+        "template source",
+        "max_client_disconnect",
+    ] {
+        let named = messages.iter().any(|message| message.starts_with(block));
+        assert!(named, "{block} is missing in {messages:#?}");
+    }
+}
