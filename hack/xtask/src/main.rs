@@ -10,6 +10,7 @@
 //! (a table, JSON lines) and to stderr where it is talk. The exit code is 0 or 1.
 
 mod bench;
+mod cluster;
 mod finding;
 mod layers;
 mod metadata;

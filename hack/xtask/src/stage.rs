@@ -1,7 +1,7 @@
 //! Running other programs: cargo with a clean environment, and named stages with their time.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,11 @@ pub(crate) fn cargo(root: &Path) -> Command {
         }
     }
     command
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
 }
 
 /// How one stage ended.

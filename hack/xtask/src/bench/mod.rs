@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::stage::target_folder;
 use row::Row;
 
 /// What a suite gets to work with.

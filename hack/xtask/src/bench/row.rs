@@ -69,19 +69,19 @@ pub(super) fn table(rows: &[Row]) -> String {
     );
     for row in rows {
         let number =
-            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
         let met = match row.met {
             Some(true) => "yes",
             Some(false) => "no",
             None => "-",
         };
         let rival = match (row.rival, row.rival_value) {
-            (Some(name), Some(value)) => format!("{name} {value:.1}"),
+            (Some(name), Some(value)) => format!("{name} {value:.3}"),
             (Some(name), None) => name.to_owned(),
             (None, _) => "-".to_owned(),
         };
         text.push_str(&format!(
-            "{:<width$} {:>12.1} {:<6} {:>12} {:>12} {met:>4}  {rival}\n",
+            "{:<width$} {:>12.3} {:<6} {:>12} {:>12} {met:>4}  {rival}\n",
             row.figure,
             row.value,
             row.unit,

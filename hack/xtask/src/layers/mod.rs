@@ -23,7 +23,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use crate::metadata::Metadata;
-use crate::stage::{Outcome, cargo};
+use crate::stage::{Outcome, cargo, target_folder};
 use log::{LogReader, Shown};
 use summary::{LayerName, Summary};
 
@@ -125,8 +125,7 @@ fn run_tests(
     crate_of_binary: BTreeMap<String, String>,
     strictness: Strictness,
 ) -> anyhow::Result<(LogReader, bool)> {
-    let log_path = root.join("target").join("test-layers.log");
-    std::fs::create_dir_all(root.join("target"))?;
+    let log_path = target_folder(root).join("test-layers.log");
     let mut log_file = std::fs::File::create(&log_path)
         .with_context(|| format!("create {}", log_path.display()))?;
     let mut command = cargo(root);

@@ -1,0 +1,195 @@
+//! A daemon started by us: its log in a file, its memory as the kernel accounts it, its end.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How long a daemon may take to end by itself.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+const LOG_LINES_SHOWN: usize = 20;
+
+/// A running daemon. Dropping it kills it: nothing may outlive a measurement.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts `program` with its output in `folder/NAME.log`.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn start(
+        name: &str,
+        program: &Path,
+        arguments: &[&str],
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let log = folder.join(format!("{name}.log"));
+        let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log,
+        })
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error with the end of its log if it is no longer running.
+    ///
+    /// # Errors
+    /// If it ended.
+    pub(crate) fn must_run(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!(
+                "{} ended ({status}); its log ends with:\n{}",
+                self.name,
+                self.log_end()
+            ),
+        }
+    }
+
+    /// The last lines of its log.
+    pub(crate) fn log_end(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+    }
+
+    /// Asks it to end and waits; kills it when it does not.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        // The standard library can only kill; asking politely is a program of its own.
+        Command::new("kill")
+            .args(["-TERM", &self.id().to_string()])
+            .status()?;
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() >= deadline {
+                self.child.kill()?;
+                self.child.wait()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Nothing is left to report an error to.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The memory of a process in KiB, shared pages counted in proportion.
+///
+/// # Errors
+/// If the process is gone or the kernel does not tell.
+pub(crate) fn memory_kib(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    parse_pss(&text).with_context(|| format!("no Pss in {path}"))
+}
+
+fn parse_pss(text: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// Processes whose command line names `word`, with their arguments.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub(crate) fn processes_naming(word: &str) -> anyhow::Result<Vec<(u32, Vec<String>)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        // A process may end between the two calls; then it is not there.
+        let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments: Vec<String> = bytes
+            .split(|byte| *byte == 0)
+            .filter(|argument| !argument.is_empty())
+            .map(|argument| String::from_utf8_lossy(argument).into_owned())
+            .collect();
+        if pid != std::process::id() && arguments.iter().any(|argument| argument.contains(word)) {
+            found.push((pid, arguments));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_asked_to_end_and_its_log_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+        let mut daemon =
+            Daemon::start("demo", Path::new("/bin/sh"), &["-c", script], folder.path()).unwrap();
+        while daemon.log_end().is_empty() {
+            daemon.must_run().unwrap();
+        }
+        daemon.stop().unwrap();
+        assert_eq!(daemon.log_end(), "ready\nasked");
+        assert!(daemon.must_run().unwrap_err().to_string().contains("asked"));
+    }
+
+    #[test]
+    fn memory_and_command_line_of_a_process_are_found() {
+        assert!(memory_kib(std::process::id()).unwrap() > 0);
+        assert_eq!(
+            parse_pss("Rss: 9 kB\nPss:      12 kB\nPss_Dirty: 3 kB\n"),
+            Some(12)
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let word = folder.path().to_str().unwrap();
+        let daemon = Daemon::start(
+            "x",
+            Path::new("/bin/sh"),
+            &["-c", "sleep 60", word],
+            folder.path(),
+        );
+        let daemon = daemon.unwrap();
+        let pids: Vec<u32> = processes_naming(word)
+            .unwrap()
+            .into_iter()
+            .map(|(p, _)| p)
+            .collect();
+        assert!(pids.contains(&daemon.id()), "{pids:?}");
+    }
+}
