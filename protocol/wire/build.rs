@@ -7,7 +7,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }
-    let descriptors = protox::compile(&files, ["proto"])?;
+    // The log's messages refer to those of the session, which live in another module. Compiled
+    // first: the second run writes the session's module whole.
+    let log = protox::compile([&files[4]], ["proto"])?;
+    prost_build::Config::new()
+        .bytes(["."])
+        .btree_map(["."])
+        .enable_type_names()
+        .extern_path(".drover.wire.v1", "crate::v1")
+        .compile_fds(log)?;
+    let descriptors = protox::compile(&files[..4], ["proto"])?;
     prost_build::Config::new()
         .bytes(["."])
         .btree_map(["."])
