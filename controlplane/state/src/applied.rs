@@ -1,12 +1,14 @@
 //! What a command did: the outcome that its proposer waits for, and the signals that tell the
 //! leader's parts what to look at.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use protocol_model::{
     AllocId, DeploymentId, EvalId, EvalStatus, Evaluation, JobKey, NodeId, NodeStatus, SpecHash,
 };
 use protocol_wire::v1::{ItemResult, UpdateClass};
+use serde::{Deserialize, Serialize};
 
 use crate::fit::Exhausted;
 use crate::record::SessionEpoch;
@@ -23,7 +25,7 @@ pub struct Applied {
 }
 
 /// What the proposer of a command is told.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Outcome {
     /// Done, and there is nothing to tell.
     Done,
@@ -58,7 +60,8 @@ pub enum Outcome {
         /// Reported allocations that the state does not know: the first map stops them.
         unknown: Vec<AllocId>,
     },
-    /// Batches of reports, in the command's order.
+    /// Batches of reports, in the command's order. (A message of its own on the wire.)
+    #[serde(skip)]
     Updates(Vec<BatchResult>),
     /// Nodes that fell silent, or whose windows ended.
     Missed(Vec<MissedResult>),
@@ -69,7 +72,7 @@ pub enum Outcome {
 }
 
 /// A node's session, made or resumed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Welcome {
     /// Its epoch: the log index of the command that made it.
     pub epoch: SessionEpoch,
@@ -82,7 +85,7 @@ pub struct Welcome {
 }
 
 /// How a session came about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum WelcomeKind {
     /// A new one: the node owes its complete report.
     New,
@@ -119,7 +122,7 @@ pub enum BatchRejected {
 }
 
 /// What a missed heartbeat did to one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MissedResult {
     /// The node.
     pub node: NodeId,
@@ -128,7 +131,7 @@ pub struct MissedResult {
 }
 
 /// What garbage collection removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Collected {
     /// Evaluations.
     pub evals: u64,
@@ -145,7 +148,7 @@ pub struct Collected {
 }
 
 /// Why a command was refused. Nothing changed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// The cluster has an incarnation already.
     #[error("the cluster is initialized already")]
@@ -222,7 +225,7 @@ pub enum Refusal {
     NodeDraining(NodeId),
     /// The command makes no sense.
     #[error("malformed command: {0}")]
-    Malformed(&'static str),
+    Malformed(Cow<'static, str>),
     /// No such deployment.
     #[error("deployment {0} not found")]
     UnknownDeployment(DeploymentId),
@@ -256,8 +259,14 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    pub(crate) fn malformed(why: &'static str) -> Self {
+        Self::Malformed(Cow::Borrowed(why))
+    }
+}
+
 /// Why a plan does not hold on one node.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeRejected {
     /// The node.
     pub node: NodeId,
@@ -266,7 +275,7 @@ pub struct NodeRejected {
 }
 
 /// The kinds of [`NodeRejected`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum NodeRejection {
     /// It is not registered.
     Unknown,

@@ -29,9 +29,13 @@ pub struct Stamped {
 }
 
 /// One transition of the replicated state.
-#[derive(Clone, PartialEq, Debug)]
+///
+/// Its serde form is how cold commands are written into the log; hot ones (`skip`) have messages of
+/// their own there.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Nothing: a new leader's barrier.
+    #[serde(skip)]
     Barrier,
     /// The first entry of a cluster: fixes its incarnation. Refused when there is one already.
     ClusterInit { incarnation: Incarnation },
@@ -55,6 +59,7 @@ pub enum Command {
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
     /// What the scheduler decided for one evaluation, checked by the plan queue.
+    #[serde(skip)]
     PlanApply(Box<PlanApply>),
     /// Asks the scheduler to move allocations, with one evaluation per job.
     AllocsStop {
@@ -62,19 +67,26 @@ pub enum Command {
         evals: Vec<Evaluation>,
     },
     /// A node knocks.
+    #[serde(skip)]
     NodeHello(Box<NodeHello>),
     /// A node's complete report, in one piece.
+    #[serde(skip)]
     NodeSynced(Box<NodeSynced>),
     /// A node's sync made no sense (the parts do not add up); it begins again.
+    #[serde(skip)]
     SyncRejected { node: NodeId, epoch: SessionEpoch },
     /// Nodes whose complete report is overdue: their session is taken away, they have to knock
     /// again.
+    #[serde(skip)]
     SyncDeadline { nodes: Vec<(NodeId, SessionEpoch)> },
     /// Reports of many nodes in one entry.
+    #[serde(skip)]
     AllocUpdates { batches: Vec<NodeBatch> },
     /// Nodes that fell silent within one detection period.
+    #[serde(skip)]
     HeartbeatMissed { nodes: Vec<(NodeId, SessionEpoch)> },
     /// No allocation on these disconnected nodes has an open disconnect window any more.
+    #[serde(skip)]
     WindowExpired { nodes: Vec<(NodeId, SessionEpoch)> },
     /// A node says something new about itself.
     NodeFacts {
@@ -172,7 +184,8 @@ pub enum DrainSwitch {
 }
 
 /// What the scheduler decided for one evaluation. All of it is applied, or none.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlanApply {
     /// The evaluation that was scheduled.
     pub eval_id: Option<EvalId>,

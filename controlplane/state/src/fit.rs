@@ -1,10 +1,12 @@
 //! Does it fit? The one function that answers, for the scheduler, for the plan check and for
 //! `apply`: two implementations would disagree about some node forever.
 
+use serde::{Deserialize, Serialize};
+
 use crate::usage::{Capacity, Usage};
 
 /// What a node has too little of.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Exhausted {
     /// Processor time.
     Cpu,

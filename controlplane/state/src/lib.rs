@@ -7,12 +7,14 @@
 //!   methods are those of [`Tables`], and everything that reads the state reads it.
 //! - [`session`]: the table of a node's relation to the control plane.
 //! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
+//! - [`codec`]: commands and outcomes as bytes, for the log and for servers that forward.
 //!
 //! Nothing here reads a clock, draws an id, or does I/O. Time and the seed of ids come with the
 //! command; equal logs make equal states.
 
 mod applied;
 mod apply;
+pub mod codec;
 mod columns;
 pub mod command;
 pub mod fit;

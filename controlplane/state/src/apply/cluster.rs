@@ -108,7 +108,7 @@ impl Draft {
         mut namespace: Namespace,
     ) -> Result<Outcome, Refusal> {
         if namespace.name.is_empty() {
-            return Err(Refusal::Malformed("a namespace needs a name"));
+            return Err(Refusal::malformed("a namespace needs a name"));
         }
         let before = self.tables.namespace(&namespace.name);
         namespace.create_index = before.map_or(self.index, |before| before.create_index);

@@ -34,7 +34,7 @@ impl Draft {
             Some(record) => {
                 let before = &record.deployment;
                 if before.job_key() != deployment.job_key() {
-                    return Err(Refusal::Malformed("a deployment cannot change its job"));
+                    return Err(Refusal::malformed("a deployment cannot change its job"));
                 }
                 if !before.status.is_active() {
                     return Err(Refusal::DeploymentTerminal(plan.id));

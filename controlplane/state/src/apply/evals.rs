@@ -28,7 +28,7 @@ impl Draft {
         for eval in evals {
             self.check_eval(eval)?;
             if !seen.insert(eval.id) {
-                return Err(Refusal::Malformed("an evaluation is named twice"));
+                return Err(Refusal::malformed("an evaluation is named twice"));
             }
         }
         Ok(())

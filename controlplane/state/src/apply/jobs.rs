@@ -44,7 +44,7 @@ impl Draft {
         let job = &command.job;
         let key = job.key();
         if job.id.is_empty() {
-            return Err(Refusal::Malformed("a job needs an id"));
+            return Err(Refusal::malformed("a job needs an id"));
         }
         if self.tables.namespace(&key.namespace).is_none() {
             return Err(Refusal::UnknownNamespace(key.namespace));
