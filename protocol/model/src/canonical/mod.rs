@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! job ──► groups (job-level update, reschedule, migrate merged in) ──► tasks (group's restart)
-//!  │        └─ networks, services, scaling, volumes                      └─ templates, artifacts...
+//!  │        └─ networks, services, scaling, volumes                      └─ templates, files...
 //!  └─ periodic, parameterized, constraints
 //! ```
 //!
