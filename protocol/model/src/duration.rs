@@ -356,8 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn json_takes_nanoseconds_texts_and_null() -> Result<(), serde_json::Error>
-    {
+    fn json_takes_nanoseconds_texts_and_null() -> Result<(), serde_json::Error> {
         let second = Duration::from_secs(1);
         let read: Example = serde_json::from_str(r#"{"always": "1s", "perhaps": 1000000000}"#)?;
         assert_eq!(
