@@ -1,0 +1,167 @@
+//! What a task group asks of a node, and what it is given there.
+
+use std::collections::BTreeMap;
+
+use controlplane_state::{Capacity, Usage};
+use protocol_model::{
+    AllocatedCpuResources, AllocatedMemoryResources, AllocatedPort, AllocatedResources,
+    AllocatedSharedResources, AllocatedTaskResources, EphemeralDisk, NetworkResource, Node, Port,
+    Task, TaskGroup,
+};
+
+use crate::ids::Seeded;
+
+/// Everything that is the same on every node: processor time, memory, disk, static ports.
+pub(crate) fn fixed(group: &TaskGroup) -> Usage {
+    let mut resources = unassigned(group);
+    let ports = |networks: &mut Vec<NetworkResource>| {
+        for network in networks {
+            network.dynamic_ports.clear();
+        }
+    };
+    ports(&mut resources.shared.networks);
+    resources.shared.ports.clear();
+    resources.tasks.values_mut().for_each(|task| ports(&mut task.networks));
+    Usage::of(&resources)
+}
+
+/// What the group is given on `node`: as [`fixed`], with whole cores and dynamic ports chosen among
+/// those that `used` leaves. `None` where there are not enough.
+pub(crate) fn resources(
+    group: &TaskGroup,
+    node: &Node,
+    capacity: &Capacity,
+    used: &Usage,
+    ids: &mut Seeded,
+) -> Option<AllocatedResources> {
+    let mut resources = unassigned(group);
+    let mut taken = used.clone();
+    taken.add(&fixed(group));
+    let mut picker = PortPicker { capacity, taken: &mut taken, ids };
+    let host_ip = host_ip(node);
+    for network in &mut resources.shared.networks {
+        assign(network, &host_ip, &mut picker)?;
+    }
+    for task in resources.tasks.values_mut() {
+        for network in &mut task.networks {
+            assign(network, &host_ip, &mut picker)?;
+        }
+    }
+    resources.shared.ports = resources
+        .shared
+        .networks
+        .iter()
+        .flat_map(|network| network.ports().map(|port| allocated(port, &host_ip)))
+        .collect();
+    Some(resources)
+}
+
+fn unassigned(group: &TaskGroup) -> AllocatedResources {
+    AllocatedResources {
+        tasks: group.tasks.iter().map(|task| (task.name.clone(), of_task(task))).collect(),
+        shared: AllocatedSharedResources {
+            disk_mb: signed(group.ephemeral_disk.as_ref().map_or(0, EphemeralDisk::size_mb)),
+            networks: group.networks.clone(),
+            ports: Vec::new(),
+        },
+    }
+}
+
+fn of_task(task: &Task) -> AllocatedTaskResources {
+    let Some(asked) = &task.resources else { return AllocatedTaskResources::default() };
+    AllocatedTaskResources {
+        cpu: AllocatedCpuResources {
+            cpu_shares: signed(asked.cpu.unwrap_or(0)),
+            reserved_cores: Vec::new(),
+        },
+        memory: AllocatedMemoryResources {
+            memory_mb: signed(asked.memory_mb.unwrap_or(0)),
+            memory_max_mb: signed(asked.memory_max_mb.unwrap_or(0)),
+        },
+        networks: asked.networks.clone(),
+        devices: Vec::new(),
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn assign(
+    network: &mut NetworkResource,
+    host_ip: &str,
+    picker: &mut PortPicker<'_>,
+) -> Option<()> {
+    host_ip.clone_into(&mut network.ip);
+    for port in &mut network.dynamic_ports {
+        port.value = u32::from(picker.pick()?);
+        // -1 asks for the port's own number inside the namespace.
+        if port.to == -1 {
+            port.to = i32::try_from(port.value).unwrap_or_default();
+        }
+    }
+    Some(())
+}
+
+fn allocated(port: &Port, host_ip: &str) -> AllocatedPort {
+    AllocatedPort {
+        label: port.label.clone(),
+        value: u16::try_from(port.value).unwrap_or_default(),
+        to: u16::try_from(port.to.max(0)).unwrap_or_default(),
+        host_ip: host_ip.to_owned(),
+    }
+}
+
+/// The address that ports are on: the first network's, else the fingerprinted one.
+fn host_ip(node: &Node) -> String {
+    node.node_resources
+        .networks
+        .iter()
+        .map(|network| &network.ip)
+        .find(|ip| !ip.is_empty())
+        .or_else(|| node.attributes.get("unique.network.ip-address"))
+        .cloned()
+        .unwrap_or_else(|| "127.0.0.1".to_owned())
+}
+
+/// Chooses dynamic ports: from a random start upwards, so that a port that was just freed is not
+/// taken at once by something else.
+struct PortPicker<'a> {
+    capacity: &'a Capacity,
+    taken: &'a mut Usage,
+    ids: &'a mut Seeded,
+}
+
+impl PortPicker<'_> {
+    fn pick(&mut self) -> Option<u16> {
+        let fixed = &self.capacity.fixed;
+        let (low, high) = (fixed.min_dynamic_port, fixed.max_dynamic_port);
+        let range = u32::from(high.checked_sub(low)?) + 1;
+        let start = self.ids.below(range);
+        let port = (0..range)
+            .map(|step| low + u16::try_from((start + step) % range).unwrap_or_default())
+            .find(|port| {
+                !fixed.reserved_ports.contains(*port) && !self.taken.claims.ports.contains(*port)
+            })?;
+        let mut claims = (*self.taken.claims).clone();
+        claims.ports.insert(port);
+        self.taken.claims = claims.into();
+        Some(port)
+    }
+}
+
+/// Resources of a group that is updated in place: everything asked anew, except the ports, which the
+/// running tasks have.
+pub(crate) fn in_place(group: &TaskGroup, old: &AllocatedResources) -> AllocatedResources {
+    let mut resources = unassigned(group);
+    resources.shared.networks.clone_from(&old.shared.networks);
+    resources.shared.ports.clone_from(&old.shared.ports);
+    let given: BTreeMap<_, _> = old.tasks.iter().collect();
+    for (name, task) in &mut resources.tasks {
+        if let Some(old) = given.get(name) {
+            task.networks.clone_from(&old.networks);
+            task.cpu.reserved_cores.clone_from(&old.cpu.reserved_cores);
+        }
+    }
+    resources
+}

@@ -1,0 +1,181 @@
+//! Feasibility: may this task group run on this node at all?
+//!
+//! A question whose answer depends on a node's class alone is asked once per class; questions about
+//! properties unique to a node are asked per node. The reasons are kept in words, for `plan` and
+//! `alloc status`.
+
+mod distinct;
+pub(crate) mod operand;
+pub(crate) mod target;
+pub(crate) mod version;
+
+use std::collections::BTreeMap;
+
+use protocol_model::{Constraint, Job, NetworkMode, Node, Task, TaskGroup};
+
+pub(crate) use self::distinct::Distinct;
+use crate::scratch::Scratch;
+
+/// Why a node is out of the question, in the words that users know from Nomad.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Reason(pub(crate) String);
+
+/// What was found out about one task group, class by class.
+#[derive(Debug)]
+pub(crate) struct Feasibility<'a> {
+    /// Checked once per class.
+    by_class: Vec<Check<'a>>,
+    /// Checked on every node.
+    by_node: Vec<Check<'a>>,
+    classes: BTreeMap<String, Option<Reason>>,
+}
+
+#[derive(Debug)]
+enum Check<'a> {
+    Constraint(&'a Constraint),
+    Driver(&'a str),
+    Network(&'a str),
+    HostNetwork(&'a str),
+    HostVolume { name: &'a str, writes: bool },
+    Devices,
+    CsiVolume,
+}
+
+impl<'a> Feasibility<'a> {
+    /// Collects what a task group asks of its node.
+    pub(crate) fn new(job: &'a Job, group: &'a TaskGroup) -> Self {
+        let constraints = job
+            .constraints
+            .iter()
+            .chain(&group.constraints)
+            .chain(group.tasks.iter().flat_map(|task| &task.constraints))
+            .filter(|constraint| !distinct::is_distinct(constraint));
+        let (by_node, by_class): (Vec<_>, Vec<_>) =
+            constraints.map(Check::Constraint).partition(|check| match check {
+                Check::Constraint(constraint) => {
+                    target::escapes_class(&constraint.l_target)
+                        || target::escapes_class(&constraint.r_target)
+                }
+                _ => false,
+            });
+        let mut feasibility = Self { by_class, by_node, classes: BTreeMap::new() };
+        feasibility.add_group(group);
+        for task in &group.tasks {
+            feasibility.add_task(task);
+        }
+        feasibility
+    }
+
+    fn add_group(&mut self, group: &'a TaskGroup) {
+        for network in &group.networks {
+            if let NetworkMode::Bridge | NetworkMode::Cni(_) = network.mode() {
+                self.by_class.push(Check::Network(&network.mode));
+            }
+            for port in network.ports() {
+                if !matches!(port.host_network.as_str(), "" | "default") {
+                    self.by_class.push(Check::HostNetwork(&port.host_network));
+                }
+            }
+        }
+        for volume in group.volumes.values() {
+            if volume.volume_type == "host" {
+                let check = Check::HostVolume { name: &volume.source, writes: !volume.read_only };
+                self.by_class.push(check);
+            } else {
+                self.by_class.push(Check::CsiVolume);
+            }
+        }
+    }
+
+    fn add_task(&mut self, task: &'a Task) {
+        self.by_class.push(Check::Driver(&task.driver));
+        if task.resources.as_ref().is_some_and(|resources| !resources.devices.is_empty()) {
+            self.by_class.push(Check::Devices);
+        }
+    }
+
+    /// Whether any question is about single nodes, so that classes do not tell everything.
+    pub(crate) fn escapes_class(&self) -> bool {
+        !self.by_node.is_empty()
+    }
+
+    /// Why `node` is out of the question, if it is.
+    pub(crate) fn check(&mut self, node: &Node, scratch: &mut Scratch) -> Result<(), Reason> {
+        let known = self.classes.get(&node.computed_class);
+        let of_class = match known {
+            // A node without a class (a fixture, an older node) shares its answer with nobody.
+            Some(answer) if !node.computed_class.is_empty() => answer.clone(),
+            _ => {
+                let answer = first_reason(&self.by_class, node, scratch);
+                self.classes.insert(node.computed_class.clone(), answer.clone());
+                answer
+            }
+        };
+        match of_class.or_else(|| first_reason(&self.by_node, node, scratch)) {
+            Some(reason) => Err(reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Per class that was looked at, whether it may help.
+    pub(crate) fn class_eligibility(&self) -> BTreeMap<String, bool> {
+        self.classes
+            .iter()
+            .filter(|(class, _)| !class.is_empty())
+            .map(|(class, reason)| (class.clone(), reason.is_none()))
+            .collect()
+    }
+}
+
+fn first_reason(checks: &[Check<'_>], node: &Node, scratch: &mut Scratch) -> Option<Reason> {
+    checks.iter().find_map(|check| check.reason(node, scratch))
+}
+
+impl Check<'_> {
+    fn reason(&self, node: &Node, scratch: &mut Scratch) -> Option<Reason> {
+        let failed = |text: String| Some(Reason(text));
+        match self {
+            Self::Constraint(constraint) => {
+                let left = target::resolve(&constraint.l_target, node);
+                let right = target::resolve(&constraint.r_target, node);
+                if operand::holds(&constraint.operand, &left, &right, scratch) {
+                    return None;
+                }
+                failed(words(constraint))
+            }
+            Self::Driver(driver) => {
+                let known = node.drivers.get(*driver);
+                if known.is_some_and(|driver| driver.detected && driver.healthy) {
+                    return None;
+                }
+                failed("missing drivers".to_owned())
+            }
+            Self::Network(mode) => {
+                let attribute = format!("network.mode.{}", mode.replace('/', "."));
+                if node.attributes.get(&attribute).is_some_and(|value| value == "true") {
+                    return None;
+                }
+                failed("missing network".to_owned())
+            }
+            Self::HostNetwork(name) => {
+                let known = node.node_resources.networks.iter().any(|net| net.device == **name);
+                if known { None } else { failed(format!("missing host network {name:?}")) }
+            }
+            Self::HostVolume { name, writes } => match node.host_volumes.get(*name) {
+                Some(volume) if !(volume.read_only && *writes) => None,
+                _ => failed("missing compatible host volumes".to_owned()),
+            },
+            Self::Devices => failed("missing devices".to_owned()),
+            Self::CsiVolume => failed("missing CSI plugins".to_owned()),
+        }
+    }
+}
+
+/// `${attr.kernel.name} = linux`, as filtered nodes are explained.
+fn words(constraint: &Constraint) -> String {
+    let Constraint { l_target, r_target, operand } = constraint;
+    match operand.as_str() {
+        "is_set" | "is_not_set" => format!("{l_target} {operand}"),
+        _ => format!("{l_target} {operand} {r_target}"),
+    }
+}

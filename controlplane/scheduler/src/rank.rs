@@ -1,0 +1,115 @@
+//! How good a feasible node is. Every node is looked at; the best one wins, and ties are broken by
+//! the seed, so that equal nodes share the load and a run can be repeated.
+
+use std::collections::BTreeMap;
+
+use controlplane_state::{Capacity, SchedulerAlgorithm, Usage};
+use protocol_model::{Affinity, Job, Node, TaskGroup};
+
+use crate::feasible::{operand, target};
+use crate::scratch::Scratch;
+
+/// A node's score: components by the names that users know, and their mean.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Score {
+    pub(crate) components: BTreeMap<String, f64>,
+    pub(crate) norm: f64,
+}
+
+/// What a score looks at besides the node itself.
+#[derive(Debug)]
+pub(crate) struct Ranking<'a> {
+    algorithm: SchedulerAlgorithm,
+    affinities: Vec<&'a Affinity>,
+    weight_sum: f64,
+    count: u32,
+}
+
+/// What concerns one placement on one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// What the node has.
+    pub(crate) capacity: &'a Capacity,
+    /// What will be used of it, this placement included.
+    pub(crate) used: &'a Usage,
+    /// Allocations of the same group on it.
+    pub(crate) siblings: u32,
+    /// An earlier attempt failed there.
+    pub(crate) penalized: bool,
+}
+
+impl<'a> Ranking<'a> {
+    pub(crate) fn new(algorithm: SchedulerAlgorithm, job: &'a Job, group: &'a TaskGroup) -> Self {
+        let affinities: Vec<&Affinity> = job
+            .affinities
+            .iter()
+            .chain(&group.affinities)
+            .chain(group.tasks.iter().flat_map(|task| &task.affinities))
+            .collect();
+        let weight_sum = affinities.iter().map(|one| f64::from(one.weight().abs())).sum();
+        Self { algorithm, affinities, weight_sum, count: group.count().max(1) }
+    }
+
+    /// The score of `node` for one placement.
+    ///
+    /// Rules (Nomad): bin packing after "best fit v3" (20 − 10^free cpu − 10^free memory, of 18);
+    /// `spread` is its mirror; collisions, failed attempts and affinities are components of their
+    /// own, and the mean of those that apply decides.
+    pub(crate) fn score(&self, node: &Node, asked: &Asked<'_>, scratch: &mut Scratch) -> Score {
+        let mut components = BTreeMap::new();
+        components.insert("binpack".to_owned(), self.fill(asked));
+        if asked.siblings > 0 {
+            let penalty = -f64::from(asked.siblings + 1) / f64::from(self.count);
+            components.insert("job-anti-affinity".to_owned(), penalty);
+        }
+        if asked.penalized {
+            components.insert("node-reschedule-penalty".to_owned(), -1.0);
+        }
+        if let Some(affinity) = self.affinity(node, scratch) {
+            components.insert("node-affinity".to_owned(), affinity);
+        }
+        // At most four components: exact in f64.
+        let parts = u32::try_from(components.len()).unwrap_or(1).max(1);
+        let norm = components.values().sum::<f64>() / f64::from(parts);
+        Score { components, norm }
+    }
+
+    /// How well filled the node is, 0 to 1.
+    fn fill(&self, asked: &Asked<'_>) -> f64 {
+        let free_cpu = 1.0 - share(asked.used.cpu, asked.capacity.cpu);
+        let free_memory = 1.0 - share(asked.used.memory_mb, asked.capacity.memory_mb);
+        let total = 10f64.powf(free_cpu) + 10f64.powf(free_memory);
+        let raw = match self.algorithm {
+            SchedulerAlgorithm::Binpack => 20.0 - total,
+            SchedulerAlgorithm::Spread => total - 2.0,
+        };
+        raw.clamp(0.0, 18.0) / 18.0
+    }
+
+    fn affinity(&self, node: &Node, scratch: &mut Scratch) -> Option<f64> {
+        if self.weight_sum == 0.0 {
+            return None;
+        }
+        let matched: f64 = self
+            .affinities
+            .iter()
+            .filter(|affinity| {
+                let left = target::resolve(&affinity.l_target, node);
+                let right = target::resolve(&affinity.r_target, node);
+                operand::holds(&affinity.operand, &left, &right, scratch)
+            })
+            .map(|affinity| f64::from(affinity.weight()))
+            .sum();
+        (matched != 0.0).then_some(matched / self.weight_sum)
+    }
+}
+
+fn share(used: i64, capacity: i64) -> f64 {
+    if capacity <= 0 {
+        return 1.0;
+    }
+    // Clusters stay far below 2^53 MHz or MiB per node.
+    #[expect(clippy::cast_precision_loss, reason = "node capacities are far below 2^53")]
+    let share = used as f64 / capacity as f64;
+    share.clamp(0.0, 1.0)
+}

@@ -1,0 +1,31 @@
+//! Names of allocations: `job.group[index]`, each index at most once among those that stand.
+
+use std::collections::BTreeSet;
+
+use protocol_model::Allocation;
+
+/// Hands out the lowest free indexes of a group.
+#[derive(Debug)]
+pub(super) struct Names<'a> {
+    job_id: &'a str,
+    group: &'a str,
+    taken: BTreeSet<u32>,
+    next: u32,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new<'b>(
+        job_id: &'a str,
+        group: &'a str,
+        standing: impl Iterator<Item = &'b Allocation>,
+    ) -> Self {
+        Self { job_id, group, taken: standing.filter_map(Allocation::index).collect(), next: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> String {
+        while !self.taken.insert(self.next) {
+            self.next += 1;
+        }
+        Allocation::name_of(self.job_id, self.group, self.next)
+    }
+}
