@@ -10,6 +10,9 @@ pub const DIAGNOSTICS_MAX: usize = 50;
 /// Longest part of a source line that is quoted, in characters.
 const SNIPPET_CHARS_MAX: usize = 160;
 
+/// Longest message and hint, in characters.
+const MESSAGE_CHARS_MAX: usize = 500;
+
 /// One problem at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -88,14 +91,30 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
+    /// Adds a problem, or only counts it: finding its line costs a pass over the text, which a
+    /// file full of problems must not cost each time.
+    pub(crate) fn report(
+        &mut self,
+        source: &Source,
+        span: &Span,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        if self.is_full() {
+            self.dropped += 1;
+            return;
+        }
+        self.push(source.diagnostic(span, message, hint));
+    }
+
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         if self.list.contains(&diagnostic) {
             return;
         }
-        if self.list.len() < DIAGNOSTICS_MAX {
-            self.list.push(diagnostic);
-        } else {
+        if self.is_full() {
             self.dropped += 1;
+        } else {
+            self.list.push(diagnostic);
         }
     }
 
@@ -196,9 +215,17 @@ impl Source {
             snippet,
             marker_start,
             marker_length: marked.min(room),
-            message: message.into(),
-            hint,
+            message: shortened(message.into()),
+            hint: hint.map(shortened),
         }
+    }
+}
+
+/// Messages quote values, and values can be long.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }
 

@@ -6,8 +6,28 @@ use protocol_model::Job;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-/// Deepest place that a warning names; the JSON reader itself stops at 128 levels.
+/// How many unknown keys are named.
 const WARNINGS_MAX: usize = 20;
+
+/// JSON readers stop at 128 levels; a job must still be readable inside of other documents.
+const DEPTH_MAX: usize = 100;
+
+pub(crate) const TOO_DEEP: &str = "the job nests deeper than 100 levels";
+
+pub(crate) fn is_too_deep(job: &Json) -> bool {
+    fn exceeds(value: &Json, left: usize) -> bool {
+        match value {
+            Json::Array(elements) => {
+                left == 0 || elements.iter().any(|element| exceeds(element, left - 1))
+            }
+            Json::Object(entries) => {
+                left == 0 || entries.values().any(|value| exceeds(value, left - 1))
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => false,
+        }
+    }
+    exceeds(job, DEPTH_MAX)
+}
 
 #[derive(serde::Deserialize)]
 struct Envelope<'t> {
@@ -36,6 +56,11 @@ pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, 
             .into());
     }
     if let (Ok(given), Ok(kept)) = (serde_json::from_str(inner), serde_json::to_value(&job)) {
+        if is_too_deep(&given) {
+            return Err(source
+                .diagnostic(&(offset..offset + 1), TOO_DEEP, None)
+                .into());
+        }
         let mut ignored = Vec::new();
         ignored_keys(&given, &kept, "", &mut ignored);
         for path in ignored {

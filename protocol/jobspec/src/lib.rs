@@ -17,7 +17,7 @@
 //! - `json`: job files that are JSON already.
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
-//! budget of produced bytes and evaluated expressions for `dynamic`, `for` and functions, 128
+//! budget of produced bytes and evaluated expressions for `dynamic`, `for` and functions, 64
 //! levels of nested values, [`DIAGNOSTICS_MAX`] problems.
 
 mod decode;
@@ -110,12 +110,14 @@ fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnost
         Decoder { problems, machine }.block(&schema::JOB, &BlockView::new(block), &scope)
     });
     if let (Some(json), Some(block), true) = (decoded, block, problems.is_empty()) {
+        let span = span_of(&block.ident);
+        if json::is_too_deep(&json) {
+            problems.report(source, &span, json::TOO_DEEP, None);
+            return Err(problems);
+        }
         match serde_json::from_value(json) {
             Ok(job) => return Ok(job),
-            Err(error) => {
-                let span = span_of(&block.ident);
-                problems.push(source.diagnostic(&span, error.to_string(), None));
-            }
+            Err(error) => problems.report(source, &span, error.to_string(), None),
         }
     }
     problems.sort();

@@ -12,6 +12,7 @@ pub(crate) fn closest<'c>(
     let tolerance = (word.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * tolerance)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(edits, _)| *edits <= tolerance)
         .min_by_key(|(edits, _)| *edits)

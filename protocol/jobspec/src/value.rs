@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// How deep collections may nest. Reading, printing and dropping a value recurse.
-pub(crate) const DEPTH_MAX: usize = 128;
+pub(crate) const DEPTH_MAX: usize = 64;
 
 /// An evaluated expression.
 #[derive(Debug, Clone, PartialEq)]

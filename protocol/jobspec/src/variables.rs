@@ -58,8 +58,7 @@ struct VariableSet<'b, 'm, 'i> {
 
 impl<'b> VariableSet<'b, '_, '_> {
     fn report(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
-        self.problems
-            .push(self.source.diagnostic(span, message, hint));
+        self.problems.report(self.source, span, message, hint);
     }
 
     fn declare_all(&mut self, body: &'b Body) {
@@ -197,10 +196,16 @@ impl<'b> VariableSet<'b, '_, '_> {
     }
 
     fn undeclared(&mut self, source: &Source, span: &Span, name: &str) {
-        let names = self.declared.keys().map(String::as_str);
+        // The search for a near name is dear among thousands: none once nobody would read it.
+        let wanted = if self.problems.is_full() {
+            0
+        } else {
+            usize::MAX
+        };
+        let names = self.declared.keys().map(String::as_str).take(wanted);
         let hint = closest(name, names).map(|known| format!("did you mean `{known}`?"));
         let message = format!("the job file declares no variable `{name}`");
-        self.problems.push(source.diagnostic(span, message, hint));
+        self.problems.report(source, span, message, hint);
     }
 
     /// A value as text: itself for strings, an expression for everything else.
@@ -247,7 +252,7 @@ impl<'b> VariableSet<'b, '_, '_> {
         let source = Source::new(file.name.as_str(), file.text.as_str());
         if file.text.len() > SOURCE_BYTES_MAX {
             self.problems
-                .push(source.diagnostic(&(0..0), "the file is too large", None));
+                .report(&source, &(0..0), "the file is too large", None);
             return;
         }
         if file.text.trim_start().starts_with('{') {
@@ -266,7 +271,7 @@ impl<'b> VariableSet<'b, '_, '_> {
             Structure::Block(block) => {
                 let message = "a variable file holds `name = value` lines only";
                 self.problems
-                    .push(source.diagnostic(&span_of(&block.ident), message, None));
+                    .report(source, &span_of(&block.ident), message, None);
                 return;
             }
         };
@@ -347,7 +352,7 @@ impl<'b> VariableSet<'b, '_, '_> {
                         );
                         let span = declaration.span;
                         self.problems
-                            .push(self.source.diagnostic(&span, message, Some(hint)));
+                            .report(self.source, &span, message, Some(hint));
                     }
                 }
             }

@@ -15,7 +15,7 @@ mod value;
 
 use crate::diagnostic::{Diagnostics, Source, Span};
 use crate::eval::{EvalError, Evaluator, Machine, Scope, span_of};
-use crate::schema::{Field, Kind, Label, Schema};
+use crate::schema::{self, Field, Kind, Label, Schema};
 use crate::suggestion::closest;
 use hcl_edit::structure::{Attribute, Block, Body, Structure};
 use serde_json::{Map, Value as Json};
@@ -29,13 +29,11 @@ pub(crate) struct Problems<'s> {
 
 impl Problems<'_> {
     pub(crate) fn report(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
-        self.list.push(self.source.diagnostic(span, message, hint));
+        self.list.report(self.source, span, message, hint);
     }
 
     pub(crate) fn report_error(&mut self, error: EvalError) {
-        if let Some(diagnostic) = error.into_diagnostic(self.source) {
-            self.list.push(diagnostic);
-        }
+        error.report(self.source, self.list);
     }
 }
 
@@ -338,7 +336,11 @@ impl<'i> Decoder<'_, 'i> {
     fn unknown(&mut self, schema: &Schema, name: &str, span: &Span, what: &str) {
         let message = format!("`{}` has no {what} `{name}`", schema.name);
         let names = schema.fields.iter().map(|field| field.hcl);
-        let hint = closest(name, names).map(|known| format!("did you mean `{known}`?"));
+        let hint = match (schema::home_of(name), closest(name, names)) {
+            (Some(home), _) => Some(format!("`{name}` belongs into `{home}`")),
+            (None, Some(known)) => Some(format!("did you mean `{known}`?")),
+            (None, None) => None,
+        };
         self.problems.report(span, message, hint);
     }
 }

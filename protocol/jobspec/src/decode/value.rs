@@ -43,8 +43,9 @@ impl Decoder<'_, '_> {
         if matches!(field.kind, Kind::Duration) && matches!(value, Value::Number(_)) {
             let message = format!("`{}` is a duration without a unit: nanoseconds", field.hcl);
             let hint = "write it like \"30s\"".to_owned();
-            let warning = self.problems.source.diagnostic(&span, message, Some(hint));
-            self.machine.warnings.push(warning);
+            self.machine
+                .warnings
+                .report(self.problems.source, &span, message, Some(hint));
         }
         self.fitted(field.kind, value, &span)
     }

@@ -9,6 +9,9 @@ use crate::type_constraint::TypeConstraint;
 use crate::value::Value;
 use hcl_edit::expr::FuncCall;
 
+/// What a caught error costs of the budget: making its message is dearer than most expressions.
+const FAILURE_COST: u64 = 16 * 1024;
+
 impl Evaluator<'_, '_> {
     pub(super) fn call(
         &mut self,
@@ -72,7 +75,10 @@ impl Evaluator<'_, '_> {
         let mut failures = Vec::new();
         for argument in call.args.iter() {
             match self.eval(argument, scope) {
-                Err(error) if !error.fatal => failures.push(error.message),
+                Err(error) if !error.fatal => {
+                    self.spend(FAILURE_COST, &error.span)?;
+                    failures.push(error.message);
+                }
                 decided => return decided,
             }
         }
@@ -90,7 +96,10 @@ impl Evaluator<'_, '_> {
         match self.eval(argument, scope) {
             Ok(_) => Ok(Value::Bool(true)),
             Err(error) if error.fatal => Err(error),
-            Err(_) => Ok(Value::Bool(false)),
+            Err(error) => {
+                self.spend(FAILURE_COST, &error.span)?;
+                Ok(Value::Bool(false))
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ mod operation;
 mod template;
 mod traversal;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use crate::diagnostic::{Diagnostics, Source, Span};
 use crate::inputs::Inputs;
 use crate::value::{Number, Value};
 use hcl_edit::expr::{Expression, Object, ObjectKey};
@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// about a twentieth.
 pub(crate) const BUDGET: u64 = 64 * 1024 * 1024;
 
-const EXPRESSION_COST: u64 = 32;
+const EXPRESSION_COST: u64 = 128;
 
 /// What all evaluations of one parse share.
 pub(crate) struct Machine<'i> {
@@ -83,7 +83,7 @@ impl Exhausted {
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Work => "this file expands to more than a job file may",
-            Self::Depth => "values nest deeper than 128 levels",
+            Self::Depth => "values nest deeper than 64 levels",
         }
     }
 }
@@ -192,9 +192,11 @@ impl EvalError {
         }
     }
 
-    /// The message to show, if it says anything new.
-    pub(crate) fn into_diagnostic(self, source: &Source) -> Option<Diagnostic> {
-        (!self.consequence).then(|| source.diagnostic(&self.span, self.message, self.hint))
+    /// Shows the message, if it says anything new.
+    pub(crate) fn report(self, source: &Source, list: &mut Diagnostics) {
+        if !self.consequence {
+            list.report(source, &self.span, self.message, self.hint);
+        }
     }
 }
 
@@ -262,7 +264,7 @@ impl Evaluator<'_, '_> {
         let mut entries = BTreeMap::new();
         for (key, value) in object {
             let name = self.object_key(key, scope)?;
-            self.spend(name.len() as u64, &(0..0))?;
+            self.spend(name.len() as u64, &span_of(value.expr()))?;
             let value = self.eval(value.expr(), scope)?;
             entries.insert(name, value);
         }

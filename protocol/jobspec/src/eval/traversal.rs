@@ -64,11 +64,8 @@ impl Evaluator<'_, '_> {
                 TraversalOperator::GetAttr(name) => {
                     let name = name.value().as_str();
                     let root_name = if position == 0 { root_name } else { "" };
-                    attribute(current, name, root_name, &here).map_err(|mut error| {
-                        error.consequence =
-                            self.machine.broken.contains(&format!("{root_name}.{name}"));
-                        error
-                    })?
+                    attribute(current, name, root_name, &here)
+                        .map_err(|error| self.explain(error, root_name, name))?
                 }
                 TraversalOperator::LegacyIndex(index) => {
                     element(current, &Value::whole(*index.value()), &here)?
@@ -93,6 +90,20 @@ impl Evaluator<'_, '_> {
         }
         self.spend_value(current, span)?;
         Ok(current.clone())
+    }
+
+    /// A variable or local that has no value because its definition failed was reported there;
+    /// one that does not exist may be a misspelt failed one.
+    fn explain(&self, mut error: EvalError, root_name: &str, name: &str) -> EvalError {
+        let broken = &self.machine.broken;
+        error.consequence = broken.contains(&format!("{root_name}.{name}"));
+        if error.hint.is_none() {
+            let prefix = format!("{root_name}.");
+            let names = broken.iter().filter_map(|full| full.strip_prefix(&prefix));
+            error.hint = closest(name, names.take(CANDIDATES_MAX))
+                .map(|known| format!("did you mean `{known}`?"));
+        }
+        error
     }
 
     /// Applies `operators` to every element; a single value counts as a list of one, null as none.
@@ -126,16 +137,18 @@ impl Evaluator<'_, '_> {
         self.spend(text.len() as u64, &span)?;
         let value = format!("${{{text}}}");
         if !is_filled_in_on_the_node(name) {
-            let warning = self.source.diagnostic(
-                &span,
-                format!("nothing defines `{name}`: it stays in the text as `{value}`"),
-                Some("a variable of this file is written `var.NAME`".to_owned()),
-            );
-            self.machine.warnings.push(warning);
+            let message = format!("nothing defines `{name}`: it stays in the text as `{value}`");
+            let hint = "a variable of this file is written `var.NAME`".to_owned();
+            self.machine
+                .warnings
+                .report(self.source, &span, message, Some(hint));
         }
         Ok(Value::String(value))
     }
 }
+
+/// Names that a suggestion is looked for among: an error within `can` or `try` must stay cheap.
+const CANDIDATES_MAX: usize = 64;
 
 /// Roots that the node interpolates, and names in capitals, which are meant for a shell.
 fn is_filled_in_on_the_node(root: &str) -> bool {
@@ -169,7 +182,10 @@ fn attribute<'v>(value: &'v Value, name: &str, root_name: &str, span: &Span) -> 
             _ => format!("there is no attribute `{name}`"),
         };
         let error = EvalError::new(span.clone(), message);
-        match closest(name, entries.keys().map(String::as_str)) {
+        match closest(
+            name,
+            entries.keys().map(String::as_str).take(CANDIDATES_MAX),
+        ) {
             Some(known) => error.hint(format!("did you mean `{known}`?")),
             None => error,
         }

@@ -43,24 +43,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
         flatten(list(a, 0)?, &mut out);
         Ok(Value::List(out))
     }),
-    function("index", Arity::exactly(2), |_, a| {
-        let wanted = at(a, 1);
-        let position = list(a, 0)?.iter().position(|value| value == wanted);
-        position
-            .map(Value::count)
-            .ok_or_else(|| Failure::argument(1, "the list does not hold this"))
-    }),
     function("keys", Arity::exactly(1), |_, a| {
         Ok(Value::List(map(a, 0)?.keys().map(Value::string).collect()))
     }),
     function("length", Arity::exactly(1), length),
     function("lookup", Arity::between(2, 3), lookup),
     function("merge", Arity::at_least(1), merge),
-    function("one", Arity::exactly(1), |_, a| match list(a, 0)? {
-        [] => Ok(Value::Null),
-        [only] => Ok(only.clone()),
-        _ => Err(Failure::argument(0, "this must have at most one element")),
-    }),
     function("range", Arity::between(1, 3), range),
     function("reverse", Arity::exactly(1), |_, a| {
         Ok(Value::List(list(a, 0)?.iter().rev().cloned().collect()))

@@ -2,7 +2,7 @@
 //! calls are evaluated.
 
 use super::arguments::at;
-use super::{Answer, Arity, Context, Failure, Function, function};
+use super::{Answer, Arity, Failure, Function, function};
 use crate::type_constraint::TypeConstraint;
 use crate::value::Value;
 
@@ -25,23 +25,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("tostring", Arity::exactly(1), |_, a| {
         to(a, &TypeConstraint::String)
     }),
-    function("type", Arity::exactly(1), kind),
 ];
 
 fn to(arguments: &[Value], wanted: &TypeConstraint) -> Answer {
     wanted
         .convert(at(arguments, 0).clone())
         .map_err(|message| Failure::argument(0, message))
-}
-
-fn kind(_: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
-    Ok(Value::string(match at(arguments, 0) {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::List(_) => "list",
-        Value::Set(_) => "set",
-        Value::Map(_) => "map",
-    }))
 }

@@ -5,7 +5,13 @@ use super::{Answer, Arity, Context, Failure, Function, function};
 use crate::value::Value;
 use regex::{Captures, Regex, RegexBuilder};
 
-const COMPILED_BYTES_MAX: usize = 1024 * 1024;
+const COMPILED_BYTES_MAX: usize = 256 * 1024;
+
+/// What compiling a pattern costs of the budget: a file can compile about a thousand.
+const COMPILE_COST: usize = 64 * 1024;
+
+/// What searching a byte costs: patterns can be large.
+const SEARCH_COST: usize = 8;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     function("regex", Arity::exactly(2), find),
@@ -19,8 +25,7 @@ fn compile(
     at: usize,
 ) -> Result<Regex, Failure> {
     let pattern = text(arguments, at)?;
-    // Compiling is the dear part: thousands of patterns in a loop must run out of budget.
-    context.spend(COMPILED_BYTES_MAX / 64 + pattern.len() * 16)?;
+    context.spend(COMPILE_COST + pattern.len() * 16)?;
     RegexBuilder::new(&pattern)
         .size_limit(COMPILED_BYTES_MAX)
         .build()
@@ -64,6 +69,7 @@ fn shape(pattern: &Regex, captures: &Captures<'_>) -> Value {
 fn find(context: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
     let pattern = compile(context, arguments, 0)?;
     let subject = text(arguments, 1)?;
+    context.spend(subject.len() * SEARCH_COST)?;
     match pattern.captures(&subject) {
         Some(captures) => Ok(shape(&pattern, &captures)),
         None => Err(Failure::call("the pattern does not match")),
@@ -73,6 +79,7 @@ fn find(context: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
 fn find_all(context: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
     let pattern = compile(context, arguments, 0)?;
     let subject = text(arguments, 1)?;
+    context.spend(subject.len() * SEARCH_COST)?;
     let mut found = Vec::new();
     for captures in pattern.captures_iter(&subject) {
         let value = shape(&pattern, &captures);
@@ -85,6 +92,7 @@ fn find_all(context: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
 /// `regex_replace(text, pattern, replacement)`; `$1` and `${name}` stand for groups.
 fn replace(context: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
     let subject = text(arguments, 0)?;
+    context.spend(subject.len() * SEARCH_COST)?;
     let pattern = compile(context, arguments, 1)?;
     let replacement = text(arguments, 2)?;
     let mut out = String::new();

@@ -23,9 +23,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("startswith", Arity::exactly(2), |_, a| {
         Ok(Value::Bool(text(a, 0)?.starts_with(&text(a, 1)?)))
     }),
-    function("strcontains", Arity::exactly(2), |_, a| {
-        Ok(Value::Bool(text(a, 0)?.contains(&text(a, 1)?)))
-    }),
     function("strlen", Arity::exactly(1), |_, a| {
         Ok(Value::count(text(a, 0)?.chars().count()))
     }),

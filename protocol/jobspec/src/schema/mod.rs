@@ -94,6 +94,18 @@ impl Kind {
     }
 }
 
+/// The outermost block that has a field of this name, for one written in the wrong place.
+pub(crate) fn home_of(name: &str) -> Option<&'static str> {
+    let mut level: Vec<&'static Schema> = vec![&JOB];
+    while !level.is_empty() {
+        if let Some(schema) = level.iter().find(|schema| schema.field(name).is_some()) {
+            return Some(schema.name);
+        }
+        level = level.iter().flat_map(|schema| schema.inner()).collect();
+    }
+    None
+}
+
 const fn schema(name: &'static str, fields: &'static [Field]) -> Schema {
     Schema {
         name,
@@ -118,6 +130,23 @@ impl Schema {
             finish: Some(finish),
             ..self
         }
+    }
+
+    /// The blocks that may stand in this one. No block stands in itself.
+    fn inner(&self) -> impl Iterator<Item = &'static Self> {
+        self.fields.iter().filter_map(|field| match field.kind {
+            Kind::Block(inner) | Kind::Blocks(inner) | Kind::Keyed(inner) => Some(inner),
+            Kind::Text
+            | Kind::Choice(_)
+            | Kind::Bool
+            | Kind::Whole { .. }
+            | Kind::Duration
+            | Kind::Texts
+            | Kind::Wholes
+            | Kind::TextMap
+            | Kind::TextsMap
+            | Kind::Free => None,
+        })
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
@@ -191,4 +220,60 @@ const fn blocks(json: &'static str, inner: &'static Schema) -> Field {
 
 const fn keyed(json: &'static str, inner: &'static Schema) -> Field {
     field(inner.name, json, Kind::Keyed(inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Map, Value as Json, json};
+
+    /// One of everything that a block can hold.
+    fn sample(schema: &Schema) -> Json {
+        let mut object = Map::new();
+        if let Label::Required(key) = schema.label {
+            object.insert(key.to_owned(), json!("x"));
+        }
+        for field in schema.fields {
+            let value = match field.kind {
+                Kind::Text => json!("x"),
+                Kind::Choice(choices) => json!(choices[1]),
+                Kind::Bool => json!(true),
+                Kind::Whole { .. } | Kind::Duration => json!(1),
+                Kind::Texts => json!(["x"]),
+                Kind::Wholes => json!([1]),
+                Kind::TextMap => json!({ "k": "x" }),
+                Kind::TextsMap => json!({ "k": ["x"] }),
+                Kind::Free => json!({ "k": 1 }),
+                Kind::Block(inner) => sample(inner),
+                Kind::Blocks(inner) => json!([sample(inner)]),
+                Kind::Keyed(inner) => json!({ "x": sample(inner) }),
+            };
+            object.insert(field.json.to_owned(), value);
+        }
+        object.retain(|key, _| !key.starts_with('~'));
+        Json::Object(object)
+    }
+
+    fn lost<T: serde::de::DeserializeOwned + serde::Serialize>(given: &Json) -> Vec<String> {
+        let kept: T = serde_json::from_value(given.clone()).expect("the model reads the sample");
+        let kept = serde_json::to_value(kept).expect("the model writes what it read");
+        let mut lost = Vec::new();
+        crate::json::ignored_keys(given, &kept, "", &mut lost);
+        lost
+    }
+
+    #[test]
+    fn the_model_keeps_every_field_of_every_block() {
+        assert_eq!(
+            lost::<protocol_model::Job>(&sample(&JOB)),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn a_misplaced_word_is_found_in_its_outermost_home() {
+        assert_eq!(home_of("driver"), Some("task"));
+        assert_eq!(home_of("count"), Some("group"));
+        assert_eq!(home_of("nonsense"), None);
+    }
 }

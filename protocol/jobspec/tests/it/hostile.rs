@@ -95,7 +95,7 @@ fn values_cannot_nest_without_end() {
         locals.push_str(&format!(" l{i} = [local.l{}]\n", i - 1));
     }
     let text = format!("{locals}}}\n{}", config("local.l2999"));
-    assert!(complaints(&text).contains("values nest deeper than 128 levels"));
+    assert!(complaints(&text).contains("values nest deeper than 64 levels"));
 }
 
 #[test]
@@ -118,8 +118,62 @@ fn deep_nesting_is_a_syntax_error() {
         format!("{}{}", "a {\n".repeat(10_000), "}\n".repeat(10_000)),
         format!("{{\"Job\":{}", "[".repeat(100_000)),
     ] {
-        assert!(read(&text).is_err());
+        assert_eq!(read(&text).unwrap_err().list().len(), 1);
     }
+}
+
+#[test]
+fn the_deepest_accepted_nesting_fits_the_stack() {
+    // Test threads have two megabytes of stack, like the workers of a server.
+    let deep = |open: &str, close: &str, levels: usize| {
+        config(&format!("{}1{}", open.repeat(levels), close.repeat(levels)))
+    };
+    for text in [
+        deep("(", ")", 60),
+        deep("[", "]", 60),
+        deep("\"${", "}\"", 30),
+        deep("upper(", ")", 60),
+        deep("[for x in [1] : ", "]", 30),
+        deep("try(", ")", 60),
+        config(&format!("1{}", " + 1".repeat(127))),
+        config(&format!(
+            "{}true{}",
+            "(true ? ".repeat(20),
+            " : false)".repeat(20)
+        )),
+    ] {
+        read(&text).unwrap();
+    }
+}
+
+#[test]
+fn a_job_that_no_json_reader_would_take_back_is_refused() {
+    let nested = format!("{}{}", "a {\n".repeat(58), "}\n".repeat(58));
+    let text = format!("job \"j\" {{\n task \"t\" {{\n config {{\n{nested}}}\n}}\n}}");
+    assert!(complaints(&text).contains("the job nests deeper than 100 levels"));
+}
+
+#[test]
+fn catching_errors_for_ever_runs_out_of_budget() {
+    let expression = "[for a in range(1000) : [for b in range(1000) : can({ key = 1 }.kye)]]";
+    assert!(complaints(&config(expression)).contains(TOO_MUCH));
+}
+
+#[test]
+fn the_largest_honest_file_is_read() {
+    let mut text = String::from("job \"j\" {\n");
+    for i in 0..8_800 {
+        text.push_str(&format!(
+            "  group \"g{i}\" {{\n    task \"t\" {{\n      driver = \"exec\"\n      config {{\n        command = \"${{attr.x}}\"\n      }}\n    }}\n  }}\n"
+        ));
+    }
+    text.push_str("}\n");
+    assert!(
+        (SOURCE_BYTES_MAX * 9 / 10..=SOURCE_BYTES_MAX).contains(&text.len()),
+        "{}",
+        text.len()
+    );
+    assert_eq!(read(&text).unwrap().job.task_groups.len(), 8_800);
 }
 
 #[test]
