@@ -22,6 +22,7 @@ use crate::diagnostic::{Diagnostics, Source, Span};
 use crate::inputs::Inputs;
 use crate::value::{Number, Value};
 use hcl_edit::expr::{Expression, Object, ObjectKey};
+use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Units that one parse may spend: a unit is a byte of some produced value; an evaluated
@@ -39,6 +40,8 @@ pub(crate) struct Machine<'i> {
     pub(crate) broken: BTreeSet<String>,
     /// How many identifiers `uuidv4()` has made.
     pub(crate) identifiers: u64,
+    /// Regular expressions that were compiled already.
+    pub(crate) patterns: BTreeMap<String, Regex>,
     budget: u64,
 }
 
@@ -49,6 +52,7 @@ impl<'i> Machine<'i> {
             warnings: Diagnostics::default(),
             broken: BTreeSet::new(),
             identifiers: 0,
+            patterns: BTreeMap::new(),
             budget: BUDGET,
         }
     }

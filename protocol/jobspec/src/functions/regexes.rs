@@ -7,8 +7,11 @@ use regex::{Captures, Regex, RegexBuilder};
 
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
 
-/// What compiling a pattern costs of the budget: a file can compile about a thousand.
-const COMPILE_COST: usize = 64 * 1024;
+/// What compiling a pattern costs of the budget: a file can compile some 250.
+const COMPILE_COST: usize = 256 * 1024;
+
+/// How many compiled patterns are kept.
+const PATTERNS_MAX: usize = 64;
 
 /// What searching a byte costs: patterns can be large.
 const SEARCH_COST: usize = 8;
@@ -19,17 +22,25 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("regex_replace", Arity::exactly(3), replace),
 ];
 
+/// The compiled pattern; a pattern in a loop is compiled once.
 fn compile(
     context: &mut Context<'_, '_>,
     arguments: &[Value],
     at: usize,
 ) -> Result<Regex, Failure> {
     let pattern = text(arguments, at)?;
+    if let Some(known) = context.machine.patterns.get(&pattern) {
+        return Ok(known.clone());
+    }
     context.spend(COMPILE_COST + pattern.len() * 16)?;
-    RegexBuilder::new(&pattern)
+    let compiled = RegexBuilder::new(&pattern)
         .size_limit(COMPILED_BYTES_MAX)
         .build()
-        .map_err(|error| Failure::argument(at, last_line(&error.to_string())))
+        .map_err(|error| Failure::argument(at, last_line(&error.to_string())))?;
+    if context.machine.patterns.len() < PATTERNS_MAX {
+        context.machine.patterns.insert(pattern, compiled.clone());
+    }
+    Ok(compiled)
 }
 
 /// The library's errors draw the pattern over several lines and state the fault in the last.

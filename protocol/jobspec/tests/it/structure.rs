@@ -181,6 +181,40 @@ job "j" {
 }
 
 #[test]
+fn check_headers_are_lists() {
+    let text = r#"
+job "j" {
+  group "g" {
+    service {
+      check {
+        header {
+          Accept = ["a", "b"]
+        }
+      }
+      connect {
+        sidecar_service {
+          proxy {
+            transparent_proxy {
+              exclude_outbound_ports = [53, "443"]
+            }
+          }
+        }
+      }
+    }
+  }
+}
+"#;
+    let job = job(text);
+    let service = &job["TaskGroups"][0]["Services"][0];
+    assert_eq!(
+        service["Checks"][0]["Header"],
+        json!({ "Accept": ["a", "b"] })
+    );
+    let proxy = &service["Connect"]["SidecarService"]["Proxy"]["TransparentProxy"];
+    assert_eq!(proxy["ExcludeOutboundPorts"], json!([53, 443]));
+}
+
+#[test]
 fn identities_with_a_name_are_kept_apart_from_the_default_one() {
     let text = r#"
 job "j" {
