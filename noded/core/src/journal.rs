@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::alloc_runner::PersistedAlloc;
 use crate::key::{RunEpoch, RunKey, SessionEpoch, Watermark};
-use crate::task_runner::PersistedTask;
+use crate::task_runner::{AttemptState, PersistedTask};
 use crate::update_batcher::AckedState;
 
 /// The version of the records that this release writes.
@@ -190,7 +190,7 @@ pub fn replay(records: impl IntoIterator<Item = JournalRecord>) -> RestoredNode 
 fn apply(node: &mut RestoredNode, record: JournalRecord) {
     match record {
         JournalRecord::Watermark { at } => node.watermark = at,
-        JournalRecord::SessionEpoch { epoch } => node.epoch = node.epoch.max(epoch),
+        JournalRecord::SessionEpoch { epoch } => node.epoch = epoch,
         JournalRecord::Spec { hash, job } => {
             node.specs.insert(hash, job);
         }
@@ -217,6 +217,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
             if let Some(known) = node.allocs.get_mut(&run.alloc) {
                 let task = known.tasks.entry(run.task).or_default();
                 task.epoch = task.epoch.max(run.epoch);
+                task.attempt = AttemptState::Open;
             }
         }
         JournalRecord::Alloc { alloc, state } => {

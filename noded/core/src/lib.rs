@@ -40,10 +40,13 @@ pub mod journal;
 pub mod key;
 pub mod lifecycle;
 pub mod node_core;
+mod outbox;
 mod pseudo_random;
 pub mod session;
 pub mod settings;
 pub mod task_runner;
+#[cfg(test)]
+mod test_support;
 pub mod time;
 pub mod update_batcher;
 

@@ -1,6 +1,47 @@
-//! One allocation on this node.
+//! One allocation on this node: its tasks, their order, its end.
+//!
+//! ```text
+//!   accepted -> (held) -> directory building -> built -> tasks start, stage by stage
+//!                                |                            |
+//!                                | failed                     | stop wanted, lead task dead, a task failed,
+//!                                v                            v main tasks dead
+//!                        every task fails            ending: lead task, others, sidecars; then poststop
+//!                                |                            |
+//!                                +-------> all dead <---------+
+//!                                              |  (not wanted any more)
+//!                                              v
+//!                                 destroying -> destroyed
+//! ```
+//!
+//! After every event [`AllocRunner::settle`] compares what is with what should be and asks for the
+//! difference: kill waves, stages and starts are functions of the tasks' states, stored nowhere.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_model::{AllocId, Node, TaskRunState, UnixNanos};
 use serde::{Deserialize, Serialize};
+
+mod commands;
+pub mod health;
+mod kill_order;
+mod report;
+mod restore;
+
+use crate::alloc_spec::AllocSpec;
+use crate::effect::{Durability, Effect};
+use crate::event::{AllocEvent, RunEvent};
+use crate::journal::JournalRecord;
+use crate::key::RunEpoch;
+use crate::lifecycle::{Role, Stage, TaskFacts};
+use crate::outbox::Outbox;
+use crate::settings::Settings;
+use crate::task_runner::{KillCause, RunContext, ShutdownDelay, TaskRunner};
+use crate::time::{Moment, Now, earliest};
+pub use commands::{CommandError, RestartScope, SignalScope};
+use health::HealthTracker;
+pub(crate) use restore::Restoration;
 
 /// What of an allocation as a whole survives the daemon.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -8,6 +49,9 @@ use serde::{Deserialize, Serialize};
 pub struct PersistedAlloc {
     /// Its health, once decided.
     pub health: Option<PersistedHealth>,
+    /// Whether it was being stopped because the control plane had not confirmed this node in time:
+    /// nothing else says so after a restart of the daemon.
+    pub lease_expired: bool,
 }
 
 /// An allocation's health, once decided.
@@ -16,5 +60,472 @@ pub struct PersistedHealth {
     /// Healthy or not.
     pub healthy: bool,
     /// Since when.
-    pub at: protocol_model::UnixNanos,
+    pub at: UnixNanos,
+}
+
+/// Where the allocation's directories are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Directory {
+    /// Nobody has asked for them.
+    Absent,
+    /// They are being made.
+    Building,
+    /// They are there.
+    Built,
+    /// They could not be made.
+    Failed { message: String },
+}
+
+/// Why tasks may not start although everything else permits it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartHold {
+    /// They may.
+    Free,
+    /// After a restart of the host: the control plane may have moved the work elsewhere meanwhile.
+    UntilTold,
+}
+
+/// Whether the node is to get rid of the allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Removal {
+    /// It stays.
+    Kept,
+    /// It is stopped and then destroyed.
+    Wanted,
+    /// Its directories are being destroyed.
+    Destroying,
+}
+
+/// The allocation's tasks are being brought to their end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ending {
+    cause: KillCause,
+    begin: Begin,
+}
+
+/// When the first task is killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Begin {
+    /// After the group's `shutdown_delay`.
+    At(Moment),
+    /// It has begun.
+    Begun,
+}
+
+/// What an allocation asks of its surroundings after an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Settled {
+    /// It lives on.
+    Alive,
+    /// Nothing of it is left: forget it.
+    Destroyed,
+}
+
+/// One allocation on this node.
+#[derive(Debug)]
+pub struct AllocRunner {
+    spec: Arc<AllocSpec>,
+    tasks: BTreeMap<String, TaskRunner>,
+    stage: Stage,
+    directory: Directory,
+    hold: StartHold,
+    ending: Option<Ending>,
+    removal: Removal,
+    destroyed: bool,
+    health: HealthTracker,
+    state: PersistedAlloc,
+}
+
+impl AllocRunner {
+    /// An allocation that has just been accepted.
+    pub(crate) fn new(spec: Arc<AllocSpec>, now: Now) -> Self {
+        let id = spec.id();
+        let tasks = spec.group().tasks.iter();
+        let tasks = tasks
+            .map(|task| (task.name.clone(), TaskRunner::new(id, &task.name, now)))
+            .collect();
+        Self {
+            tasks,
+            stage: Stage::Init,
+            directory: Directory::Absent,
+            hold: StartHold::Free,
+            ending: None,
+            removal: Removal::Kept,
+            destroyed: false,
+            health: HealthTracker::new(&spec, None, now),
+            state: PersistedAlloc::default(),
+            spec,
+        }
+    }
+
+    /// The control plane wants something else of it: a stop, or another specification in place.
+    pub(crate) fn update(&mut self, spec: Arc<AllocSpec>, now: Now) {
+        let deployment = spec.alloc().deployment_id;
+        if deployment != self.spec.alloc().deployment_id {
+            self.state.health = None;
+            self.health = HealthTracker::new(&spec, None, now);
+        }
+        if self.removal == Removal::Wanted {
+            self.removal = Removal::Kept;
+        }
+        self.spec = spec;
+    }
+
+    /// The control plane does not know it any more: it is stopped and destroyed.
+    pub(crate) fn remove(&mut self) {
+        if self.removal == Removal::Kept {
+            self.removal = Removal::Wanted;
+        }
+    }
+
+    /// Its tasks may start again after a restart of the host.
+    pub(crate) fn release_hold(&mut self) {
+        self.hold = StartHold::Free;
+    }
+
+    /// The control plane did not confirm this node within `stop_on_client_after`.
+    pub(crate) fn expire_lease(&mut self, out: &mut Outbox) {
+        if !self.state.lease_expired {
+            self.state.lease_expired = true;
+            self.persist(out);
+        }
+    }
+
+    /// Something happened to the allocation as a whole.
+    pub(crate) fn on_alloc_event(&mut self, event: AllocEvent) {
+        match (event, &self.directory) {
+            (AllocEvent::DirectoryBuilt, Directory::Building) => self.directory = Directory::Built,
+            (AllocEvent::DirectoryFailed { message }, Directory::Building) => {
+                self.directory = Directory::Failed { message };
+            }
+            (AllocEvent::Destroyed, _) if self.removal == Removal::Destroying => {
+                self.destroyed = true;
+            }
+            (
+                AllocEvent::DirectoryBuilt
+                | AllocEvent::DirectoryFailed { .. }
+                | AllocEvent::Destroyed,
+                _,
+            ) => {}
+        }
+    }
+
+    /// Something happened to a run of one of its tasks.
+    pub(crate) fn on_run_event(
+        &mut self,
+        task: &str,
+        epoch: RunEpoch,
+        event: RunEvent,
+        world: World<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        let Self { spec, tasks, .. } = self;
+        if let Some(task) = tasks.get_mut(task) {
+            task.on_run_event(epoch, event, world.context(spec), out, now);
+        }
+    }
+
+    /// Deadlines of its tasks.
+    pub(crate) fn on_timeout(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
+        let Self { spec, tasks, .. } = self;
+        for task in tasks.values_mut() {
+            task.on_timeout(world.context(spec), out, now);
+        }
+    }
+
+    /// Brings about what should be: kills, stages, starts, destruction.
+    pub(crate) fn settle(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> Settled {
+        if self.destroyed {
+            out.journal(JournalRecord::Destroyed {
+                alloc: self.spec.id(),
+            });
+            return Settled::Destroyed;
+        }
+        // A start may fail at once, a kill may end a task at once, and both change what should be.
+        // Every round but the last starts or ends a task for good, so this is bounded.
+        for _ in 0..=2 * self.tasks.len() {
+            let dead_before = self.dead_count();
+            self.find_ending(now);
+            self.kill_wave(world, out, now);
+            self.stage = self.stage.advance(&self.facts());
+            self.skip_poststop_of_nothing(world, out, now);
+            let started = self.start_permitted(world, out, now);
+            if !started && self.dead_count() == dead_before {
+                break;
+            }
+        }
+        self.decide_health(out, now);
+        if self.removal == Removal::Wanted && self.all_dead() {
+            self.removal = Removal::Destroying;
+            let alloc = self.spec.id();
+            out.push_after(Durability::Synced, Effect::DestroyAlloc { alloc });
+        }
+        Settled::Alive
+    }
+
+    /// When [`Self::on_timeout`] and [`Self::settle`] are next due.
+    pub(crate) fn poll_timeout(&self) -> Option<Moment> {
+        let tasks = self
+            .tasks
+            .values()
+            .filter_map(TaskRunner::poll_timeout)
+            .min();
+        let ending = match self.ending {
+            Some(Ending {
+                begin: Begin::At(at),
+                ..
+            }) => Some(at),
+            Some(Ending {
+                begin: Begin::Begun,
+                ..
+            })
+            | None => None,
+        };
+        earliest(earliest(tasks, ending), self.health.poll_timeout())
+    }
+
+    /// Its id.
+    pub fn id(&self) -> AllocId {
+        self.spec.id()
+    }
+
+    /// What is wanted of it.
+    pub fn spec(&self) -> &Arc<AllocSpec> {
+        &self.spec
+    }
+
+    /// Its tasks by name.
+    pub fn tasks(&self) -> &BTreeMap<String, TaskRunner> {
+        &self.tasks
+    }
+
+    /// Its lifecycle stage.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether it is to be destroyed.
+    pub fn removal(&self) -> Removal {
+        self.removal
+    }
+
+    /// Whether every task is dead and nothing of it is left running.
+    pub fn all_dead(&self) -> bool {
+        self.tasks.values().all(TaskRunner::is_dead)
+    }
+
+    /// When its last task ended, once all are dead.
+    pub fn finished_at(&self) -> Option<UnixNanos> {
+        let finished = self
+            .tasks
+            .values()
+            .filter_map(|task| task.state().finished_at);
+        finished.max().filter(|_| self.all_dead())
+    }
+
+    /// What of it as a whole survives the daemon.
+    pub fn persisted(&self) -> PersistedAlloc {
+        self.state.clone()
+    }
+
+    /// How long it may run on without a confirmation by the control plane.
+    pub(crate) fn lease_window(&self) -> Option<Duration> {
+        if self.all_dead() || self.state.lease_expired {
+            return None;
+        }
+        self.spec.group().stop_on_client_after()
+    }
+
+    /// The reason to end its tasks, where there is one and none was found before.
+    fn find_ending(&mut self, now: Now) {
+        if self.ending.is_some() || self.all_dead() {
+            return;
+        }
+        let wanted_gone = self.spec.alloc().server_terminal() || self.removal != Removal::Kept;
+        let cause = if wanted_gone {
+            Some(KillCause::AllocStopped)
+        } else if self.state.lease_expired {
+            Some(KillCause::LeaseExpired)
+        } else if matches!(self.directory, Directory::Failed { .. }) {
+            Some(KillCause::DirectoryFailed)
+        } else {
+            kill_order::cause(&self.members())
+        };
+        let Some(cause) = cause else { return };
+        let anything_runs = self.tasks.values().any(TaskRunner::has_process);
+        let delay = match self.shutdown_delay() {
+            ShutdownDelay::Wait if anything_runs => {
+                self.spec.group().shutdown_delay.unwrap_or_default()
+            }
+            ShutdownDelay::Wait | ShutdownDelay::Skip => Duration::ZERO,
+        };
+        self.ending = Some(Ending {
+            cause,
+            begin: Begin::At(now.moment.after(delay)),
+        });
+    }
+
+    /// Kills who is next: the lead task, then the others, then sidecars; poststop tasks never,
+    /// except where the allocation's directories do not exist.
+    fn kill_wave(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
+        let Some(ending) = &mut self.ending else {
+            return;
+        };
+        match ending.begin {
+            Begin::At(at) if now.moment < at => return,
+            Begin::At(_) | Begin::Begun => ending.begin = Begin::Begun,
+        }
+        let cause = ending.cause;
+        let mut wave = kill_order::next_wave(&self.members());
+        if cause == KillCause::DirectoryFailed {
+            wave = self.tasks.keys().cloned().collect();
+        }
+        let delay = self.shutdown_delay();
+        let Self { spec, tasks, .. } = self;
+        for name in wave {
+            if let Some(task) = tasks.get_mut(&name) {
+                task.kill(cause, delay, world.context(spec), out, now);
+            }
+        }
+    }
+
+    /// Where nothing ever ran there is nothing to clean up after.
+    fn skip_poststop_of_nothing(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
+        let Some(Ending { cause, .. }) = self.ending.filter(|_| self.stage == Stage::Poststop)
+        else {
+            return;
+        };
+        if self
+            .tasks
+            .values()
+            .any(|task| task.state().started_at.is_some())
+        {
+            return;
+        }
+        let Self { spec, tasks, .. } = self;
+        for task in tasks.values_mut() {
+            task.kill(cause, ShutdownDelay::Skip, world.context(spec), out, now);
+        }
+    }
+
+    /// Starts every task that may start. Returns whether anything changed.
+    fn start_permitted(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> bool {
+        if self.hold == StartHold::UntilTold {
+            return false;
+        }
+        let (stage, ending) = (self.stage, self.ending.is_some());
+        let spec = &self.spec;
+        let mut startable = Vec::new();
+        for task in self.tasks.values_mut().filter(|task| task.may_start()) {
+            let role = role_of(spec, task.name());
+            if stage.permits(role) && (!ending || role == Role::Poststop) {
+                startable.push(task);
+            }
+        }
+        match self.directory {
+            _ if startable.is_empty() => false,
+            Directory::Absent => {
+                self.directory = Directory::Building;
+                out.push(Effect::BuildAllocDirectory {
+                    spec: Arc::clone(spec),
+                });
+                false
+            }
+            Directory::Building | Directory::Failed { .. } => false,
+            Directory::Built => {
+                for task in startable {
+                    task.start(world.context(spec), out, now);
+                }
+                true
+            }
+        }
+    }
+
+    fn decide_health(&mut self, out: &mut Outbox, now: Now) {
+        if self.state.health.is_some() {
+            return;
+        }
+        let members = self.members();
+        if let Some(healthy) = self.health.observe(&members, now) {
+            self.state.health = Some(PersistedHealth {
+                healthy,
+                at: now.wall,
+            });
+            self.persist(out);
+        }
+    }
+
+    fn persist(&self, out: &mut Outbox) {
+        out.journal(JournalRecord::Alloc {
+            alloc: self.spec.id(),
+            state: self.state.clone(),
+        });
+    }
+
+    fn dead_count(&self) -> usize {
+        self.tasks.values().filter(|task| task.is_dead()).count()
+    }
+
+    fn shutdown_delay(&self) -> ShutdownDelay {
+        match self.spec.alloc().desired_transition.no_shutdown_delay {
+            Some(true) => ShutdownDelay::Skip,
+            Some(false) | None => ShutdownDelay::Wait,
+        }
+    }
+
+    fn facts(&self) -> Vec<TaskFacts> {
+        self.members().iter().map(|member| member.facts).collect()
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let tasks = self.tasks.values();
+        tasks
+            .map(|task| Member {
+                name: task.name().to_owned(),
+                is_lead: self.spec.task(task.name()).is_some_and(|it| it.leader),
+                restarts: task.state().restarts,
+                facts: TaskFacts {
+                    role: role_of(&self.spec, task.name()),
+                    // A task is dead for its group once nothing of it is left running.
+                    state: match task.state().state {
+                        TaskRunState::Dead if !task.is_dead() => TaskRunState::Running,
+                        state => state,
+                    },
+                    failed: task.state().failed,
+                },
+            })
+            .collect()
+    }
+}
+
+/// A task as its group sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) is_lead: bool,
+    pub(crate) restarts: u64,
+    pub(crate) facts: TaskFacts,
+}
+
+/// A task that the job does not name any more counts as a main task.
+fn role_of(spec: &AllocSpec, task: &str) -> Role {
+    spec.task(task).map_or(Role::Main, Role::of)
+}
+
+/// What does not belong to one allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) node: &'a Node,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn context(self, spec: &'a Arc<AllocSpec>) -> RunContext<'a> {
+        RunContext {
+            settings: self.settings,
+            node: self.node,
+            spec,
+        }
+    }
 }

@@ -1,1 +1,245 @@
-//! placeholder
+//! What a task is told about itself: its environment, and the values of `${...}` in its job file.
+//!
+//! From low to high: what the node knows (`NOMAD_*`), the job's `env`, what hooks and templates add.
+//! The variables of the host that a driver lets through lie beneath all of them; the shell adds
+//! them. Names and meanings are Nomad's, so that images and scripts carry over.
+
+use std::collections::BTreeMap;
+
+use protocol_model::{Allocation, Task};
+use serde_json::{Map, Value};
+
+mod interpolate;
+pub mod layout;
+mod ports;
+
+use crate::alloc_spec::AllocSpec;
+use crate::effect::PreparedTemplate;
+use crate::settings::{Settings, TaskRoot};
+use crate::task_runner::RunContext;
+use layout::TaskPaths;
+
+/// Everything that one task's configuration may refer to.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskWorld<'a> {
+    task: &'a Task,
+    host: TaskPaths,
+    seen: TaskPaths,
+    node_values: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
+}
+
+impl<'a> TaskWorld<'a> {
+    pub(crate) fn new(ctx: RunContext<'a>, task: &'a Task) -> Self {
+        let RunContext {
+            settings,
+            node,
+            spec,
+        } = ctx;
+        let root = settings
+            .drivers
+            .get(&task.driver)
+            .copied()
+            .unwrap_or(TaskRoot::Host);
+        let host = TaskPaths::on_host(&settings.alloc_root, spec.id(), &task.name);
+        let seen = TaskPaths::as_seen(root, &settings.alloc_root, spec.id(), &task.name);
+        let region = region(spec, settings);
+        let mut environment = identity_variables(spec, task, &node.datacenter, region);
+        environment.extend(directory_variables(&seen));
+        environment.extend(resource_variables(spec.alloc(), &task.name));
+        environment.extend(ports::variables(spec.alloc(), &task.name));
+        let node_values = interpolate::node_values(node, region);
+        let mut world = Self {
+            task,
+            host,
+            seen,
+            node_values,
+            environment,
+        };
+        world.add_meta(spec);
+        // The job's variables may use each other's node values and NOMAD_*, not each other.
+        let own = task
+            .env
+            .iter()
+            .map(|(name, value)| (world.resolve(name), world.resolve(value)))
+            .collect();
+        world.add(own);
+        world
+    }
+
+    /// Adds variables over those that are there.
+    pub(crate) fn add(&mut self, variables: BTreeMap<String, String>) {
+        self.environment.extend(variables);
+    }
+
+    /// The task's environment.
+    pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
+    /// A text of the job file with its `${...}` resolved.
+    pub(crate) fn resolve(&self, text: &str) -> String {
+        interpolate::replace(text, &|name| self.lookup(name))
+    }
+
+    /// The driver's configuration with its `${...}` resolved.
+    pub(crate) fn resolve_config(&self, config: &BTreeMap<String, Value>) -> Map<String, Value> {
+        config
+            .iter()
+            .map(|(key, value)| {
+                (
+                    key.clone(),
+                    interpolate::replace_json(value, &|name| self.lookup(name)),
+                )
+            })
+            .collect()
+    }
+
+    /// The task's templates with their paths on the host.
+    pub(crate) fn templates(&self) -> Vec<PreparedTemplate> {
+        let on_host = |path: &str| layout::host_path(&self.host, &self.seen, &self.resolve(path));
+        let templates = self.task.templates.iter().enumerate();
+        templates
+            .map(|(offset, template)| PreparedTemplate {
+                offset,
+                source: template
+                    .source_path
+                    .as_deref()
+                    .filter(|path| !path.is_empty())
+                    .map(on_host),
+                destination: on_host(template.dest_path()),
+            })
+            .collect()
+    }
+
+    /// Where the payload of a dispatched job goes on the host: always beneath `local`.
+    pub(crate) fn dispatch_payload_file(&self) -> Option<String> {
+        let file = self.resolve(&self.task.dispatch_payload.as_ref()?.file);
+        Some(format!(
+            "{}/{}",
+            self.host.local,
+            file.trim_start_matches('/')
+        ))
+    }
+
+    fn lookup(&self, name: &str) -> Option<String> {
+        let variable = name.strip_prefix("env.").unwrap_or(name);
+        self.environment
+            .get(variable)
+            .or_else(|| self.node_values.get(name))
+            .cloned()
+    }
+
+    /// `NOMAD_META_key`, as written and in upper case: the task's value wins over the group's, and
+    /// the group's over the job's.
+    fn add_meta(&mut self, spec: &AllocSpec) {
+        let mut meta = spec.job().meta.clone();
+        meta.extend(spec.group().meta.clone());
+        meta.extend(self.task.meta.clone());
+        for (key, value) in meta {
+            let value = self.resolve(&value);
+            let key = clean_name(&key);
+            self.environment
+                .insert(format!("NOMAD_META_{}", key.to_uppercase()), value.clone());
+            self.environment.insert(format!("NOMAD_META_{key}"), value);
+        }
+    }
+}
+
+fn region<'a>(spec: &'a AllocSpec, settings: &'a Settings) -> &'a str {
+    match spec.job().region.as_str() {
+        "" => &settings.region,
+        region => region,
+    }
+}
+
+fn identity_variables(
+    spec: &AllocSpec,
+    task: &Task,
+    datacenter: &str,
+    region: &str,
+) -> BTreeMap<String, String> {
+    let (alloc, job) = (spec.alloc(), spec.job());
+    let name = if job.name.is_empty() {
+        &job.id
+    } else {
+        &job.name
+    };
+    let mut variables = BTreeMap::new();
+    let mut set = |name: &str, value: &str| {
+        variables.insert(name.to_owned(), value.to_owned());
+    };
+    set("NOMAD_ALLOC_ID", &alloc.id.to_string());
+    set("NOMAD_SHORT_ALLOC_ID", &alloc.id.short());
+    set("NOMAD_ALLOC_NAME", &alloc.name);
+    if let Some(index) = alloc.index() {
+        set("NOMAD_ALLOC_INDEX", &index.to_string());
+    }
+    set("NOMAD_TASK_NAME", &task.name);
+    set("NOMAD_GROUP_NAME", &alloc.task_group);
+    set("NOMAD_JOB_ID", &job.id);
+    set("NOMAD_JOB_NAME", name);
+    if !job.parent_id.is_empty() {
+        set("NOMAD_JOB_PARENT_ID", &job.parent_id);
+    }
+    set("NOMAD_DC", datacenter);
+    set("NOMAD_REGION", region);
+    set("NOMAD_NAMESPACE", &alloc.namespace);
+    variables
+}
+
+fn directory_variables(seen: &TaskPaths) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("NOMAD_ALLOC_DIR".to_owned(), seen.alloc.clone()),
+        ("NOMAD_TASK_DIR".to_owned(), seen.local.clone()),
+        ("NOMAD_SECRETS_DIR".to_owned(), seen.secrets.clone()),
+    ])
+}
+
+fn resource_variables(alloc: &Allocation, task: &str) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    let Some(given) = alloc.allocated_resources.tasks.get(task) else {
+        return variables;
+    };
+    let mut set = |name: &str, value: String| {
+        variables.insert(name.to_owned(), value);
+    };
+    if given.memory.memory_mb > 0 {
+        set("NOMAD_MEMORY_LIMIT", given.memory.memory_mb.to_string());
+    }
+    if given.memory.memory_max_mb > 0 {
+        set(
+            "NOMAD_MEMORY_MAX_LIMIT",
+            given.memory.memory_max_mb.to_string(),
+        );
+    }
+    if given.cpu.cpu_shares > 0 {
+        set("NOMAD_CPU_LIMIT", given.cpu.cpu_shares.to_string());
+    }
+    if !given.cpu.reserved_cores.is_empty() {
+        let cores: Vec<String> = given
+            .cpu
+            .reserved_cores
+            .iter()
+            .map(u16::to_string)
+            .collect();
+        set("NOMAD_CPU_CORES", cores.join(","));
+    }
+    variables
+}
+
+/// A name that a shell can use as part of a variable's name.
+fn clean_name(name: &str) -> String {
+    name.chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,358 @@
-//! placeholder
+//! Everything the node decides, in one struct that the daemon's loop owns.
+//!
+//! ```text
+//!   on_event / on_timeout / commands
+//!        |-> Session ----- Welcome ----> batcher.begin_sync -> sync parts
+//!        |-> AllocSet ---- steps ------> journal, runners
+//!        |-> AllocRunner - settle -----> effects, reports -> UpdateBatcher
+//!        `-> flush: due batches, acknowledged states, timers
+//!   poll_effect, poll_timeout
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Job, Node, SpecHash};
+use protocol_wire::report::AllocReport;
+
+mod getters;
+mod restore;
+mod session_events;
+mod watch_steps;
+
+use crate::alloc_runner::{AllocRunner, CommandError, RestartScope, Settled, SignalScope, World};
+use crate::alloc_set::AllocSet;
+use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch};
+use crate::event::{Event, RunEvent};
+use crate::journal::JournalRecord;
+use crate::key::RunKey;
+use crate::outbox::Outbox;
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::time::{Moment, Now, earliest};
+use crate::update_batcher::UpdateBatcher;
+pub use getters::AllocStatus;
+
+/// Every decision of one node.
 #[derive(Debug)]
-pub struct NodeCore;
+pub struct NodeCore {
+    settings: Settings,
+    node: Arc<Node>,
+    session: Session,
+    alloc_set: AllocSet,
+    batcher: UpdateBatcher,
+    runners: BTreeMap<AllocId, AllocRunner>,
+    /// Allocations that cannot be run as they came; all they do is report that.
+    unrunnable: BTreeMap<AllocId, Unrunnable>,
+    specs: BTreeMap<SpecHash, Arc<Job>>,
+    journaled_specs: BTreeSet<SpecHash>,
+    /// The spec of every allocation in the journal.
+    spec_of: BTreeMap<AllocId, SpecHash>,
+    /// Runs that belong to no allocation of this node: they are killed and let go.
+    strays: BTreeSet<RunKey>,
+    timers: Timers,
+    last_reports: BTreeMap<AllocId, AllocReport>,
+    outbox: Outbox,
+}
+
+/// An allocation that cannot be run as it came.
+#[derive(Clone, PartialEq, Debug)]
+struct Unrunnable {
+    alloc: protocol_model::Allocation,
+    message: String,
+}
+
+/// When each allocation next wants to be looked at.
+#[derive(Debug, Default)]
+struct Timers {
+    by_time: BTreeSet<(Moment, AllocId)>,
+    by_alloc: BTreeMap<AllocId, Moment>,
+}
+
+impl Timers {
+    fn set(&mut self, alloc: AllocId, at: Option<Moment>) {
+        if let Some(earlier) = self.by_alloc.remove(&alloc) {
+            self.by_time.remove(&(earlier, alloc));
+        }
+        if let Some(at) = at {
+            self.by_alloc.insert(alloc, at);
+            self.by_time.insert((at, alloc));
+        }
+    }
+
+    fn first(&self) -> Option<Moment> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    fn due(&self, now: Moment) -> Vec<AllocId> {
+        self.by_time
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .map(|(_, alloc)| *alloc)
+            .collect()
+    }
+}
+
+impl NodeCore {
+    /// Something happened.
+    pub fn on_event(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Session { attempt, event } => {
+                if attempt == self.session.attempt() {
+                    self.on_session_event(event, now);
+                }
+            }
+            Event::Alloc { alloc, event } => {
+                if let Some(runner) = self.runners.get_mut(&alloc) {
+                    runner.on_alloc_event(event);
+                    self.settle(alloc, now);
+                }
+            }
+            Event::Run { run, event } => self.on_run_event(&run, event, now),
+        }
+        self.flush(now);
+    }
+
+    /// A deadline has come.
+    pub fn on_timeout(&mut self, now: Now) {
+        if self.session.on_timeout(&mut self.outbox, now) {
+            self.connection_ended();
+        }
+        if self.batcher.overdue(now.moment) {
+            let reason = crate::effect::DisconnectReason::Silent {
+                waiting_for: "the answer to a status batch",
+            };
+            self.disconnect(reason, now);
+        }
+        for alloc in self.alloc_set.on_timeout(now.moment) {
+            self.remove_alloc(alloc, now);
+        }
+        for alloc in self.timers.due(now.moment) {
+            if let Some(at) = self.lease_deadline(alloc)
+                && at <= now.moment
+                && let Some(runner) = self.runners.get_mut(&alloc)
+            {
+                runner.expire_lease(&mut self.outbox);
+            }
+            let world = World {
+                settings: &self.settings,
+                node: &self.node,
+            };
+            if let Some(runner) = self.runners.get_mut(&alloc) {
+                runner.on_timeout(world, &mut self.outbox, now);
+            }
+            self.settle(alloc, now);
+        }
+        self.flush(now);
+    }
+
+    /// How many servers the shell knows: offsets of [`crate::effect::ServerChoice`] stay below it.
+    pub fn set_servers(&mut self, servers: usize, now: Now) {
+        self.session.set_servers(servers, now);
+    }
+
+    /// The node's facts changed: tasks that start from now on see them.
+    pub fn set_node(&mut self, node: Arc<Node>) {
+        self.node = node;
+    }
+
+    /// Restarts tasks of an allocation.
+    ///
+    /// # Errors
+    /// Where nothing that was named can be restarted now.
+    pub fn restart(
+        &mut self,
+        alloc: AllocId,
+        scope: RestartScope,
+        now: Now,
+    ) -> Result<(), CommandError> {
+        let world = World {
+            settings: &self.settings,
+            node: &self.node,
+        };
+        let runner = self
+            .runners
+            .get_mut(&alloc)
+            .ok_or(CommandError::UnknownAlloc { alloc })?;
+        runner.restart(scope, world, &mut self.outbox, now)?;
+        self.settle(alloc, now);
+        self.flush(now);
+        Ok(())
+    }
+
+    /// Sends a signal, by its name, to tasks of an allocation.
+    ///
+    /// # Errors
+    /// Where nothing that was named has a process.
+    pub fn signal(
+        &mut self,
+        alloc: AllocId,
+        scope: SignalScope,
+        signal: &str,
+        now: Now,
+    ) -> Result<(), CommandError> {
+        let runner = self
+            .runners
+            .get_mut(&alloc)
+            .ok_or(CommandError::UnknownAlloc { alloc })?;
+        runner.signal(scope, signal, &mut self.outbox, now)?;
+        self.settle(alloc, now);
+        self.flush(now);
+        Ok(())
+    }
+
+    /// An operator says that allocations of an earlier incarnation of the cluster may go.
+    pub fn release_foreign(&mut self, now: Now) {
+        for alloc in self.alloc_set.release_foreign() {
+            self.remove_alloc(alloc, now);
+        }
+        self.flush(now);
+    }
+
+    /// Destroys every allocation whose end the control plane has recorded (an operator's request).
+    pub fn collect_garbage(&mut self, now: Now) {
+        self.collect_down_to(0, now);
+        self.flush(now);
+    }
+
+    /// The next effect; drain it after every call.
+    pub fn poll_effect(&mut self) -> Option<Issued> {
+        self.outbox.pop()
+    }
+
+    /// When [`Self::on_timeout`] is next due.
+    pub fn poll_timeout(&self) -> Option<Moment> {
+        let machines = earliest(self.session.poll_timeout(), self.batcher.poll_timeout());
+        earliest(
+            earliest(machines, self.alloc_set.poll_timeout()),
+            self.timers.first(),
+        )
+    }
+
+    fn on_run_event(&mut self, run: &RunKey, event: RunEvent, now: Now) {
+        let ended = matches!(event, RunEvent::Exited(_) | RunEvent::StartFailed { .. });
+        let world = World {
+            settings: &self.settings,
+            node: &self.node,
+        };
+        match self.runners.get_mut(&run.alloc) {
+            Some(runner) if runner.tasks().contains_key(&run.task) => {
+                runner.on_run_event(&run.task, run.epoch, event, world, &mut self.outbox, now);
+                self.settle(run.alloc, now);
+            }
+            Some(_) | None if ended => {
+                self.strays.remove(run);
+                self.outbox.push(Effect::ReleaseRun { run: run.clone() });
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// Lets an allocation bring about what should be, and reports what changed.
+    fn settle(&mut self, alloc: AllocId, now: Now) {
+        let world = World {
+            settings: &self.settings,
+            node: &self.node,
+        };
+        let Some(runner) = self.runners.get_mut(&alloc) else {
+            self.timers.set(alloc, None);
+            return;
+        };
+        match runner.settle(world, &mut self.outbox, now) {
+            Settled::Alive => {
+                let (report, timer) = (runner.report(), runner.poll_timeout());
+                if self.last_reports.get(&alloc) != Some(&report) {
+                    self.last_reports.insert(alloc, report.clone());
+                    self.batcher.on_update(report, now.moment);
+                }
+                let timer = earliest(timer, self.lease_deadline(alloc));
+                self.timers.set(alloc, timer);
+            }
+            Settled::Destroyed => {
+                self.runners.remove(&alloc);
+                self.last_reports.remove(&alloc);
+                self.spec_of.remove(&alloc);
+                self.batcher.forget(alloc);
+                self.timers.set(alloc, None);
+            }
+        }
+    }
+
+    /// What follows from everything that was said in this call.
+    fn flush(&mut self, now: Now) {
+        for (alloc, state) in self.batcher.take_acknowledged() {
+            if self.spec_of.contains_key(&alloc) {
+                let state = Box::new(state);
+                self.outbox
+                    .journal(JournalRecord::Acknowledged { alloc, state });
+            }
+        }
+        self.collect_down_to(self.settings.terminal_allocs_max, now);
+        while let Some(batch) = self.batcher.poll_batch(now.moment) {
+            self.send_batch(batch);
+        }
+    }
+
+    /// A terminal status must not be heard of before its cause is on the disk.
+    fn send_batch(&mut self, batch: StatusBatch) {
+        let terminal = batch.reports.iter().any(AllocReport::is_terminal);
+        let needs = if terminal {
+            Durability::Synced
+        } else {
+            Durability::Appended
+        };
+        let attempt = self.session.attempt();
+        let message = SessionMessage::StatusBatch(batch);
+        self.outbox
+            .push_after(needs, Effect::Send { attempt, message });
+    }
+
+    /// Destroys the oldest allocations whose end is recorded, beyond `keep` of them.
+    fn collect_down_to(&mut self, keep: usize, now: Now) {
+        if self.runners.len() <= keep {
+            return;
+        }
+        let over = |runner: &&AllocRunner| {
+            runner.removal() == crate::alloc_runner::Removal::Kept
+                && runner.all_dead()
+                && self
+                    .batcher
+                    .acknowledged(runner.id())
+                    .is_some_and(|state| state.client_status.is_terminal())
+        };
+        let mut ended: Vec<(Option<protocol_model::UnixNanos>, AllocId)> = self
+            .runners
+            .values()
+            .filter(over)
+            .map(|it| (it.finished_at(), it.id()))
+            .collect();
+        if ended.len() <= keep {
+            return;
+        }
+        ended.sort_unstable();
+        let surplus = ended.len() - keep;
+        for (_, alloc) in ended.into_iter().take(surplus) {
+            self.remove_alloc(alloc, now);
+        }
+    }
+
+    /// Stops and destroys an allocation.
+    fn remove_alloc(&mut self, alloc: AllocId, now: Now) {
+        if self.unrunnable.remove(&alloc).is_some() {
+            self.spec_of.remove(&alloc);
+            self.batcher.forget(alloc);
+            self.outbox.journal(JournalRecord::Destroyed { alloc });
+        }
+        if let Some(runner) = self.runners.get_mut(&alloc) {
+            self.outbox.journal(JournalRecord::DestroyWanted { alloc });
+            runner.remove();
+            self.settle(alloc, now);
+        }
+    }
+
+    /// When an allocation must be stopped for want of a confirmation by the control plane.
+    fn lease_deadline(&self, alloc: AllocId) -> Option<Moment> {
+        let window = self.runners.get(&alloc)?.lease_window()?;
+        Some(self.session.confirmed()?.after(window))
+    }
+}

@@ -1,15 +1,44 @@
 //! One task of one allocation, from its first preparation to its end.
+//!
+//! ```text
+//!              permitted          Prepared          Started
+//!   waiting -------------> preparing -----> starting -----> running --(stop)--> shutdown-delay
+//!    ^   ^                    |                |              |  \                   |
+//!    |   |                    | failed         | failed       |   `---(stop)---> stopping
+//!    |   | delay over         v                v     Exited   v                      |
+//!    |   +------ delayed <--------- restart policy <----------+                      | Exited
+//!    |                              gives up |                                       |
+//!    +-- restart was asked for --------------|--------------------------------------+
+//!                                            v                                       |
+//!                                          dead <------------------------------------+ kill
+//! ```
+//!
+//! Every attempt has a run epoch, journaled before anything is asked for it. Events of an earlier
+//! epoch change nothing. A run that nobody expected (an earlier life's) is killed, and nothing of the
+//! task starts before it is gone: two runs of a task are never live at once.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use protocol_model::TaskState;
+use protocol_model::{AllocId, Node, RestartPolicy, Task, TaskEvent, TaskRunState, TaskState};
 use serde::{Deserialize, Serialize};
 
+mod attempt;
+pub(crate) mod history;
 pub mod restart_policy;
+mod restore;
+mod stop;
 
-use crate::effect::Hook;
-use crate::key::RunEpoch;
+use crate::alloc_spec::AllocSpec;
+use crate::effect::{Effect, Hook};
+use crate::journal::JournalRecord;
+use crate::key::{RunEpoch, RunKey};
+use crate::outbox::Outbox;
+use crate::settings::Settings;
+use crate::time::{Moment, Now};
 use restart_policy::RestartTracker;
+pub use restore::Boot;
+pub use stop::{AfterStop, KillCause};
 
 /// What of a task survives the daemon.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -36,4 +65,330 @@ pub enum AttemptState {
     Over,
     /// It was asked for, and its end is not recorded.
     Open,
+}
+
+/// Where a task is in its life on this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It waits until its lifecycle stage permits it.
+    Waiting,
+    /// It waits out the delay of its restart policy.
+    Delayed {
+        /// Until when.
+        until: Moment,
+    },
+    /// Its hooks run; they are not interrupted.
+    Preparing {
+        /// What was wished for meanwhile.
+        stop: Option<AfterStop>,
+    },
+    /// Its process is being made.
+    Starting {
+        /// What was wished for meanwhile.
+        stop: Option<AfterStop>,
+    },
+    /// Its process runs.
+    Running,
+    /// Its process runs on for `shutdown_delay` before it is stopped.
+    ShutdownDelay {
+        /// Until when.
+        until: Moment,
+        /// Why it is stopped.
+        cause: KillCause,
+    },
+    /// Its process was asked to end; keeper kills it at the deadline.
+    Stopping {
+        /// What comes after.
+        after: AfterStop,
+    },
+    /// It will not run again, unless all tasks are restarted.
+    Dead,
+}
+
+/// Whether `shutdown_delay` is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShutdownDelay {
+    /// As the job says.
+    Wait,
+    /// An operator said not to.
+    Skip,
+}
+
+/// Why a command for a task makes no sense now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TaskRefusal {
+    /// Its process does not run.
+    #[error("the task is not running")]
+    NotRunning,
+    /// It is being stopped.
+    #[error("the task is being stopped")]
+    Stopping,
+}
+
+/// What every decision about a task may look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunContext<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) node: &'a Node,
+    pub(crate) spec: &'a Arc<AllocSpec>,
+}
+
+/// One task of one allocation.
+#[derive(Debug)]
+pub struct TaskRunner {
+    alloc: AllocId,
+    name: String,
+    epoch: RunEpoch,
+    state: TaskState,
+    restarts: RestartTracker,
+    prepared: BTreeSet<Hook>,
+    phase: Phase,
+    strays: BTreeSet<RunEpoch>,
+}
+
+impl TaskRunner {
+    /// A task that has just been accepted.
+    pub(crate) fn new(alloc: AllocId, name: &str, now: Now) -> Self {
+        let mut state = TaskState::default();
+        state.push_event(history::received(now.wall));
+        Self {
+            alloc,
+            name: name.to_owned(),
+            epoch: RunEpoch::default(),
+            state,
+            restarts: RestartTracker::default(),
+            prepared: BTreeSet::new(),
+            phase: Phase::Waiting,
+            strays: BTreeSet::new(),
+        }
+    }
+
+    /// Asks for the end of the task. Whatever is under way is ended; nothing new begins.
+    pub(crate) fn kill(
+        &mut self,
+        cause: KillCause,
+        delay: ShutdownDelay,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        let wish = AfterStop::Die(cause);
+        match self.phase {
+            Phase::Dead | Phase::ShutdownDelay { .. } => return,
+            Phase::Stopping {
+                after: AfterStop::Die(_),
+            }
+            | Phase::Preparing {
+                stop: Some(AfterStop::Die(_)),
+            }
+            | Phase::Starting {
+                stop: Some(AfterStop::Die(_)),
+            } => return,
+            Phase::Waiting
+            | Phase::Delayed { .. }
+            | Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Running
+            | Phase::Stopping {
+                after: AfterStop::Restart,
+            } => {}
+        }
+        if let Some(line) = cause.line(now.wall) {
+            self.note(line);
+        }
+        match &mut self.phase {
+            Phase::Waiting | Phase::Delayed { .. } => self.die_killed(cause, out, now),
+            Phase::Preparing { stop } | Phase::Starting { stop } => {
+                *stop = Some(stop.map_or(wish, |earlier| earlier.merge(wish)));
+            }
+            Phase::Stopping { after } => *after = after.merge(wish),
+            Phase::Running => self.begin_kill(cause, delay, ctx, out, now),
+            Phase::ShutdownDelay { .. } | Phase::Dead => {}
+        }
+    }
+
+    /// Asks for another run: the process is stopped and started again at once.
+    ///
+    /// # Errors
+    /// Where there is no process to restart.
+    pub(crate) fn restart(
+        &mut self,
+        reason: &str,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) -> Result<(), TaskRefusal> {
+        match self.phase {
+            Phase::Running => {}
+            Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {
+                return Err(TaskRefusal::Stopping);
+            }
+            Phase::Waiting
+            | Phase::Delayed { .. }
+            | Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Dead => return Err(TaskRefusal::NotRunning),
+        }
+        self.note(history::restart_signaled(reason, now.wall));
+        self.begin_stop(AfterStop::Restart, ctx, out, now);
+        self.persist(out);
+        Ok(())
+    }
+
+    /// Brings the task back to its start, dead or alive: it runs again once its stage permits it.
+    pub(crate) fn revive(&mut self, reason: &str, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
+        match &mut self.phase {
+            Phase::Running => {
+                self.note(history::restart_signaled(reason, now.wall));
+                self.begin_stop(AfterStop::Restart, ctx, out, now);
+            }
+            Phase::Preparing { stop } | Phase::Starting { stop } => {
+                *stop = Some(stop.map_or(AfterStop::Restart, |wish| wish));
+            }
+            Phase::Delayed { .. } => self.phase = Phase::Waiting,
+            Phase::Dead => {
+                self.note(history::restart_signaled(reason, now.wall));
+                self.state.state = TaskRunState::Pending;
+                self.state.failed = false;
+                self.state.finished_at = None;
+                self.restarts = RestartTracker::default();
+                self.phase = Phase::Waiting;
+            }
+            Phase::Waiting | Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {}
+        }
+        self.persist(out);
+    }
+
+    /// Sends a signal to the process.
+    ///
+    /// # Errors
+    /// Where there is no process.
+    pub(crate) fn signal(
+        &mut self,
+        signal: &str,
+        out: &mut Outbox,
+        now: Now,
+    ) -> Result<(), TaskRefusal> {
+        if !self.has_process() {
+            return Err(TaskRefusal::NotRunning);
+        }
+        self.note(history::signaling(signal, now.wall));
+        out.push(Effect::SignalTask {
+            run: self.run(),
+            signal: signal.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// A deadline of this task has come.
+    pub(crate) fn on_timeout(&mut self, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
+        match self.phase {
+            Phase::Delayed { until } if until <= now.moment => self.phase = Phase::Waiting,
+            Phase::ShutdownDelay { until, cause } if until <= now.moment => {
+                self.begin_stop(AfterStop::Die(cause), ctx, out, now);
+            }
+            Phase::Waiting
+            | Phase::Delayed { .. }
+            | Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Running
+            | Phase::ShutdownDelay { .. }
+            | Phase::Stopping { .. }
+            | Phase::Dead => {}
+        }
+    }
+
+    /// When [`Self::on_timeout`] is next due.
+    pub(crate) fn poll_timeout(&self) -> Option<Moment> {
+        match self.phase {
+            Phase::Delayed { until } | Phase::ShutdownDelay { until, .. } => Some(until),
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Running
+            | Phase::Stopping { .. }
+            | Phase::Dead => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its state as the API shows it.
+    pub fn state(&self) -> &TaskState {
+        &self.state
+    }
+
+    /// Where it is in its life.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Its newest attempt; zero = none yet.
+    pub fn run(&self) -> RunKey {
+        RunKey::new(self.alloc, self.name.clone(), self.epoch)
+    }
+
+    /// Whether it will not run again by itself and nothing of it is left running.
+    pub fn is_dead(&self) -> bool {
+        self.phase == Phase::Dead && self.strays.is_empty()
+    }
+
+    /// Whether a process of it may be alive.
+    pub fn has_process(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Running | Phase::ShutdownDelay { .. } | Phase::Stopping { .. }
+        )
+    }
+
+    /// Whether it waits for its stage, and nothing else keeps it from starting.
+    pub(crate) fn may_start(&self) -> bool {
+        self.phase == Phase::Waiting && self.strays.is_empty()
+    }
+
+    /// What of it survives the daemon.
+    pub fn persisted(&self) -> PersistedTask {
+        let open = match self.phase {
+            Phase::Waiting | Phase::Delayed { .. } | Phase::Dead => AttemptState::Over,
+            Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Running
+            | Phase::ShutdownDelay { .. }
+            | Phase::Stopping { .. } => AttemptState::Open,
+        };
+        PersistedTask {
+            epoch: self.epoch,
+            attempt: open,
+            state: self.state.clone(),
+            restarts: self.restarts,
+            prepared: self.prepared.clone(),
+        }
+    }
+
+    fn persist(&self, out: &mut Outbox) {
+        out.journal(JournalRecord::Task {
+            alloc: self.alloc,
+            task: self.name.clone(),
+            state: Box::new(self.persisted()),
+        });
+    }
+
+    fn note(&mut self, line: TaskEvent) {
+        self.state.push_event(line);
+    }
+
+    fn task_of<'a>(&self, ctx: RunContext<'a>) -> Option<&'a Task> {
+        ctx.spec.task(&self.name)
+    }
+
+    /// The task's restart policy, else its group's.
+    fn restart_policy(&self, ctx: RunContext<'_>) -> RestartPolicy {
+        self.task_of(ctx)
+            .and_then(|task| task.restart_policy.clone())
+            .or_else(|| ctx.spec.group().restart_policy.clone())
+            .unwrap_or_default()
+    }
 }

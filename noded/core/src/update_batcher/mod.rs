@@ -1,20 +1,563 @@
-//! Reports to the control plane: newest wins, urgent first.
+//! Reports to the control plane: newest wins, urgent first, nothing lost, nothing said twice.
+//!
+//! ```text
+//!   on_update --> entry of the allocation --(due, slot free)--> batch in flight --on_ack--> acknowledged
+//!                   ^    (newest report)                             |
+//!                   +----------- comes back unless superseded -------+ failed, refused, fate unknown
+//! ```
+//!
+//! What holds (each has a test):
+//!
+//! 1. Newest wins per allocation. 2. Every item has a revision that rises per allocation, so batches
+//!    may overtake each other. 3. An update is dropped as equal only while nothing of its allocation
+//!    is in flight and no fate is unknown. 4. At most one batch per class is in flight; urgent ones
+//!    leave within their delay, anything within the maximum. 5. Nothing leaves outside a live
+//!    session. 6. A failed batch comes back except where superseded. 7. Batches respect caps on items
+//!    and bytes: urgent first, then oldest. 8. Sequence numbers are per class and go on from what
+//!    Welcome says. 9. One entry per allocation. 10. A clock that goes back is tolerated and counted.
+//! 11. Nothing here waits: a dead control plane costs memory for the newest report, no more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use protocol_model::{ClientStatus, TaskState};
-use serde::{Deserialize, Serialize};
+use protocol_model::AllocId;
+use protocol_wire::report::AllocReport;
 
-/// What the control plane has recorded of an allocation, as far as its node reports it.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AckedState {
-    /// Its client status.
-    pub client_status: ClientStatus,
-    /// Why, for people.
-    pub client_description: String,
-    /// Its tasks' states, without their events.
-    pub task_states: BTreeMap<String, TaskState>,
-    /// Its health.
-    pub healthy: Option<bool>,
+mod entry;
+pub mod priority;
+pub(crate) mod size;
+#[cfg(test)]
+mod tests;
+
+use crate::effect::{StatusBatch, UpdateClass};
+use crate::event::ItemResult;
+use crate::key::SessionEpoch;
+use crate::time::{Moment, earliest};
+use entry::Entry;
+pub use priority::{AckedState, UpdatePriority, priority};
+
+/// The most items of a batch.
+pub const BATCH_ITEMS_MAX: usize = 1024;
+
+/// The most bytes of a batch, by estimate; a single larger item travels alone.
+pub const BATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// How long a batch may stay unanswered before the session counts as broken.
+pub const ACK_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long updates may gather before anybody says otherwise.
+const URGENT_DELAY_DEFAULT: Duration = Duration::from_millis(10);
+const TYPICAL_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
+
+/// The longest that servers may ask typical updates to gather.
+const TYPICAL_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+/// How a session began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionMode {
+    /// It owes a sync: live updates wait behind it.
+    OwesSync,
+    /// It goes on as it was.
+    Resumed,
+}
+
+/// The last batch of each class that the control plane applied, as Welcome says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AppliedSeqs {
+    /// The last urgent one.
+    pub urgent: u64,
+    /// The last typical one.
+    pub typical: u64,
+}
+
+/// Where the batcher stands towards the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Link {
+    /// No session: everything waits.
+    Down,
+    /// The sync of this session is owed or under way: everything waits.
+    Syncing(SessionEpoch),
+    /// Batches leave.
+    Live(SessionEpoch),
+}
+
+/// A batch that was sent and not answered.
+#[derive(Clone, Debug)]
+struct InFlight {
+    seq: u64,
+    sent: Moment,
+    items: Vec<(AllocId, u64)>,
+}
+
+/// One class of batches.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    last_seq: u64,
+    in_flight: Option<InFlight>,
+}
+
+/// Collects reports and hands out batches.
+#[derive(Debug)]
+pub struct UpdateBatcher {
+    entries: BTreeMap<AllocId, Entry>,
+    /// Waiting reports by urgency and age.
+    urgent_queue: BTreeSet<(Moment, AllocId)>,
+    typical_queue: BTreeSet<(Moment, AllocId)>,
+    urgent: Channel,
+    typical: Channel,
+    link: Link,
+    unanswered_syncs: UnansweredSyncs,
+    urgent_delay: Duration,
+    typical_interval: Duration,
+    clock: Moment,
+    clock_steps_back: u64,
+    newly_acked: BTreeSet<AllocId>,
+}
+
+impl Default for UpdateBatcher {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            urgent_queue: BTreeSet::new(),
+            typical_queue: BTreeSet::new(),
+            urgent: Channel::default(),
+            typical: Channel::default(),
+            link: Link::Down,
+            unanswered_syncs: UnansweredSyncs::None,
+            urgent_delay: URGENT_DELAY_DEFAULT,
+            typical_interval: TYPICAL_INTERVAL_DEFAULT,
+            clock: Moment::default(),
+            clock_steps_back: 0,
+            newly_acked: BTreeSet::new(),
+        }
+    }
+}
+
+impl UpdateBatcher {
+    /// Tells what the control plane has recorded of an allocation: from the journal, or as it sent
+    /// the allocation.
+    pub fn set_acknowledged(&mut self, alloc: AllocId, acked: AckedState) {
+        let entry = self.entries.entry(alloc).or_default();
+        if entry.acked.is_none() {
+            entry.acked = Some(acked);
+        }
+    }
+
+    /// The newest report of an allocation; its revision is given here.
+    pub fn on_update(&mut self, report: AllocReport, now: Moment) {
+        let now = self.tick(now);
+        let entry = self.entries.entry(report.id).or_default();
+        let id = report.id;
+        entry.offer(report, now);
+        self.requeue(id);
+    }
+
+    /// Forgets an allocation: the node has destroyed it.
+    pub fn forget(&mut self, alloc: AllocId) {
+        self.unqueue(alloc);
+        self.entries.remove(&alloc);
+        self.newly_acked.remove(&alloc);
+    }
+
+    /// A session began. What was in flight in the one before has its fate by `applied`, where the
+    /// session goes on; else the sync will say everything anew.
+    pub fn on_session(
+        &mut self,
+        epoch: SessionEpoch,
+        mode: SessionMode,
+        applied: AppliedSeqs,
+        now: Moment,
+    ) {
+        let now = self.tick(now);
+        if mode == SessionMode::Resumed {
+            // The node is ready under this epoch, so a sync of this epoch was committed.
+            let fate = match std::mem::take(&mut self.unanswered_syncs) {
+                UnansweredSyncs::One(_) | UnansweredSyncs::None => SyncFate::Committed,
+                UnansweredSyncs::Several(_) => SyncFate::Uncertain,
+            };
+            self.settle_sync(fate, now);
+        }
+        for (class, applied_seq) in [
+            (UpdateClass::Urgent, applied.urgent),
+            (UpdateClass::Typical, applied.typical),
+        ] {
+            let channel = self.channel(class);
+            let in_flight = channel.in_flight.take();
+            channel.last_seq = channel.last_seq.max(applied_seq);
+            let Some(in_flight) = in_flight else { continue };
+            let applied = mode == SessionMode::Resumed && in_flight.seq <= applied_seq;
+            for (alloc, revision) in in_flight.items {
+                if applied {
+                    self.acknowledge(alloc, class, revision, now);
+                } else {
+                    self.come_back(alloc, class, now);
+                }
+            }
+        }
+        self.link = match mode {
+            SessionMode::OwesSync => Link::Syncing(epoch),
+            SessionMode::Resumed => Link::Live(epoch),
+        };
+    }
+
+    /// The session is interrupted: batches stay in flight until the next one says what became of them.
+    pub fn on_disconnected(&mut self) {
+        if let Link::Syncing(epoch) = self.link {
+            self.unanswered_syncs = match self.unanswered_syncs {
+                UnansweredSyncs::One(earlier) | UnansweredSyncs::Several(earlier)
+                    if earlier == epoch =>
+                {
+                    UnansweredSyncs::Several(epoch)
+                }
+                UnansweredSyncs::None | UnansweredSyncs::One(_) | UnansweredSyncs::Several(_) => {
+                    UnansweredSyncs::One(epoch)
+                }
+            };
+        }
+        self.link = Link::Down;
+    }
+
+    /// The complete report of the node, for the sync of a session: every allocation, newest state,
+    /// each with a new revision. Called once per sync.
+    pub fn begin_sync(
+        &mut self,
+        reports: impl IntoIterator<Item = AllocReport>,
+        now: Moment,
+    ) -> Vec<AllocReport> {
+        self.tick(now);
+        let mut sent = Vec::new();
+        for report in reports {
+            let id = report.id;
+            let entry = self.entries.entry(id).or_default();
+            sent.push(entry.take_for_sync(report));
+            self.requeue(id);
+        }
+        sent
+    }
+
+    /// The sync is committed: batches leave from now on.
+    pub fn on_sync_ack(&mut self, epoch: SessionEpoch, now: Moment) {
+        let now = self.tick(now);
+        // An earlier sync of this very session may be the one that was committed: then this one
+        // changed nothing, and what it said is said again as updates.
+        let fate = match std::mem::take(&mut self.unanswered_syncs) {
+            UnansweredSyncs::One(earlier) | UnansweredSyncs::Several(earlier)
+                if earlier == epoch =>
+            {
+                SyncFate::Uncertain
+            }
+            UnansweredSyncs::None | UnansweredSyncs::One(_) | UnansweredSyncs::Several(_) => {
+                SyncFate::Committed
+            }
+        };
+        self.settle_sync(fate, now);
+        self.link = Link::Live(epoch);
+    }
+
+    /// A batch was answered, item by item.
+    pub fn on_ack(&mut self, class: UpdateClass, seq: u64, results: &[ItemResult], now: Moment) {
+        let now = self.tick(now);
+        let Some(in_flight) = self.take_in_flight(class, seq) else {
+            return;
+        };
+        for (offset, (alloc, revision)) in in_flight.items.into_iter().enumerate() {
+            match results.get(offset) {
+                // Only this node gives revisions, so what superseded the item is its own later word.
+                Some(ItemResult::Applied | ItemResult::Superseded) => {
+                    self.acknowledge(alloc, class, revision, now);
+                }
+                Some(ItemResult::UnknownAlloc) => self.drop_unknown(alloc, class),
+                Some(ItemResult::NotInSession) | None => self.come_back(alloc, class, now),
+            }
+        }
+    }
+
+    /// A batch could not be sent, or its fate is unknown while the session goes on.
+    pub fn on_send_failed(&mut self, class: UpdateClass, seq: u64, now: Moment) {
+        let now = self.tick(now);
+        let Some(in_flight) = self.take_in_flight(class, seq) else {
+            return;
+        };
+        for (alloc, _) in in_flight.items {
+            self.come_back(alloc, class, now);
+        }
+    }
+
+    /// Servers say how long updates may gather.
+    pub fn set_intervals(&mut self, urgent_delay: Option<Duration>, typical: Option<Duration>) {
+        if let Some(delay) = urgent_delay {
+            self.urgent_delay = delay.min(TYPICAL_INTERVAL_MAX);
+        }
+        if let Some(interval) = typical {
+            self.typical_interval = interval.min(TYPICAL_INTERVAL_MAX);
+        }
+    }
+
+    /// The next batch, if one is due.
+    pub fn poll_batch(&mut self, now: Moment) -> Option<StatusBatch> {
+        let now = self.tick(now);
+        let Link::Live(epoch) = self.link else {
+            return None;
+        };
+        for class in [UpdateClass::Urgent, UpdateClass::Typical] {
+            if self.due_at(class).is_some_and(|due| due <= now) {
+                return Some(self.make_batch(epoch, class, now));
+            }
+        }
+        None
+    }
+
+    /// When [`Self::poll_batch`] or [`Self::overdue`] is next due.
+    pub fn poll_timeout(&self) -> Option<Moment> {
+        let Link::Live(_) = self.link else {
+            return None;
+        };
+        let due = earliest(
+            self.due_at(UpdateClass::Urgent),
+            self.due_at(UpdateClass::Typical),
+        );
+        earliest(due, self.ack_deadline())
+    }
+
+    /// Whether a batch has waited too long for its answer.
+    pub fn overdue(&self, now: Moment) -> bool {
+        matches!(self.link, Link::Live(_))
+            && self.ack_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Allocations whose acknowledged state changed since the last call, with that state.
+    pub fn take_acknowledged(&mut self) -> Vec<(AllocId, AckedState)> {
+        let ids = std::mem::take(&mut self.newly_acked);
+        ids.into_iter()
+            .filter_map(|id| Some((id, self.entries.get(&id)?.acked.clone()?)))
+            .collect()
+    }
+
+    /// What the control plane has recorded of an allocation, as far as the node knows.
+    pub fn acknowledged(&self, alloc: AllocId) -> Option<&AckedState> {
+        self.entries.get(&alloc)?.acked.as_ref()
+    }
+
+    /// How many allocations have something to say.
+    pub fn depth(&self) -> usize {
+        self.urgent_queue.len() + self.typical_queue.len()
+    }
+
+    /// How long the oldest report has waited.
+    pub fn age(&self, now: Moment) -> Duration {
+        let heads = [self.urgent_queue.first(), self.typical_queue.first()];
+        let oldest = heads.into_iter().flatten().map(|(since, _)| *since).min();
+        oldest.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// How often the clock went back.
+    pub fn clock_steps_back(&self) -> u64 {
+        self.clock_steps_back
+    }
+
+    fn make_batch(&mut self, epoch: SessionEpoch, class: UpdateClass, now: Moment) -> StatusBatch {
+        let urgent = self.urgent_queue.iter().map(|(_, id)| *id);
+        let candidates: Vec<AllocId> = match class {
+            UpdateClass::Urgent => urgent.take(BATCH_ITEMS_MAX).collect(),
+            UpdateClass::Typical => {
+                let typical = self.typical_queue.iter().map(|(_, id)| *id);
+                urgent.chain(typical).take(BATCH_ITEMS_MAX).collect()
+            }
+        };
+        let mut reports: Vec<AllocReport> = Vec::new();
+        let mut bytes = 0;
+        for id in candidates {
+            let Some(entry) = self.entries.get_mut(&id) else {
+                continue;
+            };
+            let item_bytes = entry.waiting_bytes();
+            if !reports.is_empty() && bytes + item_bytes > BATCH_BYTES_MAX {
+                break;
+            }
+            bytes += item_bytes;
+            reports.extend(entry.take(class));
+            self.unqueue(id);
+        }
+        self.add_volatile(&mut reports, class, bytes);
+        let channel = self.channel(class);
+        channel.last_seq += 1;
+        let seq = channel.last_seq;
+        let items = reports
+            .iter()
+            .map(|report| (report.id, report.revision))
+            .collect();
+        channel.in_flight = Some(InFlight {
+            seq,
+            sent: now,
+            items,
+        });
+        StatusBatch {
+            epoch,
+            class,
+            seq,
+            reports,
+        }
+    }
+
+    /// Reports in which only volatile detail is new ride along where there is room.
+    fn add_volatile(&mut self, reports: &mut Vec<AllocReport>, class: UpdateClass, bytes: usize) {
+        if class == UpdateClass::Urgent {
+            return;
+        }
+        let mut bytes = bytes;
+        for entry in self
+            .entries
+            .values_mut()
+            .filter(|entry| entry.is_volatile())
+        {
+            let item_bytes = entry.waiting_bytes();
+            if reports.len() >= BATCH_ITEMS_MAX || bytes + item_bytes > BATCH_BYTES_MAX {
+                break;
+            }
+            bytes += item_bytes;
+            reports.extend(entry.take(class));
+        }
+    }
+
+    /// When a batch of this class is due, where one may leave at all.
+    fn due_at(&self, class: UpdateClass) -> Option<Moment> {
+        let head = |queue: &BTreeSet<(Moment, AllocId)>| queue.first().map(|(since, _)| *since);
+        let (channel, since, queued, wait) = match class {
+            UpdateClass::Urgent => (
+                &self.urgent,
+                head(&self.urgent_queue),
+                self.urgent_queue.len(),
+                self.urgent_delay,
+            ),
+            // Urgent updates that wait behind an unanswered urgent batch may travel here too.
+            UpdateClass::Typical => (
+                &self.typical,
+                earliest(head(&self.typical_queue), head(&self.urgent_queue)),
+                self.typical_queue.len(),
+                self.typical_interval,
+            ),
+        };
+        let since = since.filter(|_| channel.in_flight.is_none())?;
+        // A full batch gains nothing by waiting.
+        Some(if queued >= BATCH_ITEMS_MAX {
+            since
+        } else {
+            since.after(wait)
+        })
+    }
+
+    fn ack_deadline(&self) -> Option<Moment> {
+        let sent = |channel: &Channel| {
+            channel
+                .in_flight
+                .as_ref()
+                .map(|it| it.sent.after(ACK_LIMIT))
+        };
+        earliest(sent(&self.urgent), sent(&self.typical))
+    }
+
+    fn take_in_flight(&mut self, class: UpdateClass, seq: u64) -> Option<InFlight> {
+        self.channel(class)
+            .in_flight
+            .take_if(|in_flight| in_flight.seq == seq)
+    }
+
+    fn acknowledge(&mut self, alloc: AllocId, class: UpdateClass, revision: u64, now: Moment) {
+        let Some(entry) = self.entries.get_mut(&alloc) else {
+            return;
+        };
+        if entry.acknowledge(class, revision, now) {
+            self.newly_acked.insert(alloc);
+        }
+        self.requeue(alloc);
+    }
+
+    fn come_back(&mut self, alloc: AllocId, class: UpdateClass, now: Moment) {
+        if let Some(entry) = self.entries.get_mut(&alloc) {
+            entry.come_back(class, now);
+            self.requeue(alloc);
+        }
+    }
+
+    fn drop_unknown(&mut self, alloc: AllocId, class: UpdateClass) {
+        if let Some(entry) = self.entries.get_mut(&alloc) {
+            entry.drop_unknown(class);
+            self.requeue(alloc);
+        }
+    }
+
+    fn settle_sync(&mut self, fate: SyncFate, now: Moment) {
+        let ids: Vec<AllocId> = self.entries.keys().copied().collect();
+        for id in ids {
+            let Some(entry) = self.entries.get_mut(&id) else {
+                continue;
+            };
+            if entry.settle_sync(fate, now) {
+                self.newly_acked.insert(id);
+            }
+            self.requeue(id);
+        }
+    }
+
+    /// Puts an allocation where its entry says it belongs.
+    fn requeue(&mut self, alloc: AllocId) {
+        self.unqueue(alloc);
+        let Some(entry) = self.entries.get_mut(&alloc) else {
+            return;
+        };
+        entry.queued = entry.wants_queue();
+        match entry.queued {
+            Some((UpdateClass::Urgent, since)) => self.urgent_queue.insert((since, alloc)),
+            Some((UpdateClass::Typical, since)) => self.typical_queue.insert((since, alloc)),
+            None => false,
+        };
+    }
+
+    fn unqueue(&mut self, alloc: AllocId) {
+        let Some(entry) = self.entries.get_mut(&alloc) else {
+            return;
+        };
+        match entry.queued.take() {
+            Some((UpdateClass::Urgent, since)) => self.urgent_queue.remove(&(since, alloc)),
+            Some((UpdateClass::Typical, since)) => self.typical_queue.remove(&(since, alloc)),
+            None => false,
+        };
+    }
+
+    fn channel(&mut self, class: UpdateClass) -> &mut Channel {
+        match class {
+            UpdateClass::Urgent => &mut self.urgent,
+            UpdateClass::Typical => &mut self.typical,
+        }
+    }
+
+    /// The present, never before the last one.
+    fn tick(&mut self, now: Moment) -> Moment {
+        if now < self.clock {
+            self.clock_steps_back += 1;
+        }
+        self.clock = self.clock.max(now);
+        self.clock
+    }
+}
+
+/// Syncs that were sent and never answered, of the session in question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum UnansweredSyncs {
+    /// None.
+    #[default]
+    None,
+    /// One: if the session turns out to be synced, it was this one.
+    One(SessionEpoch),
+    /// Several: nobody knows which of them counts.
+    Several(SessionEpoch),
+}
+
+/// What became of a sync.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SyncFate {
+    /// It is recorded.
+    Committed,
+    /// It, or an earlier one of the same session.
+    Uncertain,
 }

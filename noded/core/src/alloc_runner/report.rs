@@ -1,0 +1,95 @@
+//! What an allocation says of itself.
+
+use std::collections::BTreeMap;
+
+use protocol_model::{ClientStatus, TaskRunState, TaskState};
+use protocol_wire::report::{AllocReport, ReportedHealth};
+
+use super::{AllocRunner, Directory};
+use crate::lifecycle::Role;
+
+/// The most that the tasks' events of one report may take; beyond it the oldest are left out.
+const EVENT_BYTES_MAX: usize = 64 * 1024;
+
+impl AllocRunner {
+    /// Its report; the batcher gives it its revision.
+    pub fn report(&self) -> AllocReport {
+        let (client_status, description) = self.client_status();
+        AllocReport {
+            id: self.spec.id(),
+            revision: 0,
+            client_status,
+            client_description: description,
+            task_states: self.task_states(),
+            health: self.state.health.map(|health| ReportedHealth {
+                healthy: health.healthy,
+                at: health.at,
+            }),
+            desired_version: self.spec.version(),
+        }
+    }
+
+    /// Its status and why: any failed task makes it failed, else any running one running, else any
+    /// pending one pending, else it is complete.
+    pub fn client_status(&self) -> (ClientStatus, String) {
+        if let Directory::Failed { message } = &self.directory {
+            let text = format!("The directories of the allocation could not be made: {message}");
+            return (ClientStatus::Failed, text);
+        }
+        let (mut failed, mut running, mut pending) = (false, false, false);
+        for member in self.members() {
+            match member.facts.state {
+                TaskRunState::Dead => failed |= member.facts.failed,
+                TaskRunState::Running => running = true,
+                // It begins in a moment: an allocation that ran does not look new in between.
+                TaskRunState::Pending if member.facts.role == Role::Poststop => {
+                    let ran =
+                        |task: &crate::task_runner::TaskRunner| task.state().started_at.is_some();
+                    let anything_ran = self.tasks.values().any(ran);
+                    running |= anything_ran && self.others_dead();
+                    pending |= !anything_ran;
+                }
+                TaskRunState::Pending => pending = true,
+            }
+        }
+        let (status, text) = if failed {
+            (ClientStatus::Failed, "Failed tasks")
+        } else if running {
+            (ClientStatus::Running, "Tasks are running")
+        } else if pending {
+            (ClientStatus::Pending, "No tasks have started")
+        } else {
+            (ClientStatus::Complete, "All tasks have completed")
+        };
+        (status, text.to_owned())
+    }
+
+    fn others_dead(&self) -> bool {
+        let members = self.members();
+        let mut others = members
+            .iter()
+            .filter(|member| member.facts.role != Role::Poststop);
+        others.all(|member| member.facts.state == TaskRunState::Dead)
+    }
+
+    /// The tasks' states with as many of their newest events as fit.
+    fn task_states(&self) -> BTreeMap<String, TaskState> {
+        let mut states: BTreeMap<String, TaskState> = self
+            .tasks
+            .values()
+            .map(|task| (task.name().to_owned(), task.state().clone()))
+            .collect();
+        let mut left = EVENT_BYTES_MAX;
+        for state in states.values_mut() {
+            let fit = state.events.iter().rev().take_while(|event| {
+                let bytes = crate::update_batcher::size::event_bytes(event);
+                let fits = bytes <= left;
+                left = left.saturating_sub(bytes);
+                fits
+            });
+            let surplus = state.events.len() - fit.count();
+            state.events.drain(..surplus);
+        }
+        states
+    }
+}

@@ -1,0 +1,72 @@
+//! An allocation when the daemon starts again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::health::HealthTracker;
+use super::{AllocRunner, Directory, PersistedAlloc, Removal, StartHold, World};
+use crate::alloc_spec::AllocSpec;
+use crate::event::KeptPhase;
+use crate::journal::DestroyWanted;
+use crate::key::RunEpoch;
+use crate::lifecycle::Stage;
+use crate::outbox::Outbox;
+use crate::task_runner::{Boot, PersistedTask, TaskRunner};
+use crate::time::Now;
+
+/// What the journal and keeper say of one allocation.
+#[derive(Debug)]
+pub(crate) struct Restoration {
+    pub(crate) spec: Arc<AllocSpec>,
+    pub(crate) state: PersistedAlloc,
+    pub(crate) destroy: DestroyWanted,
+    pub(crate) tasks: BTreeMap<String, PersistedTask>,
+    pub(crate) kept: BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>,
+}
+
+impl AllocRunner {
+    /// Takes the allocation up where the earlier daemon left it.
+    pub(crate) fn restore(
+        restoration: Restoration,
+        boot: Boot,
+        world: World<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) -> Self {
+        let Restoration {
+            spec,
+            state,
+            destroy,
+            mut tasks,
+            mut kept,
+        } = restoration;
+        let known_health = state.health.map(|health| health.healthy);
+        let mut runner = Self {
+            health: HealthTracker::new(&spec, known_health, now),
+            state,
+            // The stage is a function of the states that the tasks bring along.
+            stage: Stage::Prestart,
+            directory: Directory::Absent,
+            // Work of a system job belongs to this node and is never moved elsewhere.
+            hold: match boot {
+                Boot::Another if !spec.job().job_type.is_per_node() => StartHold::UntilTold,
+                Boot::Same | Boot::Another => StartHold::Free,
+            },
+            removal: match destroy {
+                DestroyWanted::No => Removal::Kept,
+                DestroyWanted::Yes => Removal::Wanted,
+            },
+            ..Self::new(Arc::clone(&spec), now)
+        };
+        for task in runner.tasks.values_mut() {
+            let persisted = tasks
+                .remove(task.name())
+                .unwrap_or_else(|| task.persisted());
+            let attempt = persisted.attempt;
+            let runs = kept.remove(task.name()).unwrap_or_default();
+            *task = TaskRunner::from_persisted(spec.id(), task.name(), persisted);
+            task.resume(attempt, runs, boot, world.context(&spec), out, now);
+        }
+        runner
+    }
+}

@@ -1,0 +1,106 @@
+//! Where the directories of an allocation are, on the host and as a task sees them.
+//!
+//! ```text
+//!   <alloc root>/<alloc>/alloc/{data,logs,tmp}              shared by the tasks   NOMAD_ALLOC_DIR
+//!   <alloc root>/<alloc>/<task>/{local,secrets,private,tmp} of one task           NOMAD_TASK_DIR = local
+//! ```
+//!
+//! A task with a root of its own sees `<task>` as `/` and the shared directory as `/alloc`.
+
+use protocol_model::AllocId;
+
+use crate::settings::TaskRoot;
+
+/// The directory of an allocation on the host.
+pub fn alloc_directory(alloc_root: &str, alloc: AllocId) -> String {
+    format!("{}/{alloc}", alloc_root.trim_end_matches('/'))
+}
+
+/// The directories of one task, on one side of its root.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskPaths {
+    /// What relative paths of job files are relative to.
+    pub task: String,
+    /// Shared by the tasks of the allocation.
+    pub alloc: String,
+    /// The task's own.
+    pub local: String,
+    /// The task's own, in memory.
+    pub secrets: String,
+}
+
+impl TaskPaths {
+    /// The task's directories on the host.
+    pub fn on_host(alloc_root: &str, alloc: AllocId, task: &str) -> Self {
+        let directory = alloc_directory(alloc_root, alloc);
+        Self {
+            task: format!("{directory}/{task}"),
+            alloc: format!("{directory}/alloc"),
+            local: format!("{directory}/{task}/local"),
+            secrets: format!("{directory}/{task}/secrets"),
+        }
+    }
+
+    /// The task's directories as the task itself sees them.
+    pub fn as_seen(root: TaskRoot, alloc_root: &str, alloc: AllocId, task: &str) -> Self {
+        match root {
+            TaskRoot::Host => Self::on_host(alloc_root, alloc, task),
+            TaskRoot::OwnRoot => Self {
+                task: "/".to_owned(),
+                alloc: "/alloc".to_owned(),
+                local: "/local".to_owned(),
+                secrets: "/secrets".to_owned(),
+            },
+        }
+    }
+}
+
+/// The host path of a path in a job file, which is relative to the task's directory or names one of
+/// the task's directories as the task sees it. What leaves the allocation (`..`) is left to the
+/// shell to refuse: it opens beneath the allocation's directory only.
+pub fn host_path(host: &TaskPaths, seen: &TaskPaths, path: &str) -> String {
+    for (seen, host) in [
+        (&seen.alloc, &host.alloc),
+        (&seen.local, &host.local),
+        (&seen.secrets, &host.secrets),
+    ] {
+        if let Some(rest) = path.strip_prefix(seen.as_str())
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            return format!("{host}{rest}");
+        }
+    }
+    if path.starts_with(&host.alloc) || path.starts_with(&host.task) {
+        return path.to_owned();
+    }
+    format!("{}/{}", host.task, path.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_paths_lead_beneath_the_allocation_on_the_host() {
+        let id = AllocId::from_u128(1);
+        let host = TaskPaths::on_host("/var/lib/drover/alloc/", id, "web");
+        let seen = TaskPaths::as_seen(TaskRoot::OwnRoot, "/var/lib/drover/alloc", id, "web");
+        let base = format!("/var/lib/drover/alloc/{id}");
+        for (path, expected) in [
+            ("local/index.html", "web/local/index.html"),
+            ("/local/index.html", "web/local/index.html"),
+            ("/secrets/token", "web/secrets/token"),
+            ("/alloc/data/x", "alloc/data/x"),
+            ("/allocated", "web/allocated"),
+            ("${x}.conf", "web/${x}.conf"),
+        ] {
+            assert_eq!(
+                host_path(&host, &seen, path),
+                format!("{base}/{expected}"),
+                "{path}"
+            );
+        }
+        let absolute = format!("{base}/web/local/x");
+        assert_eq!(host_path(&host, &host, &absolute), absolute);
+    }
+}

@@ -1,0 +1,142 @@
+//! The environment of a task, against what users of Nomad expect to find.
+
+use std::sync::Arc;
+
+use protocol_model::{
+    AllocId, AllocatedPort, AllocatedTaskResources, DispatchPayload, Node, NodeId, Template,
+};
+
+use super::*;
+use crate::test_support::{alloc_of, job_with_tasks, task};
+
+fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
+    let mut job = job_with_tasks("web", vec![task]);
+    job.meta
+        .insert("owner".to_owned(), "${node.datacenter}-team".to_owned());
+    job.task_groups[0]
+        .meta
+        .insert("my-key".to_owned(), "group".to_owned());
+    let mut alloc = alloc_of(&job, AllocId::from_u128(7));
+    let mut given = AllocatedTaskResources::default();
+    given.memory.memory_mb = 256;
+    given.cpu.cpu_shares = 500;
+    given.cpu.reserved_cores = vec![2, 3];
+    alloc
+        .allocated_resources
+        .tasks
+        .insert("main".to_owned(), given);
+    alloc.allocated_resources.shared.ports = vec![
+        AllocatedPort {
+            label: "http".into(),
+            value: 20_001,
+            to: 0,
+            host_ip: "10.0.0.7".into(),
+        },
+        AllocatedPort {
+            label: "db-x".into(),
+            value: 20_002,
+            to: 5432,
+            host_ip: "fe80::1".into(),
+        },
+    ];
+    let spec = Arc::new(AllocSpec::new(alloc, Arc::new(job)).expect("the group exists"));
+    let mut node = Node::new(NodeId::from_u128(9), "host-1", "dc1");
+    node.attributes
+        .insert("kernel.name".to_owned(), "linux".to_owned());
+    node.meta.insert("rack".to_owned(), "r7".to_owned());
+    let settings = Settings::new("/data/alloc", [0; 16]);
+    let ctx = RunContext {
+        settings: &settings,
+        node: &node,
+        spec: &spec,
+    };
+    let task = spec.task("main").expect("the task exists");
+    check(&TaskWorld::new(ctx, task));
+}
+
+#[test]
+fn tasks_find_what_they_look_for_in_their_environment() {
+    let mut main = task("main");
+    main.driver = "exec".to_owned();
+    main.env.insert(
+        "GREETING".to_owned(),
+        "${meta.rack} ${NOMAD_PORT_http}".to_owned(),
+    );
+    main.env.insert("NOMAD_DC".to_owned(), "mine".to_owned());
+    world_of(main, |world| {
+        let id = AllocId::from_u128(7);
+        for (name, value) in [
+            ("NOMAD_ALLOC_ID", id.to_string().as_str()),
+            ("NOMAD_SHORT_ALLOC_ID", "00000000"),
+            ("NOMAD_ALLOC_NAME", "web.group[0]"),
+            ("NOMAD_ALLOC_INDEX", "0"),
+            ("NOMAD_TASK_NAME", "main"),
+            ("NOMAD_GROUP_NAME", "group"),
+            ("NOMAD_JOB_ID", "web"),
+            ("NOMAD_NAMESPACE", "default"),
+            ("NOMAD_REGION", "global"),
+            ("NOMAD_ALLOC_DIR", "/alloc"),
+            ("NOMAD_TASK_DIR", "/local"),
+            ("NOMAD_SECRETS_DIR", "/secrets"),
+            ("NOMAD_MEMORY_LIMIT", "256"),
+            ("NOMAD_CPU_LIMIT", "500"),
+            ("NOMAD_CPU_CORES", "2,3"),
+            ("NOMAD_PORT_http", "20001"),
+            ("NOMAD_ADDR_http", "10.0.0.7:20001"),
+            ("NOMAD_IP_http", "10.0.0.7"),
+            ("NOMAD_HOST_PORT_http", "20001"),
+            ("NOMAD_PORT_db_x", "5432"),
+            ("NOMAD_ALLOC_PORT_db_x", "5432"),
+            ("NOMAD_HOST_PORT_db_x", "20002"),
+            ("NOMAD_HOST_ADDR_db_x", "[fe80::1]:20002"),
+            ("NOMAD_META_owner", "dc1-team"),
+            ("NOMAD_META_OWNER", "dc1-team"),
+            ("NOMAD_META_my_key", "group"),
+            ("GREETING", "r7 20001"),
+            ("NOMAD_DC", "mine"),
+        ] {
+            assert_eq!(
+                world.environment().get(name).map(String::as_str),
+                Some(value),
+                "{name}"
+            );
+        }
+        assert!(!world.environment().contains_key("NOMAD_MEMORY_MAX_LIMIT"));
+    });
+}
+
+#[test]
+fn a_task_without_a_root_of_its_own_sees_host_paths() {
+    world_of(task("main"), |world| {
+        let id = AllocId::from_u128(7);
+        let expected = format!("/data/alloc/{id}/main/local");
+        assert_eq!(world.environment().get("NOMAD_TASK_DIR"), Some(&expected));
+    });
+}
+
+#[test]
+fn configuration_templates_and_payload_are_resolved() {
+    let mut main = task("main");
+    main.driver = "exec".to_owned();
+    main.config.insert(
+        "command".to_owned(),
+        "${attr.kernel.name}-${env.HOME_X}".into(),
+    );
+    main.templates = vec![Template {
+        dest_path: Some("${NOMAD_TASK_DIR}/a.conf".to_owned()),
+        ..Template::default()
+    }];
+    main.dispatch_payload = Some(DispatchPayload {
+        file: "in.json".to_owned(),
+    });
+    world_of(main, |world| {
+        let config = world.resolve_config(&world.task.config);
+        assert_eq!(config["command"], "linux-${env.HOME_X}");
+        let base = format!("/data/alloc/{}/main/local", AllocId::from_u128(7));
+        assert_eq!(world.templates()[0].destination, format!("{base}/a.conf"));
+        assert_eq!(
+            world.dispatch_payload_file(),
+            Some(format!("{base}/in.json"))
+        );
+    });
+}

@@ -1,0 +1,159 @@
+//! The node when the daemon starts: the journal says what was wanted, keeper what runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Node};
+
+use super::{NodeCore, Timers, Unrunnable, watch_steps};
+use crate::alloc_runner::{AllocRunner, Restoration, World};
+use crate::alloc_set::AllocSet;
+use crate::alloc_spec::{AllocSpec, SpecError};
+use crate::effect::Effect;
+use crate::event::{KeptPhase, KeptRun};
+use crate::journal::{RestoredAlloc, RestoredNode};
+use crate::key::RunEpoch;
+use crate::outbox::Outbox;
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::task_runner::Boot;
+use crate::time::Now;
+use crate::update_batcher::UpdateBatcher;
+
+/// Keeper's runs by allocation and task.
+type KeptByTask = BTreeMap<AllocId, BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>>;
+
+impl NodeCore {
+    /// A node. `restored` is what [`crate::journal::replay`] made of the journal (empty at first),
+    /// `kept` is keeper's `List`, `boot` says whether the host was restarted since the journal was
+    /// last written (then `kept` is empty). Drain the effects afterwards, as after every call.
+    pub fn new(
+        settings: Settings,
+        node: Arc<Node>,
+        restored: RestoredNode,
+        kept: Vec<KeptRun>,
+        boot: Boot,
+        now: Now,
+    ) -> Self {
+        let RestoredNode {
+            watermark,
+            epoch,
+            specs,
+            allocs,
+        } = restored;
+        let versions = allocs
+            .iter()
+            .map(|(id, restored)| (*id, restored.alloc.alloc_modify_index))
+            .collect();
+        let session = Session::new(epoch, settings.answer_limit, settings.seed, now);
+        let alloc_set = AllocSet::new(watermark, versions, settings.unknown_alloc_grace);
+        let mut core = Self {
+            session,
+            alloc_set,
+            settings,
+            node,
+            batcher: UpdateBatcher::default(),
+            runners: BTreeMap::new(),
+            unrunnable: BTreeMap::new(),
+            journaled_specs: specs.keys().copied().collect(),
+            specs,
+            spec_of: BTreeMap::new(),
+            strays: BTreeSet::new(),
+            timers: Timers::default(),
+            last_reports: BTreeMap::new(),
+            outbox: Outbox::default(),
+        };
+        let mut kept = core.sort_out(kept, &allocs);
+        for (id, restored) in allocs {
+            let runs = kept.remove(&id).unwrap_or_default();
+            core.restore_alloc(id, restored, runs, boot, now);
+        }
+        core.flush(now);
+        core
+    }
+
+    /// Runs by allocation and task. Those of nobody are killed, or let go where they have ended.
+    fn sort_out(
+        &mut self,
+        kept: Vec<KeptRun>,
+        allocs: &BTreeMap<AllocId, RestoredAlloc>,
+    ) -> KeptByTask {
+        let mut by_task = KeptByTask::new();
+        for KeptRun { run, phase } in kept {
+            let has_task = |restored: &RestoredAlloc| {
+                let job = self.specs.get(&restored.spec);
+                let group = job.and_then(|job| job.task_group(&restored.alloc.task_group));
+                group.is_some_and(|group| group.task(&run.task).is_some())
+            };
+            if allocs.get(&run.alloc).is_some_and(has_task) {
+                let tasks = by_task.entry(run.alloc).or_default();
+                tasks.entry(run.task).or_default().push((run.epoch, phase));
+                continue;
+            }
+            match phase {
+                KeptPhase::Exited(_) | KeptPhase::StartFailed { .. } => {
+                    self.outbox.push(Effect::ReleaseRun { run });
+                }
+                KeptPhase::Starting | KeptPhase::Running { .. } | KeptPhase::Ending => {
+                    self.strays.insert(run.clone());
+                    self.outbox.push(Effect::KillTask { run });
+                }
+            }
+        }
+        by_task
+    }
+
+    fn restore_alloc(
+        &mut self,
+        id: AllocId,
+        restored: RestoredAlloc,
+        kept: BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>,
+        boot: Boot,
+        now: Now,
+    ) {
+        let RestoredAlloc {
+            alloc,
+            spec: hash,
+            destroy,
+            state,
+            tasks,
+            acknowledged,
+        } = restored;
+        self.spec_of.insert(id, hash);
+        if let Some(acknowledged) = acknowledged {
+            self.batcher.set_acknowledged(id, acknowledged);
+        }
+        let spec = match self.specs.get(&hash) {
+            Some(job) => AllocSpec::new(alloc.clone(), Arc::clone(job)),
+            None => Err(SpecError::NoJob { spec: hash }),
+        };
+        match spec {
+            Ok(spec) => {
+                let spec = Arc::new(spec);
+                let restoration = Restoration {
+                    spec,
+                    state,
+                    destroy,
+                    tasks,
+                    kept,
+                };
+                let world = World {
+                    settings: &self.settings,
+                    node: &self.node,
+                };
+                let runner = AllocRunner::restore(restoration, boot, world, &mut self.outbox, now);
+                self.runners.insert(id, runner);
+                self.settle(id, now);
+            }
+            Err(problem) => {
+                let unrunnable = Unrunnable {
+                    alloc,
+                    message: problem.to_string(),
+                };
+                let report = watch_steps::unrunnable_report(&unrunnable);
+                self.batcher.on_update(report, now.moment);
+                self.unrunnable.insert(id, unrunnable);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the session's messages mean for the rest of the node.
+
+use protocol_wire::report::AllocReport;
+
+use super::NodeCore;
+use crate::effect::DisconnectReason;
+use crate::event::{SessionEvent, Welcome};
+use crate::time::Now;
+use crate::update_batcher::{AppliedSeqs, SessionMode};
+
+impl NodeCore {
+    pub(super) fn on_session_event(&mut self, event: SessionEvent, now: Now) {
+        match event {
+            SessionEvent::Connected => {
+                let watermark = self.alloc_set.watermark();
+                self.session.on_connected(watermark, &mut self.outbox, now);
+            }
+            SessionEvent::Disconnected { reason: _ } => {
+                self.session.on_disconnected(now);
+                self.connection_ended();
+            }
+            SessionEvent::Welcome(welcome) => self.on_welcome(&welcome, now),
+            SessionEvent::Refused(refused) => {
+                self.session.on_refused(&refused, &mut self.outbox, now);
+                self.connection_ended();
+            }
+            SessionEvent::SyncAck { epoch, index: _ } => {
+                match self.session.on_sync_ack(epoch, &mut self.outbox, now) {
+                    Some(epoch) => self.batcher.on_sync_ack(epoch, now.moment),
+                    None => self.notice_closed(),
+                }
+            }
+            SessionEvent::HeartbeatAck(ack) => {
+                self.session.on_heartbeat_ack(&ack, now);
+                if !ack.typical_interval.is_zero() {
+                    self.batcher.set_intervals(None, Some(ack.typical_interval));
+                }
+                self.renew_leases();
+            }
+            SessionEvent::BatchAck(ack) => {
+                self.session.heard(now);
+                self.batcher
+                    .on_ack(ack.class, ack.seq, &ack.results, now.moment);
+            }
+            SessionEvent::BatchFailed { class, seq } => {
+                self.batcher.on_send_failed(class, seq, now.moment);
+            }
+            SessionEvent::GoAway => self.disconnect(DisconnectReason::GoAway, now),
+            SessionEvent::WatchMap(map) => {
+                if self.watch_is_open(now) {
+                    let steps = self.alloc_set.on_map(map, now.moment);
+                    self.take_steps(steps, now);
+                }
+            }
+            SessionEvent::WatchDelta(delta) => {
+                if self.watch_is_open(now) {
+                    self.on_delta(delta, now);
+                }
+            }
+        }
+    }
+
+    /// Ends the connection from this side.
+    pub(super) fn disconnect(&mut self, reason: DisconnectReason, now: Now) {
+        self.session.close(reason, &mut self.outbox, now);
+        self.connection_ended();
+    }
+
+    /// Whatever the connection carried is over.
+    pub(super) fn connection_ended(&mut self) {
+        self.batcher.on_disconnected();
+        self.alloc_set.close();
+        self.forget_unused_specs();
+    }
+
+    fn on_welcome(&mut self, welcome: &Welcome, now: Now) {
+        let Some(begun) = self.session.on_welcome(welcome, &mut self.outbox, now) else {
+            self.notice_closed();
+            return;
+        };
+        let (urgent, typical) = (welcome.urgent_delay, welcome.typical_interval);
+        self.batcher.set_intervals(
+            Some(urgent).filter(|delay| !delay.is_zero()),
+            Some(typical).filter(|interval| !interval.is_zero()),
+        );
+        let applied = AppliedSeqs {
+            urgent: welcome.applied_urgent_seq,
+            typical: welcome.applied_typical_seq,
+        };
+        self.batcher
+            .on_session(begun.epoch, begun.mode, applied, now.moment);
+        match begun.mode {
+            SessionMode::OwesSync => {
+                let reports = self.batcher.begin_sync(self.all_reports(), now.moment);
+                let watch_index = self.sync_index(welcome);
+                self.session
+                    .send_sync(reports, watch_index, &mut self.outbox);
+            }
+            SessionMode::Resumed => {}
+        }
+    }
+
+    /// What the node had been told of this very history; nothing of another one.
+    fn sync_index(&self, welcome: &Welcome) -> u64 {
+        let watermark = self.alloc_set.watermark();
+        if watermark.incarnation == welcome.applied.incarnation {
+            watermark.index
+        } else {
+            0
+        }
+    }
+
+    fn all_reports(&self) -> Vec<AllocReport> {
+        let live = self
+            .runners
+            .values()
+            .map(crate::alloc_runner::AllocRunner::report);
+        let unrunnable = self
+            .unrunnable
+            .values()
+            .map(super::watch_steps::unrunnable_report);
+        live.chain(unrunnable).collect()
+    }
+
+    /// A node acts on desired state only from a watch that started after its own sync.
+    fn watch_is_open(&mut self, now: Now) -> bool {
+        self.session.heard(now);
+        if self.session.live_epoch().is_some() {
+            return true;
+        }
+        self.session.unexpected("the watch", &mut self.outbox, now);
+        self.connection_ended();
+        false
+    }
+
+    /// The session may have closed itself over an answer that makes no sense.
+    fn notice_closed(&mut self) {
+        if let crate::session::SessionPhase::Disconnected { .. } = self.session.phase() {
+            self.connection_ended();
+        }
+    }
+
+    /// The newest confirmed heartbeat moved the deadlines of `stop_on_client_after`.
+    fn renew_leases(&mut self) {
+        let leased: Vec<_> = self
+            .runners
+            .values()
+            .filter(|runner| runner.lease_window().is_some())
+            .map(|runner| (runner.id(), runner.poll_timeout()))
+            .collect();
+        for (alloc, timer) in leased {
+            let timer = crate::time::earliest(timer, self.lease_deadline(alloc));
+            self.timers.set(alloc, timer);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What the watch's steps mean: allocations that come, change and go, the journal, the answer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use protocol_model::{AllocId, ClientStatus, SpecHash};
+use protocol_wire::report::AllocReport;
+
+use super::{NodeCore, Unrunnable};
+use crate::alloc_runner::{AllocRunner, Removal};
+use crate::alloc_set::WatchStep;
+use crate::alloc_spec::AllocSpec;
+use crate::effect::{DisconnectReason, Durability, Effect, SessionMessage};
+use crate::event::{DesiredAlloc, WatchDelta};
+use crate::journal::JournalRecord;
+use crate::key::Watermark;
+use crate::time::Now;
+use crate::update_batcher::AckedState;
+
+impl NodeCore {
+    /// A change of desired state: all of it or nothing.
+    pub(super) fn on_delta(&mut self, delta: WatchDelta, now: Now) {
+        for (hash, job) in &delta.specs {
+            self.specs.insert(*hash, Arc::clone(job));
+        }
+        // Looked at before anything changes: what the set has taken in it would not ask for again.
+        let lacking = delta
+            .changed
+            .iter()
+            .find(|desired| !self.specs.contains_key(&desired.spec));
+        if let Some(desired) = lacking {
+            let problem = format!("its job specification {} was not sent", desired.spec);
+            let alloc = desired.alloc.id;
+            self.disconnect(DisconnectReason::AllocMalformed { alloc, problem }, now);
+            return;
+        }
+        let steps = self.alloc_set.on_delta(delta);
+        self.take_steps(steps, now);
+    }
+
+    pub(super) fn take_steps(&mut self, steps: Result<Vec<WatchStep>, DisconnectReason>, now: Now) {
+        let steps = match steps {
+            Ok(steps) => steps,
+            Err(reason) => {
+                self.disconnect(reason, now);
+                return;
+            }
+        };
+        let mut durability = Durability::Appended;
+        for step in steps {
+            match step {
+                WatchStep::Upsert(desired) => {
+                    if desired.alloc.server_terminal() {
+                        durability = Durability::Synced;
+                    }
+                    self.upsert(*desired, now);
+                }
+                WatchStep::Destroy(alloc) => {
+                    durability = Durability::Synced;
+                    self.remove_alloc(alloc, now);
+                }
+                WatchStep::Told => self.release_holds(now),
+                WatchStep::Moved(watermark) => self.acknowledge(watermark, durability),
+            }
+        }
+    }
+
+    /// The watch spoke: what the node took over from its journal may start again.
+    fn release_holds(&mut self, now: Now) {
+        let ids: Vec<AllocId> = self.runners.keys().copied().collect();
+        for alloc in ids {
+            if let Some(runner) = self.runners.get_mut(&alloc) {
+                runner.release_hold();
+            }
+            self.settle(alloc, now);
+        }
+    }
+
+    fn acknowledge(&mut self, watermark: Watermark, durability: Durability) {
+        self.outbox
+            .journal(JournalRecord::Watermark { at: watermark });
+        let Some(epoch) = self.session.live_epoch() else {
+            return;
+        };
+        let message = SessionMessage::WatchAck {
+            epoch,
+            index: watermark.index,
+        };
+        let attempt = self.session.attempt();
+        self.outbox
+            .push_after(durability, Effect::Send { attempt, message });
+    }
+
+    fn upsert(&mut self, desired: DesiredAlloc, now: Now) {
+        let DesiredAlloc {
+            version,
+            spec: hash,
+            mut alloc,
+        } = desired;
+        let Some(job) = self.specs.get(&hash).cloned() else {
+            return;
+        };
+        let id = alloc.id;
+        alloc.job = None;
+        alloc.alloc_modify_index = version;
+        let known = self.runners.get(&id).map(AllocRunner::removal);
+        match known {
+            // Its id will not come back: what is being destroyed stays destroyed.
+            Some(Removal::Destroying) => return,
+            // It ended elsewhere or earlier, and nothing of it is here.
+            None if alloc.client_terminal() => return,
+            Some(Removal::Kept | Removal::Wanted) | None => {}
+        }
+        self.journal_desired(&alloc, hash);
+        let told = AckedState {
+            client_status: alloc.client_status,
+            client_description: alloc.client_description.clone(),
+            healthy: alloc
+                .deployment_status
+                .as_ref()
+                .and_then(|status| status.healthy),
+            ..AckedState::default()
+        };
+        self.batcher.set_acknowledged(id, told);
+        match AllocSpec::new(alloc.clone(), job) {
+            Ok(spec) => {
+                let spec = Arc::new(spec);
+                match self.runners.get_mut(&id) {
+                    Some(runner) => runner.update(spec, now),
+                    None => {
+                        self.runners.insert(id, AllocRunner::new(spec, now));
+                    }
+                }
+                self.unrunnable.remove(&id);
+                self.settle(id, now);
+            }
+            Err(problem) => {
+                let unrunnable = Unrunnable {
+                    alloc,
+                    message: problem.to_string(),
+                };
+                self.batcher
+                    .on_update(unrunnable_report(&unrunnable), now.moment);
+                self.unrunnable.insert(id, unrunnable);
+            }
+        }
+    }
+
+    fn journal_desired(&mut self, alloc: &protocol_model::Allocation, hash: SpecHash) {
+        if self.journaled_specs.insert(hash)
+            && let Some(job) = self.specs.get(&hash)
+        {
+            self.outbox.journal(JournalRecord::Spec {
+                hash,
+                job: Arc::clone(job),
+            });
+        }
+        self.spec_of.insert(alloc.id, hash);
+        self.outbox.journal(JournalRecord::Desired {
+            alloc: Box::new(alloc.clone()),
+            spec: hash,
+        });
+    }
+
+    /// A server pushes a specification once per session, so those of the session are kept, and
+    /// after it those that something refers to.
+    pub(super) fn forget_unused_specs(&mut self) {
+        let used: BTreeSet<SpecHash> = self.spec_of.values().copied().collect();
+        self.specs.retain(|hash, _| used.contains(hash));
+        self.journaled_specs.retain(|hash| used.contains(hash));
+    }
+}
+
+/// All that can be said of an allocation that cannot be run as it came.
+pub(super) fn unrunnable_report(unrunnable: &Unrunnable) -> AllocReport {
+    let Unrunnable { alloc, message } = unrunnable;
+    let status = if alloc.server_terminal() && alloc.client_status != ClientStatus::Failed {
+        ClientStatus::Complete
+    } else {
+        ClientStatus::Failed
+    };
+    let mut report = AllocReport::new(alloc.id, 0, status);
+    report.client_description = format!("The allocation cannot be run: {message}");
+    report.desired_version = alloc.alloc_modify_index;
+    report
+}

@@ -1,0 +1,121 @@
+//! The lines of a task's history, as users of Nomad know them: kind, text, details.
+
+use std::time::Duration;
+
+use protocol_model::duration::format_go;
+use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
+
+use crate::event::{Exit, ExitStatus};
+
+/// The longest text of one event; what is longer is cut, so that a report stays bounded.
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// An event with a text of bounded length.
+pub(crate) fn event(kind: TaskEventKind, message: &str, at: UnixNanos) -> TaskEvent {
+    let mut end = message.len().min(MESSAGE_BYTES_MAX);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    TaskEvent::new(kind, &message[..end], at)
+}
+
+pub(crate) fn received(at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::Received, "Task received by client", at)
+}
+
+pub(crate) fn setup(at: UnixNanos) -> TaskEvent {
+    let text = "Building Task Directory";
+    event(TaskEventKind::TaskSetup, text, at).with_detail("message", text)
+}
+
+pub(crate) fn setup_failure(message: &str, at: UnixNanos) -> TaskEvent {
+    let mut failure = event(TaskEventKind::SetupFailure, message, at);
+    let text = failure.display_message.clone();
+    failure = failure.with_detail("setup_error", text);
+    failure
+}
+
+pub(crate) fn driver_failure(message: &str, at: UnixNanos) -> TaskEvent {
+    let failure = event(TaskEventKind::DriverFailure, message, at);
+    let text = failure.display_message.clone();
+    failure.with_detail("driver_error", text)
+}
+
+pub(crate) fn started(pid: u32, at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::Started, "Task started by client", at).with_detail("pid", pid)
+}
+
+pub(crate) fn terminated(exit: &Exit) -> TaskEvent {
+    let (exit_code, signal, text) = match exit.status {
+        ExitStatus::Code(code) => (code, 0, format!("Exit Code: {code}")),
+        // Shells count a death by signal as 128 + its number; users' dashboards do too.
+        ExitStatus::Signal(signal) => (
+            128 + signal,
+            signal,
+            format!("Exit Code: {}, Signal: {signal}", 128 + signal),
+        ),
+        ExitStatus::Unknown => (1, 0, "Exit status unknown".to_owned()),
+    };
+    let text = if exit.oom_killed {
+        format!("{text}, Exit Message: \"OOM Killed\"")
+    } else {
+        text
+    };
+    let mut line = event(TaskEventKind::Terminated, &text, exit.at)
+        .with_detail("exit_code", exit_code)
+        .with_detail("signal", signal)
+        .with_detail("oom_killed", exit.oom_killed);
+    if exit.signal_discarded {
+        line = line.with_detail(
+            "exit_message",
+            "killed at once: PID 1 of the task does not handle the kill signal",
+        );
+    }
+    line.exit_code = exit_code;
+    line.signal = signal;
+    line
+}
+
+pub(crate) fn restarting(delay: Duration, reason: &str, at: UnixNanos) -> TaskEvent {
+    let text = format!("Task restarting in {}", format_go(delay));
+    event(TaskEventKind::Restarting, &text, at)
+        .with_detail("restart_reason", reason)
+        .with_detail("start_delay", delay.as_nanos())
+}
+
+pub(crate) fn not_restarting(reason: &str, at: UnixNanos) -> TaskEvent {
+    let mut line =
+        event(TaskEventKind::NotRestarting, reason, at).with_detail("restart_reason", reason);
+    line = line.with_detail("fails_task", true);
+    line.fails_task = true;
+    line
+}
+
+pub(crate) fn restart_signaled(reason: &str, at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::RestartSignaled, reason, at).with_detail("restart_reason", reason)
+}
+
+pub(crate) fn signaling(signal: &str, at: UnixNanos) -> TaskEvent {
+    let text = format!("Task being sent signal {signal}");
+    event(TaskEventKind::Signaling, &text, at).with_detail("task_signal", signal)
+}
+
+pub(crate) fn shutdown_delay(delay: Duration, at: UnixNanos) -> TaskEvent {
+    let text = format!(
+        "Waiting for shutdown_delay of {} before killing the task",
+        format_go(delay)
+    );
+    event(TaskEventKind::ShutdownDelay, &text, at)
+}
+
+pub(crate) fn killing(signal: &str, timeout: Duration, at: UnixNanos) -> TaskEvent {
+    let text = format!(
+        "Sent {signal}. Waiting {} before force killing",
+        format_go(timeout)
+    );
+    event(TaskEventKind::Killing, &text, at).with_detail("kill_timeout", format_go(timeout))
+}
+
+pub(crate) fn killed(at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::Killed, "Task successfully killed", at)
+}

@@ -1,0 +1,182 @@
+//! What becomes of a task when the daemon starts again: the journal says what was wanted, keeper
+//! says what runs.
+//!
+//! | journal \ keeper   | starting | running | ending | exited, start failed | nothing, same boot | nothing, another boot |
+//! |---|---|---|---|---|---|---|
+//! | dead               | kill     | kill    | kill   | let go               | dead               | dead                  |
+//! | no attempt open    | kill     | kill    | kill   | let go               | start when permitted | start when permitted |
+//! | attempt not seen to start | go on | go on | go on | its end            | start again        | start again           |
+//! | attempt running    | go on    | go on   | go on  | its end              | "exit status unknown" | start again, not blamed |
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use protocol_model::{AllocId, TaskEventKind, TaskRunState};
+
+use super::{AfterStop, AttemptState, PersistedTask, Phase, RunContext, TaskRunner, history};
+use crate::effect::Effect;
+use crate::event::{Exit, ExitStatus, KeptPhase, RunEvent};
+use crate::key::{RunEpoch, RunKey};
+use crate::outbox::Outbox;
+use crate::time::Now;
+
+/// Whether the host was restarted since the journal was last written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Boot {
+    /// It was not: keeper knows what runs.
+    Same,
+    /// It was: nothing runs.
+    Another,
+}
+
+impl TaskRunner {
+    /// The task as the journal left it, without looking at what runs.
+    pub(crate) fn from_persisted(alloc: AllocId, name: &str, persisted: PersistedTask) -> Self {
+        let PersistedTask {
+            epoch,
+            attempt: _,
+            state,
+            restarts,
+            prepared,
+        } = persisted;
+        let phase = match state.state {
+            TaskRunState::Dead => Phase::Dead,
+            TaskRunState::Pending | TaskRunState::Running => Phase::Waiting,
+        };
+        Self {
+            alloc,
+            name: name.to_owned(),
+            epoch,
+            state,
+            restarts,
+            prepared,
+            phase,
+            strays: BTreeSet::new(),
+        }
+    }
+
+    /// Takes up what runs, as the table above says. `kept` are keeper's runs of this task.
+    pub(crate) fn resume(
+        &mut self,
+        attempt: AttemptState,
+        kept: Vec<(RunEpoch, KeptPhase)>,
+        boot: Boot,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        let mut expected = None;
+        for (epoch, phase) in kept {
+            let open = attempt == AttemptState::Open && self.phase != Phase::Dead;
+            if open && epoch == self.epoch {
+                expected = Some(phase);
+            } else {
+                self.take_stray(epoch, &phase, out);
+            }
+        }
+        if attempt == AttemptState::Over || self.phase == Phase::Dead {
+            return;
+        }
+        match expected {
+            Some(phase) => self.resume_kept(phase, ctx, out, now),
+            None => self.resume_lost(boot, ctx, out, now),
+        }
+    }
+
+    fn resume_kept(&mut self, phase: KeptPhase, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
+        let epoch = self.epoch;
+        match phase {
+            KeptPhase::Starting => self.phase = Phase::Starting { stop: None },
+            KeptPhase::Running { pid, at, stopping } => {
+                if self.state.state == TaskRunState::Running {
+                    self.note(history::event(
+                        TaskEventKind::Restored,
+                        "The daemon found the task again after its own restart",
+                        now.wall,
+                    ));
+                } else {
+                    self.on_started(pid, at, None, ctx, out, now);
+                }
+                // Whoever wanted the stop says so again when it was a kill.
+                self.phase = if stopping {
+                    Phase::Stopping {
+                        after: AfterStop::Restart,
+                    }
+                } else {
+                    Phase::Running
+                };
+            }
+            KeptPhase::Ending => self.phase = Phase::Running,
+            KeptPhase::StartFailed { message } => {
+                self.phase = Phase::Starting { stop: None };
+                let recovery = crate::event::Recovery::Possible;
+                let event = RunEvent::StartFailed { message, recovery };
+                self.on_run_event(epoch, event, ctx, out, now);
+            }
+            KeptPhase::Exited(exit) => {
+                self.phase = Phase::Running;
+                self.on_run_event(epoch, RunEvent::Exited(exit), ctx, out, now);
+            }
+        }
+    }
+
+    fn resume_lost(&mut self, boot: Boot, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
+        match (boot, self.state.state) {
+            (Boot::Another, _) => {
+                self.run_again(Duration::ZERO, "The host was restarted", now);
+                self.persist(out);
+                out.push(Effect::ReleaseRun { run: self.run() });
+            }
+            (Boot::Same, TaskRunState::Running) => {
+                let status = ExitStatus::Unknown;
+                let exit = Exit {
+                    status,
+                    oom_killed: false,
+                    signal_discarded: false,
+                    at: now.wall,
+                };
+                self.on_exited(&exit, None, ctx, out, now);
+            }
+            // It was never seen to start and keeper does not have it: another attempt, another epoch.
+            (Boot::Same, TaskRunState::Pending | TaskRunState::Dead) => {
+                self.persist(out);
+                out.push(Effect::ReleaseRun { run: self.run() });
+            }
+        }
+    }
+
+    /// A run that nobody expects: ended ones are let go, live ones are killed and waited for.
+    fn take_stray(&mut self, epoch: RunEpoch, phase: &KeptPhase, out: &mut Outbox) {
+        self.epoch = self.epoch.max(epoch);
+        let run = RunKey::new(self.alloc, self.name.clone(), epoch);
+        match phase {
+            KeptPhase::Exited(_) | KeptPhase::StartFailed { .. } => {
+                out.push(Effect::ReleaseRun { run });
+            }
+            KeptPhase::Starting | KeptPhase::Running { .. } | KeptPhase::Ending => {
+                self.strays.insert(epoch);
+                out.push(Effect::KillTask { run });
+            }
+        }
+    }
+
+    /// An event of a run that is not the newest: it changes nothing, its end is let go.
+    pub(super) fn on_stray(&mut self, epoch: RunEpoch, event: &RunEvent, out: &mut Outbox) {
+        let run = RunKey::new(self.alloc, self.name.clone(), epoch);
+        match event {
+            RunEvent::Exited(_) | RunEvent::StartFailed { .. } => {
+                self.strays.remove(&epoch);
+                out.push(Effect::ReleaseRun { run });
+            }
+            RunEvent::Started { .. } => {
+                // Keeper refused to kill it while it was starting.
+                if self.strays.contains(&epoch) {
+                    out.push(Effect::KillTask { run });
+                }
+            }
+            RunEvent::Prepared { .. }
+            | RunEvent::PrepareFailed { .. }
+            | RunEvent::Message { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What the batcher keeps of one allocation.
+
+use protocol_wire::report::AllocReport;
+
+use super::priority::{AckedState, UpdatePriority, priority};
+use super::{SyncFate, size};
+use crate::effect::UpdateClass;
+use crate::time::Moment;
+
+/// One allocation's newest report and where earlier ones are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entry {
+    /// What the control plane has recorded, as far as the node knows.
+    pub(super) acked: Option<AckedState>,
+    /// Where this allocation is queued, kept here to find it again.
+    pub(super) queued: Option<(UpdateClass, Moment)>,
+    acked_revision: u64,
+    last_revision: u64,
+    waiting: Option<Waiting>,
+    urgent_sent: Option<Sent>,
+    typical_sent: Option<Sent>,
+    sync_sent: Option<Sent>,
+    /// An earlier report may or may not be recorded, or yet arrive: the next one is never dropped.
+    fate_unknown: bool,
+}
+
+/// The newest report, not sent yet.
+#[derive(Clone, Debug)]
+struct Waiting {
+    report: AllocReport,
+    since: Moment,
+    priority: UpdatePriority,
+}
+
+/// A report in flight.
+#[derive(Clone, Debug)]
+struct Sent {
+    revision: u64,
+    report: AllocReport,
+}
+
+impl Entry {
+    /// Takes a newer report, or drops it where it says nothing new.
+    pub(super) fn offer(&mut self, report: AllocReport, now: Moment) {
+        let earlier = self.waiting.take();
+        let priority = match priority(&report, self.acked.as_ref()) {
+            Some(priority) => priority,
+            // It says what is recorded, but something else may be on its way there.
+            None if self.in_flight() || self.fate_unknown => UpdatePriority::Typical,
+            None => UpdatePriority::Volatile,
+        };
+        let since = match earlier {
+            // An update that became more urgent begins to wait anew; others keep their age.
+            Some(earlier) if earlier.priority >= priority => earlier.since,
+            Some(_) | None => now,
+        };
+        self.waiting = Some(Waiting {
+            report,
+            since,
+            priority,
+        });
+    }
+
+    /// The report leaves in a batch of this class.
+    pub(super) fn take(&mut self, class: UpdateClass) -> Option<AllocReport> {
+        let Waiting { report, .. } = self.waiting.take()?;
+        let sent = self.stamp(report);
+        let report = sent.report.clone();
+        *self.sent(class) = Some(sent);
+        Some(report)
+    }
+
+    /// The report leaves in the sync; it supersedes whatever waited or was in flight before.
+    pub(super) fn take_for_sync(&mut self, report: AllocReport) -> AllocReport {
+        let sent = self.stamp(report);
+        let report = sent.report.clone();
+        self.waiting = None;
+        self.urgent_sent = None;
+        self.typical_sent = None;
+        self.sync_sent = Some(sent);
+        report
+    }
+
+    /// The control plane has this revision, or a later one. Returns whether that was news.
+    pub(super) fn acknowledge(&mut self, class: UpdateClass, revision: u64, now: Moment) -> bool {
+        let Some(sent) = self.sent(class).take_if(|sent| sent.revision == revision) else {
+            return false;
+        };
+        self.acknowledge_sent(&sent, now)
+    }
+
+    /// What was sent in this class is not recorded, or nobody knows: the newest word is said again.
+    pub(super) fn come_back(&mut self, class: UpdateClass, now: Moment) {
+        let Some(sent) = self.sent(class).take() else {
+            return;
+        };
+        self.fate_unknown = true;
+        self.say_again(sent, now);
+    }
+
+    /// The control plane does not know the allocation: the watch will say what is to become of it.
+    pub(super) fn drop_unknown(&mut self, class: UpdateClass) {
+        *self.sent(class) = None;
+    }
+
+    /// The sync of the session was committed, or perhaps an earlier one. Returns whether anything
+    /// is newly acknowledged.
+    pub(super) fn settle_sync(&mut self, fate: SyncFate, now: Moment) -> bool {
+        let Some(sent) = self.sync_sent.take() else {
+            return false;
+        };
+        match fate {
+            SyncFate::Committed => {
+                self.fate_unknown = false;
+                self.acknowledge_sent(&sent, now)
+            }
+            SyncFate::Uncertain => {
+                self.fate_unknown = true;
+                self.say_again(sent, now);
+                false
+            }
+        }
+    }
+
+    /// Where the allocation is to be queued.
+    pub(super) fn wants_queue(&self) -> Option<(UpdateClass, Moment)> {
+        let waiting = self.waiting.as_ref()?;
+        match waiting.priority {
+            UpdatePriority::Urgent => Some((UpdateClass::Urgent, waiting.since)),
+            UpdatePriority::Typical => Some((UpdateClass::Typical, waiting.since)),
+            UpdatePriority::Volatile => None,
+        }
+    }
+
+    /// Whether only volatile detail waits.
+    pub(super) fn is_volatile(&self) -> bool {
+        self.waiting
+            .as_ref()
+            .is_some_and(|it| it.priority == UpdatePriority::Volatile)
+    }
+
+    /// How much the waiting report takes of a batch.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting
+            .as_ref()
+            .map_or(0, |waiting| size::report_bytes(&waiting.report))
+    }
+
+    fn in_flight(&self) -> bool {
+        self.urgent_sent.is_some() || self.typical_sent.is_some() || self.sync_sent.is_some()
+    }
+
+    fn acknowledge_sent(&mut self, sent: &Sent, now: Moment) -> bool {
+        if sent.revision <= self.acked_revision {
+            return false;
+        }
+        self.acked_revision = sent.revision;
+        // Whatever else may still arrive is older than this and will be dropped there.
+        if sent.revision == self.last_revision {
+            self.fate_unknown = false;
+        }
+        let acked = AckedState::of(&sent.report);
+        let changed = self.acked.as_ref() != Some(&acked);
+        self.acked = Some(acked);
+        self.reconsider(now);
+        changed
+    }
+
+    /// Puts a report back, unless a newer one waits or is on its way.
+    fn say_again(&mut self, sent: Sent, now: Moment) {
+        if self.waiting.is_some() {
+            self.reconsider(now);
+        } else if sent.revision == self.last_revision {
+            self.offer(sent.report, now);
+        }
+    }
+
+    /// Looks again at what waits: it may say nothing new now, or be more or less urgent.
+    fn reconsider(&mut self, now: Moment) {
+        let Some(Waiting { report, since, .. }) = self.waiting.take() else {
+            return;
+        };
+        self.offer(report, now);
+        if let Some(waiting) = &mut self.waiting {
+            waiting.since = since;
+        }
+    }
+
+    fn stamp(&mut self, mut report: AllocReport) -> Sent {
+        self.last_revision += 1;
+        report.revision = self.last_revision;
+        Sent {
+            revision: self.last_revision,
+            report,
+        }
+    }
+
+    fn sent(&mut self, class: UpdateClass) -> &mut Option<Sent> {
+        match class {
+            UpdateClass::Urgent => &mut self.urgent_sent,
+            UpdateClass::Typical => &mut self.typical_sent,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How urgent an update is, against what the control plane has recorded.
+//!
+//! | case | priority |
+//! |---|---|
+//! | client status differs; first word that is already failed; health that is newly known | urgent |
+//! | description or any task's state differs; first word otherwise | typical |
+//! | only task events differ | volatile: with the next batch |
+//! | nothing differs | none |
+//!
+//! The table is Nomad's, with health made urgent: a running deployment waits for it.
+
+use std::collections::BTreeMap;
+
+use protocol_model::{ClientStatus, TaskState};
+use protocol_wire::report::AllocReport;
+use serde::{Deserialize, Serialize};
+
+/// What the control plane has recorded of an allocation, as far as its node reports it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AckedState {
+    /// Its client status.
+    pub client_status: ClientStatus,
+    /// Why, for people.
+    pub client_description: String,
+    /// Its tasks' states, without their events.
+    pub task_states: BTreeMap<String, TaskState>,
+    /// Its health.
+    pub healthy: Option<bool>,
+}
+
+impl AckedState {
+    /// What a report leaves recorded: everything but volatile detail.
+    pub fn of(report: &AllocReport) -> Self {
+        let AllocReport {
+            id: _,
+            revision: _,
+            client_status,
+            client_description,
+            task_states,
+            health,
+            desired_version: _,
+        } = report;
+        let task_states = task_states.iter().map(|(name, state)| {
+            let TaskState {
+                state,
+                failed,
+                restarts,
+                last_restart,
+                started_at,
+                finished_at,
+                ..
+            } = state.clone();
+            let events = Vec::new();
+            let state = TaskState {
+                state,
+                failed,
+                restarts,
+                last_restart,
+                started_at,
+                finished_at,
+                events,
+            };
+            (name.clone(), state)
+        });
+        Self {
+            client_status: *client_status,
+            client_description: client_description.clone(),
+            task_states: task_states.collect(),
+            healthy: health.map(|health| health.healthy),
+        }
+    }
+}
+
+/// How urgent an update is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum UpdatePriority {
+    /// Only detail that is never recorded: it rides along with the next batch.
+    Volatile,
+    /// It may gather for a while.
+    Typical,
+    /// Someone waits for it.
+    Urgent,
+}
+
+/// The priority of a report; `None` where nothing recorded differs.
+pub fn priority(report: &AllocReport, acked: Option<&AckedState>) -> Option<UpdatePriority> {
+    let Some(acked) = acked else {
+        let failed = report.client_status == ClientStatus::Failed;
+        return Some(if failed {
+            UpdatePriority::Urgent
+        } else {
+            UpdatePriority::Typical
+        });
+    };
+    let new = AckedState::of(report);
+    if new == *acked {
+        return None;
+    }
+    let health_known = new.healthy.is_some() && new.healthy != acked.healthy;
+    if new.client_status != acked.client_status || health_known {
+        return Some(UpdatePriority::Urgent);
+    }
+    Some(UpdatePriority::Typical)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::{AllocId, TaskRunState, UnixNanos};
+    use protocol_wire::report::ReportedHealth;
+
+    use super::*;
+
+    #[test]
+    fn priorities_follow_the_table() {
+        let report = |status| AllocReport::new(AllocId::from_u128(1), 0, status);
+        let pending = AckedState::of(&report(ClientStatus::Pending));
+        let running = AckedState::of(&report(ClientStatus::Running));
+        let mut restarted = report(ClientStatus::Running);
+        let state = TaskState {
+            state: TaskRunState::Running,
+            restarts: 1,
+            ..TaskState::default()
+        };
+        restarted.task_states.insert("main".to_owned(), state);
+        let mut healthy = report(ClientStatus::Running);
+        healthy.health = Some(ReportedHealth {
+            healthy: true,
+            at: UnixNanos(1),
+        });
+        let mut described = report(ClientStatus::Running);
+        described.client_description = "why".to_owned();
+        for (report, acked, expected) in [
+            (
+                report(ClientStatus::Failed),
+                None,
+                Some(UpdatePriority::Urgent),
+            ),
+            (
+                report(ClientStatus::Running),
+                None,
+                Some(UpdatePriority::Typical),
+            ),
+            (
+                report(ClientStatus::Running),
+                Some(&pending),
+                Some(UpdatePriority::Urgent),
+            ),
+            (report(ClientStatus::Running), Some(&running), None),
+            (restarted, Some(&running), Some(UpdatePriority::Typical)),
+            (described, Some(&running), Some(UpdatePriority::Typical)),
+            (healthy, Some(&running), Some(UpdatePriority::Urgent)),
+        ] {
+            assert_eq!(priority(&report, acked), expected, "{report:?}");
+        }
+    }
+}
