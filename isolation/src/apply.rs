@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet as KernelSet, CapabilitySets, ThreadNameSpaceType,
     configure_capability_in_ambient_set, move_into_thread_name_spaces,
@@ -75,6 +75,7 @@ fn run<'a>(
     composer: &mut Composer<'a>,
 ) -> Result<(), Errno> {
     match step {
+        Step::NotDumpable => rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable),
         Step::ResetSignalActions => {
             sys::reset_actions();
             Ok(())
@@ -175,7 +176,7 @@ fn limit(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> Result<(),
         Resource::StackBytes => Kernel::Stack,
         Resource::FileBytes => Kernel::Fsize,
     };
-    let maximum = hard.or(getrlimit(resource).maximum);
+    let maximum = hard.or_else(|| getrlimit(resource).maximum);
     let current = match (soft, maximum) {
         (Some(soft), Some(maximum)) => Some(soft.min(maximum)),
         (soft, maximum) => soft.or(maximum),

@@ -20,7 +20,6 @@ use std::ffi::{CString, NulError};
 use std::fmt;
 use std::path::PathBuf;
 
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 pub use self::exec_into::{ExecInto, plan_exec_into};
@@ -184,7 +183,7 @@ impl Plan {
     /// A sentence for a failure that a child reported: which step, on what, why.
     #[must_use]
     pub fn describe(&self, failure: ChildFailure) -> String {
-        let errno = Errno::from_raw_os_error(failure.errno);
+        let errno = std::io::Error::from_raw_os_error(failure.errno);
         let offset = failure.step as usize;
         match self.steps.get(offset) {
             Some(step) => format!("step {offset} ({step}): {errno}"),

@@ -210,9 +210,10 @@ fn answer(
 fn other_abi() -> Option<Filter> {
     /// `__X32_SYSCALL_BIT`
     const X32: u32 = 0x4000_0000;
-    const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const JUMP_IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    // BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JGE|BPF_K, BPF_RET|BPF_K (linux/bpf_common.h).
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
     let plain = |code, operand| Instruction {
         code,
         jump_true: 0,

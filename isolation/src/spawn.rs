@@ -134,6 +134,11 @@ impl<'a> Descriptors<'a> {
 
 /// Starts `plan` in `cgroup` (a directory of cgroup v2). Returns as soon as the child exists.
 ///
+/// A cgroup that was killed by `cgroup.kill` must not be used again: Linux 6.14 and later compare
+/// its count of kills with that of the caller's cgroup and kill the child at birth, which shows as
+/// [`crate::Report::Running`] and an exit by SIGKILL. The same happens when the caller's own cgroup
+/// was killed before the caller moved into it.
+///
 /// # Errors
 /// The plan does not fit this code or its descriptors, or the kernel refused. Failures of steps
 /// come later, on [`Spawned::report`].

@@ -31,6 +31,9 @@ pub enum Slot {
 /// One privileged action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
+    /// Until exec this process is a copy of the keeper: nobody without CAP_SYS_PTRACE may read its
+    /// memory or reach its program file, not even inside a namespace that it joins.
+    NotDumpable,
     /// Every signal to its default action: an ignored one would stay ignored across exec.
     ResetSignalActions,
     /// A session and process group of its own.
@@ -229,6 +232,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ResetSignalActions => f.write_str("signals: every action to its default"),
+            Self::NotDumpable => f.write_str("not dumpable until exec"),
             Self::NewSession => f.write_str("session: new"),
             Self::NewSessionKeyring => f.write_str("session keyring: new, empty"),
             Self::NormalScheduler => f.write_str("scheduler: normal"),

@@ -25,6 +25,12 @@ pub enum CgroupError {
         #[source]
         source: Errno,
     },
+    /// A cgroup for a new run still holds an earlier one.
+    #[error("cgroup {path:?} still has processes of an earlier run")]
+    Occupied {
+        /// Below the mount.
+        path: PathBuf,
+    },
     /// A directory could not be removed.
     #[error("cannot remove cgroup {path:?}")]
     Remove {

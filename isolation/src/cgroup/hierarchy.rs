@@ -69,26 +69,35 @@ impl Hierarchy {
         })
     }
 
-    /// Moves the calling process to `supervisor` below the base, so that controllers may be
-    /// enabled on the base (a cgroup with processes of its own may not share them out).
+    /// Moves the calling process to `supervisor` below the base, then shares out controllers again:
+    /// a cgroup with processes of its own may not, so before this call a service that was started
+    /// in the base has none in [`Self::controllers`].
     ///
     /// # Errors
     /// The directory could not be made or the kernel refused.
-    pub fn enter_supervisor(&self) -> Result<(), CgroupError> {
+    pub fn enter_supervisor(&mut self) -> Result<(), CgroupError> {
         let path = self.base.join(SUPERVISOR);
         let supervisor = make(self.directory.as_fd(), Path::new(SUPERVISOR), &path)?;
-        write(supervisor.as_fd(), &path, "cgroup.procs", "0")
+        write(supervisor.as_fd(), &path, "cgroup.procs", "0")?;
+        delegate(self.directory.as_fd());
+        delegate(self.tasks.as_fd());
+        self.controllers = subtree_control(self.tasks.as_fd(), &self.base.join(TASKS))?;
+        Ok(())
     }
 
-    /// Makes the cgroup of a task; one that exists already, left by an earlier keeper, is opened.
+    /// Makes the cgroup of a task, fresh: an empty one left by an earlier run is replaced. It must
+    /// be, because since `cgroup.kill` Linux 6.14 and later kill whatever is cloned into it.
     ///
     /// # Errors
-    /// A directory could not be made.
+    /// Processes of an earlier run still live in it, or a directory could not be made.
     pub fn create_task(&self, task: &TaskPath) -> Result<TaskCgroup, CgroupError> {
         let alloc_path = self.base.join(TASKS).join(task.alloc());
         let alloc = make(self.tasks.as_fd(), Path::new(task.alloc()), &alloc_path)?;
         delegate(alloc.as_fd());
         let path = alloc_path.join(task.task());
+        if super::remove_subtree(alloc.as_fd(), task.task(), super::Patience::None).is_err() {
+            return Err(CgroupError::Occupied { path });
+        }
         let directory = make(alloc.as_fd(), Path::new(task.task()), &path)?;
         Ok(TaskCgroup::new(
             self.mount.path.clone(),
@@ -174,7 +183,7 @@ impl Hierarchy {
         let parent = self
             .mount
             .path
-            .join(self.base.parent().unwrap_or(Path::new("")));
+            .join(self.base.parent().unwrap_or_else(|| Path::new("")));
         let parent = open(CWD, &parent, &self.base).map_err(|error| vec![error])?;
         let name = self
             .base

@@ -116,7 +116,7 @@ impl Hierarchy for Unified {
     }
 
     fn parent_control_group(&self, path: &str) -> Cgroup {
-        self.load(Path::new(path).parent().unwrap_or(Path::new("")))
+        self.load(Path::new(path).parent().unwrap_or_else(|| Path::new("")))
     }
 
     fn v2(&self) -> bool {

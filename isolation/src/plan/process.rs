@@ -31,6 +31,7 @@ pub(super) fn inherited(spec: &SandboxSpec) -> Result<Vec<Step>, PlanError> {
     range("umask", i64::from(spec.umask), 0, 0o777)?;
 
     let mut steps = vec![
+        Step::NotDumpable,
         Step::ResetSignalActions,
         Step::NewSession,
         Step::NewSessionKeyring,

@@ -7,15 +7,24 @@ use super::check;
 /// Highest signal number on Linux.
 const LAST_SIGNAL: libc::c_int = 64;
 
-/// Sets every action to its default. The two signals that cannot be caught and the two that the
-/// C library keeps to itself refuse, which is as good.
+/// Sets every action to its default. The two signals that cannot be caught refuse, which is as
+/// good. A raw call, because the C library keeps signals 32 and 33 to itself and leaves them
+/// ignored where a parent ignored them.
 pub(crate) fn reset_actions() {
-    // SAFETY: sigaction is a plain structure for which all zeros is valid: SIG_DFL, no flags, an
-    // empty mask.
-    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    /// Handler, flags, restorer and mask of the kernel's structure: SIG_DFL, and none of them.
+    const DEFAULT: [u64; 4] = [0; 4];
     for signal in 1..=LAST_SIGNAL {
-        // SAFETY: the structure lives through the call; a default action runs no code of ours.
-        let _refused = unsafe { libc::sigaction(signal, &raw const default, std::ptr::null_mut()) };
+        // SAFETY: the kernel reads a `struct sigaction` of four 64-bit words here and is told
+        // the size of the mask; a default action runs no code of ours.
+        let _refused = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                std::mem::size_of::<u64>(),
+            )
+        };
     }
 }
 

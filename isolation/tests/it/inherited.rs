@@ -1,0 +1,132 @@
+//! What a task inherits is set, not inherited: one program prints all of it, and both drivers
+//! must print the same, whatever this process is like.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+
+use isolation::{Resource, ResourceLimit, SandboxSpec, Terminal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+
+use crate::fixture::Fixture;
+
+/// Prints everything that a process could have by inheritance.
+const PROBE: &str = r"
+    cat /proc/self/status | grep -E '^(SigBlk|SigIgn|SigCgt):'
+    echo umask $(umask)
+    echo soft $(ulimit -Sn)
+    echo core $(ulimit -Sc)
+    echo nice $(nice)
+    echo oom $(cat /proc/self/oom_score_adj)
+    set -- $(cat /proc/$$/stat); echo leader $(($1 == $5)) $(($1 == $6)) tty $7 policy ${41}
+    for fd in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 30 40 50; do
+        test -e /proc/$$/fd/$fd && echo fd $fd; done
+    env
+";
+
+fn probe(spec: SandboxSpec) -> SandboxSpec {
+    let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let core = ResourceLimit {
+        resource: Resource::CoreBytes,
+        soft: Some(0),
+        hard: Some(0),
+    };
+    let mut spec = SandboxSpec {
+        env,
+        umask: 0o027,
+        nice: 3,
+        oom_score_adj: 250,
+        ..spec
+    };
+    spec.resource_limits.push(core);
+    spec
+}
+
+#[test]
+fn both_drivers_start_programs_in_the_same_clean_state() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    // A Rust program ignores SIGPIPE; block something, and hold a descriptor without the mark.
+    let mut blocked = SigSet::empty();
+    blocked.add(Signal::SIGUSR1);
+    let before = blocked
+        .thread_swap_mask(SigmaskHow::SIG_BLOCK)
+        .expect("mask");
+    let leaking = File::open("/etc/passwd").expect("file");
+    rustix::io::fcntl_setfd(&leaking, rustix::io::FdFlags::empty()).expect("no mark");
+    assert!(leaking.as_raw_fd() > 2);
+
+    let expected = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n\
+                    SigCgt:\t0000000000000000\numask 0027\nsoft 1024\ncore 0\nnice 3\noom 250\n\
+                    leader 1 1 tty 0 policy 0\nfd 0\nfd 1\nfd 2\n";
+    for spec in [fixture.exec(PROBE), fixture.raw_exec(PROBE)] {
+        let directory = spec.working_directory.display().to_string();
+        let outcome = fixture.run(&probe(spec));
+        let (state, env) = outcome
+            .success()
+            .split_at(expected.len().min(outcome.output.len()));
+        assert_eq!(state, expected, "{outcome:?}");
+        // dash itself adds PWD.
+        let mut env: Vec<&str> = env.lines().collect();
+        env.sort_unstable();
+        assert_eq!(env, ["PATH=/usr/bin:/bin", &format!("PWD={directory}")]);
+    }
+    before.thread_set_mask().expect("mask");
+    drop(leaking);
+}
+
+#[test]
+fn a_soft_limit_above_the_hosts_hard_limit_is_lowered_to_it() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut spec = fixture.raw_exec("ulimit -Sn; ulimit -Hn");
+    let nearly_all = Some(u64::MAX - 1);
+    spec.resource_limits = vec![ResourceLimit {
+        resource: Resource::OpenFiles,
+        soft: nearly_all,
+        hard: None,
+    }];
+    let outcome = fixture.run(&spec);
+    let limits: Vec<&str> = outcome.success().lines().collect();
+    assert_eq!(limits[0], limits[1]);
+}
+
+#[test]
+fn a_terminal_becomes_the_sessions_own() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let spec = SandboxSpec {
+        terminal: Terminal::StandardInput,
+        ..fixture.raw_exec("tty; set -- $(cat /proc/$$/stat); test $7 != 0 && echo controlled")
+    };
+    let pty = nix::pty::openpty(None, None).expect("pty");
+    let plan = isolation::plan(&spec).expect("a plan");
+    let cgroup = fixture.cgroup("web");
+    let slave = std::os::fd::AsFd::as_fd(&pty.slave);
+    let descriptors = isolation::Descriptors::new(slave, slave, slave);
+    let spawned =
+        isolation::spawn(&plan, std::os::fd::AsFd::as_fd(&cgroup), descriptors).expect("child");
+    drop(pty.slave);
+    let mut text = Vec::new();
+    let mut buffer = [0; 256];
+    // The last close of the other side reads as EIO.
+    while let Ok(count) = rustix::io::read(&pty.master, &mut buffer) {
+        text.extend_from_slice(&buffer[..count]);
+    }
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        text.starts_with("/dev/pts/") && text.contains("controlled"),
+        "{text:?}"
+    );
+    let id = rustix::process::WaitId::PidFd(std::os::fd::AsFd::as_fd(&spawned.pidfd));
+    let status = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
+    assert_eq!(
+        status
+            .expect("wait")
+            .and_then(|status| status.exit_status()),
+        Some(0)
+    );
+}

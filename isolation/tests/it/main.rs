@@ -1,0 +1,12 @@
+//! What the crate promises, through its public interface: plans as text, sandboxes for real.
+//!
+//! Tests that need root make a cgroup subtree of their own and leave nothing behind; without root
+//! they say that they were skipped.
+
+mod cgroups;
+mod exec;
+mod exec_into;
+mod fixture;
+mod inherited;
+mod plans;
+mod raw_exec;
