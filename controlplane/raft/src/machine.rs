@@ -7,7 +7,8 @@ use std::io::{self, Read, Write};
 pub struct Position {
     /// The term of the leader that wrote the entry.
     pub term: u64,
-    /// The entry's place in the log. Every entry has one, commands or not, so a machine sees gaps.
+    /// The entry's place in the log. A machine sees every index from 1 on, in order; index 0 is
+    /// the membership that the log was born with.
     pub index: u64,
 }
 

@@ -163,25 +163,27 @@ impl Members {
         }
     }
 
-    /// Makes one change, waiting for a leader as long as patience lasts.
+    /// Makes one change, waiting for a leader, and for a change under way, as long as patience
+    /// lasts.
     async fn change(&self, change: Change, removed: Removed) -> Result<(), ChangeError> {
         let retain = matches!(removed, Removed::Kept);
         let deadline = Instant::now() + self.patience;
         loop {
             let attempt = self.core.change_membership(change.clone(), retain);
-            match timeout_at(deadline, attempt).await {
+            let passing = match timeout_at(deadline, attempt).await {
                 Err(_) => return Err(ChangeError::OutcomeUnknown),
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => {
-                    if let Some(error) = self.refusal(error) {
-                        return Err(error);
-                    }
-                }
-            }
+                Ok(Err(error)) => match self.refusal(error) {
+                    // A new leader still has to commit the change that its predecessor made.
+                    Some(ChangeError::InProgress) => ChangeError::InProgress,
+                    Some(error) => return Err(error),
+                    None => ChangeError::Unavailable {
+                        waited: self.patience,
+                    },
+                },
+            };
             if Instant::now() + RETRY_PAUSE >= deadline {
-                return Err(ChangeError::Unavailable {
-                    waited: self.patience,
-                });
+                return Err(passing);
             }
             tokio::time::sleep(RETRY_PAUSE).await;
         }

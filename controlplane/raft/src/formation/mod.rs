@@ -27,7 +27,7 @@ use crate::network::client::{Caller, chain};
 use crate::record::{self, RecordError};
 use crate::status::RaftStatus;
 
-/// Servers that a server remembers having heard of while it looks for its cluster.
+/// Addresses that a server remembers having heard of; further ones are not remembered.
 const HEARD_OF_MAX: usize = 16;
 /// Members that a cluster may be formed of or grow to.
 pub(crate) const SERVERS_MAX: usize = 16;
@@ -75,7 +75,7 @@ struct Inner {
     status: watch::Receiver<RaftStatus>,
     promise: Promise,
     expect: Mutex<u32>,
-    heard_of: Mutex<BTreeMap<ServerId, ServerInfo>>,
+    heard_of: Mutex<BTreeSet<String>>,
     admission: Arc<dyn Admission>,
 }
 
@@ -190,7 +190,7 @@ impl Formation {
     async fn introduce(&self, retry_join: &[String]) -> BTreeMap<ServerId, Introduction> {
         let own = self.introduction();
         let mut addresses: BTreeSet<String> = retry_join.iter().cloned().collect();
-        addresses.extend(own.heard_of.iter().map(|info| info.address.clone()));
+        addresses.extend(own.heard_of.iter().cloned());
         addresses.remove(&own.info.address);
         let calls = addresses.into_iter().map(|address| {
             let own = own.clone();
@@ -435,7 +435,7 @@ impl Formation {
                 .unwrap_or_else(PoisonError::into_inner),
             member: status.is_member(),
             leader: status.leader.clone().and_then(|leader| leader.info),
-            heard_of: heard_of.values().cloned().collect(),
+            heard_of: heard_of.iter().cloned().collect(),
         }
     }
 
@@ -445,8 +445,10 @@ impl Formation {
             .heard_of
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if heard_of.len() < HEARD_OF_MAX || heard_of.contains_key(&peer.id) {
-            heard_of.insert(peer.id, peer.info.clone());
+        for address in std::iter::once(&peer.info.address).chain(&peer.heard_of) {
+            if heard_of.len() < HEARD_OF_MAX {
+                heard_of.insert(address.clone());
+            }
         }
     }
 }

@@ -150,8 +150,8 @@ pub(crate) struct Introduction {
     pub(crate) member: bool,
     /// Where the leader is, if it knows.
     pub(crate) leader: Option<ServerInfo>,
-    /// Uninitialised servers that it has heard of, so that one shared address is enough.
-    pub(crate) heard_of: Vec<ServerInfo>,
+    /// Addresses of servers that it has heard of, so that one shared address is enough.
+    pub(crate) heard_of: Vec<String>,
 }
 
 /// "Promise that you will be in this cluster and no other."

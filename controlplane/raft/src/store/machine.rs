@@ -50,7 +50,10 @@ impl MachineAdapter {
             match &entry.payload {
                 EntryPayload::Normal(Command(bytes)) => machine.apply(position, bytes),
                 EntryPayload::Blank | EntryPayload::Membership(_) => {
-                    machine.advance(position);
+                    // Index 0 is where the log was born; to a machine it means "nothing yet".
+                    if position.index > 0 {
+                        machine.advance(position);
+                    }
                     Vec::new()
                 }
             }

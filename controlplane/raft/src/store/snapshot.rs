@@ -229,8 +229,14 @@ impl SnapshotStore {
         let last = snapshot.meta.last_log_id;
         let path = self.directory.join(file_name(last));
         // At a restart the newest snapshot is installed from where it is.
-        if !snapshot.temporary {
+        if snapshot.path == path {
             return Ok(snapshot);
+        }
+        // Somebody else's file is left where it is.
+        if !snapshot.temporary {
+            let mut incoming = self.receive()?;
+            io::copy(&mut snapshot.into_file()?, &mut incoming.file)?;
+            return self.adopt(incoming.finish()?);
         }
         fs::rename(&snapshot.path, &path)?;
         snapshot.temporary = false;

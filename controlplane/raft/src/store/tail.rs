@@ -58,6 +58,10 @@ impl Tail {
 
     /// Forgets the entries above `last`, which becomes the last.
     pub(crate) fn truncate(&mut self, last: Option<LogId>) {
+        // Nothing lies above a position beyond the end.
+        if last >= self.last {
+            return;
+        }
         let first_removed = last.map_or(0, |log_id| log_id.index + 1);
         let removed = self.entries.split_off(&first_removed);
         self.bytes -= removed.values().map(|(_, bytes)| bytes).sum::<usize>();
