@@ -8,16 +8,20 @@
 //! - [`session`]: the table of a node's relation to the control plane.
 //! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
 //! - [`codec`]: commands and outcomes as bytes, for the log and for servers that forward.
+//! - [`checkpoint`]: [`Tables::write_checkpoint`] and [`State::restore`]: the whole state as a
+//!   stream. [`invariants`]: what must hold of every state.
 //!
 //! Nothing here reads a clock, draws an id, or does I/O. Time and the seed of ids come with the
 //! command; equal logs make equal states.
 
 mod applied;
 mod apply;
+pub mod checkpoint;
 pub mod codec;
 mod columns;
 pub mod command;
 pub mod fit;
+pub mod invariants;
 mod names;
 mod prefix;
 mod read;

@@ -15,7 +15,7 @@ mod plan;
 mod reports;
 mod sessions;
 
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, job_status};
 pub use liveness::WindowEnd;
 pub use node_evals::{covers, datacenter_matches};
 pub use sessions::HelloAnswer;

@@ -1,0 +1,147 @@
+//! What a checkpoint is made of.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol_model::{Allocation, Incarnation, Job, SpecHash, UnixNanos};
+use serde::{Deserialize, Serialize};
+
+use crate::record::{ClusterMeta, ReportMark, SchedulerConfig};
+use crate::tables::{Table, Tables};
+
+pub(super) const MAGIC: [u8; 8] = *b"DROVERCP";
+
+/// The version of the format that this release writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// The longest record that is written or read: far above any row.
+pub const RECORD_BYTES_MAX: u32 = 64 * 1024 * 1024;
+
+/// The header, which is not compressed: it can be read without reading the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) incarnation: Option<Incarnation>,
+    pub(super) index: u64,
+}
+
+pub(super) const HEADER_BYTES: usize = 8 + 4 + 16 + 8;
+
+impl Header {
+    pub(super) fn of(tables: &Tables) -> Self {
+        Self {
+            incarnation: tables.cluster().incarnation,
+            index: tables.index(),
+        }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_be_bytes());
+        // No incarnation is all zeros: a random one never is.
+        if let Some(incarnation) = self.incarnation {
+            bytes[12..28].copy_from_slice(incarnation.as_bytes());
+        }
+        bytes[28..].copy_from_slice(&self.index.to_be_bytes());
+        bytes
+    }
+}
+
+/// The kinds of record. The numbers are on disk and are never used again for something else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Tag {
+    Meta = 1,
+    Spec = 2,
+    Job = 3,
+    JobVersion = 4,
+    Node = 5,
+    Eval = 6,
+    Deployment = 7,
+    Alloc = 8,
+    Namespace = 9,
+    AclToken = 10,
+    Trailer = 255,
+}
+
+impl Tag {
+    pub(super) const ALL: [Self; 11] = [
+        Self::Meta,
+        Self::Spec,
+        Self::Job,
+        Self::JobVersion,
+        Self::Node,
+        Self::Eval,
+        Self::Deployment,
+        Self::Alloc,
+        Self::Namespace,
+        Self::AclToken,
+        Self::Trailer,
+    ];
+
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|tag| *tag as u8 == byte)
+    }
+
+    /// The section's name, for people and for the trailer.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Spec => "specifications",
+            Self::Job => "jobs",
+            Self::JobVersion => "job versions",
+            Self::Node => "nodes",
+            Self::Eval => "evaluations",
+            Self::Deployment => "deployments",
+            Self::Alloc => "allocations",
+            Self::Namespace => "namespaces",
+            Self::AclToken => "access tokens",
+            Self::Trailer => "trailer",
+        }
+    }
+}
+
+/// What is there once.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct MetaRow {
+    pub(super) now: UnixNanos,
+    pub(super) cluster: ClusterMeta,
+    pub(super) scheduler_config: SchedulerConfig,
+    pub(super) acl_bootstrap_index: u64,
+    /// By name, so that a table more or less changes nothing.
+    pub(super) table_indexes: BTreeMap<String, u64>,
+}
+
+impl MetaRow {
+    pub(super) fn of(tables: &Tables) -> Self {
+        let table_indexes = Table::ALL
+            .into_iter()
+            .map(|table| (format!("{table:?}"), tables.table_index(&[table])))
+            .collect();
+        Self {
+            now: tables.now,
+            cluster: tables.cluster,
+            scheduler_config: tables.scheduler_config,
+            acl_bootstrap_index: tables.acl_bootstrap_index,
+            table_indexes,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SpecRow<'a> {
+    pub(super) hash: SpecHash,
+    pub(super) job: Cow<'a, Arc<Job>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct AllocRow<'a> {
+    pub(super) alloc: Cow<'a, Arc<Allocation>>,
+    pub(super) mark: ReportMark,
+}
+
+/// How many records of each kind there are.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct TrailerRow {
+    pub(super) records: BTreeMap<String, u64>,
+}

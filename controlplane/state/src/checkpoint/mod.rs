@@ -1,0 +1,20 @@
+//! Checkpoints: the whole state as a stream of bytes, written from a snapshot while the state goes
+//! on, read back into an empty state.
+//!
+//! ```text
+//!  magic (8) | version (4) | incarnation (16) | index (8) | zstd { record* trailer }
+//!  record  = tag (1) | length (4) | JSON
+//!  trailer = tag 255 | length (4) | JSON { records per tag } | CRC-32 of everything before it (4)
+//! ```
+//!
+//! Numbers are big-endian. What is derived (indexes, counters, columns) is not written. A record is
+//! JSON, so that a release reads what the one before it wrote; an unknown tag is an error, because
+//! leaving rows out would be a silent loss.
+
+mod format;
+mod read;
+mod write;
+
+pub use format::{RECORD_BYTES_MAX, VERSION};
+pub use read::{CheckpointSummary, RestoreError, inspect};
+pub use write::{Section, WriteError};
