@@ -45,8 +45,13 @@ enum Verb {
     Tidy,
     /// Check format, lints, tidy and dependencies; writes nothing
     Verify,
-    /// Rewrite what can be mended: format and machine-applicable lints
+    /// Rewrite what can be mended: machine-applicable lints, long comments, format
     Fix,
+    /// Break the comments that are too long, in these files or folders only
+    Wrap {
+        /// Paths relative to the root; all of the tree if there is none
+        paths: Vec<String>,
+    },
     /// Everything that a change must pass: verify, then all test layers
     Ci,
     /// Run all test layers and say what was skipped and why (`hack/test` installs what they need)
@@ -98,6 +103,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             bench::run(&root, suite, extent, format)?;
             return Ok(Outcome::Passed);
         }
+        Verb::Wrap { paths } => stages.run("comments", || wrap(&root, paths)),
         Verb::Tidy => stages.run("tidy", || tidy(&root)),
         Verb::Verify => verify(&root, &mut stages),
         Verb::Fix => fix(&root, &mut stages),
@@ -143,13 +149,18 @@ fn fix(root: &Path, stages: &mut Stages) {
         ];
         run(cargo(root).args(clippy).arg("--allow-staged"))
     });
-    stages.run("comments", || wrap_all_comments(root));
+    stages.run("comments", || wrap(root, &[]));
     stages.run("format", || run(cargo(root).args(["fmt", "--all"])));
 }
 
-fn wrap_all_comments(root: &Path) -> anyhow::Result<()> {
+/// Breaks long comments in the files that begin with one of `paths`, or in all of them.
+fn wrap(root: &Path, paths: &[String]) -> anyhow::Result<()> {
     let repo = Repo::read(root)?;
-    for (path, text) in repo.texts().filter(|(path, _)| path.ends_with(".rs")) {
+    let meant = |path: &str| paths.is_empty() || paths.iter().any(|p| path.starts_with(p.as_str()));
+    for (path, text) in repo
+        .texts()
+        .filter(|(path, _)| path.ends_with(".rs") && meant(path))
+    {
         if let Some(wrapped) = tidy::wrap_comments(text) {
             std::fs::write(root.join(path), wrapped)?;
             eprintln!("{path}: comments wrapped");

@@ -1,9 +1,9 @@
 //! What the machine itself needs: starting the smallest program there is, and making 4 KiB durable.
 //!
 //! The spawn floor uses the standard library's `posix_spawn` (clone with shared memory, then exec),
-//! the fastest way to start a process, of a static program of one system call: nothing that starts a
-//! task can be quicker. It is measured with the wait for its end included, as a task's start would
-//! be observed.
+//! the fastest way to start a process, of a static program of one system call: nothing that starts
+//! a task can be quicker. It is measured with the wait for its end included, as a task's start
+//! would be observed.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

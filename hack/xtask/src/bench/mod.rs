@@ -1,7 +1,8 @@
 //! Measured promises: suites of figures, each beside what a rival needs and what physics needs.
 //!
-//! `cargo xtask bench SUITE` prints a table, with `--json` one object a line. Nothing here is a test:
-//! a figure is compared with its goal and the answer printed, and the reader judges the machine.
+//! `cargo xtask bench SUITE` prints a table, with `--json` one object a line. Nothing here is a
+//! test: a figure is compared with its goal and the answer printed, and the reader judges the
+//! machine.
 
 mod floor;
 mod row;
@@ -71,9 +72,7 @@ pub(crate) fn run(root: &Path, name: &str, extent: Extent, format: Format) -> an
             known.join("\n  ")
         );
     };
-    let scratch = root
-        .join("target")
-        .join(format!("bench-{}", std::process::id()));
+    let scratch = target_folder(root).join(format!("bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
     let bench = Bench {
         root: root.to_owned(),

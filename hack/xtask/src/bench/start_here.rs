@@ -1,4 +1,5 @@
-//! Suite `start-here`: from a submitted job to running tasks, with the machine's own floor beside it.
+//! Suite `start-here`: from a submitted job to running tasks, with the machine's own floor beside
+//! it.
 //!
 //! Measured from outside, as a user's program would see it: a register request goes out, a blocking
 //! query on the job's allocations comes back with `running`. Logs are on the disk that holds the

@@ -49,7 +49,8 @@ struct Ports {
 }
 
 impl Cluster {
-    /// Starts `server_count` servers and one node, from the binaries in `binaries`, with all state in
+    /// Starts `server_count` servers and one node, from the binaries in `binaries`, with all state
+    /// in
     /// `folder`; returns when a job could be submitted.
     ///
     /// # Errors

@@ -177,14 +177,15 @@ mod tests {
             Some(12)
         );
         let folder = tempfile::tempdir().unwrap();
-        let word = folder.path().to_str().unwrap();
+        let log = folder.path().join("x.log");
+        let word = log.to_str().unwrap();
         let daemon = Daemon::start(
             "x",
-            Path::new("/bin/sh"),
-            &["-c", "sleep 60", word],
+            Path::new("/usr/bin/tail"),
+            &["-f", word],
             folder.path(),
-        );
-        let daemon = daemon.unwrap();
+        )
+        .unwrap();
         let pids: Vec<u32> = processes_naming(word)
             .unwrap()
             .into_iter()

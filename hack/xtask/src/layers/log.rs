@@ -1,4 +1,5 @@
-//! Reads the lines of `cargo test -- --show-output` as they come: which crate, which test, what result.
+//! Reads the lines of `cargo test -- --show-output` as they come: which crate, which test, what
+//! result.
 //!
 //! ```text
 //! Running|Doc-tests -> a binary begins

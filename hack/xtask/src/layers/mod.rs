@@ -7,9 +7,9 @@
 //!                         tallies -> table, list of what was skipped and why, one closing line
 //! ```
 //!
-//! A layer without a single test is a failure wherever it happens: somebody deleted it, or a feature
-//! switched it off. A layer whose tests were all skipped is a failure where CI=true, since CI has
-//! what they need; elsewhere it is said aloud.
+//! A layer without a single test is a failure wherever it happens: somebody deleted it, or a
+//! feature switched it off. A layer whose tests were all skipped is a failure where CI=true, since
+//! CI has what they need; elsewhere it is said aloud.
 
 mod log;
 mod summary;

@@ -39,7 +39,8 @@ pub(super) fn check(bans: &[Ban], built: &BTreeMap<PackageKey, BTreeSet<String>>
     findings
 }
 
-/// A requirement such as `<0.11` does not match pre-releases in semver's eyes; a ban means them too.
+/// A requirement such as `<0.11` does not match pre-releases in semver's eyes; a ban means them
+/// too.
 fn covers(ban: &Ban, version: &semver::Version) -> bool {
     let released = semver::Version {
         pre: semver::Prerelease::EMPTY,

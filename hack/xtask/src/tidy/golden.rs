@@ -1,4 +1,5 @@
-//! Frozen bytes: every format that crosses a process or a disk has samples that no build may change.
+//! Frozen bytes: every format that crosses a process or a disk has samples that no build may
+//! change.
 
 use std::collections::BTreeMap;
 

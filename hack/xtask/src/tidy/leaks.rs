@@ -10,7 +10,8 @@ const LEAK: Rule = Rule {
     why: "a path or host of one machine is wrong on every other, and tells what is nobody's business",
 };
 
-/// Paths that exist only for one person or one machine. In halves, so that they do not find themselves.
+/// Paths that exist only for one person or one machine. In halves, so that they do not find
+/// themselves.
 const PATHS: &[&str] = &[
     concat!("/root/", "."),
     concat!("/ho", "me/"),

@@ -1,9 +1,9 @@
 //! The style guide as a program: one module per family of rules, one list of findings.
 //!
 //! A rule that nothing checks is a wish. Each check is a function from the tree (or from cargo's
-//! metadata) to findings, so that a fixture of five lines can show that it fires and when it does not.
-//! Exceptions stand in `hack/tidy.toml`, with a reason; one that no longer excuses anything is itself
-//! a finding, so the list can only shrink by itself.
+//! metadata) to findings, so that a fixture of five lines can show that it fires and when it does
+//! not. Exceptions stand in `hack/tidy.toml`, with a reason; one that no longer excuses anything is
+//! itself a finding, so the list can only shrink by itself.
 
 mod allow;
 mod direction;

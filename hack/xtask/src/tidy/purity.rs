@@ -1,8 +1,9 @@
 //! Pure crates decide and never act: their clippy.toml, their dependencies and their imports.
 //!
-//! Clippy does the fine work (`disallowed-methods`), but reads only the nearest clippy.toml and merges
-//! nothing, so each pure crate repeats one block of bans. Here we see to it that the block is there
-//! and equal everywhere, and catch whole modules that clippy would need a line per function for.
+//! Clippy does the fine work (`disallowed-methods`), but reads only the nearest clippy.toml and
+//! merges nothing, so each pure crate repeats one block of bans. Here we see to it that the block
+//! is there and equal everywhere, and catch whole modules that clippy would need a line per
+//! function for.
 
 use super::direction::PURE;
 use crate::finding::{Finding, Rule};

@@ -1,6 +1,7 @@
 //! `unsafe` lives under `src/sys/` of the syscall crates and nowhere else.
 //!
-//! The compiler denies it too, until somebody writes an `allow`; so the attribute is watched as well.
+//! The compiler denies it too, until somebody writes an `allow`; so the attribute is watched as
+//! well.
 
 use crate::finding::{Finding, Rule};
 use crate::source::Source;
@@ -13,7 +14,8 @@ const UNSAFE: Rule = Rule {
 /// The crates that talk to the kernel without a safe wrapper.
 const SYS_FOLDERS: &[&str] = &["isolation/src/sys", "netns/src/sys", "noded/keeper/src/sys"];
 
-/// Looks for the keyword outside of the `sys` folders, and for lint exceptions on anything but `mod sys`.
+/// Looks for the keyword outside of the `sys` folders, and for lint exceptions on anything but `mod
+/// sys`.
 pub(super) fn check(path: &str, source: &Source) -> Vec<Finding> {
     if in_sys(path) {
         return Vec::new();
