@@ -179,18 +179,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("x.log");
         let word = log.to_str().unwrap();
-        let daemon = Daemon::start(
-            "x",
-            Path::new("/usr/bin/tail"),
-            &["-f", word],
-            folder.path(),
-        )
-        .unwrap();
-        let pids: Vec<u32> = processes_naming(word)
+        let tail = Path::new("/usr/bin/tail");
+        let mut daemon = Daemon::start("x", tail, &["-f", word], folder.path()).unwrap();
+        let own = daemon.id();
+        // The parent goes on a moment before the kernel has put the arguments in place.
+        while !processes_naming(word)
             .unwrap()
-            .into_iter()
-            .map(|(p, _)| p)
-            .collect();
-        assert!(pids.contains(&daemon.id()), "{pids:?}");
+            .iter()
+            .any(|(pid, _)| *pid == own)
+        {
+            daemon.must_run().unwrap();
+        }
     }
 }
