@@ -244,7 +244,8 @@ impl Streams {
 
     fn retire(&mut self, name: &str, engine: &mut dyn Engine) {
         self.waiting.remove(name);
-        self.held.remove(name);
+        // Open until the end of this function: it may be what keeps the bytes in the pipe.
+        let _held = self.held.remove(name);
         if let Some(id) = self.names.get(name) {
             if let Some(stream) = self.streams.get_mut(id) {
                 stream.ending = Ending::Yes;
@@ -252,14 +253,12 @@ impl Streams {
             }
             return;
         }
-        // Retired while no pump was there.
-        let retired = format!("{name}{RETIRED_SUFFIX}");
+        // Retired while no pump was there, or before this one looked.
         let directory = self.directory.as_fd();
-        let Ok(bytes) = durable::read(directory, &retired) else {
-            return;
-        };
+        let bytes = durable::read(directory, &format!("{name}{RETIRED_SUFFIX}"));
         let fifo = open_fifo(directory, name, Waiting::NonBlocking);
-        if let (Ok(spec), Ok(fifo)) = (StreamSpec::decode(&bytes), fifo)
+        if let (Ok(bytes), Ok(fifo)) = (bytes, fifo)
+            && let Ok(spec) = StreamSpec::decode(&bytes)
             && let Ok(mut log) = Log::open(&spec)
         {
             drain(&fifo, &mut log);

@@ -1,0 +1,258 @@
+//! kill -9 of keeper: tasks go on, and the next keeper takes them over.
+
+use crate::pump::{limits, owner};
+use crate::support::{Conversation, Scene, TestCgroup, key, request, shell, wait_until};
+use noded_keeper::client::Connection;
+use noded_keeper::io::retire_streams;
+use noded_keeper::protocol::{
+    ExitCause, ExitStatus, OsSignal, Refusal, Remains, Request, Response, StopMethod, TaskKey,
+    TaskPhase,
+};
+use std::collections::BTreeMap;
+
+fn list(noded: &mut Connection) -> BTreeMap<TaskKey, TaskPhase> {
+    match noded.ask(&Request::List) {
+        Response::Listing { tasks, more: false } => tasks
+            .into_iter()
+            .map(|task| (task.key, task.phase))
+            .collect(),
+        other => panic!("one page is expected, not {other:?}"),
+    }
+}
+
+/// Somebody else reaps an orphan: the status is the true one where the kernel remembers it (Linux 6.15), else unknown.
+fn is_code_or_unknown(status: ExitStatus, code: i32) -> bool {
+    [ExitStatus::Code(code), ExitStatus::Unknown].contains(&status)
+}
+
+#[test]
+fn a_new_keeper_finds_the_running_task_and_tells_its_end() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let key = key("a", "web", 4);
+    let go = scene.directory.path().join("go");
+    let script = format!(
+        "while [ ! -e {} ]; do sleep 0.02; done; exit 9",
+        go.display()
+    );
+    let cgroup = cgroups.task("web");
+    let pid = noded.start(request(&key, &cgroup), &shell(&script));
+    keeper.kill();
+    assert!(cgroups.is_populated("web"), "the task goes on");
+    let _next = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let phase = list(&mut noded).remove(&key);
+    assert!(matches!(phase, Some(TaskPhase::Running { pid: told, .. }) if told == pid));
+    let stale = noded.spawn(request(&key, &cgroup), &shell("exit 0"));
+    assert_eq!(stale, Response::Refused(Refusal::StaleEpoch { highest: 4 }));
+    std::fs::write(&go, "").unwrap();
+    let exit = noded.exit(&key);
+    assert!(is_code_or_unknown(exit.status, 9), "{exit:?}");
+    assert_eq!(exit.cause, ExitCause::OwnAccord);
+}
+
+#[test]
+fn an_adopted_task_can_be_signalled_and_killed_with_its_tree() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let key = key("a", "web", 1);
+    let script = "sleep 1000 & exec sleep 1000";
+    noded.start(request(&key, &cgroups.task("web")), &shell(script));
+    keeper.kill();
+    let _next = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let signal = OsSignal(libc::SIGTERM);
+    let stop = Request::Stop {
+        key: key.clone(),
+        signal,
+        kill_after_ms: 600_000,
+    };
+    assert_eq!(
+        noded.ask(&stop),
+        Response::Stopping {
+            method: StopMethod::Signalled
+        }
+    );
+    let exit = noded.exit(&key);
+    let by_signal = ExitStatus::Signal {
+        signal,
+        core_dumped: false,
+    };
+    assert!(
+        [by_signal, ExitStatus::Unknown].contains(&exit.status),
+        "{exit:?}"
+    );
+    assert_eq!(exit.remains, Remains::Killed);
+    assert!(!cgroups.is_populated("web"));
+}
+
+#[test]
+fn a_kill_deadline_outlives_the_keeper_that_was_given_it() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let key = key("a", "web", 1);
+    let ready = scene.directory.path().join("ready");
+    let script = format!(
+        "trap '' TERM; : > {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    noded.start(request(&key, &cgroups.task("web")), &shell(&script));
+    wait_until("the signal is ignored", || ready.exists());
+    let signal = OsSignal(libc::SIGTERM);
+    let stop = Request::Stop {
+        key: key.clone(),
+        signal,
+        kill_after_ms: 700,
+    };
+    assert_eq!(
+        noded.ask(&stop),
+        Response::Stopping {
+            method: StopMethod::Signalled
+        }
+    );
+    keeper.kill();
+    let _next = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let phase = list(&mut noded).remove(&key);
+    if matches!(phase, Some(TaskPhase::Running { stopping: true, .. })) {
+        assert_eq!(noded.exit(&key).cause, ExitCause::KillDeadline);
+    } else {
+        // A slow machine: the deadline passed before this client came.
+        assert!(
+            matches!(phase, Some(TaskPhase::Exited(exit)) if exit.cause == ExitCause::KillDeadline)
+        );
+    }
+}
+
+#[test]
+fn outcomes_wait_for_acknowledgement_across_keepers() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let (told, unseen) = (key("a", "told", 1), key("a", "unseen", 1));
+    noded.start(request(&told, &cgroups.task("told")), &shell("exit 6"));
+    let exit = noded.exit(&told);
+    noded.start(
+        request(&unseen, &cgroups.task("unseen")),
+        &shell("sleep 0.3; exit 1"),
+    );
+    keeper.kill();
+    wait_until("the other task ended while no keeper was there", || {
+        !cgroups.is_populated("unseen")
+    });
+    let keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    assert_eq!(
+        list(&mut noded).remove(&told),
+        Some(TaskPhase::Exited(exit))
+    );
+    // At once, or when whoever reaps orphans here has reaped it.
+    let mut end = None;
+    wait_until("the other end is known", || {
+        end = list(&mut noded).remove(&unseen);
+        matches!(end, Some(TaskPhase::Exited(_)))
+    });
+    assert!(
+        matches!(end, Some(TaskPhase::Exited(exit)) if is_code_or_unknown(exit.status, 1)),
+        "{end:?}"
+    );
+    for key in [told.clone(), unseen] {
+        assert_eq!(noded.ask(&Request::Acknowledge { key }), Response::Accepted);
+    }
+    keeper.kill();
+    let _third = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    assert!(
+        list(&mut noded).is_empty(),
+        "what was acknowledged does not come back"
+    );
+    let again = noded.spawn(request(&told, "told"), &shell("exit 0"));
+    assert_eq!(again, Response::Refused(Refusal::StaleEpoch { highest: 1 }));
+}
+
+#[test]
+fn a_task_whose_main_process_died_unseen_is_cleared_away() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let key = key("a", "web", 1);
+    let script = "setsid sleep 1000 & sleep 0.3";
+    let pid = noded.start(request(&key, &cgroups.task("web")), &shell(script));
+    keeper.kill();
+    wait_until("the main process ended", || {
+        !std::path::Path::new(&format!("/proc/{pid}")).exists()
+            || std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                .is_ok_and(|stat| stat.contains(") Z "))
+    });
+    assert!(cgroups.is_populated("web"));
+    let _next = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    wait_until("the rest is gone", || !cgroups.is_populated("web"));
+    wait_until("the end is known", || {
+        matches!(list(&mut noded).remove(&key), Some(TaskPhase::Exited(_)))
+    });
+}
+
+#[test]
+fn output_written_while_keepers_change_is_complete() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let mut keeper = scene.keeper(&cgroups);
+    let pump = scene.pump("auto");
+    let mut noded = scene.connect();
+    let owner = owner("web");
+    let streams = scene.streams(&owner, limits(100, 100_000));
+    let key = key(owner.alloc(), "web", 1);
+    let mut spawn = request(&key, &cgroups.task("web"));
+    (spawn.stdout, spawn.stderr) = (streams.stdout, streams.stderr);
+    let go = scene.directory.path().join("go");
+    let script = format!(
+        "n=0; while [ ! -e {} ]; do n=$((n+1)); echo $n; done; echo end $n",
+        go.display()
+    );
+    noded.start(spawn, &shell(&script));
+    for round in 1..4 {
+        wait_until("more output is written", || {
+            scene.log("web.stdout").len() > round * 20_000
+        });
+        keeper.kill();
+        keeper = scene.keeper(&cgroups);
+        noded = scene.connect();
+    }
+    std::fs::write(&go, "").unwrap();
+    noded.exit(&key);
+    retire_streams(&scene.paths, &owner).unwrap();
+    scene.wait_drained(&owner);
+    let output = String::from_utf8(scene.log("web.stdout")).unwrap();
+    let mut count = 0;
+    for (number, line) in (1..).zip(output.lines()) {
+        if let Some(told) = line.strip_prefix("end ") {
+            assert_eq!(told, count.to_string());
+            break;
+        }
+        assert_eq!(line, number.to_string());
+        count = number;
+    }
+    assert!(output.lines().last().unwrap().starts_with("end "));
+    drop(pump);
+}

@@ -1,0 +1,311 @@
+//! Daemons, runtime directories and cgroups that vanish with their test.
+
+use noded_keeper::client::{Connection, seal_plan};
+use noded_keeper::io::{LogLimits, TaskStreams, create_streams, streams_are_gone};
+use noded_keeper::paths::RuntimePaths;
+use noded_keeper::protocol::{
+    AllocAndTask, Event, Exit, Message, Request, Response, SpawnRequest, StdioSource, TaskKey,
+};
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Far longer than anything here takes; a test that needs it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Polls a condition that no descriptor announces (files that another process writes).
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A runtime directory and a log directory beside it.
+pub(crate) struct Scene {
+    pub(crate) directory: TempDir,
+    pub(crate) paths: RuntimePaths,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("drover-test-")
+            .tempdir()
+            .unwrap();
+        let paths = RuntimePaths::new(directory.path().join("run"));
+        paths.create().unwrap();
+        fs::create_dir(directory.path().join("logs")).unwrap();
+        Self { directory, paths }
+    }
+
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.directory.path().join("logs")
+    }
+
+    pub(crate) fn streams(&self, owner: &AllocAndTask, limits: LogLimits) -> TaskStreams {
+        let base = self.directory.path();
+        create_streams(&self.paths, owner, base, Path::new("logs"), limits).unwrap()
+    }
+
+    pub(crate) fn pump(&self, engine: &str) -> Daemon {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_noded-keeper"));
+        command
+            .args(["pump", "--engine", engine, "--runtime-dir"])
+            .arg(self.paths.root());
+        Daemon::start(command)
+    }
+
+    pub(crate) fn keeper(&self, cgroups: &TestCgroup) -> Daemon {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_noded-keeper"));
+        command
+            .args(["keeper", "--runtime-dir"])
+            .arg(self.paths.root());
+        command.arg("--cgroup-base").arg(&cgroups.path);
+        Daemon::start(command)
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        let mut connection = None;
+        wait_until("keeper listens", || {
+            connection = Connection::connect(&self.paths).ok();
+            connection.is_some()
+        });
+        connection.unwrap()
+    }
+
+    pub(crate) fn wait_drained(&self, owner: &AllocAndTask) {
+        wait_until("pump has drained the streams", || {
+            streams_are_gone(&self.paths, owner).unwrap()
+        });
+    }
+
+    /// The stream's log files, oldest first.
+    pub(crate) fn log_files(&self, prefix: &str) -> Vec<(u64, Vec<u8>)> {
+        log_files(&self.logs(), prefix)
+    }
+
+    pub(crate) fn log(&self, prefix: &str) -> Vec<u8> {
+        self.log_files(prefix)
+            .into_iter()
+            .flat_map(|(_, bytes)| bytes)
+            .collect()
+    }
+}
+
+pub(crate) fn log_files(directory: &Path, prefix: &str) -> Vec<(u64, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let number = name
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.strip_prefix('.'));
+        if let Some(number) = number.and_then(|number| number.parse().ok()) {
+            files.push((number, fs::read(&path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}
+
+/// A child that is killed when the test ends, however it ends.
+pub(crate) struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    fn start(mut command: Command) -> Self {
+        Self {
+            child: command.stdin(Stdio::null()).spawn().unwrap(),
+        }
+    }
+
+    /// kill -9, and gone when this returns.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn wait(mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    pub(crate) fn terminate(self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.wait().success());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory of cgroup v2 for one test.
+pub(crate) struct TestCgroup {
+    pub(crate) path: PathBuf,
+}
+
+impl TestCgroup {
+    /// `None`, with a line that says so, where the test cannot have one.
+    pub(crate) fn new() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let Some(mount) = cgroup2_mount() else {
+            eprintln!("skipped: needs cgroup v2");
+            return None;
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = mount.join(format!("drover-test-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Some(Self { path })
+    }
+
+    /// Makes a task's cgroup and answers its name relative to the base.
+    pub(crate) fn task(&self, name: &str) -> String {
+        fs::create_dir(self.path.join(name)).unwrap();
+        name.to_owned()
+    }
+
+    pub(crate) fn is_populated(&self, name: &str) -> bool {
+        let events = fs::read_to_string(self.path.join(name).join("cgroup.events")).unwrap();
+        events.contains("populated 1")
+    }
+}
+
+impl Drop for TestCgroup {
+    fn drop(&mut self) {
+        let _ = fs::write(self.path.join("cgroup.kill"), "1");
+        for _ in 0..1000 {
+            for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(entry.path());
+            }
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        eprintln!("left behind: {}", self.path.display());
+    }
+}
+
+fn cgroup2_mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let is_cgroup2 = after.starts_with("cgroup2 ");
+        is_cgroup2.then(|| before.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+pub(crate) fn key(alloc: &str, task: &str, run_epoch: u64) -> TaskKey {
+    TaskKey::new(alloc, task, run_epoch).unwrap()
+}
+
+/// A task that is the host's shell with this script.
+pub(crate) fn shell(script: &str) -> isolation::SandboxSpec {
+    let root = PathBuf::from("/");
+    let layout = isolation::TaskLayout {
+        shared: root.clone(),
+        task: root,
+    };
+    let mut spec = isolation::SandboxSpec::raw_exec(layout, "/bin/sh");
+    spec.args = vec!["-c".into(), script.into()];
+    spec.env.insert("PATH".into(), "/usr/bin:/bin".into());
+    spec
+}
+
+pub(crate) fn request(key: &TaskKey, cgroup: &str) -> SpawnRequest {
+    SpawnRequest {
+        key: key.clone(),
+        cgroup: cgroup.to_owned(),
+        stdin: StdioSource::Null,
+        stdout: StdioSource::Null,
+        stderr: StdioSource::Null,
+        network: None,
+        target: None,
+        start_timeout_ms: 10_000,
+    }
+}
+
+/// The questions that every test asks.
+pub(crate) trait Conversation {
+    fn ask(&mut self, request: &Request) -> Response;
+    fn ask_with(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Response;
+    fn spawn(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> Response;
+    fn event(&mut self) -> Event;
+    /// Starts a task and waits until its program runs.
+    fn start(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> u32;
+    fn exit(&mut self, key: &TaskKey) -> Exit;
+}
+
+thread_local! {
+    /// Events that came before the response that was waited for.
+    static EARLY: std::cell::RefCell<std::collections::VecDeque<Event>> = const { std::cell::RefCell::new(std::collections::VecDeque::new()) };
+}
+
+impl Conversation for Connection {
+    fn ask(&mut self, request: &Request) -> Response {
+        self.ask_with(request, &[])
+    }
+
+    fn ask_with(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Response {
+        let asked = self.send(request, descriptors).unwrap();
+        loop {
+            match self.recv_within(PATIENCE).unwrap().expect("keeper answers") {
+                Message::Response { call, response } => {
+                    assert_eq!(call, asked);
+                    return response;
+                }
+                Message::Event(event) => EARLY.with_borrow_mut(|early| early.push_back(event)),
+            }
+        }
+    }
+
+    fn spawn(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> Response {
+        let plan = seal_plan(&isolation::plan(spec).unwrap()).unwrap();
+        self.ask_with(&Request::Spawn(request), &[plan.as_fd()])
+    }
+
+    fn event(&mut self) -> Event {
+        if let Some(event) = EARLY.with_borrow_mut(std::collections::VecDeque::pop_front) {
+            return event;
+        }
+        match self
+            .recv_within(PATIENCE)
+            .unwrap()
+            .expect("keeper tells what happens")
+        {
+            Message::Event(event) => event,
+            Message::Response { response, .. } => panic!("nobody asked: {response:?}"),
+        }
+    }
+
+    fn start(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> u32 {
+        let wanted = request.key.clone();
+        assert_eq!(self.spawn(request, spec), Response::Accepted);
+        match self.event() {
+            Event::Started { key, pid, .. } if key == wanted => pid,
+            other => panic!("expected the start of {wanted}, not {other:?}"),
+        }
+    }
+
+    fn exit(&mut self, wanted: &TaskKey) -> Exit {
+        match self.event() {
+            Event::Exited { key, exit } if key == *wanted => exit,
+            other => panic!("expected the exit of {wanted}, not {other:?}"),
+        }
+    }
+}
