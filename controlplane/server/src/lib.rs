@@ -1,1 +1,28 @@
-//! To be written.
+//! One server of the control plane: the shell around the pure parts.
+//!
+//! - [`Server::start`] puts one together: the replicated log, the gateway for nodes, the leader's
+//!   loop, the HTTP API, on one QUIC socket and one TCP listener.
+//! - [`cluster::Cluster`]: the handle that everything else uses. `change` proposes a command here or
+//!   through the leader, `snapshot` and `consistent` read.
+//! - [`machine`]: the state behind the log, and the hub that tells what was applied.
+//! - [`leading`]: the loop that owns the pure leader parts while this server leads; scheduler
+//!   threads; the plan queue.
+//! - [`gateway`]: sessions with nodes, watches, updates, liveness, calls.
+//! - [`forward`]: what other servers ask of this one.
+//! - [`http`]: the API. [`config`]: what a server is built from.
+//!
+//! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
+//! coalescer, the leader's loop, the HTTP accept loop. Threads: the schedulers, while leading.
+
+pub mod cluster;
+pub mod config;
+pub mod dev;
+pub mod forward;
+pub mod gateway;
+pub mod http;
+pub mod leading;
+pub mod machine;
+mod server;
+mod tls;
+
+pub use server::Server;

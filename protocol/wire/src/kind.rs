@@ -55,6 +55,9 @@ frames! {
     70 => RelayRequest,
     71 => HttpForward,
     72 => HttpForwardReply,
+    73 => Relayed,
+    74 => DetailRequest,
+    75 => DetailReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

@@ -1,0 +1,362 @@
+//! The cluster as the rest of the server sees it: one handle to read the state, to change it through
+//! whoever leads, and to know who that is.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use controlplane_raft::{Leader, ProposeError, Raft, RaftStatus, ReadError, ServerId};
+use controlplane_state::{Command, Outcome, Refusal, Snapshot, Stamped, codec};
+use protocol_model::UnixNanos;
+use protocol_transport::{FrameReader, FrameWriter, Pool, StreamKind};
+use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::v1;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::machine::Hub;
+
+/// How long a change waits for a leader, over elections.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one forwarded call may take.
+const CALL_MAX: Duration = Duration::from_secs(8);
+/// The pause before a refused call is tried again: about what an election's last round takes.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The largest frame between servers.
+pub const SERVER_FRAME_BYTES_MAX: usize = 17 * 1024 * 1024;
+
+/// Why the state was not changed, or why nobody knows whether it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The state says no. Nothing changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// No leader in time. Nothing changed.
+    #[error("no leader of the cluster could be reached within {0:?}; try again")]
+    NoLeader(Duration),
+    /// The command does not fit into the log. Nothing changed.
+    #[error("the change is too large for the log: {0}")]
+    TooLarge(String),
+    /// It may have happened. Look before trying again.
+    #[error("the outcome is not known: the leader was lost while it answered; look before retrying")]
+    OutcomeUnknown,
+    /// Another server answered something that makes no sense.
+    #[error("the leader's answer makes no sense: {0}")]
+    Nonsense(String),
+    /// This server's log has stopped.
+    #[error("this server has stopped: {0}")]
+    Stopped(String),
+}
+
+/// A change that is on a majority.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Changed {
+    /// Its log index.
+    pub index: u64,
+    /// What the state answered.
+    pub outcome: Outcome,
+}
+
+/// A handle to the cluster. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    raft: Raft,
+    hub: Arc<Hub>,
+    pool: Pool,
+    status: watch::Receiver<RaftStatus>,
+}
+
+impl Cluster {
+    /// The handle to what `raft` replicates and `hub` tells of.
+    pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool) -> Self {
+        let status = raft.status();
+        Self { raft, hub, pool, status }
+    }
+
+    /// The newest state applied here.
+    pub fn snapshot(&self) -> Snapshot {
+        self.hub.snapshot()
+    }
+
+    /// Where changes of the state are told.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// The log, for operators' routes.
+    pub fn raft(&self) -> &Raft {
+        &self.raft
+    }
+
+    /// Connections to other servers.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// This server's part in the log right now.
+    pub fn status(&self) -> RaftStatus {
+        self.status.borrow().clone()
+    }
+
+    /// A watch on this server's part in the log.
+    pub fn watch_status(&self) -> watch::Receiver<RaftStatus> {
+        self.status.clone()
+    }
+
+    /// This server's id.
+    pub fn server_id(&self) -> ServerId {
+        self.status.borrow().id
+    }
+
+    /// Whether this server leads, as far as it knows.
+    pub fn is_leader(&self) -> bool {
+        self.status.borrow().is_leader()
+    }
+
+    /// Who leads, as far as this server knows.
+    pub fn leader(&self) -> Option<Leader> {
+        self.status.borrow().leader.clone()
+    }
+
+    /// Changes the state, here or through the leader, and answers what the state said.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; a refusal of the state is one too.
+    pub async fn change(&self, command: Command) -> Result<Changed, ChangeError> {
+        let bytes = codec::encode(&stamp(command))
+            .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
+        let bytes = Bytes::from(bytes);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let tried = match self.raft.propose(bytes.clone()).await {
+                Ok(proposed) => return changed(proposed.index, &proposed.response),
+                Err(ProposeError::NotLeader { leader }) => {
+                    self.forward(&leader, bytes.clone()).await
+                }
+                Err(error) => Err(own_error(error)),
+            };
+            match tried {
+                Ok(reply) => return changed(reply.index, &reply.response),
+                Err(ChangeError::NoLeader(_)) if Instant::now() + RETRY_PAUSE < deadline => {
+                    sleep(RETRY_PAUSE).await;
+                }
+                Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Proposes encoded bytes here only: what a forwarded change arrives at.
+    pub(crate) async fn propose_here(&self, command: Bytes) -> v1::ProposeReply {
+        use v1::propose_error::Kind;
+        let error = match self.raft.propose(command).await {
+            Ok(proposed) => {
+                return v1::ProposeReply {
+                    index: proposed.index,
+                    response: proposed.response.into(),
+                    error: None,
+                };
+            }
+            Err(error) => error,
+        };
+        let kind = match error {
+            ProposeError::NotLeader { .. } => Kind::NotLeader,
+            ProposeError::TooLarge { .. } => Kind::TooLarge,
+            ProposeError::OutcomeUnknown => Kind::Unspecified,
+            ProposeError::Unavailable { .. }
+            | ProposeError::Overloaded
+            | ProposeError::Stopped(_) => Kind::Unavailable,
+        };
+        let error = v1::ProposeError { kind: kind.into(), message: error.to_string() };
+        v1::ProposeReply { index: 0, response: Bytes::new(), error: Some(error) }
+    }
+
+    async fn forward(
+        &self,
+        leader: &Leader,
+        command: Bytes,
+    ) -> Result<v1::ProposeReply, ChangeError> {
+        use v1::propose_error::Kind;
+        let reply: v1::ProposeReply = match self
+            .call(leader, StreamKind::Forward, &v1::ProposeRequest { command })
+            .await
+        {
+            Ok(reply) => reply,
+            Err(CallError::NotSent(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
+            // It was sent: the leader may have written it.
+            Err(CallError::Broken(_)) => return Err(ChangeError::OutcomeUnknown),
+            Err(CallError::Nonsense(what)) => return Err(ChangeError::Nonsense(what)),
+        };
+        let Some(error) = &reply.error else { return Ok(reply) };
+        match Kind::try_from(error.kind) {
+            Ok(Kind::NotLeader | Kind::Unavailable) => Err(ChangeError::NoLeader(PATIENCE)),
+            Ok(Kind::TooLarge) => Err(ChangeError::TooLarge(error.message.clone())),
+            Ok(Kind::Unspecified) => Err(ChangeError::OutcomeUnknown),
+            Err(_) => Err(ChangeError::Nonsense(error.message.clone())),
+        }
+    }
+
+    /// One request to the leader, one answer.
+    pub(crate) async fn call<Q: FrameMessage, A: FrameMessage>(
+        &self,
+        leader: &Leader,
+        kind: StreamKind,
+        request: &Q,
+    ) -> Result<A, CallError> {
+        let Some(info) = &leader.info else {
+            return Err(CallError::NotSent("the leader's address is not known yet".to_owned()));
+        };
+        self.call_address(&info.address, kind, request).await
+    }
+
+    /// One request to the server at `address`, one answer.
+    pub(crate) async fn call_address<Q: FrameMessage, A: FrameMessage>(
+        &self,
+        address: &str,
+        kind: StreamKind,
+        request: &Q,
+    ) -> Result<A, CallError> {
+        let (send, recv) = self
+            .pool
+            .open(address, kind)
+            .await
+            .map_err(|error| CallError::NotSent(error.to_string()))?;
+        let mut writer = FrameWriter::new(send, SERVER_FRAME_BYTES_MAX);
+        let mut reader = FrameReader::new(recv, SERVER_FRAME_BYTES_MAX);
+        let exchange = async {
+            let (kind, body) = to_frame(request);
+            writer.write(kind, body).await.map_err(|error| CallError::NotSent(error.to_string()))?;
+            let frame =
+                reader.expect().await.map_err(|error| CallError::Broken(error.to_string()))?;
+            from_frame(frame.kind, frame.body).map_err(|error| CallError::Nonsense(error.to_string()))
+        };
+        match timeout(CALL_MAX, exchange).await {
+            Ok(answer) => {
+                if answer.is_ok() {
+                    self.pool.report_success(address);
+                }
+                answer
+            }
+            Err(_) => {
+                self.pool.report_timeout(address);
+                Err(CallError::Broken(format!("no answer within {CALL_MAX:?}")))
+            }
+        }
+    }
+
+    /// Waits until everything that was on a majority before this call is applied here, and answers
+    /// the snapshot then: what a consistent read reads.
+    ///
+    /// # Errors
+    /// When no leader answers in time.
+    pub async fn consistent(&self) -> Result<Snapshot, ChangeError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.raft.read_barrier().await {
+                Ok(_) => return Ok(self.snapshot()),
+                Err(ReadError::NotLeader { leader }) => {
+                    let asked: Result<v1::ReadIndexReply, _> = self
+                        .call(&leader, StreamKind::Forward, &v1::ReadIndexRequest {})
+                        .await;
+                    if let Ok(v1::ReadIndexReply { index, error: None }) = asked {
+                        return self.at_least(index, deadline).await;
+                    }
+                }
+                Err(ReadError::Unavailable { .. }) => {}
+                Err(ReadError::Stopped(error)) => {
+                    return Err(ChangeError::Stopped(error.to_string()));
+                }
+            }
+            if Instant::now() + RETRY_PAUSE >= deadline {
+                return Err(ChangeError::NoLeader(PATIENCE));
+            }
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Answers a follower's question: the index up to which it must have applied to read
+    /// consistently.
+    pub(crate) async fn read_index_here(&self) -> v1::ReadIndexReply {
+        match self.raft.read_barrier().await {
+            Ok(_) => v1::ReadIndexReply { index: self.snapshot().index(), error: None },
+            Err(error) => v1::ReadIndexReply {
+                index: 0,
+                error: Some(v1::ProposeError {
+                    kind: v1::propose_error::Kind::Unavailable.into(),
+                    message: error.to_string(),
+                }),
+            },
+        }
+    }
+
+    /// The first snapshot that has applied `index`.
+    ///
+    /// # Errors
+    /// When it does not come before `deadline`.
+    pub async fn at_least(&self, index: u64, deadline: Instant) -> Result<Snapshot, ChangeError> {
+        let mut newest = self.hub.watch();
+        match timeout_at(deadline, newest.wait_for(|snapshot| snapshot.index() >= index)).await {
+            Ok(Ok(snapshot)) => Ok(snapshot.clone()),
+            Ok(Err(_)) => Err(ChangeError::Stopped("the state is gone".to_owned())),
+            Err(_) => Err(ChangeError::NoLeader(PATIENCE)),
+        }
+    }
+
+    /// The HTTP address of the leader, where it is known.
+    pub fn leader_http(&self) -> Option<String> {
+        self.leader()?.info.map(|info| info.http_address)
+    }
+
+    /// The QUIC address of this server as others reach it.
+    pub fn local_quic(&self) -> Option<SocketAddr> {
+        self.pool.endpoint().local_address().ok()
+    }
+}
+
+/// Why a call to another server has no answer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CallError {
+    /// It never left: nothing happened.
+    #[error("the call could not be sent: {0}")]
+    NotSent(String),
+    /// It may have arrived.
+    #[error("the call was not answered: {0}")]
+    Broken(String),
+    /// The answer is not what fits.
+    #[error("the answer makes no sense: {0}")]
+    Nonsense(String),
+}
+
+/// Now, as the log stamps it.
+pub fn wall_clock() -> UnixNanos {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+fn stamp(command: Command) -> Stamped {
+    Stamped { now: wall_clock(), seed: *uuid::Uuid::new_v4().as_bytes(), command }
+}
+
+fn changed(index: u64, response: &[u8]) -> Result<Changed, ChangeError> {
+    let applied = codec::decode_applied(response)
+        .map_err(|error| ChangeError::Nonsense(error.to_string()))?;
+    match applied.outcome {
+        Outcome::Refused(refusal) => Err(ChangeError::Refused(refusal)),
+        outcome => Ok(Changed { index, outcome }),
+    }
+}
+
+fn own_error(error: ProposeError) -> ChangeError {
+    match error {
+        ProposeError::NotLeader { .. } | ProposeError::Overloaded => {
+            ChangeError::NoLeader(PATIENCE)
+        }
+        ProposeError::Unavailable { waited } => ChangeError::NoLeader(waited),
+        ProposeError::TooLarge { .. } => ChangeError::TooLarge(error.to_string()),
+        ProposeError::OutcomeUnknown => ChangeError::OutcomeUnknown,
+        ProposeError::Stopped(stopped) => ChangeError::Stopped(stopped.to_string()),
+    }
+}

@@ -1,0 +1,143 @@
+//! The configuration file as written: HCL, every key known, nothing decided yet.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// `controlplane --config FILE`. See `docs/configuration.md`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigFile {
+    /// The server's name; the host's name unless given.
+    pub name: Option<String>,
+    /// The region; `global` unless given. It is part of every certificate's name.
+    pub region: Option<String>,
+    /// The datacenter that this server says it is in.
+    pub datacenter: Option<String>,
+    /// Where the log and the snapshots are. Needed.
+    pub data_dir: Option<PathBuf>,
+    /// The address that QUIC listens on; 127.0.0.1 unless given.
+    pub bind_addr: Option<String>,
+    /// `trace`, `debug`, `info`, `warn`, `error`; `info` unless given.
+    pub log_level: Option<String>,
+    /// Write log lines as JSON.
+    pub log_json: Option<bool>,
+    /// Ports.
+    pub ports: PortsBlock,
+    /// Addresses that others are told.
+    pub advertise: AdvertiseBlock,
+    /// What makes it a server of a cluster.
+    pub server: ServerBlock,
+    /// Certificates. Needed, except with `--dev`.
+    pub tls: Option<TlsBlock>,
+    /// The HTTP API.
+    pub http: HttpBlock,
+    /// Access control.
+    pub acl: AclBlock,
+    /// Limits that protect the server.
+    pub limits: LimitsBlock,
+}
+
+/// `ports { http = 4646, quic = 4647 }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PortsBlock {
+    /// TCP, the HTTP API; 4646 unless given.
+    pub http: Option<u16>,
+    /// UDP, nodes and servers; 4647 unless given.
+    pub quic: Option<u16>,
+}
+
+/// `advertise { quic = "10.0.0.1:4647" }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdvertiseBlock {
+    /// `host:port` that nodes and other servers reach this one at.
+    pub quic: Option<String>,
+    /// `host:port` of the HTTP API, as the API itself reports it.
+    pub http: Option<String>,
+}
+
+/// `server { ... }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerBlock {
+    /// How many servers form the cluster the first time: 1, 3 or 5; 1 unless given.
+    pub bootstrap_expect: Option<u32>,
+    /// `host:port` of the other servers.
+    pub retry_join: Vec<String>,
+    /// What a node must show the first time. A node is refused without it.
+    pub node_join_token: Option<String>,
+    /// A file that holds that token.
+    pub node_join_token_file: Option<PathBuf>,
+    /// Scheduler threads; one per core unless given.
+    pub num_schedulers: Option<usize>,
+    /// How often nodes show that they are alive; `125ms` unless given.
+    pub heartbeat_interval: Option<String>,
+    /// How long a node may be silent; `2600ms` unless given.
+    pub heartbeat_silence: Option<String>,
+    /// Raft's heartbeat; `100ms` unless given.
+    pub raft_heartbeat: Option<String>,
+    /// Raft's shortest election timeout; `400ms` unless given, the longest is twice that.
+    pub raft_election: Option<String>,
+    /// How many log entries make a snapshot; 8192 unless given.
+    pub raft_snapshot_entries: Option<u64>,
+    /// How long finished evaluations and their allocations are kept; `1h` unless given.
+    pub eval_gc_threshold: Option<String>,
+    /// How long dead jobs are kept; `4h` unless given.
+    pub job_gc_threshold: Option<String>,
+    /// How long nodes that are down are kept; `24h` unless given.
+    pub node_gc_threshold: Option<String>,
+    /// How long finished deployments are kept; `1h` unless given.
+    pub deployment_gc_threshold: Option<String>,
+}
+
+/// `tls { ca_file = ..., cert_file = ..., key_file = ..., http = false }`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsBlock {
+    /// The authority that signed everyone's certificates.
+    pub ca_file: PathBuf,
+    /// This server's certificate.
+    pub cert_file: PathBuf,
+    /// Its key.
+    pub key_file: PathBuf,
+    /// Whether the HTTP API is served over TLS too.
+    #[serde(default)]
+    pub http: bool,
+    /// Whether HTTP clients must show a certificate of the same authority.
+    #[serde(default)]
+    pub verify_https_client: bool,
+}
+
+/// `http { bind_addr = "127.0.0.1" }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpBlock {
+    /// The address that the HTTP API listens on; 127.0.0.1 unless given. Any address but a loopback
+    /// one needs TLS and access control.
+    pub bind_addr: Option<String>,
+    /// Headers added to every answer.
+    pub response_headers: BTreeMap<String, String>,
+}
+
+/// `acl { enabled = true }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AclBlock {
+    /// Whether every call needs a token.
+    pub enabled: bool,
+}
+
+/// `limits { http_max_conns = 1024 }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsBlock {
+    /// HTTP connections at the same time; 4096 unless given.
+    pub http_max_conns: Option<usize>,
+    /// The largest job file or JSON body, bytes; 8 MiB unless given.
+    pub job_max_bytes: Option<usize>,
+    /// Node sessions at the same time; 20000 unless given.
+    pub sessions_max: Option<usize>,
+}

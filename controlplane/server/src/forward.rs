@@ -1,0 +1,115 @@
+//! What other servers ask of this one: to propose, to say how far a read must be, to take a liveness
+//! report, to relay a call, to tell volatile detail.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use protocol_model::AllocId;
+use protocol_transport::frame::Frame;
+use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::v1;
+use tokio::sync::mpsc;
+
+use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX};
+use crate::gateway::Gateway;
+use crate::gateway::liveness::{self, Heard};
+
+/// Allocations that one question may name.
+const DETAIL_ALLOCS_MAX: usize = 4096;
+
+/// Answers other servers.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    cluster: Cluster,
+    gateway: Arc<Gateway>,
+    heard: mpsc::Sender<Vec<Heard>>,
+}
+
+impl Forward {
+    /// Answers for `cluster` and `gateway`; liveness reports go to `heard`, the leader's loop.
+    pub fn new(cluster: Cluster, gateway: Arc<Gateway>, heard: mpsc::Sender<Vec<Heard>>) -> Self {
+        Self { cluster, gateway, heard }
+    }
+
+    /// Serves one stream: one request, one answer (or a relayed call).
+    pub async fn serve(&self, send: quinn::SendStream, recv: quinn::RecvStream) {
+        let mut reader = FrameReader::new(recv, SERVER_FRAME_BYTES_MAX);
+        let writer = FrameWriter::new(send, SERVER_FRAME_BYTES_MAX);
+        let result = match reader.expect().await {
+            Ok(frame) => self.answer(frame, reader, writer).await,
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(reason) = result {
+            tracing::debug!(%reason, "another server's request was not answered");
+        }
+    }
+
+    async fn answer(
+        &self,
+        frame: Frame,
+        reader: FrameReader,
+        writer: FrameWriter,
+    ) -> Result<(), String> {
+        match frame.kind {
+            v1::ProposeRequest::KIND => {
+                let request: v1::ProposeRequest = parse(frame)?;
+                reply(writer, &self.cluster.propose_here(request.command).await).await
+            }
+            v1::ReadIndexRequest::KIND => {
+                reply(writer, &self.cluster.read_index_here().await).await
+            }
+            v1::LivenessReport::KIND => {
+                let report: v1::LivenessReport = parse(frame)?;
+                let heard = liveness::from_wire(&report, Instant::now())?;
+                if !self.cluster.is_leader() {
+                    return Err("a liveness report for a leader that is elsewhere".to_owned());
+                }
+                self.heard.send(heard).await.map_err(|_| "the leader's loop is gone")?;
+                reply(writer, &v1::LivenessConfirmed { report: report.report }).await
+            }
+            v1::RelayRequest::KIND => {
+                let request: v1::RelayRequest = parse(frame)?;
+                self.gateway.relay(&request, writer, reader).await
+            }
+            v1::DetailRequest::KIND => {
+                let request: v1::DetailRequest = parse(frame)?;
+                reply(writer, &self.detail(&request)).await
+            }
+            other => Err(format!("frame kind {other} is no request between servers")),
+        }
+    }
+
+    fn detail(&self, request: &v1::DetailRequest) -> v1::DetailReply {
+        let details = request
+            .alloc_ids
+            .iter()
+            .take(DETAIL_ALLOCS_MAX)
+            .filter_map(|id| AllocId::from_slice(id))
+            .filter_map(|id| Some((id, self.gateway.detail().of(id)?)))
+            .map(|(id, detail)| v1::AllocDetail {
+                alloc_id: id.as_bytes().to_vec().into(),
+                tasks: detail
+                    .events
+                    .iter()
+                    .map(|(name, events)| v1::TaskReport {
+                        name: name.clone(),
+                        events: events.iter().map(Into::into).collect(),
+                        ..v1::TaskReport::default()
+                    })
+                    .collect(),
+            })
+            .collect();
+        v1::DetailReply { details }
+    }
+}
+
+fn parse<M: FrameMessage>(frame: Frame) -> Result<M, String> {
+    from_frame(frame.kind, frame.body).map_err(|error| error.to_string())
+}
+
+async fn reply<M: FrameMessage>(mut writer: FrameWriter, message: &M) -> Result<(), String> {
+    let (kind, body) = to_frame(message);
+    writer.write(kind, body).await.map_err(|error| error.to_string())?;
+    writer.finish().map_err(|error| error.to_string())
+}

@@ -1,0 +1,75 @@
+//! Volatile detail: task events. Never in the log; kept in the memory of the server that holds the
+//! node's session, merged into what the API answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent};
+use protocol_wire::report::AllocReport;
+
+/// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept until
+/// a session ends.
+const ALLOCS_MAX: usize = 200_000;
+
+/// The newest events of allocations whose nodes are in a session here.
+#[derive(Debug, Default)]
+pub struct DetailCache {
+    inner: Mutex<BTreeMap<AllocId, Detail>>,
+}
+
+/// One allocation's detail.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    node: NodeId,
+    /// Events per task, oldest first.
+    pub events: BTreeMap<String, Vec<TaskEvent>>,
+}
+
+impl DetailCache {
+    /// Keeps what reports say about events; a report's events replace those kept before.
+    pub fn take_in(&self, node: NodeId, reports: &[AllocReport]) {
+        let mut inner = self.lock();
+        for report in reports {
+            if !inner.contains_key(&report.id) && inner.len() >= ALLOCS_MAX {
+                continue;
+            }
+            let detail = inner
+                .entry(report.id)
+                .or_insert_with(|| Detail { node, events: BTreeMap::new() });
+            detail.node = node;
+            for (task, state) in &report.task_states {
+                if state.events.is_empty() {
+                    continue;
+                }
+                let surplus = state.events.len().saturating_sub(TASK_EVENTS_MAX);
+                detail.events.insert(task.clone(), state.events[surplus..].to_vec());
+            }
+        }
+    }
+
+    /// Forgets a node's allocations: its session ended here.
+    pub fn forget(&self, node: NodeId) {
+        self.lock().retain(|_, detail| detail.node != node);
+    }
+
+    /// What is kept of one allocation.
+    pub fn of(&self, alloc: AllocId) -> Option<Detail> {
+        self.lock().get(&alloc).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AllocId, Detail>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Detail {
+    /// Puts the events into an allocation that is about to be shown. Durable ones (a terminal
+    /// allocation's last word) stay where nothing newer is known.
+    pub fn merge_into(&self, alloc: &mut Allocation) {
+        for (task, events) in &self.events {
+            if let Some(state) = alloc.task_states.get_mut(task) {
+                state.events.clone_from(events);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Who was heard, as far as this server knows, and the reporter that tells the leader.
+//!
+//! Any server may hold a node's session. Every [`REPORT_EVERY`] it tells the leader which of its
+//! nodes it heard; the leader's pure `Liveness` decides who is silent. What the leader confirms is
+//! told back to the nodes with the next heartbeat's answer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use controlplane_state::SessionEpoch;
+use protocol_model::NodeId;
+use protocol_transport::StreamKind;
+use protocol_wire::v1;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Gateway;
+
+/// How often the leader is told.
+pub const REPORT_EVERY: Duration = Duration::from_millis(200);
+
+/// One node, heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// Which node.
+    pub node: NodeId,
+    /// In which session.
+    pub epoch: SessionEpoch,
+    /// When, by this process's clock.
+    pub at: Instant,
+    /// When the node sent it, by the node's boot clock, nanoseconds.
+    pub sent_boottime_ns: u64,
+}
+
+/// What was heard since the last report, and what the leader has confirmed.
+#[derive(Debug, Default)]
+pub struct HeardLog {
+    inner: Mutex<HeardInner>,
+}
+
+#[derive(Debug, Default)]
+struct HeardInner {
+    /// Newest per node; bounded by the number of sessions.
+    fresh: BTreeMap<NodeId, Heard>,
+    confirmed: BTreeMap<NodeId, u64>,
+}
+
+impl HeardLog {
+    /// Notes a heartbeat.
+    pub fn heard(&self, heard: Heard) {
+        self.lock().fresh.insert(heard.node, heard);
+    }
+
+    /// The sending time of the newest heartbeat of `node` that the leader has confirmed; 0 = none.
+    pub fn confirmed(&self, node: NodeId) -> u64 {
+        self.lock().confirmed.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Forgets a node whose session ended.
+    pub fn forget(&self, node: NodeId) {
+        let mut inner = self.lock();
+        inner.fresh.remove(&node);
+        inner.confirmed.remove(&node);
+    }
+
+    fn take(&self) -> Vec<Heard> {
+        std::mem::take(&mut self.lock().fresh).into_values().collect()
+    }
+
+    fn confirm(&self, heard: &[Heard]) {
+        let mut inner = self.lock();
+        for one in heard {
+            inner.confirmed.insert(one.node, one.sent_boottime_ns);
+        }
+    }
+
+    /// What could not be told is told again, unless something newer came meanwhile.
+    fn put_back(&self, heard: Vec<Heard>) {
+        let mut inner = self.lock();
+        for one in heard {
+            inner.fresh.entry(one.node).or_insert(one);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HeardInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the leader who was heard, for as long as the server runs. `own` is the way to the leader's
+/// loop of this server.
+pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
+    let mut tick = interval(REPORT_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut number = 0_u64;
+    loop {
+        tick.tick().await;
+        let heard = gateway.heard.take();
+        if heard.is_empty() {
+            continue;
+        }
+        number += 1;
+        if gateway.cluster.is_leader() {
+            // The loop is the only reader; when it is busy, this report is merged into the next.
+            match own.try_send(heard.clone()) {
+                Ok(()) => gateway.heard.confirm(&heard),
+                Err(_) => gateway.heard.put_back(heard),
+            }
+            continue;
+        }
+        match tell(&gateway, number, &heard).await {
+            Ok(()) => gateway.heard.confirm(&heard),
+            Err(reason) => {
+                tracing::debug!(%reason, "the leader was not told who is alive");
+                gateway.heard.put_back(heard);
+            }
+        }
+    }
+}
+
+async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), String> {
+    let leader = gateway.cluster.leader().ok_or("no leader is known")?;
+    let now = Instant::now();
+    let report = v1::LivenessReport {
+        server_id: gateway.cluster.server_id().as_u64(),
+        report: number,
+        heard: heard
+            .iter()
+            .map(|one| v1::HeardNode {
+                node_id: one.node.as_bytes().to_vec().into(),
+                epoch: one.epoch.0,
+                age_ms: u32::try_from(now.duration_since(one.at).as_millis()).unwrap_or(u32::MAX),
+                sent_boottime_ns: one.sent_boottime_ns,
+            })
+            .collect(),
+    };
+    let confirmed: v1::LivenessConfirmed = gateway
+        .cluster
+        .call(&leader, StreamKind::Forward, &report)
+        .await
+        .map_err(|error| error.to_string())?;
+    if confirmed.report == number { Ok(()) } else { Err("another report was confirmed".to_owned()) }
+}
+
+/// Another server's report, as the leader's loop takes it. Clocks of servers are not compared: ages
+/// are.
+pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<Vec<Heard>, String> {
+    report
+        .heard
+        .iter()
+        .map(|one| {
+            let node = NodeId::from_slice(&one.node_id).ok_or("a node id is not 16 bytes")?;
+            let age = Duration::from_millis(u64::from(one.age_ms));
+            Ok(Heard {
+                node,
+                epoch: SessionEpoch(one.epoch),
+                at: now.checked_sub(age).unwrap_or(now),
+                sent_boottime_ns: one.sent_boottime_ns,
+            })
+        })
+        .collect()
+}

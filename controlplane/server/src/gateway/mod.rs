@@ -1,0 +1,176 @@
+//! The gateway: what nodes talk to.
+//!
+//! ```text
+//!   node --- session stream ---> session   Hello, heartbeats, the complete report, facts
+//!        --- update streams ---> updates   batches, merged into few log entries
+//!        <-- watch stream ------ watch     desired state, as a chain
+//!   node <== second connection = calls     logs, files, exec, restarts: server to node
+//!                                liveness  who was heard, told to the leader
+//!                                detail    task events: kept in memory, never in the log
+//! ```
+//!
+//! A node's identity is its id together with its secret, checked by the replicated state when the
+//! session is made; every later stream names the session's epoch, and an epoch that is not the
+//! state's newest for that node is refused. Nothing is concluded from the connection alone.
+
+pub mod calls;
+pub mod detail;
+pub mod liveness;
+mod reports;
+mod session;
+mod updates;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use controlplane_state::{Digest, SessionEpoch};
+use protocol_model::{AllocId, NodeId};
+use protocol_transport::StreamKind;
+use sha2::{Digest as _, Sha256};
+
+use crate::cluster::Cluster;
+use crate::config::LivenessConfig;
+
+pub use calls::{CallNodeError, NodeCallStream};
+pub use updates::Coalescer;
+
+/// The largest frame between a node and a server.
+pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What the gateway is made of.
+#[derive(Debug)]
+pub struct Gateway {
+    cluster: Cluster,
+    liveness_config: LivenessConfig,
+    sessions_max: usize,
+    /// SHA-256 of the join token; `None` lets no new node in.
+    join_token: Option<[u8; 32]>,
+    sessions: Mutex<BTreeMap<NodeId, SessionEntry>>,
+    coalescer: Coalescer,
+    heard: liveness::HeardLog,
+    detail: detail::DetailCache,
+}
+
+/// What the server keeps of a session that it holds.
+#[derive(Debug, Clone)]
+struct SessionEntry {
+    epoch: SessionEpoch,
+    /// The versions that the node reported to have, at its last complete report.
+    known: Arc<BTreeMap<AllocId, u64>>,
+    /// The node's connection for calls, once it attached one.
+    calls: Option<quinn::Connection>,
+}
+
+impl Gateway {
+    /// A gateway to `cluster`. Runs its coalescer as a task.
+    pub fn new(
+        cluster: Cluster,
+        liveness_config: LivenessConfig,
+        sessions_max: usize,
+        join_token: Option<&str>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            coalescer: Coalescer::spawn(cluster.clone()),
+            cluster,
+            liveness_config,
+            sessions_max,
+            join_token: join_token.map(|token| Sha256::digest(token).into()),
+            sessions: Mutex::new(BTreeMap::new()),
+            heard: liveness::HeardLog::default(),
+            detail: detail::DetailCache::default(),
+        })
+    }
+
+    /// Volatile detail of allocations whose nodes are in a session here.
+    pub fn detail(&self) -> &detail::DetailCache {
+        &self.detail
+    }
+
+    /// Who was heard here lately.
+    pub fn heard(&self) -> &liveness::HeardLog {
+        &self.heard
+    }
+
+    /// How many nodes are in a session here.
+    pub fn session_count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Serves one stream that a node opened.
+    pub async fn serve(
+        self: Arc<Self>,
+        kind: StreamKind,
+        send: quinn::SendStream,
+        recv: quinn::RecvStream,
+        connection: quinn::Connection,
+    ) {
+        match kind {
+            StreamKind::NodeSession => session::serve(&self, send, recv, &connection).await,
+            StreamKind::NodeUpdates => updates::serve(&self, send, recv).await,
+            StreamKind::NodeWatch => watch::serve(&self, send, recv).await,
+            StreamKind::Bulk => calls::attach(&self, send, recv, connection).await,
+            StreamKind::Raft
+            | StreamKind::Forward
+            | StreamKind::NodeQuery
+            | StreamKind::NodeCall => tracing::debug!(%kind, "a stream that nothing serves"),
+        }
+    }
+
+    fn join_allowed(&self, token: &str) -> bool {
+        // Digests are compared, so that the time says nothing about how much of a token is right.
+        let given: [u8; 32] = Sha256::digest(token).into();
+        self.join_token.is_some_and(|wanted| wanted == given)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, SessionEntry>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of `node` here, if it is this one.
+    fn session(&self, node: NodeId, epoch: SessionEpoch) -> Option<SessionEntry> {
+        self.lock().get(&node).filter(|entry| entry.epoch == epoch).cloned()
+    }
+
+    /// Takes a session up. `false` where there are too many already.
+    fn open_session(&self, node: NodeId, epoch: SessionEpoch) -> bool {
+        let mut sessions = self.lock();
+        if sessions.len() >= self.sessions_max && !sessions.contains_key(&node) {
+            return false;
+        }
+        sessions.insert(node, SessionEntry { epoch, known: Arc::default(), calls: None });
+        true
+    }
+
+    /// Forgets a session, unless a newer one took its place.
+    fn close_session(&self, node: NodeId, epoch: SessionEpoch) {
+        {
+            let mut sessions = self.lock();
+            if sessions.get(&node).is_some_and(|entry| entry.epoch == epoch) {
+                sessions.remove(&node);
+            }
+        }
+        self.cluster.hub().forget_node(node);
+    }
+
+    fn set_known(&self, node: NodeId, epoch: SessionEpoch, known: BTreeMap<AllocId, u64>) {
+        if let Some(entry) = self.lock().get_mut(&node).filter(|entry| entry.epoch == epoch) {
+            entry.known = Arc::new(known);
+        }
+    }
+
+    fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: quinn::Connection) -> bool {
+        match self.lock().get_mut(&node).filter(|entry| entry.epoch == epoch) {
+            Some(entry) => {
+                entry.calls = Some(calls);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// SHA-256 of a secret.
+pub fn digest(secret: &[u8]) -> Digest {
+    Digest(Sha256::digest(secret).into())
+}

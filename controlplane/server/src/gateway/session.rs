@@ -1,0 +1,478 @@
+//! One node's session, from its Hello to its end.
+//!
+//! ```text
+//!   Hello --NodeHello--> Welcome | Refused            (commit, unless resumed)
+//!   SyncPart ... SyncPart(last) --NodeSynced--> SyncAck   (commit)
+//!   Heartbeat --> HeartbeatAck                         for as long as it lives
+//! ```
+//!
+//! It ends when the node leaves, when the stream breaks, when the node breaks the protocol, or when
+//! the state says that the session is over (another epoch, silent, purged).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello, NodeSynced};
+use controlplane_state::{
+    Command, HelloAnswer, Outcome, Refusal, SessionEpoch, Snapshot, Welcome, WelcomeKind,
+};
+use protocol_model::{Node, NodeId, NodeStatus};
+use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::report::AllocReport;
+use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::liveness::Heard;
+use super::{Gateway, NODE_FRAME_BYTES_MAX, digest, reports};
+use crate::cluster::ChangeError;
+
+/// How long a node may take to say Hello.
+const HELLO_MAX: Duration = Duration::from_secs(10);
+/// How long a server behind a node's watermark waits before it sends the node elsewhere.
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+/// How long a node may owe its complete report.
+const SYNC_MAX: Duration = Duration::from_secs(30);
+/// Reports in one complete report; a node with more is refused with a reason.
+const SYNC_REPORTS_MAX: usize = 100_000;
+/// Frames read ahead of the session's loop.
+const FRAMES_AHEAD_MAX: usize = 64;
+/// What a node is told to wait before it knocks again.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long typical updates may be merged on the node.
+const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long urgent updates may be merged on the node.
+const URGENT_DELAY: Duration = Duration::from_millis(5);
+
+pub(super) async fn serve(
+    gateway: &Arc<Gateway>,
+    send: quinn::SendStream,
+    recv: quinn::RecvStream,
+    connection: &quinn::Connection,
+) {
+    let mut reader = FrameReader::new(recv, NODE_FRAME_BYTES_MAX);
+    let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
+    let hello = match timeout(HELLO_MAX, read_hello(&mut reader)).await {
+        Ok(Ok(hello)) => hello,
+        Ok(Err(reason)) => {
+            tracing::warn!(remote = %connection.remote_address(), %reason, "not a node's hello");
+            let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
+            let _ = refused.send(gateway, &mut writer).await;
+            return;
+        }
+        Err(_) => return,
+    };
+    let node = hello.node;
+    let welcome = match greet(gateway, hello).await {
+        Ok(welcome) => welcome,
+        Err(refused) => {
+            tracing::info!(%node, reason = %refused.message, "node refused");
+            let _ = refused.send(gateway, &mut writer).await;
+            return;
+        }
+    };
+    let epoch = welcome.epoch;
+    if !gateway.open_session(node, epoch) {
+        let message = "this server holds as many sessions as it may".to_owned();
+        let refused = Refuse::new(v1::RefusedReason::Overloaded, message);
+        let _ = refused.send(gateway, &mut writer).await;
+        return;
+    }
+    tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
+    let reason = Session { gateway, node, epoch, sync: Sync::default() }
+        .run(welcome, reader, &mut writer)
+        .await;
+    tracing::info!(%node, %epoch, %reason, "node session ended");
+    gateway.close_session(node, epoch);
+    gateway.heard.forget(node);
+    gateway.detail.forget(node);
+}
+
+/// A Hello whose fields make sense.
+struct KnownHello {
+    node: NodeId,
+    secret: Bytes,
+    nonce: [u8; 16],
+    boot_id: [u8; 16],
+    facts: Option<Arc<Node>>,
+    message: v1::Hello,
+}
+
+async fn read_hello(reader: &mut FrameReader) -> Result<KnownHello, String> {
+    let frame = reader.expect().await.map_err(|error| error.to_string())?;
+    let message: v1::Hello =
+        from_frame(frame.kind, frame.body).map_err(|error| error.to_string())?;
+    let node = NodeId::from_slice(&message.node_id).ok_or("node_id is not 16 bytes")?;
+    if message.secret.len() != 32 {
+        return Err("secret is not 32 bytes".to_owned());
+    }
+    let nonce = message.nonce.as_ref().try_into().map_err(|_| "nonce is not 16 bytes")?;
+    let boot_id = message.boot_id.as_ref().try_into().map_err(|_| "boot_id is not 16 bytes")?;
+    let facts = match &message.facts {
+        None => None,
+        Some(facts) => Some(Arc::new(read_facts(facts, node)?)),
+    };
+    Ok(KnownHello { node, secret: message.secret.clone(), nonce, boot_id, facts, message })
+}
+
+fn read_facts(facts: &v1::NodeFacts, node: NodeId) -> Result<Node, String> {
+    let facts: Node = serde_json::from_slice(&facts.json)
+        .map_err(|error| format!("the node's facts make no sense: {error}"))?;
+    if facts.id != node {
+        return Err("the node's facts are of another node".to_owned());
+    }
+    Ok(facts)
+}
+
+/// A refusal in the words and the reason of the protocol.
+#[derive(Debug)]
+struct Refuse {
+    reason: v1::RefusedReason,
+    message: String,
+}
+
+impl Refuse {
+    fn new(reason: v1::RefusedReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+
+    async fn send(self, gateway: &Gateway, writer: &mut FrameWriter) -> Result<(), String> {
+        let refused = v1::Refused {
+            reason: self.reason.into(),
+            message: self.message,
+            retry_interval_ms: millis(RETRY),
+            servers: servers(gateway),
+        };
+        write(writer, &refused).await?;
+        writer.finish().map_err(|error| error.to_string())
+    }
+}
+
+impl From<ChangeError> for Refuse {
+    fn from(error: ChangeError) -> Self {
+        use v1::RefusedReason as Reason;
+        let reason = match &error {
+            ChangeError::Refused(Refusal::WrongSecret(_)) => Reason::WrongSecret,
+            ChangeError::Refused(Refusal::NeedsFacts(_)) => Reason::Unregistered,
+            ChangeError::Refused(Refusal::JoinDenied(_)) => Reason::JoinToken,
+            ChangeError::Refused(Refusal::NotInSession(_)) => Reason::NotInSession,
+            ChangeError::Refused(_) => Reason::Malformed,
+            _ => Reason::NoLeader,
+        };
+        Self::new(reason, error.to_string())
+    }
+}
+
+/// Decides on a Hello: what can be decided outside of the log, then the log.
+async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> {
+    let message = &hello.message;
+    if message.protocol_min > PROTOCOL_MAX || message.protocol_max < PROTOCOL_MIN {
+        let text = format!(
+            "the node speaks protocol {} to {}, this server {PROTOCOL_MIN} to {PROTOCOL_MAX}; \
+             upgrade the servers first",
+            message.protocol_min, message.protocol_max
+        );
+        return Err(Refuse::new(v1::RefusedReason::Protocol, text));
+    }
+    catch_up(gateway, message.watermark.as_ref()).await?;
+    let knock = NodeHello {
+        node: hello.node,
+        secret_hash: digest(&hello.secret),
+        nonce: hello.nonce,
+        last_epoch: SessionEpoch(message.last_epoch),
+        boot_id: hello.boot_id,
+        daemon: if message.daemon_restarted {
+            DaemonLife::Restarted
+        } else {
+            DaemonLife::Continued
+        },
+        facts: hello.facts,
+        join: if gateway.join_allowed(&message.join_token) {
+            JoinVerdict::Allowed
+        } else {
+            JoinVerdict::Denied
+        },
+    };
+    // The leader's own state may answer a resume or a repeat without a commit; a follower's may be
+    // older than the session.
+    if gateway.cluster.is_leader()
+        && let HelloAnswer::Welcome(welcome) = gateway.cluster.snapshot().answer_hello(&knock)
+    {
+        return Ok(welcome);
+    }
+    let command = Command::NodeHello(Box::new(knock));
+    match gateway.cluster.change(command).await?.outcome {
+        Outcome::Welcome(welcome) => Ok(welcome),
+        other => {
+            let text = format!("the state answered a hello with {other:?}");
+            Err(Refuse::new(v1::RefusedReason::NoLeader, text))
+        }
+    }
+}
+
+/// A server behind what the node has seen waits a little, then sends the node elsewhere.
+async fn catch_up(gateway: &Gateway, watermark: Option<&v1::Watermark>) -> Result<(), Refuse> {
+    let Some(watermark) = watermark else { return Ok(()) };
+    let snapshot = gateway.cluster.snapshot();
+    if !same_incarnation(&snapshot, watermark) || snapshot.index() >= watermark.index {
+        return Ok(());
+    }
+    let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+    match gateway.cluster.at_least(watermark.index, deadline).await {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let text = format!(
+                "this server is at index {}, the node has seen {}",
+                gateway.cluster.snapshot().index(),
+                watermark.index
+            );
+            Err(Refuse::new(v1::RefusedReason::Behind, text))
+        }
+    }
+}
+
+fn same_incarnation(snapshot: &Snapshot, watermark: &v1::Watermark) -> bool {
+    snapshot
+        .cluster()
+        .incarnation
+        .is_some_and(|incarnation| incarnation.as_bytes().as_slice() == watermark.incarnation.as_ref())
+}
+
+struct Session<'a> {
+    gateway: &'a Arc<Gateway>,
+    node: NodeId,
+    epoch: SessionEpoch,
+    sync: Sync,
+}
+
+/// The parts of a complete report that have come so far.
+#[derive(Default)]
+struct Sync {
+    next_part: u32,
+    reports: Vec<AllocReport>,
+    done: bool,
+}
+
+/// Why a session ended, for people.
+type EndReason = String;
+
+impl Session<'_> {
+    async fn run(
+        mut self,
+        welcome: Welcome,
+        reader: FrameReader,
+        writer: &mut FrameWriter,
+    ) -> EndReason {
+        self.sync.done = welcome.kind == WelcomeKind::Resumed;
+        if let Err(reason) = write(writer, &self.welcome(&welcome)).await {
+            return reason;
+        }
+        let mut news = self.gateway.cluster.hub().node_news(self.node);
+        let (frames, mut incoming) = mpsc::channel(FRAMES_AHEAD_MAX);
+        // Reading is not cancel-safe, so it has a task of its own; it ends with the stream or with
+        // this loop's end of the channel.
+        tokio::spawn(read_frames(reader, frames));
+        let owed_until = tokio::time::sleep(SYNC_MAX);
+        tokio::pin!(owed_until);
+        loop {
+            tokio::select! {
+                biased;
+                frame = incoming.recv() => match frame {
+                    None => return "the stream ended".to_owned(),
+                    Some(Err(reason)) => return reason,
+                    Some(Ok(frame)) => {
+                        if let Err(reason) = self.on_frame(frame.kind, frame.body, writer).await {
+                            return reason;
+                        }
+                    }
+                },
+                changed = news.changed() => {
+                    if changed.is_err() || !self.is_current() {
+                        let text = "the session is over as far as the state is concerned";
+                        let refused = Refuse::new(v1::RefusedReason::NotInSession, text);
+                        let _ = refused.send(self.gateway, writer).await;
+                        return text.to_owned();
+                    }
+                }
+                () = &mut owed_until, if !self.sync.done => {
+                    return format!("no complete report within {SYNC_MAX:?}");
+                }
+            }
+        }
+    }
+
+    /// Whether the state still has this session, and the node is not silent.
+    fn is_current(&self) -> bool {
+        self.gateway.cluster.snapshot().node(self.node).is_some_and(|record| {
+            // A server that lags behind its own session's commit must not end it.
+            record.session.epoch < self.epoch
+                || (record.session.epoch == self.epoch
+                    && matches!(record.node.status, NodeStatus::Ready | NodeStatus::Initializing))
+        })
+    }
+
+    async fn on_frame(
+        &mut self,
+        kind: u8,
+        body: Bytes,
+        writer: &mut FrameWriter,
+    ) -> Result<(), EndReason> {
+        match kind {
+            v1::Heartbeat::KIND => {
+                let heartbeat: v1::Heartbeat = parse(kind, body)?;
+                self.check_epoch(heartbeat.epoch)?;
+                self.gateway.heard.heard(Heard {
+                    node: self.node,
+                    epoch: self.epoch,
+                    at: Instant::now(),
+                    sent_boottime_ns: heartbeat.sent_boottime_ns,
+                });
+                let ack = v1::HeartbeatAck {
+                    tick: heartbeat.tick,
+                    applied_index: self.gateway.cluster.snapshot().index(),
+                    confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node),
+                    typical_interval_ms: millis(TYPICAL_INTERVAL),
+                };
+                write(writer, &ack).await
+            }
+            v1::SyncPart::KIND => {
+                let part: v1::SyncPart = parse(kind, body)?;
+                self.check_epoch(part.epoch)?;
+                self.on_sync_part(part, writer).await
+            }
+            v1::FactsUpdate::KIND => {
+                let update: v1::FactsUpdate = parse(kind, body)?;
+                self.check_epoch(update.epoch)?;
+                let facts = update.facts.ok_or("a facts update without facts")?;
+                let facts = Arc::new(read_facts(&facts, self.node)?);
+                let command = Command::NodeFacts { node: self.node, epoch: self.epoch, facts };
+                self.gateway.cluster.change(command).await.map_err(|error| error.to_string())?;
+                Ok(())
+            }
+            v1::WatchAck::KIND => {
+                let ack: v1::WatchAck = parse(kind, body)?;
+                self.check_epoch(ack.epoch)
+            }
+            other => Err(format!("frame kind {other} does not belong into a session")),
+        }
+    }
+
+    fn check_epoch(&self, epoch: u64) -> Result<(), EndReason> {
+        if epoch == self.epoch.0 {
+            return Ok(());
+        }
+        Err(format!("the node speaks of epoch {epoch} in session {}", self.epoch))
+    }
+
+    async fn on_sync_part(
+        &mut self,
+        part: v1::SyncPart,
+        writer: &mut FrameWriter,
+    ) -> Result<(), EndReason> {
+        if part.part != self.sync.next_part {
+            return Err(format!("part {} of the report, expected {}", part.part, self.sync.next_part));
+        }
+        self.sync.next_part += 1;
+        let reports = reports::from_wire(part.allocs).map_err(|error| error.to_string())?;
+        self.sync.reports.extend(reports);
+        if self.sync.reports.len() > SYNC_REPORTS_MAX {
+            return Err(format!("a complete report of more than {SYNC_REPORTS_MAX} allocations"));
+        }
+        if !part.last {
+            return Ok(());
+        }
+        let facts = match &part.facts {
+            None => None,
+            Some(facts) => Some(Arc::new(read_facts(facts, self.node)?)),
+        };
+        let reports = std::mem::take(&mut self.sync.reports);
+        self.sync.next_part = 0;
+        self.gateway.detail.take_in(self.node, &reports);
+        let known: BTreeMap<_, _> =
+            reports.iter().map(|report| (report.id, report.desired_version)).collect();
+        let snapshot = self.gateway.cluster.snapshot();
+        let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
+            snapshot.alloc(report.id).is_none_or(|alloc| reports::is_news(report, alloc))
+        });
+        let command = Command::NodeSynced(Box::new(NodeSynced {
+            node: self.node,
+            epoch: self.epoch,
+            watch_index: part.watch_index,
+            changed,
+            unchanged: same.into_iter().map(|report| report.id).collect(),
+            facts,
+        }));
+        let changed =
+            self.gateway.cluster.change(command).await.map_err(|error| error.to_string())?;
+        self.gateway.set_known(self.node, self.epoch, known);
+        self.sync.done = true;
+        write(writer, &v1::SyncAck { epoch: self.epoch.0, index: changed.index }).await
+    }
+
+    fn welcome(&self, welcome: &Welcome) -> v1::Welcome {
+        let snapshot = self.gateway.cluster.snapshot();
+        let incarnation = snapshot.cluster().incarnation;
+        v1::Welcome {
+            epoch: self.epoch.0,
+            resumed: welcome.kind == WelcomeKind::Resumed,
+            protocol: PROTOCOL_MAX,
+            applied_urgent_seq: welcome.applied_urgent_seq,
+            applied_typical_seq: welcome.applied_typical_seq,
+            heartbeat_interval_ms: millis(self.gateway.liveness_config.heartbeat_interval),
+            typical_interval_ms: millis(TYPICAL_INTERVAL),
+            urgent_delay_ms: millis(URGENT_DELAY),
+            retry_interval_ms: millis(RETRY),
+            applied: Some(v1::Watermark {
+                incarnation: incarnation
+                    .map(|incarnation| incarnation.as_bytes().to_vec().into())
+                    .unwrap_or_default(),
+                index: snapshot.index(),
+            }),
+            servers: servers(self.gateway),
+        }
+    }
+}
+
+async fn read_frames(
+    mut reader: FrameReader,
+    frames: mpsc::Sender<Result<protocol_transport::frame::Frame, String>>,
+) {
+    loop {
+        let frame = match reader.read().await {
+            Ok(None) => return,
+            Ok(Some(frame)) => Ok(frame),
+            Err(error) => Err(error.to_string()),
+        };
+        let broken = frame.is_err();
+        if frames.send(frame).await.is_err() || broken {
+            return;
+        }
+    }
+}
+
+/// The servers that a node may turn to.
+fn servers(gateway: &Gateway) -> Vec<v1::ServerAddress> {
+    let status = gateway.cluster.status();
+    status
+        .membership
+        .voters
+        .iter()
+        .map(|(id, info)| v1::ServerAddress { id: id.as_u64(), address: info.address.clone() })
+        .collect()
+}
+
+fn parse<M: FrameMessage>(kind: u8, body: Bytes) -> Result<M, EndReason> {
+    from_frame(kind, body).map_err(|error| error.to_string())
+}
+
+async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), EndReason> {
+    let (kind, body) = to_frame(message);
+    writer.write(kind, body).await.map_err(|error| error.to_string())
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,168 @@
+//! `controlplane`: one server of Drover's control plane.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser;
+use controlplane_server::config::Config;
+use controlplane_server::config::file::ConfigFile;
+use controlplane_server::{Server, dev};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// One server of Drover's control plane.
+#[derive(Debug, Parser)]
+#[command(name = "controlplane", version, about, arg_required_else_help = true)]
+struct Arguments {
+    /// The configuration file (HCL)
+    #[arg(long, value_name = "FILE", conflicts_with = "dev")]
+    config: Option<PathBuf>,
+    /// Everything embedded, for a developer's machine: one server, loopback only, certificates of
+    /// its own
+    #[arg(long)]
+    dev: bool,
+    /// With --dev: start a node beside the server, as a child
+    #[arg(long, requires = "dev")]
+    node: bool,
+    /// With --dev: where the state is kept
+    #[arg(long, value_name = "DIR", requires = "dev", default_value = "/tmp/drover-dev")]
+    data_dir: PathBuf,
+    /// Check the configuration and exit
+    #[arg(long)]
+    validate: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match start(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(arguments: &Arguments) -> anyhow::Result<()> {
+    let config = match &arguments.config {
+        Some(path) => Config::load(path)?,
+        None => Config::dev(arguments.data_dir.clone())?,
+    };
+    if arguments.validate {
+        eprintln!("the configuration is valid");
+        return Ok(());
+    }
+    log(&log_level(arguments), log_json(arguments));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(serve(arguments, config))
+}
+
+async fn serve(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&config.data_dir)
+        .with_context(|| format!("cannot make {}", config.data_dir.display()))?;
+    let (data_dir, region) = (config.data_dir.clone(), config.region.clone());
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let server = Server::start(config).await?;
+    tracing::info!(
+        http = %server.http_address(), quic = %server.quic_address()?, "serving"
+    );
+    let mut node = match arguments.node {
+        false => None,
+        true => Some(start_node(&server, &data_dir, &dev::certificates(&data_dir, &region)?)?),
+    };
+    // Without systemd there is nobody to tell.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let failure = tokio::select! {
+        reason = server.failed() => Some(reason),
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
+        status = ended(&mut node) => Some(format!("the node ended: {status}")),
+    };
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    if let Some(child) = &mut node {
+        stop_node(child).await;
+    }
+    server.shutdown().await;
+    match failure {
+        None => Ok(()),
+        Some(reason) => anyhow::bail!("{reason}"),
+    }
+}
+
+fn start_node(
+    server: &Server,
+    data_dir: &std::path::Path,
+    certificates: &dev::DevCertificates,
+) -> anyhow::Result<tokio::process::Child> {
+    let path = data_dir.join("node.hcl");
+    std::fs::write(&path, dev::node_config(data_dir, server.quic_address()?, certificates))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let binary = own.with_file_name("noded");
+    tokio::process::Command::new(&binary)
+        .arg("--config")
+        .arg(&path)
+        .spawn()
+        .with_context(|| format!("cannot start {}", binary.display()))
+}
+
+async fn ended(node: &mut Option<tokio::process::Child>) -> String {
+    match node {
+        None => std::future::pending().await,
+        Some(child) => match child.wait().await {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        },
+    }
+}
+
+/// Asks the node to end; its tasks go on, as they would under systemd.
+async fn stop_node(child: &mut tokio::process::Child) {
+    if let Some(id) = child.id()
+        && let Ok(id) = i32::try_from(id)
+        && let Some(process) = rustix::process::Pid::from_raw(id)
+    {
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+    }
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(10), child.wait()).await;
+}
+
+fn log_level(arguments: &Arguments) -> String {
+    raw(arguments).and_then(|file| file.log_level).unwrap_or_else(|| "info".to_owned())
+}
+
+fn log_json(arguments: &Arguments) -> bool {
+    raw(arguments).and_then(|file| file.log_json).unwrap_or(false)
+}
+
+/// The file once more: how to log is needed before anything is built, and nowhere else.
+fn raw(arguments: &Arguments) -> Option<ConfigFile> {
+    let text = std::fs::read_to_string(arguments.config.as_ref()?).ok()?;
+    hcl::from_str(&text).ok()
+}
+
+fn log(level: &str, json: bool) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("DROVER_LOG").unwrap_or_else(|_| {
+        EnvFilter::new(format!("{level},openraft=warn,quinn=warn,rustls=warn"))
+    });
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if json {
+        builder.json().init();
+    } else {
+        builder.init();
+    }
+}
+
+/// The error and its causes, once.
+fn report(error: &anyhow::Error) {
+    eprintln!("controlplane: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  because: {cause}");
+    }
+}

@@ -1,0 +1,22 @@
+//! The TLS side of the HTTP API.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use protocol_transport::Identity;
+use protocol_transport::tls::{ClientCertificate, https_server};
+
+use crate::config::{Config, HttpTls};
+
+/// How the HTTP API is served; `None` = plain.
+pub(crate) fn https(
+    config: &Config,
+    identity: &Identity,
+) -> anyhow::Result<Option<Arc<rustls::ServerConfig>>> {
+    let clients = match config.http.tls {
+        HttpTls::Off => return Ok(None),
+        HttpTls::On => ClientCertificate::Unasked,
+        HttpTls::Mutual => ClientCertificate::Required,
+    };
+    https_server(identity, clients).map(Some).context("cannot serve HTTPS")
+}
