@@ -1,5 +1,6 @@
 //! The small memory file systems that hold a task's secrets: in noded's own mount namespace, so
-//! that noded writes them before the task exists; a task's root takes them along.
+//! that noded writes them before the task exists; a task's root takes them along. keeper must
+//! therefore live in the same mount namespace as noded (no `PrivateMounts=` in their units).
 
 use std::path::{Path, PathBuf};
 

@@ -43,6 +43,12 @@ pub struct Instruction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter(Vec<Instruction>);
 
+impl From<Vec<Instruction>> for Filter {
+    fn from(instructions: Vec<Instruction>) -> Self {
+        Self(instructions)
+    }
+}
+
 impl Filter {
     /// Number of instructions.
     #[must_use]

@@ -113,7 +113,7 @@ fn a_new_owner_finds_the_tasks_of_the_one_before() {
         return;
     };
     let cgroup = fixture.cgroup("web");
-    let plan = plan(&fixture.raw_exec("sleep 600")).expect("a plan");
+    let plan = plan(&fixture.raw_exec("exec sleep 600")).expect("a plan");
     let task = start(&plan, &cgroup, None);
     assert_eq!(task.report(), Report::Running);
 

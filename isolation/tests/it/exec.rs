@@ -168,6 +168,25 @@ fn ipc_and_host_name_are_the_tasks_own() {
 }
 
 #[test]
+fn a_task_may_share_processes_and_ipc_with_the_host() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut spec = fixture.exec("test $$ != 1 && readlink /proc/self/ns/ipc; ls -d /proc/1 /root");
+    spec.namespaces.remove(&isolation::Namespace::Pid);
+    spec.namespaces.remove(&isolation::Namespace::Ipc);
+    let outcome = fixture.run(&spec);
+    let ipc = fs::read_link("/proc/self/ns/ipc").expect("own namespace");
+    let lines: Vec<&str> = outcome.output.lines().collect();
+    assert!(lines.contains(&ipc.to_str().expect("utf-8")), "{outcome:?}");
+    assert!(lines.contains(&"/proc/1"), "{outcome:?}");
+    assert!(
+        !lines.contains(&"/root"),
+        "still a root of its own: {outcome:?}"
+    );
+}
+
+#[test]
 fn volumes_are_shown_where_the_job_wants_them() {
     let Some(fixture) = Fixture::new() else {
         return;

@@ -7,6 +7,8 @@ mod cgroups;
 mod exec;
 mod exec_into;
 mod fixture;
+mod frozen;
 mod inherited;
 mod plans;
 mod raw_exec;
+mod scratch;

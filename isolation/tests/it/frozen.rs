@@ -1,0 +1,150 @@
+//! The bytes of a plan on its way to keeper: changing them means a new `PLAN_VERSION`, because
+//! noded and keeper may be one release apart.
+
+use std::ffi::CString;
+use std::fmt::Write as _;
+
+use isolation::{
+    Access, CapabilitySet, Exec, FileSystem, Filter, Instruction, Missing, MountFlags, Namespace,
+    NamespaceSource, PLAN_VERSION, PidNamespace, Plan, Resource, Slot, Step,
+};
+
+fn text(text: &str) -> CString {
+    CString::new(text).expect("no NUL")
+}
+
+/// Every variant once, in the order of its declaration.
+fn every_step() -> Vec<Step> {
+    let flags = MountFlags {
+        read_only: true,
+        no_set_uid: false,
+        no_devices: true,
+        no_exec: false,
+    };
+    let instruction = Instruction {
+        code: 6,
+        jump_true: 1,
+        jump_false: 2,
+        operand: 0x7fff_0000,
+    };
+    vec![
+        Step::NotDumpable,
+        Step::ResetSignalActions,
+        Step::NewSession,
+        Step::NewSessionKeyring,
+        Step::NormalScheduler,
+        Step::Nice(-3),
+        Step::OomScoreAdjust(250),
+        Step::StandardStreams,
+        Step::ControllingTerminal,
+        Step::ResourceLimit {
+            resource: Resource::OpenFiles,
+            soft: Some(1024),
+            hard: None,
+        },
+        Step::Umask(0o022),
+        Step::JoinNamespaces {
+            kinds: vec![Namespace::Mount, Namespace::Network],
+            from: NamespaceSource::Slot(Slot::Target),
+        },
+        Step::NewCgroupNamespace,
+        Step::PrivateMounts,
+        Step::OpenRoot { source: text("/r") },
+        Step::Bind {
+            source: text("/s"),
+            target: text("t"),
+            access: Access::ReadOnly,
+            missing: Missing::Skip,
+        },
+        Step::Mount {
+            file_system: FileSystem::Tmpfs,
+            target: text("m"),
+            options: vec![(text("mode"), text("0755"))],
+            flags,
+        },
+        Step::Directory {
+            target: text("d"),
+            mode: 0o755,
+        },
+        Step::Device {
+            target: text("n"),
+            major: 1,
+            minor: 3,
+            mode: 0o666,
+        },
+        Step::Symlink {
+            target: text("l"),
+            content: text("c"),
+        },
+        Step::Mask { target: text("k") },
+        Step::ReadOnly { target: text("o") },
+        Step::PivotRoot,
+        Step::HostName(text("h")),
+        Step::WorkingDirectory(text("/")),
+        Step::BoundingSet(CapabilitySet::TASK_DEFAULT),
+        Step::SwitchIdentity {
+            uid: 65534,
+            gid: 65534,
+            groups: vec![5],
+        },
+        Step::Capabilities(CapabilitySet::EMPTY),
+        Step::NoNewPrivileges,
+        Step::Seccomp(vec![Filter::from(vec![instruction])]),
+        Step::CloseOnExecFrom(3),
+        Step::EmptySignalMask,
+    ]
+}
+
+#[test]
+fn the_bytes_of_a_plan_are_frozen() {
+    let plan = Plan {
+        version: PLAN_VERSION,
+        namespaces: vec![Namespace::Mount, Namespace::Ipc, Namespace::Uts],
+        pid_namespace: PidNamespace::New,
+        slots: vec![Slot::Input, Slot::Output, Slot::Error, Slot::Network],
+        steps: every_step(),
+        exec: Exec {
+            candidates: vec![text("/bin/true")],
+            argv: vec![text("true")],
+            env: vec![text("A=b")],
+        },
+    };
+    let bytes = postcard::to_stdvec(&plan).expect("encoded");
+    let mut hex = String::new();
+    for line in bytes.chunks(32) {
+        for byte in line {
+            write!(hex, "{byte:02x}").expect("a string");
+        }
+        hex.push('\n');
+    }
+    insta::assert_snapshot!(hex);
+    assert_eq!(postcard::from_bytes::<Plan>(&bytes).expect("decoded"), plan);
+}
+
+#[test]
+fn cut_or_changed_bytes_are_an_error_or_another_plan_and_never_a_panic() {
+    let plan = Plan {
+        version: PLAN_VERSION,
+        namespaces: Vec::new(),
+        pid_namespace: PidNamespace::Keeper,
+        slots: Vec::new(),
+        steps: every_step(),
+        exec: Exec {
+            candidates: Vec::new(),
+            argv: Vec::new(),
+            env: Vec::new(),
+        },
+    };
+    let bytes = postcard::to_stdvec(&plan).expect("encoded");
+    for cut in 0..bytes.len() {
+        assert!(
+            postcard::from_bytes::<Plan>(&bytes[..cut]).is_err(),
+            "cut at {cut}"
+        );
+        let mut odd = bytes.clone();
+        odd[cut] ^= 0xff;
+        if let Ok(other) = postcard::from_bytes::<Plan>(&odd) {
+            assert_ne!(other, plan, "changed at {cut}");
+        }
+    }
+}
