@@ -257,7 +257,8 @@ impl Draft {
 
     /// How many the evaluation left unplaced, for the job's summary.
     fn note_queued(&mut self, key: &JobKey, eval: &Evaluation) {
-        if eval.queued_allocations.is_empty() {
+        // A cancelled one says what was true when it was made, not now.
+        if eval.queued_allocations.is_empty() || eval.status == EvalStatus::Cancelled {
             return;
         }
         let Some(record) = self.tables.jobs.get(key) else {

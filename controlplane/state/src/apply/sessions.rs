@@ -90,9 +90,23 @@ fn welcome(session: &SessionState, kind: WelcomeKind) -> Welcome {
     }
 }
 
-/// Whether `epoch` is the session that the state knows.
-pub(super) fn epoch_match(record: &NodeRecord, epoch: SessionEpoch) -> EpochMatch {
-    if record.session.epoch == epoch {
+/// Whether an event with this epoch is about the session that the state knows. A node without a
+/// session has none that it could speak in; the leader's own decisions name "none" for it.
+fn epoch_match(record: &NodeRecord, epoch: SessionEpoch, event: NodeEvent) -> EpochMatch {
+    let speaks = match event {
+        NodeEvent::StatusBatch
+        | NodeEvent::Facts
+        | NodeEvent::NodeSynced
+        | NodeEvent::SyncRejected => true,
+        NodeEvent::Register(_)
+        | NodeEvent::Hello(_)
+        | NodeEvent::SyncDeadline
+        | NodeEvent::HeartbeatMissed(_)
+        | NodeEvent::WindowExpired
+        | NodeEvent::Purge => false,
+    };
+    let nobody = speaks && epoch == SessionEpoch::NONE;
+    if record.session.epoch == epoch && !nobody {
         EpochMatch::Same
     } else {
         EpochMatch::Other
@@ -106,7 +120,7 @@ impl Draft {
             None => transition(NodePhase::Unregistered, event, EpochMatch::Same),
             Some(record) => {
                 let phase = NodePhase::from(record.node.status);
-                transition(phase, event, epoch_match(record, epoch))
+                transition(phase, event, epoch_match(record, epoch, event))
             }
         }
     }

@@ -1,0 +1,100 @@
+//! Garbage collection removes what is really over, and nothing else.
+
+use controlplane_state::command::{GcCollect, Purge};
+use controlplane_state::{Collected, Command, Outcome};
+use protocol_model::{ClientStatus, JobType};
+
+use crate::harness::{Harness, job, says};
+
+fn collect(cluster: &mut Harness, names: GcCollect) -> Collected {
+    match cluster.apply(Command::GcCollect(names)).outcome {
+        Outcome::Collected(collected) => collected,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn everything(cluster: &Harness) -> GcCollect {
+    let tables = cluster.tables();
+    GcCollect {
+        evals: tables.evals().map(|eval| eval.id).collect(),
+        allocs: tables.allocs().map(|alloc| alloc.id).collect(),
+        jobs: tables.jobs().map(|(key, _)| key.clone()).collect(),
+        deployments: tables
+            .deployments()
+            .map(|deployment| deployment.id)
+            .collect(),
+        nodes: tables.nodes().map(|record| record.node.id).collect(),
+    }
+}
+
+#[test]
+fn nothing_that_lives_is_collected() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = job("web", JobType::Service);
+    cluster.register(&web);
+    cluster.place(&web.key(), node);
+    let names = everything(&cluster);
+    let collected = collect(&mut cluster, names);
+    assert_eq!(
+        collected,
+        Collected {
+            kept: 4,
+            ..Collected::default()
+        }
+    );
+}
+
+#[test]
+fn a_stopped_job_goes_with_all_that_was_its_own() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = job("web", JobType::Service);
+    let eval = cluster.register(&web);
+    let alloc = cluster.place(&web.key(), node);
+    cluster.deregister(&web.key(), Purge::Keep);
+    cluster.stop(alloc);
+    let finished = cluster.finished(eval);
+    cluster.done(Command::EvalsUpsert {
+        evals: vec![finished],
+    });
+    // The node has not confirmed the stop.
+    let names = everything(&cluster);
+    let early = collect(&mut cluster, names);
+    assert_eq!((early.jobs, early.allocs, early.kept), (1, 0, 2));
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Complete)]);
+    let names = everything(&cluster);
+    assert_eq!(collect(&mut cluster, names).allocs, 1);
+    assert_eq!(cluster.tables().allocs().count(), 0);
+}
+
+#[test]
+fn a_batch_jobs_result_stays_while_the_job_is_wanted() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let batch = job("batch", JobType::Batch);
+    cluster.register(&batch);
+    let alloc = cluster.place(&batch.key(), node);
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Complete)]);
+    let names = GcCollect {
+        allocs: vec![alloc],
+        ..GcCollect::default()
+    };
+    assert_eq!(collect(&mut cluster, names.clone()).kept, 1);
+    cluster.deregister(&batch.key(), Purge::Keep);
+    assert_eq!(collect(&mut cluster, names).allocs, 1);
+}
+
+#[test]
+fn a_dead_node_goes_when_nothing_on_it_is_waited_for() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let names = GcCollect {
+        nodes: vec![node],
+        ..GcCollect::default()
+    };
+    assert_eq!(collect(&mut cluster, names.clone()).kept, 1);
+    cluster.silent(node);
+    assert_eq!(collect(&mut cluster, names).nodes, 1);
+    assert!(cluster.tables().node(node).is_none());
+}

@@ -1,0 +1,12 @@
+//! The state machine as its users see it.
+
+mod checkpoints;
+mod codec;
+mod deployments;
+mod gc;
+mod harness;
+mod jobs;
+mod plans;
+mod random;
+mod sessions;
+mod updates;
