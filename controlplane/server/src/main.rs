@@ -150,8 +150,10 @@ fn log(level: &str, json: bool) {
     let filter = EnvFilter::try_from_env("DROVER_LOG").unwrap_or_else(|_| {
         EnvFilter::new(format!("{level},openraft=warn,quinn=warn,rustls=warn"))
     });
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr);
     if json {
         builder.json().init();
     } else {

@@ -485,7 +485,8 @@ pub enum ListResources {
 }
 
 impl Allocation {
-    /// The short form, for lists. `job_type` comes from the joined job, empty where it is not known.
+    /// The short form, for lists. `job_type` comes from the joined job, empty where it is not
+    /// known.
     pub fn stub(&self, job_type: &str, resources: ListResources) -> AllocationListStub {
         AllocationListStub {
             id: self.id,

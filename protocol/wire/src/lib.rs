@@ -16,13 +16,13 @@ pub mod kind;
 pub mod report;
 
 /// The messages between nodes and servers and between servers.
-#[allow(clippy::all, missing_debug_implementations, clippy::use_self)]
+#[allow(clippy::all, clippy::use_self, reason = "generated")]
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/drover.wire.v1.rs"));
 }
 
 /// What is written into the replicated log.
-#[allow(clippy::all, missing_debug_implementations, clippy::use_self)]
+#[allow(clippy::all, clippy::use_self, reason = "generated")]
 pub mod log {
     include!(concat!(env!("OUT_DIR"), "/drover.log.v1.rs"));
 }
