@@ -1,11 +1,12 @@
 //! Tasks of the exec driver, for real: what they see, what they cannot do.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::symlink;
 
-use isolation::{Access, Bind, Root, SandboxSpec};
+use isolation::{Access, Bind, Descriptors, Network, Root, SandboxSpec, Slot, SpawnError};
 
-use crate::fixture::{Fixture, below};
+use crate::fixture::{Fixture, below, start_with};
 
 #[test]
 fn a_task_is_pid_1_as_nobody_in_its_own_directory() {
@@ -184,6 +185,44 @@ fn a_task_may_share_processes_and_ipc_with_the_host() {
         !lines.contains(&"/root"),
         "still a root of its own: {outcome:?}"
     );
+}
+
+#[test]
+fn a_task_lives_in_the_network_that_was_passed_or_named() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let namespace = std::thread::spawn(|| {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a network");
+        File::open("/proc/thread-self/ns/net").expect("its descriptor")
+    })
+    .join()
+    .expect("joined");
+    let inside = format!(
+        "net:[{}]\n",
+        rustix::fs::fstat(&namespace).expect("stat").st_ino
+    );
+
+    let mut spec = fixture.exec("readlink /proc/self/ns/net; cat /sys/class/net/lo/flags");
+    spec.network = Network::Path(format!("/proc/self/fd/{}", namespace.as_raw_fd()).into());
+    // Its loopback is down, and sysfs shows that network and not the host's.
+    assert_eq!(fixture.run(&spec).success(), format!("{inside}0x8\n"));
+
+    spec.network = Network::Descriptor;
+    let plan = isolation::plan(&spec).expect("a plan");
+    let cgroup = fixture.cgroup("web");
+    let null = File::open("/dev/null").expect("null");
+    let slots = Descriptors::new(null.as_fd(), null.as_fd(), null.as_fd());
+    let refused = isolation::spawn(&plan, cgroup.as_fd(), slots);
+    let missing = matches!(
+        refused,
+        Err(SpawnError::MissingDescriptor {
+            slot: Slot::Network
+        })
+    );
+    assert!(missing, "{refused:?}");
+    let running = start_with(&plan, &cgroup, None, Some(namespace.as_fd()));
+    assert_eq!(running.finish(&plan).success(), format!("{inside}0x8\n"));
 }
 
 #[test]

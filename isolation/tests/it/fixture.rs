@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::Read as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -158,11 +158,24 @@ pub(crate) struct Running {
 
 /// Starts a plan with its output in a pipe.
 pub(crate) fn start(plan: &Plan, cgroup: &TaskCgroup, target: Option<&OwnedFd>) -> Running {
+    start_with(plan, cgroup, target.map(AsFd::as_fd), None)
+}
+
+/// The same with more descriptors.
+pub(crate) fn start_with(
+    plan: &Plan,
+    cgroup: &TaskCgroup,
+    target: Option<BorrowedFd<'_>>,
+    network: Option<BorrowedFd<'_>>,
+) -> Running {
     let (output, writer) = pipe_with(PipeFlags::CLOEXEC).expect("pipe");
     let null = File::open("/dev/null").expect("null");
     let mut descriptors = Descriptors::new(null.as_fd(), writer.as_fd(), writer.as_fd());
     if let Some(target) = target {
-        descriptors = descriptors.with_target(target.as_fd());
+        descriptors = descriptors.with_target(target);
+    }
+    if let Some(network) = network {
+        descriptors = descriptors.with_network(network);
     }
     let spawned = spawn(plan, cgroup.as_fd(), descriptors).expect("a child");
     Running {

@@ -15,18 +15,10 @@ fn text(text: &str) -> CString {
 
 /// Every variant once, in the order of its declaration.
 fn every_step() -> Vec<Step> {
-    let flags = MountFlags {
-        read_only: true,
-        no_set_uid: false,
-        no_devices: true,
-        no_exec: false,
-    };
-    let instruction = Instruction {
-        code: 6,
-        jump_true: 1,
-        jump_false: 2,
-        operand: 0x7fff_0000,
-    };
+    [inheritance(), files(), powers()].concat()
+}
+
+fn inheritance() -> Vec<Step> {
     vec![
         Step::NotDumpable,
         Step::ResetSignalActions,
@@ -48,6 +40,17 @@ fn every_step() -> Vec<Step> {
             from: NamespaceSource::Slot(Slot::Target),
         },
         Step::NewCgroupNamespace,
+    ]
+}
+
+fn files() -> Vec<Step> {
+    let flags = MountFlags {
+        read_only: true,
+        no_set_uid: false,
+        no_devices: true,
+        no_exec: false,
+    };
+    vec![
         Step::PrivateMounts,
         Step::OpenRoot { source: text("/r") },
         Step::Bind {
@@ -79,6 +82,17 @@ fn every_step() -> Vec<Step> {
         Step::Mask { target: text("k") },
         Step::ReadOnly { target: text("o") },
         Step::PivotRoot,
+    ]
+}
+
+fn powers() -> Vec<Step> {
+    let instruction = Instruction {
+        code: 6,
+        jump_true: 1,
+        jump_false: 2,
+        operand: 0x7fff_0000,
+    };
+    vec![
         Step::HostName(text("h")),
         Step::WorkingDirectory(text("/")),
         Step::BoundingSet(CapabilitySet::TASK_DEFAULT),
