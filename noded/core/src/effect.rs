@@ -74,6 +74,11 @@ pub enum Effect {
         /// Why, for logs and for the peer.
         reason: DisconnectReason,
     },
+    /// The session is live: ask for the watch. What it brings are `WatchMap` and `WatchDelta` events.
+    OpenWatch {
+        /// The attempt.
+        attempt: Attempt,
+    },
     /// Send a message in the session of an attempt.
     Send {
         /// The attempt; a message for an earlier one is dropped by the shell.
@@ -137,7 +142,9 @@ impl Effect {
     pub fn lane(&self) -> Lane {
         match self {
             Self::Append(_) => Lane::Journal,
-            Self::Connect { .. } | Self::Disconnect { .. } => Lane::Session,
+            Self::Connect { .. } | Self::Disconnect { .. } | Self::OpenWatch { .. } => {
+                Lane::Session
+            }
             Self::Send { message, .. } => match message {
                 SessionMessage::Heartbeat { .. } => Lane::Heartbeat,
                 SessionMessage::StatusBatch(batch) => Lane::Batch(batch.class),

@@ -219,7 +219,7 @@ poststop                 .    .        .    .         .         start
         use TaskRunState::{Dead, Pending, Running};
         let mut tasks: Vec<TaskFacts> =
             Role::ALL.iter().map(|role| facts(*role, Pending)).collect();
-        let mut set = |tasks: &mut Vec<TaskFacts>, offset: usize, state| {
+        let set = |tasks: &mut Vec<TaskFacts>, offset: usize, state| {
             tasks[offset].state = state;
         };
         let mut stage = Stage::Init.advance(&tasks);

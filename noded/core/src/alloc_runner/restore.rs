@@ -47,11 +47,7 @@ impl AllocRunner {
             // The stage is a function of the states that the tasks bring along.
             stage: Stage::Prestart,
             directory: Directory::Absent,
-            // Work of a system job belongs to this node and is never moved elsewhere.
-            hold: match boot {
-                Boot::Another if !spec.job().job_type.is_per_node() => StartHold::UntilTold,
-                Boot::Same | Boot::Another => StartHold::Free,
-            },
+            hold: hold_after(boot, &spec),
             removal: match destroy {
                 DestroyWanted::No => Removal::Kept,
                 DestroyWanted::Yes => Removal::Wanted,
@@ -68,5 +64,15 @@ impl AllocRunner {
             task.resume(attempt, runs, boot, world.context(&spec), out, now);
         }
         runner
+    }
+}
+
+/// After a restart of the host the control plane may have moved the work elsewhere; that of a system
+/// job belongs to this node, unless it may run here only while the control plane hears the node.
+fn hold_after(boot: Boot, spec: &AllocSpec) -> StartHold {
+    let stays = spec.job().job_type.is_per_node() && spec.group().stop_on_client_after().is_none();
+    match boot {
+        Boot::Another if !stays => StartHold::UntilTold,
+        Boot::Same | Boot::Another => StartHold::Free,
     }
 }

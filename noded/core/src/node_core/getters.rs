@@ -6,7 +6,7 @@ use std::sync::Arc;
 use protocol_model::{AllocId, ClientStatus};
 
 use super::NodeCore;
-use crate::alloc_runner::AllocRunner;
+use crate::alloc_runner::{AllocRunner, Removal};
 use crate::alloc_spec::AllocSpec;
 use crate::journal::{self, DestroyWanted, JournalRecord, RestoredAlloc, RestoredNode};
 use crate::key::Watermark;
@@ -80,10 +80,8 @@ impl NodeCore {
                 continue;
             };
             let destroy = match runner.removal() {
-                crate::alloc_runner::Removal::Kept => DestroyWanted::No,
-                crate::alloc_runner::Removal::Wanted | crate::alloc_runner::Removal::Destroying => {
-                    DestroyWanted::Yes
-                }
+                Removal::Kept => DestroyWanted::No,
+                Removal::Wanted | Removal::Destroying => DestroyWanted::Yes,
             };
             let tasks = runner.tasks().values();
             let restored = RestoredAlloc {

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Job, Node, SpecHash};
+use protocol_model::{AllocId, Job, Node, SpecHash, UnixNanos};
 use protocol_wire::report::AllocReport;
 
 mod getters;
@@ -20,7 +20,9 @@ mod restore;
 mod session_events;
 mod watch_steps;
 
-use crate::alloc_runner::{AllocRunner, CommandError, RestartScope, Settled, SignalScope, World};
+use crate::alloc_runner::{
+    AllocRunner, CommandError, Removal, RestartScope, Settled, SignalScope, World,
+};
 use crate::alloc_set::AllocSet;
 use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch};
 use crate::event::{Event, RunEvent};
@@ -52,6 +54,8 @@ pub struct NodeCore {
     strays: BTreeSet<RunKey>,
     timers: Timers,
     last_reports: BTreeMap<AllocId, AllocReport>,
+    /// Allocations of which every task is dead.
+    ended: BTreeSet<AllocId>,
     outbox: Outbox,
 }
 
@@ -240,6 +244,12 @@ impl NodeCore {
                 runner.on_run_event(&run.task, run.epoch, event, world, &mut self.outbox, now);
                 self.settle(run.alloc, now);
             }
+            // Keeper refuses to kill what is just starting.
+            Some(_) | None
+                if matches!(event, RunEvent::Started { .. }) && self.strays.contains(run) =>
+            {
+                self.outbox.push(Effect::KillTask { run: run.clone() });
+            }
             Some(_) | None if ended => {
                 self.strays.remove(run);
                 self.outbox.push(Effect::ReleaseRun { run: run.clone() });
@@ -265,15 +275,19 @@ impl NodeCore {
                     self.last_reports.insert(alloc, report.clone());
                     self.batcher.on_update(report, now.moment);
                 }
+                if runner.all_dead() {
+                    self.ended.insert(alloc);
+                } else {
+                    self.ended.remove(&alloc);
+                }
                 let timer = earliest(timer, self.lease_deadline(alloc));
                 self.timers.set(alloc, timer);
             }
             Settled::Destroyed => {
                 self.runners.remove(&alloc);
-                self.last_reports.remove(&alloc);
-                self.spec_of.remove(&alloc);
-                self.batcher.forget(alloc);
+                self.ended.remove(&alloc);
                 self.timers.set(alloc, None);
+                self.forget(alloc);
             }
         }
     }
@@ -309,21 +323,20 @@ impl NodeCore {
 
     /// Destroys the oldest allocations whose end is recorded, beyond `keep` of them.
     fn collect_down_to(&mut self, keep: usize, now: Now) {
-        if self.runners.len() <= keep {
+        if self.ended.len() <= keep {
             return;
         }
-        let over = |runner: &&AllocRunner| {
-            runner.removal() == crate::alloc_runner::Removal::Kept
-                && runner.all_dead()
-                && self
-                    .batcher
-                    .acknowledged(runner.id())
-                    .is_some_and(|state| state.client_status.is_terminal())
+        let recorded = |runner: &&AllocRunner| {
+            let acked = self.batcher.acknowledged(runner.id());
+            runner.removal() == Removal::Kept
+                && acked.is_some_and(|state| state.client_status.is_terminal())
         };
-        let mut ended: Vec<(Option<protocol_model::UnixNanos>, AllocId)> = self
-            .runners
-            .values()
-            .filter(over)
+        let runners = self
+            .ended
+            .iter()
+            .filter_map(|alloc| self.runners.get(alloc));
+        let mut ended: Vec<(Option<UnixNanos>, AllocId)> = runners
+            .filter(recorded)
             .map(|it| (it.finished_at(), it.id()))
             .collect();
         if ended.len() <= keep {
@@ -339,14 +352,25 @@ impl NodeCore {
     /// Stops and destroys an allocation.
     fn remove_alloc(&mut self, alloc: AllocId, now: Now) {
         if self.unrunnable.remove(&alloc).is_some() {
-            self.spec_of.remove(&alloc);
-            self.batcher.forget(alloc);
             self.outbox.journal(JournalRecord::Destroyed { alloc });
+            self.forget(alloc);
         }
         if let Some(runner) = self.runners.get_mut(&alloc) {
             self.outbox.journal(JournalRecord::DestroyWanted { alloc });
             runner.remove();
             self.settle(alloc, now);
+        }
+    }
+
+    /// Nothing of an allocation is left here.
+    fn forget(&mut self, alloc: AllocId) {
+        self.last_reports.remove(&alloc);
+        self.batcher.forget(alloc);
+        // A journal that is compacted from now on lacks a specification that nothing refers to.
+        if let Some(hash) = self.spec_of.remove(&alloc)
+            && !self.spec_of.values().any(|used| *used == hash)
+        {
+            self.journaled_specs.remove(&hash);
         }
     }
 

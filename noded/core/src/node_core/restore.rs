@@ -61,6 +61,7 @@ impl NodeCore {
             strays: BTreeSet::new(),
             timers: Timers::default(),
             last_reports: BTreeMap::new(),
+            ended: BTreeSet::new(),
             outbox: Outbox::default(),
         };
         let mut kept = core.sort_out(kept, &allocs);

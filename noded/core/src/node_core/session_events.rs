@@ -125,6 +125,12 @@ impl NodeCore {
     /// A node acts on desired state only from a watch that started after its own sync.
     fn watch_is_open(&mut self, now: Now) -> bool {
         self.session.heard(now);
+        // The watch is another stream: it may overtake the answer to the sync that it starts after.
+        if let Some(epoch) = self.session.syncing_epoch()
+            && let Some(epoch) = self.session.on_sync_ack(epoch, &mut self.outbox, now)
+        {
+            self.batcher.on_sync_ack(epoch, now.moment);
+        }
         if self.session.live_epoch().is_some() {
             return true;
         }

@@ -238,7 +238,7 @@ impl Session {
             SessionMode::OwesSync
         };
         match mode {
-            SessionMode::Resumed => self.become_live(epoch),
+            SessionMode::Resumed => self.become_live(epoch, out),
             SessionMode::OwesSync => {
                 let deadline = now.moment.after(SYNC_LIMIT);
                 self.phase = SessionPhase::Syncing { epoch, deadline };
@@ -295,7 +295,7 @@ impl Session {
         match self.phase {
             SessionPhase::Syncing { epoch, .. } if epoch == acked => {
                 self.heard(now);
-                self.become_live(epoch);
+                self.become_live(epoch, out);
                 Some(epoch)
             }
             // A repeat.
@@ -340,7 +340,7 @@ impl Session {
             let confirmed = Moment(Duration::from_nanos(ack.confirmed_sent_nanos));
             // Nothing that was not sent yet can be confirmed.
             let confirmed = confirmed.min(now.moment);
-            self.confirmed = Some(self.confirmed.map_or(confirmed, |it| it.max(confirmed)));
+            self.confirmed = self.confirmed.max(Some(confirmed));
         }
     }
 
@@ -351,6 +351,9 @@ impl Session {
 
     /// The connection is gone: waits, then tries the next server.
     pub(crate) fn on_disconnected(&mut self, now: Now) {
+        if let SessionPhase::Disconnected { .. } = self.phase {
+            return;
+        }
         let exponent = self.failures.min(6);
         let longest = (self.retry_interval * 2_u32.pow(exponent)).min(RETRY_MAX);
         let number = mix(halves(&self.seed).1, self.attempt.0);
@@ -435,6 +438,17 @@ impl Session {
         self.last_epoch
     }
 
+    /// The session whose sync is under way.
+    pub(crate) fn syncing_epoch(&self) -> Option<SessionEpoch> {
+        match self.phase {
+            SessionPhase::Syncing { epoch, .. } => Some(epoch),
+            SessionPhase::Disconnected { .. }
+            | SessionPhase::Connecting { .. }
+            | SessionPhase::Greeting { .. }
+            | SessionPhase::Live { .. } => None,
+        }
+    }
+
     /// The session, while it is live.
     pub fn live_epoch(&self) -> Option<SessionEpoch> {
         match self.phase {
@@ -446,7 +460,8 @@ impl Session {
         }
     }
 
-    /// Sending time of the newest heartbeat whose receipt the leader has confirmed.
+    /// Sending time of the newest heartbeat whose receipt the leader has confirmed. Before the first
+    /// such word no lease is enforced: servers that never confirm must not end healthy tasks.
     pub fn confirmed(&self) -> Option<Moment> {
         self.confirmed
     }
@@ -471,7 +486,10 @@ impl Session {
         });
     }
 
-    fn become_live(&mut self, epoch: SessionEpoch) {
+    fn become_live(&mut self, epoch: SessionEpoch, out: &mut Outbox) {
+        out.push(Effect::OpenWatch {
+            attempt: self.attempt,
+        });
         self.phase = SessionPhase::Live { epoch };
         self.life = DaemonLife::Synced;
         self.failures = 0;

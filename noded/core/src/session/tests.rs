@@ -1,1 +1,284 @@
+//! The session's phases, against every event that matters.
+
+use protocol_model::{AllocId, ClientStatus, Incarnation};
+
 use super::*;
+use crate::test_support::at;
+
+fn session() -> (Session, Outbox) {
+    let mut session = Session::new(SessionEpoch(4), Duration::from_secs(5), [7; 16], at(0));
+    session.set_servers(3, at(0));
+    (session, Outbox::default())
+}
+
+fn effects(out: &mut Outbox) -> Vec<Effect> {
+    std::iter::from_fn(|| out.pop())
+        .map(|issued| issued.effect)
+        .collect()
+}
+
+fn welcome(epoch: u64, resumed: bool) -> Welcome {
+    Welcome {
+        epoch: SessionEpoch(epoch),
+        resumed,
+        applied_urgent_seq: 0,
+        applied_typical_seq: 0,
+        heartbeat_interval: Duration::from_millis(125),
+        typical_interval: Duration::ZERO,
+        urgent_delay: Duration::ZERO,
+        retry_interval: Duration::from_millis(500),
+        applied: Watermark {
+            incarnation: Some(Incarnation::from_u128(1)),
+            index: 9,
+        },
+        servers: 3,
+    }
+}
+
+fn hello_of(effects: &[Effect]) -> Hello {
+    let hello = effects.iter().find_map(|effect| match effect {
+        Effect::Send {
+            message: SessionMessage::Hello(hello),
+            ..
+        } => Some(hello.clone()),
+        _ => None,
+    });
+    hello.expect("a Hello was sent")
+}
+
+/// Connects and says Hello at `millis`.
+fn greet(session: &mut Session, out: &mut Outbox, millis: u64) -> Hello {
+    session.on_timeout(out, at(millis));
+    assert!(matches!(effects(out)[..], [Effect::Connect { .. }]));
+    session.on_connected(Watermark::default(), out, at(millis));
+    hello_of(&effects(out))
+}
+
+fn make_live(session: &mut Session, out: &mut Outbox, epoch: u64) {
+    greet(session, out, 0);
+    assert!(
+        session
+            .on_welcome(&welcome(epoch, false), out, at(1))
+            .is_some()
+    );
+    assert!(
+        session
+            .on_sync_ack(SessionEpoch(epoch), out, at(2))
+            .is_some()
+    );
+    effects(out);
+}
+
+#[test]
+fn the_first_session_is_synced_even_with_nothing_to_say() {
+    let (mut session, mut out) = session();
+    let hello = greet(&mut session, &mut out, 0);
+    assert_eq!(hello.last_epoch, SessionEpoch(4));
+    assert!(hello.daemon_restarted);
+    let begun = session
+        .on_welcome(&welcome(5, false), &mut out, at(1))
+        .expect("accepted");
+    assert_eq!(begun.mode, SessionMode::OwesSync);
+    session.send_sync(Vec::new(), 3, &mut out);
+    let sent = effects(&mut out);
+    assert_eq!(
+        sent[0],
+        Effect::Append(JournalRecord::SessionEpoch {
+            epoch: SessionEpoch(5)
+        })
+    );
+    let Effect::Send {
+        message: SessionMessage::SyncPart(part),
+        ..
+    } = &sent[1]
+    else {
+        panic!("an empty part is a part: {sent:?}");
+    };
+    assert!(part.last && part.reports.is_empty() && part.watch_index == 3);
+    assert_eq!(
+        session.on_sync_ack(SessionEpoch(5), &mut out, at(2)),
+        Some(SessionEpoch(5))
+    );
+    assert_eq!(
+        effects(&mut out),
+        [Effect::OpenWatch {
+            attempt: Attempt(1)
+        }]
+    );
+    assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
+}
+
+#[test]
+fn a_restarted_daemon_never_resumes() {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    assert_eq!(session.on_welcome(&welcome(4, true), &mut out, at(1)), None);
+    assert!(matches!(effects(&mut out)[..], [Effect::Disconnect { .. }]));
+}
+
+#[test]
+fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
+    let (mut session, mut out) = session();
+    let first = greet(&mut session, &mut out, 0);
+    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.on_disconnected(at(2));
+    effects(&mut out);
+    let retry = session
+        .poll_timeout()
+        .expect("another attempt")
+        .0
+        .as_millis();
+    let retry = u64::try_from(retry).expect("small") + 1;
+    let second = greet(&mut session, &mut out, retry);
+    assert_eq!(
+        first.nonce, second.nonce,
+        "the series goes on until a session is live"
+    );
+    session.on_welcome(&welcome(5, false), &mut out, at(retry));
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(retry));
+    session.on_disconnected(at(retry + 1));
+    effects(&mut out);
+    let third = greet(&mut session, &mut out, retry + 60_000);
+    assert_ne!(second.nonce, third.nonce);
+    assert!(!third.daemon_restarted);
+    let begun = session.on_welcome(&welcome(5, true), &mut out, at(retry + 60_001));
+    assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
+    assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
+}
+
+#[test]
+fn heartbeats_go_out_at_their_interval_and_silence_ends_the_connection() {
+    let (mut session, mut out) = session();
+    make_live(&mut session, &mut out, 5);
+    let mut ticks = Vec::new();
+    for millis in (3..1_003).step_by(25) {
+        session.on_timeout(&mut out, at(millis));
+        ticks.extend(
+            effects(&mut out)
+                .into_iter()
+                .filter_map(|effect| match effect {
+                    Effect::Send {
+                        message: SessionMessage::Heartbeat { tick, .. },
+                        ..
+                    } => Some(tick),
+                    _ => None,
+                }),
+        );
+    }
+    assert_eq!(ticks, (1..=8).collect::<Vec<u64>>());
+    assert!(session.on_timeout(&mut out, at(2_602)));
+    assert!(matches!(
+        effects(&mut out)[..],
+        [Effect::Disconnect {
+            reason: DisconnectReason::Silent { .. },
+            ..
+        }]
+    ));
+}
+
+#[test]
+fn waits_grow_with_failures_and_every_server_gets_its_turn() {
+    let (mut session, mut out) = session();
+    let mut servers = std::collections::BTreeSet::new();
+    let mut now = 0;
+    for attempt in 1..=40_u32 {
+        session.on_timeout(&mut out, at(now));
+        let sent = effects(&mut out);
+        let [Effect::Connect { server, .. }] = sent[..] else {
+            panic!("attempt {attempt}: {sent:?}");
+        };
+        servers.insert(server.offset);
+        session.on_disconnected(at(now));
+        let next = session
+            .poll_timeout()
+            .expect("another attempt")
+            .since(at(now).moment);
+        assert!(next <= RETRY_MAX);
+        assert!(next <= RETRY_DEFAULT * 2_u32.pow(attempt.min(16)));
+        now += u64::try_from(next.as_millis()).expect("small") + 1;
+    }
+    assert_eq!(servers, std::collections::BTreeSet::from([0, 1, 2]));
+}
+
+#[test]
+fn without_servers_there_is_nothing_to_wait_for() {
+    let session = Session::new(SessionEpoch(0), Duration::from_secs(5), [1; 16], at(0));
+    assert_eq!(session.poll_timeout(), None);
+}
+
+#[test]
+fn refusals_say_what_the_next_hello_leaves_out() {
+    for (reason, expected) in [
+        (RefusedReason::NoLeader, SessionEpoch(4)),
+        (RefusedReason::Unregistered, SessionEpoch(0)),
+        (RefusedReason::OtherIncarnation, SessionEpoch(0)),
+    ] {
+        let (mut session, mut out) = session();
+        greet(&mut session, &mut out, 0);
+        let refused = Refused {
+            reason,
+            message: String::new(),
+            retry_interval: Duration::from_secs(1),
+            servers: 0,
+        };
+        session.on_refused(&refused, &mut out, at(1));
+        effects(&mut out);
+        let hello = greet(&mut session, &mut out, 30_000);
+        assert_eq!(hello.last_epoch, expected, "{reason:?}");
+    }
+}
+
+#[test]
+fn a_sync_is_cut_into_bounded_parts() {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    effects(&mut out);
+    let reports: Vec<AllocReport> = (0..200)
+        .map(|number| {
+            let id = AllocId::from_u128(number);
+            let mut report = AllocReport::new(id, 1, ClientStatus::Running);
+            report.client_description = "x".repeat(5_000);
+            report
+        })
+        .collect();
+    session.send_sync(reports.clone(), 0, &mut out);
+    let mut seen = Vec::new();
+    let sent = effects(&mut out);
+    for (offset, effect) in sent.iter().enumerate() {
+        let Effect::Send {
+            message: SessionMessage::SyncPart(part),
+            ..
+        } = effect
+        else {
+            panic!("only parts are sent: {effect:?}");
+        };
+        assert_eq!(part.part as usize, offset);
+        assert_eq!(part.last, offset + 1 == sent.len());
+        let bytes: usize = part.reports.iter().map(report_bytes).sum();
+        assert!(bytes <= SYNC_PART_BYTES_MAX);
+        seen.extend(part.reports.clone());
+    }
+    assert!(sent.len() > 1);
+    assert_eq!(seen, reports);
+}
+
+#[test]
+fn deadlines_end_every_phase_that_waits() {
+    let waits: [fn(&mut Session, &mut Outbox); 2] = [
+        |session, out| {
+            session.on_timeout(out, at(0));
+        },
+        |session, out| {
+            greet(session, out, 0);
+        },
+    ];
+    for wait in waits {
+        let (mut session, mut out) = session();
+        wait(&mut session, &mut out);
+        let deadline = session.poll_timeout().expect("a deadline");
+        assert_eq!(deadline, at(5_000).moment);
+        assert!(session.on_timeout(&mut out, at(5_000)));
+        assert_eq!(session.phase().name(), "disconnected");
+    }
+}

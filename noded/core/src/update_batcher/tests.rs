@@ -1,1 +1,501 @@
+//! The batcher's invariants, one test each, and all of them together against a model of the
+//! control plane that loses, delays and reorders whatever it can.
+
+use proptest::prelude::*;
+use protocol_model::{ClientStatus, TaskState};
+
 use super::*;
+use crate::test_support::at;
+
+const EPOCH: SessionEpoch = SessionEpoch(7);
+
+fn id(number: u128) -> AllocId {
+    AllocId::from_u128(number)
+}
+
+fn report(number: u128, status: ClientStatus, restarts: u64) -> AllocReport {
+    let mut report = AllocReport::new(id(number), 0, status);
+    let state = TaskState {
+        restarts,
+        ..TaskState::default()
+    };
+    report.task_states.insert("main".to_owned(), state);
+    report
+}
+
+/// A batcher in a live session that has said nothing yet.
+fn live() -> UpdateBatcher {
+    let mut batcher = UpdateBatcher::default();
+    batcher.on_session(
+        EPOCH,
+        SessionMode::OwesSync,
+        AppliedSeqs::default(),
+        at(0).moment,
+    );
+    batcher.begin_sync([], at(0).moment);
+    batcher.on_sync_ack(EPOCH, at(0).moment);
+    batcher
+}
+
+/// A live batcher of which the control plane has recorded these running allocations.
+fn live_with(numbers: std::ops::Range<u128>) -> UpdateBatcher {
+    let mut batcher = live();
+    for number in numbers {
+        let acked = AckedState::of(&report(number, ClientStatus::Running, 0));
+        batcher.set_acknowledged(id(number), acked);
+    }
+    batcher
+}
+
+fn ids(batch: &StatusBatch) -> Vec<u128> {
+    batch
+        .reports
+        .iter()
+        .map(|report| report.id.0.as_u128())
+        .collect()
+}
+
+#[test]
+fn newest_wins_per_allocation() {
+    let mut batcher = live_with(0..1);
+    for restarts in 1..5 {
+        batcher.on_update(report(0, ClientStatus::Running, restarts), at(1).moment);
+    }
+    let batch = batcher
+        .poll_batch(at(1_001).moment)
+        .expect("typical is due");
+    assert_eq!(batch.reports.len(), 1);
+    assert_eq!(batch.reports[0].task_states["main"].restarts, 4);
+    assert_eq!(batcher.depth(), 0);
+}
+
+#[test]
+fn revisions_rise_per_allocation_over_both_classes() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Running, 1), at(0).moment);
+    let typical = batcher
+        .poll_batch(at(1_000).moment)
+        .expect("typical is due");
+    batcher.on_update(report(0, ClientStatus::Failed, 1), at(1_000).moment);
+    let urgent = batcher
+        .poll_batch(at(1_010).moment)
+        .expect("urgent overtakes");
+    assert_eq!(
+        (typical.class, urgent.class),
+        (UpdateClass::Typical, UpdateClass::Urgent)
+    );
+    assert!(urgent.reports[0].revision > typical.reports[0].revision);
+}
+
+#[test]
+fn an_equal_update_is_dropped_only_while_nothing_is_in_flight() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Running, 0), at(0).moment);
+    assert_eq!(batcher.depth(), 0, "it says what is recorded");
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    let batch = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    batcher.on_update(report(0, ClientStatus::Running, 0), at(11).moment);
+    assert_eq!(
+        batcher.depth(),
+        1,
+        "the failed status may be recorded before this"
+    );
+    batcher.on_ack(
+        batch.class,
+        batch.seq,
+        &[ItemResult::Applied],
+        at(12).moment,
+    );
+    let batch = batcher
+        .poll_batch(at(22).moment)
+        .expect("the status changed back");
+    assert_eq!(batch.reports[0].client_status, ClientStatus::Running);
+}
+
+#[test]
+fn after_an_unknown_fate_nothing_is_dropped_as_equal() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    let batch = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    batcher.on_update(report(0, ClientStatus::Running, 0), at(11).moment);
+    batcher.on_disconnected();
+    assert_eq!(batcher.poll_batch(at(5_000).moment), None);
+    // The batch was not applied yet, but it may still be on its way.
+    let applied = AppliedSeqs {
+        urgent: batch.seq - 1,
+        typical: 0,
+    };
+    batcher.on_session(EPOCH, SessionMode::Resumed, applied, at(6_000).moment);
+    let again = batcher.poll_batch(at(7_000).moment).expect("said again");
+    assert_eq!(again.reports[0].client_status, ClientStatus::Running);
+    assert!(again.reports[0].revision > batch.reports[0].revision);
+}
+
+#[test]
+fn one_batch_per_class_is_in_flight_and_classes_keep_their_times() {
+    let mut batcher = live_with(0..3);
+    batcher.on_update(report(0, ClientStatus::Running, 1), at(0).moment);
+    batcher.on_update(report(1, ClientStatus::Failed, 0), at(100).moment);
+    assert_eq!(batcher.poll_timeout(), Some(at(110).moment));
+    assert_eq!(batcher.poll_batch(at(109).moment), None);
+    let urgent = batcher.poll_batch(at(110).moment).expect("after its delay");
+    assert_eq!((urgent.class, ids(&urgent)), (UpdateClass::Urgent, vec![1]));
+    batcher.on_update(report(2, ClientStatus::Failed, 0), at(120).moment);
+    assert_eq!(
+        batcher.poll_batch(at(999).moment),
+        None,
+        "one urgent batch is in flight"
+    );
+    let typical = batcher
+        .poll_batch(at(1_000).moment)
+        .expect("after the interval");
+    assert_eq!(
+        (typical.class, ids(&typical)),
+        (UpdateClass::Typical, vec![2, 0])
+    );
+    assert_eq!(batcher.poll_batch(at(5_000).moment), None);
+}
+
+#[test]
+fn nothing_leaves_outside_a_session_and_live_updates_wait_behind_the_sync() {
+    let mut batcher = UpdateBatcher::default();
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    assert_eq!(batcher.poll_batch(at(60_000).moment), None);
+    batcher.on_session(
+        EPOCH,
+        SessionMode::OwesSync,
+        AppliedSeqs::default(),
+        at(60_000).moment,
+    );
+    let sent = batcher.begin_sync([report(0, ClientStatus::Failed, 0)], at(60_000).moment);
+    assert_eq!(sent[0].revision, 1);
+    batcher.on_update(report(0, ClientStatus::Failed, 9), at(60_001).moment);
+    assert_eq!(batcher.poll_batch(at(90_000).moment), None);
+    batcher.on_sync_ack(EPOCH, at(90_000).moment);
+    let batch = batcher
+        .poll_batch(at(91_001).moment)
+        .expect("what is newer than the sync");
+    assert_eq!(batch.reports[0].task_states["main"].restarts, 9);
+}
+
+#[test]
+fn a_failed_batch_comes_back_except_where_superseded() {
+    let mut batcher = live_with(0..3);
+    for number in 0..3 {
+        batcher.on_update(report(number, ClientStatus::Failed, 0), at(0).moment);
+    }
+    let batch = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    batcher.on_update(report(1, ClientStatus::Failed, 5), at(11).moment);
+    batcher.on_send_failed(batch.class, batch.seq, at(20).moment);
+    let again = batcher.poll_batch(at(30).moment).expect("it comes back");
+    assert_eq!(ids(&again), [1, 0, 2], "the oldest first");
+    assert_eq!(again.reports[0].task_states["main"].restarts, 5);
+    let results = [
+        ItemResult::Applied,
+        ItemResult::NotInSession,
+        ItemResult::UnknownAlloc,
+    ];
+    batcher.on_ack(again.class, again.seq, &results, at(31).moment);
+    let rest = batcher
+        .poll_batch(at(41).moment)
+        .expect("what was not applied");
+    assert_eq!(
+        ids(&rest),
+        [0],
+        "the applied and the unknown one do not come back"
+    );
+}
+
+#[test]
+fn batches_respect_their_caps_and_full_ones_leave_at_once() {
+    let count = BATCH_ITEMS_MAX as u128 + 10;
+    let mut batcher = live_with(0..count);
+    for number in 0..count {
+        batcher.on_update(report(number, ClientStatus::Running, 1), at(0).moment);
+    }
+    let batch = batcher
+        .poll_batch(at(0).moment)
+        .expect("a full batch gains nothing by waiting");
+    assert_eq!(batch.reports.len(), BATCH_ITEMS_MAX);
+    let mut batcher = live_with(0..10);
+    for number in 0..10 {
+        let mut large = report(number, ClientStatus::Running, 1);
+        large.client_description = "x".repeat(BATCH_BYTES_MAX / 4);
+        batcher.on_update(large, at(0).moment);
+    }
+    let batch = batcher.poll_batch(at(1_000).moment).expect("due");
+    assert_eq!(batch.reports.len(), 3);
+    let mut huge = report(99, ClientStatus::Failed, 1);
+    huge.client_description = "x".repeat(BATCH_BYTES_MAX * 2);
+    batcher.on_update(huge, at(1_000).moment);
+    let batch = batcher.poll_batch(at(1_010).moment).expect("due");
+    assert_eq!(ids(&batch), [99], "a larger one travels alone");
+}
+
+#[test]
+fn sequence_numbers_are_per_class_and_go_on_from_what_the_control_plane_applied() {
+    let mut batcher = live_with(0..2);
+    batcher.on_disconnected();
+    let applied = AppliedSeqs {
+        urgent: 40,
+        typical: 7,
+    };
+    batcher.on_session(EPOCH, SessionMode::Resumed, applied, at(0).moment);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    batcher.on_update(report(1, ClientStatus::Running, 1), at(0).moment);
+    let urgent = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    let typical = batcher
+        .poll_batch(at(1_000).moment)
+        .expect("typical is due");
+    assert_eq!((urgent.seq, typical.seq), (41, 8));
+}
+
+#[test]
+fn a_resumed_session_says_which_batches_were_applied() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    let batch = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    batcher.on_disconnected();
+    let applied = AppliedSeqs {
+        urgent: batch.seq,
+        typical: 0,
+    };
+    batcher.on_session(EPOCH, SessionMode::Resumed, applied, at(20).moment);
+    assert_eq!(batcher.poll_batch(at(60_000).moment), None);
+    let acked = batcher.take_acknowledged();
+    assert_eq!(acked[0].1.client_status, ClientStatus::Failed);
+}
+
+#[test]
+fn a_sync_whose_predecessor_may_be_the_one_recorded_is_said_again() {
+    let mut batcher = live_with(0..1);
+    batcher.on_disconnected();
+    let mut sync = |status, millis: u64| {
+        let applied = AppliedSeqs::default();
+        batcher.on_session(
+            SessionEpoch(8),
+            SessionMode::OwesSync,
+            applied,
+            at(millis).moment,
+        );
+        batcher.begin_sync([report(0, status, 0)], at(millis).moment);
+    };
+    sync(ClientStatus::Running, 0);
+    batcher.on_disconnected();
+    let applied = AppliedSeqs::default();
+    batcher.on_session(
+        SessionEpoch(8),
+        SessionMode::OwesSync,
+        applied,
+        at(10).moment,
+    );
+    batcher.begin_sync([report(0, ClientStatus::Failed, 0)], at(10).moment);
+    batcher.on_sync_ack(SessionEpoch(8), at(20).moment);
+    let batch = batcher
+        .poll_batch(at(30).moment)
+        .expect("the second sync may have been ignored");
+    assert_eq!(batch.reports[0].client_status, ClientStatus::Failed);
+}
+
+#[test]
+fn memory_is_one_entry_per_allocation_and_none_after_it_is_forgotten() {
+    let mut batcher = UpdateBatcher::default();
+    for restarts in 0..1_000 {
+        batcher.on_update(
+            report(0, ClientStatus::Running, restarts),
+            at(restarts).moment,
+        );
+    }
+    assert_eq!((batcher.entries.len(), batcher.depth()), (1, 1));
+    batcher.forget(id(0));
+    assert_eq!((batcher.entries.len(), batcher.depth()), (0, 0));
+}
+
+#[test]
+fn a_clock_that_goes_back_is_counted_and_delays_nothing_for_ever() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(10_000).moment);
+    assert_eq!(batcher.poll_batch(at(3).moment), None);
+    assert_eq!(batcher.clock_steps_back(), 1);
+    assert!(batcher.poll_batch(at(10_010).moment).is_some());
+}
+
+#[test]
+fn an_unanswered_batch_is_noticed() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    assert!(batcher.poll_batch(at(10).moment).is_some());
+    assert_eq!(batcher.poll_timeout(), Some(at(10_010).moment));
+    assert!(!batcher.overdue(at(10_009).moment));
+    assert!(batcher.overdue(at(10_010).moment));
+}
+
+#[test]
+fn volatile_detail_rides_along_and_never_makes_a_batch() {
+    let mut batcher = live_with(0..2);
+    let mut talkative = report(0, ClientStatus::Running, 0);
+    if let Some(state) = talkative.task_states.get_mut("main") {
+        state.push_event(protocol_model::TaskEvent::default());
+    }
+    batcher.on_update(talkative, at(0).moment);
+    assert_eq!(batcher.poll_batch(at(60_000).moment), None);
+    batcher.on_update(report(1, ClientStatus::Running, 1), at(60_000).moment);
+    let batch = batcher
+        .poll_batch(at(61_000).moment)
+        .expect("typical is due");
+    assert_eq!(ids(&batch), [1, 0]);
+}
+
+/// The control plane, as the batcher may assume it: it records an item only if its revision is
+/// newer, and a batch on its way may arrive late, never, or after a later one.
+#[derive(Default)]
+struct Model {
+    recorded: BTreeMap<AllocId, (u64, AckedState)>,
+    applied: AppliedSeqs,
+    on_the_way: Vec<StatusBatch>,
+}
+
+impl Model {
+    fn apply(&mut self, batch: &StatusBatch) -> Vec<ItemResult> {
+        let seq = match batch.class {
+            UpdateClass::Urgent => &mut self.applied.urgent,
+            UpdateClass::Typical => &mut self.applied.typical,
+        };
+        *seq = (*seq).max(batch.seq);
+        let record = |report: &AllocReport| {
+            let newest = self
+                .recorded
+                .get(&report.id)
+                .map_or(0, |(revision, _)| *revision);
+            if report.revision <= newest {
+                return ItemResult::Superseded;
+            }
+            self.recorded
+                .insert(report.id, (report.revision, AckedState::of(report)));
+            ItemResult::Applied
+        };
+        batch.reports.iter().map(record).collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Update {
+        number: u128,
+        status: u8,
+        restarts: u64,
+    },
+    Poll {
+        wait: u64,
+    },
+    Deliver {
+        offset: usize,
+        answer: Answer,
+    },
+    Drop {
+        offset: usize,
+    },
+    Reconnect,
+}
+
+/// What reaches the node of the control plane's answer.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Arrives,
+    Lost,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => (0..3_u128, 0..3_u8, 0..2_u64)
+            .prop_map(|(number, status, restarts)| Action::Update { number, status, restarts }),
+        4 => (0..1_500_u64).prop_map(|wait| Action::Poll { wait }),
+        3 => (0..4_usize, prop_oneof![3 => Just(Answer::Arrives), 1 => Just(Answer::Lost)])
+            .prop_map(|(offset, answer)| Action::Deliver { offset, answer }),
+        1 => (0..4_usize).prop_map(|offset| Action::Drop { offset }),
+        1 => Just(Action::Reconnect),
+    ]
+}
+
+fn status_of(number: u8) -> ClientStatus {
+    [
+        ClientStatus::Pending,
+        ClientStatus::Running,
+        ClientStatus::Failed,
+    ][usize::from(number)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    /// Once the network behaves, the control plane comes to know every allocation's newest state,
+    /// whatever happened before, and then nothing more is said.
+    #[test]
+    fn the_control_plane_ends_up_with_the_newest_states(
+        actions in prop::collection::vec(action(), 0..60),
+    ) {
+        let (mut batcher, mut model) = (live_with(0..0), Model::default());
+        let mut newest: BTreeMap<AllocId, AckedState> = BTreeMap::new();
+        let mut revisions: BTreeMap<AllocId, u64> = BTreeMap::new();
+        let mut now = 0;
+        let mut poll = |batcher: &mut UpdateBatcher, model: &mut Model, now: u64| {
+            while let Some(batch) = batcher.poll_batch(at(now).moment) {
+                for report in &batch.reports {
+                    let newest = revisions.entry(report.id).or_default();
+                    assert!(report.revision > *newest, "revisions rise");
+                    *newest = report.revision;
+                }
+                model.on_the_way.push(batch);
+            }
+        };
+        for action in actions {
+            match action {
+                Action::Update { number, status, restarts } => {
+                    let report = report(number, status_of(status), restarts);
+                    newest.insert(report.id, AckedState::of(&report));
+                    batcher.on_update(report, at(now).moment);
+                }
+                Action::Poll { wait } => {
+                    now += wait;
+                    poll(&mut batcher, &mut model, now);
+                }
+                Action::Deliver { offset, answer } => {
+                    if offset < model.on_the_way.len() {
+                        let batch = model.on_the_way.remove(offset);
+                        let results = model.apply(&batch);
+                        match answer {
+                            Answer::Arrives => {
+                                batcher.on_ack(batch.class, batch.seq, &results, at(now).moment);
+                            }
+                            Answer::Lost => {}
+                        }
+                    }
+                }
+                Action::Drop { offset } => {
+                    if offset < model.on_the_way.len() {
+                        model.on_the_way.remove(offset);
+                    }
+                }
+                // Batches of the connection before may still arrive afterwards.
+                Action::Reconnect => {
+                    batcher.on_disconnected();
+                    let applied = model.applied;
+                    batcher.on_session(EPOCH, SessionMode::Resumed, applied, at(now).moment);
+                }
+            }
+        }
+        batcher.on_disconnected();
+        batcher.on_session(EPOCH, SessionMode::Resumed, model.applied, at(now).moment);
+        for _ in 0..20 {
+            now += 10_000;
+            poll(&mut batcher, &mut model, now);
+            for batch in std::mem::take(&mut model.on_the_way) {
+                let results = model.apply(&batch);
+                batcher.on_ack(batch.class, batch.seq, &results, at(now).moment);
+            }
+        }
+        prop_assert_eq!(batcher.depth(), 0);
+        let recorded: BTreeMap<AllocId, AckedState> =
+            model.recorded.into_iter().map(|(id, (_, state))| (id, state)).collect();
+        prop_assert_eq!(recorded, newest);
+    }
+}
