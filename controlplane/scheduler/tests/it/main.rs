@@ -1,0 +1,7 @@
+//! Scenarios: a cluster, an evaluation, and what the scheduler makes of it.
+
+mod placement;
+mod property;
+mod scene;
+mod service;
+mod system;

@@ -1,0 +1,156 @@
+//! Where things are placed, and how the scheduler explains that they are not.
+
+use hack_testkit::{jobs, nodes};
+use protocol_model::{
+    Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port,
+};
+
+use crate::scene::{Scene, key};
+
+fn constraint(left: &str, operand: &str, right: &str) -> Constraint {
+    Constraint {
+        l_target: left.to_owned(),
+        operand: operand.to_owned(),
+        r_target: right.to_owned(),
+    }
+}
+
+#[test]
+fn a_job_gets_its_count_and_every_name_once() {
+    let mut scene = Scene::new(3);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 7));
+    let decision = scene.run(&eval);
+    assert_eq!(decision.groups["group"].place, 7);
+    assert_eq!(scene.live(&key("web")).len(), 7, "seven different names");
+    let stored = scene.world.snapshot();
+    assert_eq!(stored.eval(eval.id).map(|eval| eval.status), Some(EvalStatus::Complete));
+}
+
+#[test]
+fn a_constraint_that_no_node_satisfies_blocks_and_says_why() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.constraints.push(constraint("${attr.kernel.name}", "=", "plan9"));
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    let metric = &decision.failed["group"];
+    assert_eq!((metric.nodes_evaluated, metric.nodes_filtered), (2, 2));
+    assert_eq!(metric.constraint_filtered["${attr.kernel.name} = plan9"], 2);
+    let snapshot = scene.world.snapshot();
+    let blocked = snapshot
+        .evals_by_job(&key("web"))
+        .find(|eval| eval.status == EvalStatus::Blocked)
+        .expect("a blocked evaluation");
+    assert_eq!(blocked.class_eligibility.get("linux"), Some(&false));
+    assert_eq!(snapshot.eval(eval.id).and_then(|eval| eval.blocked_eval), Some(blocked.id));
+}
+
+#[test]
+fn what_does_not_fit_is_explained_by_dimension() {
+    let mut scene = Scene::new(1);
+    let mut job = jobs::draft(JobType::Service, "big", 1);
+    let resources = job.task_groups[0].tasks[0].resources.as_mut().expect("resources");
+    resources.memory_mb = Some(100_000);
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.failed["group"].dimension_exhausted["memory"], 1);
+    assert_eq!(decision.failed["group"].nodes_exhausted, 1);
+}
+
+#[test]
+fn a_missing_driver_filters_a_node() {
+    let mut scene = Scene::new(0);
+    let mut bare = nodes::node(1);
+    bare.drivers.clear();
+    scene.world.add_node(bare);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 1));
+    let decision = scene.run(&eval);
+    assert_eq!(decision.failed["group"].constraint_filtered["missing drivers"], 1);
+}
+
+#[test]
+fn an_affinity_draws_allocations_to_its_node() {
+    let mut scene = Scene::new(3);
+    let mut rack = nodes::node(9);
+    rack.meta.insert("rack".to_owned(), "r1".to_owned());
+    rack.computed_class = "racked".to_owned();
+    let favourite = scene.world.add_node(rack);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.affinities.push(Affinity {
+        l_target: "${meta.rack}".to_owned(),
+        r_target: "r1".to_owned(),
+        operand: "=".to_owned(),
+        weight: Some(100),
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.plan.placed[0].node_id, favourite);
+    let best = &decision.plan.placed[0].metrics.score_meta_data[0];
+    assert_eq!((best.node_id, best.scores["node-affinity"]), (favourite, 1.0));
+}
+
+#[test]
+fn static_ports_are_had_once_per_node_and_dynamic_ones_never_twice() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::Service, "web", 3);
+    let port = |label: &str, value| Port { label: label.to_owned(), value, ..Port::default() };
+    job.task_groups[0].networks.push(NetworkResource {
+        reserved_ports: vec![port("admin", 8080)],
+        dynamic_ports: vec![port("http", 0)],
+        ..NetworkResource::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.plan.placed.len(), 2, "one per node: the static port");
+    assert!(
+        decision.failed["group"]
+            .dimension_exhausted
+            .contains_key("network: reserved port collision 8080")
+    );
+    for alloc in &decision.plan.placed {
+        let ports = &alloc.allocated_resources.shared.ports;
+        let http = ports.iter().find(|port| port.label == "http").expect("the dynamic port");
+        assert!((20_000..=32_000).contains(&http.value), "{}", http.value);
+        assert!(http.host_ip.starts_with("10.0.0."));
+    }
+}
+
+#[test]
+fn distinct_hosts_keeps_allocations_apart() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::Service, "web", 3);
+    job.constraints.push(constraint("", "distinct_hosts", "true"));
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.plan.placed.len(), 2);
+    assert_eq!(decision.failed["group"].constraint_filtered["distinct_hosts"], 2);
+}
+
+#[test]
+fn ineligible_nodes_and_other_datacenters_are_left_out() {
+    let mut scene = Scene::new(1);
+    let mut away = nodes::node(5);
+    away.datacenter = "eu-1".to_owned();
+    let away = scene.world.add_node(away);
+    let mut job = jobs::draft(JobType::Service, "web", 2);
+    job.datacenters = vec!["eu-*".to_owned()];
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    let nodes: Vec<NodeId> = decision.plan.placed.iter().map(|alloc| alloc.node_id).collect();
+    assert_eq!(nodes, [away, away]);
+}
+
+#[test]
+fn equal_inputs_give_equal_decisions() {
+    let mut left = Scene::new(4);
+    let mut right = Scene::new(4);
+    let first = left.world.register(jobs::job(JobType::Batch, "run", 5));
+    let second = right.world.register(jobs::job(JobType::Batch, "run", 5));
+    assert_eq!(left.decide(&first), right.decide(&second));
+}

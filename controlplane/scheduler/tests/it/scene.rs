@@ -1,0 +1,88 @@
+//! A world with a scheduler: decides an evaluation and commits the plan, as the leader's loop would.
+
+use std::collections::BTreeMap;
+
+use controlplane_scheduler::{Decision, Scratch, schedule};
+use controlplane_state::Command;
+use hack_testkit::{World, nodes};
+use protocol_model::{AllocId, Allocation, ClientStatus, Evaluation, JobKey, NodeId};
+
+pub(crate) struct Scene {
+    pub(crate) world: World,
+    scratch: Scratch,
+    seed: u8,
+}
+
+impl Scene {
+    /// A cluster of that many equal nodes.
+    pub(crate) fn new(node_count: u8) -> Self {
+        let mut world = World::new();
+        for number in 1..=node_count {
+            world.add_node(nodes::node(number));
+        }
+        Self { world, scratch: Scratch::new(), seed: 0 }
+    }
+
+    /// Decides without committing.
+    pub(crate) fn decide(&mut self, eval: &Evaluation) -> Decision {
+        self.seed += 1;
+        let snapshot = self.world.snapshot();
+        schedule(&snapshot, eval, [self.seed; 16], &mut self.scratch, self.world.now())
+    }
+
+    /// Decides and commits. The plan check's promise is tested with it: a plan that was computed on a
+    /// state holds on that state.
+    pub(crate) fn run(&mut self, eval: &Evaluation) -> Decision {
+        let decision = self.decide(eval);
+        self.world.expect(Command::PlanApply(Box::new(decision.plan.clone())));
+        decision
+    }
+
+    /// Carries out every pending evaluation of a job, until there is none that is due.
+    pub(crate) fn settle(&mut self, key: &JobKey) {
+        for _ in 0..20 {
+            let now = self.world.now();
+            let due = self
+                .world
+                .snapshot()
+                .evals_by_job(key)
+                .find(|eval| {
+                    eval.status == protocol_model::EvalStatus::Pending
+                        && eval.wait_until.is_none_or(|at| at <= now)
+                })
+                .map(|eval| Evaluation::clone(eval));
+            let Some(eval) = due else { return };
+            self.run(&eval);
+        }
+        panic!("evaluations of {key} never end");
+    }
+
+    /// Allocations that neither side is done with, by name.
+    pub(crate) fn live(&self, key: &JobKey) -> BTreeMap<String, Allocation> {
+        let snapshot = self.world.snapshot();
+        let live = snapshot.allocs_by_job(key).filter(|alloc| !alloc.terminal());
+        live.map(|alloc| (alloc.name.clone(), Allocation::clone(alloc))).collect()
+    }
+
+    pub(crate) fn live_count(&self, key: &JobKey) -> usize {
+        let snapshot = self.world.snapshot();
+        snapshot.allocs_by_job(key).filter(|alloc| !alloc.terminal()).count()
+    }
+
+    /// Every live allocation reports that it runs.
+    pub(crate) fn start_all(&mut self, key: &JobKey) {
+        for alloc in self.live(key).into_values() {
+            if alloc.client_status == ClientStatus::Pending {
+                self.world.report(alloc.id, ClientStatus::Running);
+            }
+        }
+    }
+
+    pub(crate) fn node_of(&self, alloc: AllocId) -> NodeId {
+        self.world.snapshot().alloc(alloc).expect("the allocation exists").node_id
+    }
+}
+
+pub(crate) fn key(name: &str) -> JobKey {
+    JobKey::new("default", name)
+}

@@ -1,0 +1,161 @@
+//! A service's life: updates, stops, failures, nodes that go.
+
+use std::time::Duration;
+
+use hack_testkit::jobs;
+use protocol_model::{ClientStatus, DesiredStatus, JobType, ReschedulePolicy, UpdateStrategy};
+
+use crate::scene::{Scene, key};
+
+#[test]
+fn a_smaller_count_stops_the_highest_numbers() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 4));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 2));
+    let decision = scene.run(&eval);
+    assert_eq!(decision.groups["group"].stop, 2);
+    let names: Vec<String> = scene.live(&key("web")).into_keys().collect();
+    assert_eq!(names, ["web.group[0]", "web.group[1]"]);
+}
+
+#[test]
+fn a_stopped_job_stops_everything() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 3));
+    scene.run(&eval);
+    let eval = scene.world.deregister(&key("web"));
+    scene.run(&eval);
+    assert_eq!(scene.live_count(&key("web")), 0);
+}
+
+#[test]
+fn the_same_job_again_changes_nothing() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 3));
+    scene.run(&eval);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 3));
+    assert!(!scene.run(&eval).changes_something());
+}
+
+#[test]
+fn a_new_command_replaces_as_many_at_a_time_as_the_update_block_says() {
+    let mut scene = Scene::new(3);
+    let version = |argument: &str| {
+        let mut job = jobs::draft(JobType::Service, "web", 3);
+        let config = &mut job.task_groups[0].tasks[0].config;
+        config.insert("args".to_owned(), vec![argument].into());
+        job.task_groups[0].update = Some(UpdateStrategy {
+            max_parallel: Some(1),
+            min_healthy_time: Some(Duration::from_secs(10)),
+            ..UpdateStrategy::default()
+        });
+        job.canonicalize();
+        job
+    };
+    let eval = scene.world.register(version("1"));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let eval = scene.world.register(version("2"));
+    let decision = scene.run(&eval);
+    assert_eq!(decision.groups["group"].destructive, 1, "one at a time");
+    for _ in 0..2 {
+        scene.start_all(&key("web"));
+        scene.world.wait(Duration::from_secs(11));
+        scene.settle(&key("web"));
+    }
+    let versions: Vec<u64> =
+        scene.live(&key("web")).values().map(|alloc| alloc.job_version).collect();
+    assert_eq!(versions, [1, 1, 1]);
+}
+
+#[test]
+fn a_change_that_tasks_do_not_feel_is_made_in_place() {
+    let mut scene = Scene::new(1);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 1));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let before = scene.live(&key("web")).into_values().next().expect("one");
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.priority = 70;
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.groups["group"].in_place, 1);
+    let after = scene.live(&key("web")).into_values().next().expect("one");
+    assert_eq!((after.id, after.job_version), (before.id, 1));
+}
+
+#[test]
+fn a_failed_service_is_tried_elsewhere_after_its_delay() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 1));
+    scene.run(&eval);
+    let first = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.report(first.id, ClientStatus::Failed);
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 0, "not before the delay of 30 s");
+    scene.world.wait(Duration::from_secs(31));
+    scene.settle(&key("web"));
+    let second = scene.live(&key("web")).into_values().next().expect("a replacement");
+    assert_eq!(second.previous_allocation, Some(first.id));
+    assert_ne!(second.node_id, first.node_id, "the failed node is penalized");
+    assert_eq!(second.reschedule_tracker.map(|tracker| tracker.events.len()), Some(1));
+}
+
+#[test]
+fn a_group_that_must_not_be_rescheduled_keeps_its_failures() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::Service, "web", 3);
+    job.task_groups[0].reschedule_policy = Some(ReschedulePolicy {
+        attempts: Some(0),
+        unlimited: Some(false),
+        ..ReschedulePolicy::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    scene.run(&eval);
+    for alloc in scene.live(&key("web")).into_values() {
+        scene.world.report(alloc.id, ClientStatus::Failed);
+    }
+    scene.settle(&key("web"));
+    scene.world.wait(Duration::from_secs(86_400));
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 0);
+    let total = scene.world.snapshot().allocs_by_job(&key("web")).count();
+    assert_eq!(total, 3);
+}
+
+#[test]
+fn allocations_of_a_dead_node_are_lost_and_replaced() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 4));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let victim = scene.live(&key("web")).into_values().next().expect("one");
+    let node = scene.node_of(victim.id);
+    scene.world.silence(node);
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 4);
+    assert!(scene.live(&key("web")).values().all(|alloc| alloc.node_id != node));
+    let snapshot = scene.world.snapshot();
+    let lost = snapshot.alloc(victim.id).expect("still known");
+    assert_eq!(
+        (lost.client_status, lost.desired_status),
+        (ClientStatus::Lost, DesiredStatus::Stop)
+    );
+}
+
+#[test]
+fn a_finished_batch_allocation_is_never_replaced() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Batch, "run", 2));
+    scene.run(&eval);
+    for alloc in scene.live(&key("run")).into_values() {
+        scene.world.report(alloc.id, ClientStatus::Complete);
+    }
+    scene.settle(&key("run"));
+    let eval = scene.world.register(jobs::job(JobType::Batch, "run", 2));
+    assert!(!scene.run(&eval).changes_something());
+}

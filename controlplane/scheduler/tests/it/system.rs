@@ -1,0 +1,48 @@
+//! System and sysbatch jobs: one on every node that may have it.
+
+use hack_testkit::{jobs, nodes};
+use protocol_model::{ClientStatus, JobType};
+
+use crate::scene::{Scene, key};
+
+#[test]
+fn a_system_job_is_on_every_node_and_follows_new_ones() {
+    let mut scene = Scene::new(3);
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 1));
+    scene.run(&eval);
+    assert_eq!(scene.live_count(&key("agent")), 3);
+    scene.world.add_node(nodes::node(8));
+    scene.settle(&key("agent"));
+    assert_eq!(scene.live_count(&key("agent")), 4);
+}
+
+#[test]
+fn a_node_that_goes_takes_its_system_allocation_along() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 1));
+    scene.run(&eval);
+    scene.start_all(&key("agent"));
+    scene.world.silence(nodes::node(1).id);
+    scene.settle(&key("agent"));
+    assert_eq!(scene.live_count(&key("agent")), 1);
+}
+
+#[test]
+fn a_finished_sysbatch_allocation_is_not_run_again() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Sysbatch, "once", 1));
+    scene.run(&eval);
+    let all: Vec<_> = scene
+        .world
+        .snapshot()
+        .allocs_by_job(&key("once"))
+        .map(|alloc| alloc.id)
+        .collect();
+    assert_eq!(all.len(), 2);
+    for id in all {
+        scene.world.report(id, ClientStatus::Complete);
+    }
+    scene.settle(&key("once"));
+    let eval = scene.world.register(jobs::job(JobType::Sysbatch, "once", 1));
+    assert!(!scene.run(&eval).changes_something());
+}
