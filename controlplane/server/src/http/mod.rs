@@ -1,7 +1,39 @@
-//! The HTTP API.
+//! The HTTP API, in the shapes of Nomad's `/v1`.
+//!
+//! ```text
+//!   TCP/TLS --listen--> axum --entry--> Ask --route--> one file per resource
+//!                                        |               reads:  Ask::read, on a snapshot
+//!                                        |               writes: Cluster::change
+//!                                        |               nodes:  Gateway::call_node
+//!                                        path, parameters, body, caller
+//! ```
+//!
+//! Paths are split before they are decoded, because a job's id may hold an encoded slash; that is
+//! why routing is done here and not by axum. Every answer is JSON with the index headers, every
+//! refusal plain text. Reads are consistent unless `?stale`; writes go through the leader, wherever
+//! it is; calls to nodes go through the server that holds their session.
+
+mod ask;
+mod client_fs;
+mod entry;
+mod error;
+mod listen;
+mod node_call;
+mod page;
+mod query;
+mod route;
+
+mod alloc;
+mod job;
+mod job_register;
+mod jobs;
+mod lookup;
+mod status;
 
 use std::sync::Arc;
 
+use axum::Router;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::cluster::Cluster;
@@ -22,12 +54,18 @@ pub struct Api {
     pub leading: watch::Receiver<LeadingStats>,
 }
 
-/// Serves the API until `stopped` says so.
+/// Serves the API until `stopped` says so; requests that go on then are cut off after two seconds.
 pub async fn serve(
-    _api: Api,
-    _listener: tokio::net::TcpListener,
-    _https: Option<Arc<rustls::ServerConfig>>,
-    mut stopped: watch::Receiver<bool>,
+    api: Api,
+    listener: TcpListener,
+    https: Option<Arc<rustls::ServerConfig>>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+    let connections_max = api.config.limits.http_connections;
+    let state = entry::Entry {
+        api,
+        stopped: stopped.clone(),
+    };
+    let router = Router::new().fallback(entry::handle).with_state(state);
+    listen::listen(router, listener, https, connections_max, stopped).await;
 }

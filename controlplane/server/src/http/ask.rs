@@ -1,0 +1,225 @@
+//! One request, read: its path, its parameters, its body, and who asks.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use controlplane_state::{Snapshot, Table};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::Api;
+use super::error::{Answered, HttpError};
+use super::query::Query;
+
+/// How long a blocking query waits where it does not say.
+const WAIT_DEFAULT: Duration = Duration::from_secs(300);
+/// The longest that a blocking query waits.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// A waiting time is lengthened by up to this part of it, so that many queries do not end at once.
+const WAIT_JITTER_PART: u32 = 16;
+
+/// What a request does. `PUT` and `POST` are one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verb {
+    /// It reads.
+    Get,
+    /// It writes.
+    Put,
+    /// It deletes.
+    Delete,
+    /// None of these.
+    Other,
+}
+
+/// Who asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Caller {
+    /// Access control is off.
+    Anyone,
+    /// Access control is on, and no token that is known was shown.
+    Stranger,
+    /// A management token, by its accessor id.
+    Manager(String),
+}
+
+/// One request.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// What it works on.
+    pub(super) api: Api,
+    /// What it does.
+    pub(super) verb: Verb,
+    /// Its parameters.
+    pub(super) query: Query,
+    /// Its body; empty for reads.
+    pub(super) body: Bytes,
+    /// Who asks.
+    pub(super) caller: Caller,
+    /// Where the client wants a WebSocket.
+    pub(super) upgrade: Option<WebSocketUpgrade>,
+    /// Says when the server ends.
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+impl Ask {
+    /// Reads the body as JSON.
+    ///
+    /// # Errors
+    /// Where it is not what is expected.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
+        if self.body.is_empty() {
+            return Err(HttpError::bad_request("the request has no body"));
+        }
+        serde_json::from_slice(&self.body)
+            .map_err(|error| HttpError::bad_request(format!("cannot decode the body: {error}")))
+    }
+
+    /// Reads the body as JSON; the default where there is none.
+    ///
+    /// # Errors
+    /// Where it is not what is expected.
+    pub(super) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, HttpError> {
+        if self.body.is_empty() {
+            return Ok(T::default());
+        }
+        self.json::<Option<T>>().map(Option::unwrap_or_default)
+    }
+
+    /// Reads the state: consistently unless `?stale` says otherwise, and with `?index=N` only after
+    /// one of `tables` has changed since `N`, or the waiting time is over.
+    ///
+    /// # Errors
+    /// Where there is no leader to be consistent with, or `look` finds nothing.
+    pub(super) async fn read<T: Serialize>(
+        &self,
+        tables: &[Table],
+        look: impl FnOnce(&Snapshot) -> Result<T, HttpError>,
+    ) -> Answered {
+        let snapshot = self.snapshot(tables).await?;
+        let index = snapshot.table_index(tables);
+        self.answer(&look(&snapshot)?, index)
+    }
+
+    /// The snapshot that [`Self::read`] reads.
+    pub(super) async fn snapshot(&self, tables: &[Table]) -> Result<Snapshot, HttpError> {
+        let cluster = &self.api.cluster;
+        let first = if self.query.switch("stale") {
+            cluster.snapshot()
+        } else {
+            cluster.consistent().await?
+        };
+        let known: u64 = self.query.number("index")?.unwrap_or(0);
+        let wait = self.wait()?;
+        if known == 0 || first.table_index(tables) > known {
+            return Ok(first);
+        }
+        let deadline = Instant::now() + wait;
+        let mut newest = cluster.hub().watch();
+        let mut stopped = self.stopped.clone();
+        let changed = async {
+            let found = newest
+                .wait_for(|snapshot| snapshot.table_index(tables) > known)
+                .await;
+            found.map(|snapshot| snapshot.clone())
+        };
+        tokio::select! {
+            changed = timeout_at(deadline, changed) => match changed {
+                Ok(Ok(snapshot)) => Ok(snapshot),
+                // The time is over, or the state is gone: what there is now.
+                _ => Ok(cluster.snapshot()),
+            },
+            _ = stopped.wait_for(|stopped| *stopped) => Ok(cluster.snapshot()),
+        }
+    }
+
+    fn wait(&self) -> Result<Duration, HttpError> {
+        let wait = match self.query.duration("wait")? {
+            None | Some(Duration::ZERO) => WAIT_DEFAULT,
+            Some(wait) => wait.min(WAIT_MAX),
+        };
+        let part = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
+        Ok(wait + wait / WAIT_JITTER_PART * part / 255)
+    }
+
+    /// A value as JSON with the headers that every answer has.
+    ///
+    /// # Errors
+    /// Never for the types of this API: none has a map whose keys are no texts.
+    pub(super) fn answer<T: Serialize + ?Sized>(&self, value: &T, index: u64) -> Answered {
+        self.answer_page(value, index, None)
+    }
+
+    /// As [`Self::answer`], with where the next page begins.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub(super) fn answer_page<T: Serialize + ?Sized>(
+        &self,
+        value: &T,
+        index: u64,
+        next_token: Option<&str>,
+    ) -> Answered {
+        let mut bytes = if self.query.switch("pretty") {
+            serde_json::to_vec_pretty(value)
+        } else {
+            serde_json::to_vec(value)
+        }
+        .map_err(|error| HttpError::internal(format!("the answer cannot be written: {error}")))?;
+        if self.query.switch("pretty") {
+            bytes.push(b'\n');
+        }
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (StatusCode::OK, json, bytes).into_response();
+        self.put_headers(response.headers_mut(), index);
+        if let Some(token) = next_token
+            && let Ok(value) = HeaderValue::from_str(token)
+        {
+            response.headers_mut().insert("x-nomad-nexttoken", value);
+        }
+        Ok(response)
+    }
+
+    /// What every answer says about where it comes from.
+    pub(super) fn put_headers(&self, headers: &mut HeaderMap, index: u64) {
+        let cluster = &self.api.cluster;
+        let known_leader = cluster.leader().is_some();
+        let contact = cluster
+            .raft()
+            .last_contact()
+            .unwrap_or_default()
+            .as_millis();
+        let contact = u64::try_from(contact).unwrap_or(u64::MAX);
+        // Index 0 would make a client's next query return at once, forever.
+        headers.insert("x-nomad-index", HeaderValue::from(index.max(1)));
+        let known = if known_leader { "true" } else { "false" };
+        headers.insert("x-nomad-knownleader", HeaderValue::from_static(known));
+        headers.insert("x-nomad-lastcontact", HeaderValue::from(contact));
+    }
+
+    /// The answer of a write that has nothing to say but its index.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub(super) fn done(&self, index: u64) -> Answered {
+        #[derive(Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Done {
+            index: u64,
+        }
+        self.answer(&Done { index }, index)
+    }
+}
+
+/// Bytes that are no JSON, as they are.
+pub(super) fn plain(text: impl Into<String>) -> Response {
+    (
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
+        text.into(),
+    )
+        .into_response()
+}

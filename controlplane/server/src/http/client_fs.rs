@@ -1,0 +1,260 @@
+//! `/v1/client/fs`: output and files of allocations, read from their nodes.
+//!
+//! ```text
+//!   node --FileChunk--> {"Data":base64,"File":...,"Offset":...}   framed, `{}` while nothing comes
+//!                   \-> the bytes themselves                      `?plain=true`, cat, readat
+//! ```
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use protocol_model::AllocId;
+use protocol_wire::v1::node_reply::Reply;
+use protocol_wire::v1::node_request::Request;
+use protocol_wire::v1::{self, FileChunk};
+use serde::Serialize;
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+use super::lookup;
+use super::node_call::{NodeCall, Step, forward_document};
+
+pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
+    let [action, id] = rest else {
+        return Err(HttpError::no_route());
+    };
+    if !matches!(
+        *action,
+        "ls" | "stat" | "cat" | "readat" | "stream" | "logs"
+    ) {
+        return Err(HttpError::no_route());
+    }
+    if ask.verb != Verb::Get {
+        return Err(HttpError::method());
+    }
+    let id: AllocId = lookup::id("an allocation", id)?;
+    match *action {
+        "ls" => {
+            forward_document(
+                ask,
+                id,
+                Request::FsList(v1::FsListRequest { path: path(ask) }),
+            )
+            .await
+        }
+        "stat" => {
+            forward_document(
+                ask,
+                id,
+                Request::FsStat(v1::FsStatRequest { path: path(ask) }),
+            )
+            .await
+        }
+        "logs" => logs(ask, id).await,
+        "cat" => {
+            read_file(
+                ask,
+                id,
+                Span {
+                    offset: 0,
+                    limit: 0,
+                },
+                Form::Plain,
+                false,
+            )
+            .await
+        }
+        "readat" => {
+            let span = span(ask)?;
+            read_file(ask, id, span, Form::Plain, false).await
+        }
+        _ => {
+            let span = Span {
+                limit: 0,
+                ..span(ask)?
+            };
+            // Nomad's default here, unlike everywhere else.
+            let follow = ask.query.get("follow").is_none() || ask.query.flag("follow")?;
+            read_file(ask, id, span, Form::Framed, follow).await
+        }
+    }
+}
+
+/// The file; the allocation's directory where nothing is said.
+fn path(ask: &Ask) -> String {
+    ask.query.text("path").unwrap_or("/").to_owned()
+}
+
+struct Span {
+    offset: i64,
+    limit: i64,
+}
+
+fn span(ask: &Ask) -> Result<Span, HttpError> {
+    let offset: i64 = ask.query.number("offset")?.unwrap_or(0);
+    let limit: i64 = ask.query.number("limit")?.unwrap_or(0);
+    if offset < 0 || limit < 0 {
+        return Err(HttpError::bad_request(
+            "offset and limit must not be negative",
+        ));
+    }
+    Ok(Span { offset, limit })
+}
+
+fn origin(ask: &Ask) -> Result<v1::Origin, HttpError> {
+    match ask.query.text("origin") {
+        None | Some("start") => Ok(v1::Origin::Start),
+        Some("end") => Ok(v1::Origin::End),
+        Some(other) => Err(HttpError::bad_request(format!(
+            "Invalid origin {other:?}: it must be start or end"
+        ))),
+    }
+}
+
+async fn logs(ask: &Ask, id: AllocId) -> Answered {
+    let task = ask
+        .query
+        .text("task")
+        .ok_or_else(|| HttpError::bad_request("must provide task name"))?
+        .to_owned();
+    let stderr = match ask.query.text("type") {
+        Some("stdout") | None => false,
+        Some("stderr") => true,
+        Some(_) => {
+            return Err(HttpError::bad_request(
+                "log type must be \"stdout\" or \"stderr\"",
+            ));
+        }
+    };
+    let follow = ask.query.flag("follow")?;
+    let Span { offset, .. } = span(ask)?;
+    let form = if ask.query.flag("plain")? {
+        Form::Plain
+    } else {
+        Form::Framed
+    };
+    let origin = origin(ask)?.into();
+    let request = Request::Logs(v1::LogsRequest {
+        task,
+        stderr,
+        follow,
+        offset,
+        origin,
+    });
+    stream(NodeCall::about(ask, id, request).await?, form).await
+}
+
+async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool) -> Answered {
+    let path = ask
+        .query
+        .text("path")
+        .ok_or_else(|| HttpError::bad_request("must provide a file name"))?
+        .to_owned();
+    let Span { offset, limit } = span;
+    let origin = origin(ask)?.into();
+    let request = Request::FsRead(v1::FsReadRequest {
+        path,
+        offset,
+        limit,
+        follow,
+        origin,
+    });
+    stream(NodeCall::about(ask, id, request).await?, form).await
+}
+
+/// How file contents are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// As they are.
+    Plain,
+    /// As JSON objects, one after the other.
+    Framed,
+}
+
+/// One frame of a stream.
+#[derive(Serialize, Default)]
+#[serde(rename_all = "PascalCase")]
+struct StreamFrame<'a> {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    data: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    file: &'a str,
+    #[serde(skip_serializing_if = "is_zero")]
+    offset: i64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    file_event: &'a str,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// The answer: its head is sent once the node's first word is known, so that a refusal has a status.
+async fn stream(mut call: NodeCall, form: Form) -> Answered {
+    let first = call.next().await?;
+    let parts = futures::stream::unfold(Some((call, Some(first))), move |state| async move {
+        let (mut call, first) = state?;
+        let step = match first {
+            Some(step) => Ok(step),
+            None => call.next().await,
+        };
+        match step {
+            Ok(Step::End) => None,
+            Ok(Step::Reply(reply)) => Some((Ok(part(&reply, form)), Some((call, None)))),
+            // The head is sent: an answer that breaks off is all that can be said.
+            Err(error) => Some((Err(std::io::Error::other(error.message)), None)),
+        }
+    });
+    let kind = match form {
+        Form::Plain => "text/plain; charset=utf-8",
+        Form::Framed => "application/json",
+    };
+    let response: Response =
+        ([(header::CONTENT_TYPE, kind)], Body::from_stream(parts)).into_response();
+    Ok(response)
+}
+
+fn part(reply: &Reply, form: Form) -> Bytes {
+    match (reply, form) {
+        (Reply::Chunk(chunk), Form::Plain) => chunk.data.clone(),
+        (Reply::Chunk(chunk), Form::Framed) => frame(chunk),
+        (Reply::Heartbeat(_), Form::Framed) => Bytes::from_static(b"{}"),
+        _ => Bytes::new(),
+    }
+}
+
+fn frame(chunk: &FileChunk) -> Bytes {
+    let frame = StreamFrame {
+        data: STANDARD.encode(&chunk.data),
+        file: &chunk.file,
+        offset: chunk.offset,
+        file_event: &chunk.event,
+    };
+    serde_json::to_vec(&frame).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_hold_only_what_they_say() {
+        let chunk = FileChunk {
+            file: "alloc/logs/web.stdout.0".to_owned(),
+            offset: 5,
+            data: Bytes::from_static(b"hello"),
+            event: String::new(),
+        };
+        let framed = part(&Reply::Chunk(chunk.clone()), Form::Framed);
+        let expected = r#"{"Data":"aGVsbG8=","File":"alloc/logs/web.stdout.0","Offset":5}"#;
+        assert_eq!(framed, expected.as_bytes());
+        assert_eq!(part(&Reply::Chunk(chunk), Form::Plain), &b"hello"[..]);
+        assert_eq!(part(&Reply::Heartbeat(true), Form::Framed), &b"{}"[..]);
+    }
+}

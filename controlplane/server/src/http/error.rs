@@ -1,0 +1,143 @@
+//! What a request is refused with: a status and plain text, as clients of the API expect it.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use controlplane_state::Refusal;
+
+use crate::cluster::ChangeError;
+use crate::gateway::CallNodeError;
+
+/// What a handler answers.
+pub(super) type Answered = Result<Response, HttpError>;
+
+/// A refusal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct HttpError {
+    /// The status.
+    pub(super) status: StatusCode,
+    /// The words.
+    pub(super) message: String,
+}
+
+impl HttpError {
+    /// A refusal with any status.
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+        }
+    }
+
+    /// 400: the request makes no sense.
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 404: what is asked for is not there.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// 500: it is the server's fault, or the cluster's.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+
+    /// 501: it is known, and this release does not do it.
+    pub(super) fn not_built(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, message)
+    }
+
+    /// 403, in the words that clients look for.
+    pub(super) fn permission_denied() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Permission denied")
+    }
+
+    /// 405, in the words that clients look for.
+    pub(super) fn method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Invalid method")
+    }
+
+    /// 404 for a path that nothing serves.
+    pub(super) fn no_route() -> Self {
+        Self::not_found("404 page not found")
+    }
+}
+
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response {
+        let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+        (self.status, kind, self.message).into_response()
+    }
+}
+
+impl From<ChangeError> for HttpError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Refused(refusal) => refusal.into(),
+            ChangeError::NoLeader(_) => Self::internal("No cluster leader"),
+            ChangeError::TooLarge(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
+            ChangeError::OutcomeUnknown | ChangeError::Nonsense(_) | ChangeError::Stopped(_) => {
+                Self::internal(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<Refusal> for HttpError {
+    fn from(refusal: Refusal) -> Self {
+        let status = match &refusal {
+            Refusal::UnknownJob(_) => return Self::not_found("job not found"),
+            Refusal::UnknownAlloc(_) => return Self::not_found("alloc not found"),
+            Refusal::UnknownNode(_) => return Self::not_found("node not found"),
+            Refusal::UnknownDeployment(_) => return Self::not_found("deployment not found"),
+            Refusal::JobModified { wanted, found } => {
+                return Self::internal(enforced(*wanted, *found));
+            }
+            Refusal::UnknownJobVersion { .. } | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
+            Refusal::UnknownNamespace(_)
+            | Refusal::NamespaceInUse(_)
+            | Refusal::EvalOfAnotherJob(_)
+            | Refusal::EvalTerminal(_)
+            | Refusal::EvalMismatch(_)
+            | Refusal::AllocState(_)
+            | Refusal::NodeDraining(_)
+            | Refusal::Malformed(_)
+            | Refusal::DeploymentTerminal(_)
+            | Refusal::NotPromotable(_)
+            | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
+            Refusal::DuplicateAlloc(_) | Refusal::ConfigModified { .. } => StatusCode::CONFLICT,
+            Refusal::WrongSecret(_) | Refusal::JoinDenied(_) => StatusCode::FORBIDDEN,
+            Refusal::AlreadyInitialized
+            | Refusal::NotInitialized
+            | Refusal::PlanRejected(_)
+            | Refusal::NeedsFacts(_)
+            | Refusal::NotInSession(_)
+            | Refusal::OldIndex { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, refusal.to_string())
+    }
+}
+
+/// Why a check-and-set registration was refused. Clients look for the beginning of this text; the
+/// status is the one that Nomad answers too.
+fn enforced(wanted: u64, found: u64) -> String {
+    match (wanted, found) {
+        (0, _) => "Enforcing job modify index 0: job already exists".to_owned(),
+        (_, 0) => format!("Enforcing job modify index {wanted}: job does not exist"),
+        _ => format!(
+            "Enforcing job modify index {wanted}: job exists with conflicting job modify index: \
+             {found}"
+        ),
+    }
+}
+
+impl From<CallNodeError> for HttpError {
+    fn from(error: CallNodeError) -> Self {
+        match &error {
+            // What Nomad answers for a node that no server reaches.
+            CallNodeError::NotConnected(_) => Self::not_found(format!("No path to node: {error}")),
+            CallNodeError::Unreachable { .. } => Self::internal(error.to_string()),
+        }
+    }
+}

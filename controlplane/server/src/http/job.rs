@@ -1,0 +1,237 @@
+//! `/v1/job/:id`: one job, read, changed, stopped, and what belongs to it.
+
+use std::cmp::Reverse;
+
+use controlplane_state::command::{JobDeregister, Purge};
+use controlplane_state::{Command, Outcome, Table};
+use protocol_model::{
+    Allocation, Deployment, EvalTrigger, Evaluation, Job, JobKey, nullable::or_default,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+use super::job_register::{self, check_priority, evaluation, runs_now};
+use super::{alloc, jobs, lookup};
+
+pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
+    let key = JobKey::new(ask.query.namespace(), id);
+    match (ask.verb, rest) {
+        (Verb::Get, []) => read(ask, &key).await,
+        (Verb::Put, []) => job_register::register(ask, Some(id)).await,
+        (Verb::Delete, []) => deregister(ask, key).await,
+        (Verb::Get, ["allocations"]) => allocations(ask, &key).await,
+        (Verb::Get, ["evaluations"]) => evaluations(ask, &key).await,
+        (Verb::Get, ["deployments"]) => deployments(ask, &key).await,
+        (Verb::Get, ["deployment"]) => latest_deployment(ask, &key).await,
+        (Verb::Get, ["summary"]) => summary(ask, &key).await,
+        (Verb::Get, ["versions"]) => versions(ask, &key).await,
+        (Verb::Get, ["submission"]) => Err(HttpError::not_found("job source not found")),
+        (Verb::Put, ["evaluate"]) => evaluate(ask, &key).await,
+        (
+            _,
+            []
+            | [
+                "allocations" | "evaluations" | "deployments" | "deployment" | "summary"
+                | "versions" | "submission" | "plan" | "evaluate",
+            ],
+        ) => Err(HttpError::method()),
+        _ => Err(HttpError::no_route()),
+    }
+}
+
+async fn read(ask: &Ask, key: &JobKey) -> Answered {
+    ask.read(&[Table::Jobs], |snapshot| {
+        lookup::job(snapshot, key).map(Arc::clone)
+    })
+    .await
+}
+
+/// What stopping or evaluating answers.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Evaluated {
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    eval_create_index: u64,
+    job_modify_index: u64,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+    next_token: &'static str,
+}
+
+impl Evaluated {
+    fn new(eval: Option<protocol_model::EvalId>, job_modify_index: u64, index: u64) -> Self {
+        Self {
+            eval_create_index: if eval.is_some() { index } else { 0 },
+            eval_id: eval.map(|id| id.to_string()).unwrap_or_default(),
+            job_modify_index,
+            index,
+            last_contact: 0,
+            known_leader: true,
+            next_token: "",
+        }
+    }
+}
+
+async fn deregister(ask: &Ask, key: JobKey) -> Answered {
+    let purge = if ask.query.flag("purge")? {
+        Purge::Forget
+    } else {
+        Purge::Keep
+    };
+    let no_shutdown_delay = ask.query.flag("no_shutdown_delay")?;
+    let priority: i32 = ask.query.number("eval_priority")?.unwrap_or(0);
+    check_priority(priority)?;
+    // What kind of job it is decides which scheduler stops it: read it where it is newest.
+    let snapshot = ask.api.cluster.consistent().await?;
+    let job = lookup::job(&snapshot, &key)?;
+    let eval = runs_now(job).then(|| evaluation(job, priority, EvalTrigger::JobDeregister));
+    let command = Command::JobDeregister(JobDeregister {
+        key,
+        purge,
+        eval,
+        no_shutdown_delay,
+    });
+    let changed = ask.api.cluster.change(command).await?;
+    let Outcome::JobDeregistered {
+        job_modify_index,
+        eval,
+    } = changed.outcome
+    else {
+        return Err(HttpError::internal(
+            "the state answered a stop with something else",
+        ));
+    };
+    ask.answer(
+        &Evaluated::new(eval, job_modify_index, changed.index),
+        changed.index,
+    )
+}
+
+/// The body of `/v1/job/:id/evaluate`.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct EvaluateRequest {
+    #[serde(deserialize_with = "or_default")]
+    eval_options: EvalOptions,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct EvalOptions {
+    #[serde(deserialize_with = "or_default")]
+    force_reschedule: bool,
+}
+
+async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
+    let request: EvaluateRequest = ask.json_or_default()?;
+    let snapshot = ask.api.cluster.consistent().await?;
+    let job = lookup::job(&snapshot, key)?;
+    if job.is_periodic() {
+        return Err(HttpError::bad_request("can't evaluate periodic job"));
+    }
+    if job.is_parameterized() {
+        return Err(HttpError::bad_request("can't evaluate parameterized job"));
+    }
+    let eval = evaluation(job, 0, EvalTrigger::JobRegister);
+    let (id, force_reschedule) = (eval.id, request.eval_options.force_reschedule);
+    let changed = ask
+        .api
+        .cluster
+        .change(Command::JobEvaluate {
+            eval,
+            force_reschedule,
+        })
+        .await?;
+    ask.answer(
+        &Evaluated::new(Some(id), job.job_modify_index, changed.index),
+        changed.index,
+    )
+}
+
+/// Allocations of the job; of earlier jobs of the same name only with `?all=true`.
+async fn allocations(ask: &Ask, key: &JobKey) -> Answered {
+    let all = ask.query.flag("all")?;
+    let resources = alloc::list_resources(ask)?;
+    ask.read(&[Table::Allocs], |snapshot| {
+        let created = snapshot.job(key).map(|job| job.create_index);
+        let allocs: Vec<Arc<Allocation>> = snapshot
+            .allocs_by_job(key)
+            .filter(|alloc| all || created.is_none_or(|index| index == alloc.job_create_index))
+            .map(Arc::clone)
+            .collect();
+        Ok(alloc::stubs(ask, snapshot, &allocs, resources))
+    })
+    .await
+}
+
+async fn evaluations(ask: &Ask, key: &JobKey) -> Answered {
+    ask.read(&[Table::Evals], |snapshot| {
+        let mut evals: Vec<Arc<Evaluation>> = snapshot.evals_by_job(key).map(Arc::clone).collect();
+        evals.sort_by_key(|eval| Reverse((eval.create_index, eval.id)));
+        Ok(evals)
+    })
+    .await
+}
+
+async fn deployments(ask: &Ask, key: &JobKey) -> Answered {
+    let all = ask.query.flag("all")?;
+    ask.read(&[Table::Deployments], |snapshot| {
+        let created = snapshot.job(key).map(|job| job.create_index);
+        let mut deployments: Vec<Arc<Deployment>> = snapshot
+            .deployments_by_job(key)
+            .filter(|found| all || created.is_none_or(|index| index == found.job_create_index))
+            .map(Arc::clone)
+            .collect();
+        deployments.sort_by_key(|deployment| Reverse((deployment.create_index, deployment.id)));
+        Ok(deployments)
+    })
+    .await
+}
+
+/// The newest deployment, or `null`.
+async fn latest_deployment(ask: &Ask, key: &JobKey) -> Answered {
+    ask.read(&[Table::Deployments], |snapshot| {
+        Ok(snapshot.latest_deployment(key).map(Arc::clone))
+    })
+    .await
+}
+
+async fn summary(ask: &Ask, key: &JobKey) -> Answered {
+    ask.read(&[Table::Jobs, Table::JobSummaries], |snapshot| {
+        Ok(jobs::summary(snapshot, lookup::job(snapshot, key)?))
+    })
+    .await
+}
+
+/// What `/v1/job/:id/versions` answers, newest first. Differences between versions are not made.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Versions {
+    versions: Vec<Arc<Job>>,
+    diffs: Option<()>,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+}
+
+async fn versions(ask: &Ask, key: &JobKey) -> Answered {
+    ask.read(&[Table::JobVersions], |snapshot| {
+        let versions: Vec<_> = snapshot.job_versions(key).map(Arc::clone).collect();
+        if versions.is_empty() {
+            return Err(HttpError::not_found("job versions not found"));
+        }
+        let index = snapshot.table_index(&[Table::JobVersions]);
+        Ok(Versions {
+            versions,
+            diffs: None,
+            index,
+            last_contact: 0,
+            known_leader: true,
+        })
+    })
+    .await
+}

@@ -1,0 +1,238 @@
+//! Registering and validating a job: what a body becomes before it is proposed, and what the caller
+//! is told about it.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use controlplane_state::command::JobRegister;
+use controlplane_state::{Command, Outcome};
+use protocol_model::{EvalId, EvalTrigger, Evaluation, Job, UnixNanos, nullable::or_default};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Api;
+use super::ask::{Ask, Caller};
+use super::error::{Answered, HttpError};
+use crate::cluster::wall_clock;
+
+/// The body of a registration, a plan or a validation.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct JobRequest {
+    /// The job.
+    pub(super) job: Option<Job>,
+    /// Whether `job_modify_index` has to be the job's.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) enforce_index: bool,
+    /// What the job's must be; 0 = there is no such job yet.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) job_modify_index: u64,
+    /// The priority of the evaluation; 0 = the job's.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) eval_priority: i32,
+    /// For plans: whether the difference is wanted.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) diff: bool,
+}
+
+/// What a registration answers.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Registered {
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    eval_create_index: u64,
+    job_modify_index: u64,
+    warnings: String,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+    next_token: &'static str,
+}
+
+/// A canonical, valid job and what the user has to be told about it.
+pub(super) struct Prepared {
+    /// The job.
+    pub(super) job: Job,
+    /// What of it has no effect, in the words of the answer.
+    pub(super) warnings: String,
+}
+
+/// `POST /v1/jobs` and `POST /v1/job/:id`: a new job, or a new version.
+pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
+    let request: JobRequest = ask.json()?;
+    let eval_priority = request.eval_priority;
+    let enforce_index = request.enforce_index.then_some(request.job_modify_index);
+    let Prepared { job, warnings } = prepare(ask, request.job, id)?;
+    check_priority(eval_priority)?;
+    check_registration_allowed(ask)?;
+    let eval = runs_now(&job).then(|| evaluation(&job, eval_priority, EvalTrigger::JobRegister));
+    let eval_id = eval
+        .as_ref()
+        .map(|eval| eval.id.to_string())
+        .unwrap_or_default();
+    let spec = job.spec_hash();
+    let command = Command::JobRegister(JobRegister {
+        job: Arc::new(job),
+        spec,
+        eval,
+        enforce_index,
+    });
+    let changed = ask.api.cluster.change(command).await?;
+    let Outcome::JobRegistered {
+        job_modify_index, ..
+    } = changed.outcome
+    else {
+        return Err(HttpError::internal(
+            "the state answered a registration with something else",
+        ));
+    };
+    let answer = Registered {
+        eval_create_index: if eval_id.is_empty() { 0 } else { changed.index },
+        eval_id,
+        job_modify_index,
+        warnings,
+        index: changed.index,
+        last_contact: 0,
+        known_leader: true,
+        next_token: "",
+    };
+    ask.answer(&answer, changed.index)
+}
+
+/// What a validation answers.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Validated {
+    driver_config_validated: bool,
+    validation_errors: Option<Vec<String>>,
+    error: String,
+    warnings: String,
+}
+
+/// `POST /v1/validate/job`: every mistake at once; never an error status for a job that can be read.
+pub(super) fn validate(ask: &Ask) -> Answered {
+    let request: JobRequest = ask.json()?;
+    let job = canonical(ask, request.job)?;
+    let answer = match job.validate() {
+        Ok(()) => Validated {
+            driver_config_validated: true,
+            validation_errors: None,
+            error: String::new(),
+            warnings: warnings(&job),
+        },
+        Err(errors) => Validated {
+            driver_config_validated: true,
+            validation_errors: Some(errors.errors.iter().map(ToString::to_string).collect()),
+            error: errors.to_string(),
+            warnings: warnings(&job),
+        },
+    };
+    ask.answer(&answer, 0)
+}
+
+/// Completes and checks the job of a body. `id` is the one in the path, where there is one.
+///
+/// # Errors
+/// 400 with every mistake of the job.
+pub(super) fn prepare(
+    ask: &Ask,
+    job: Option<Job>,
+    id: Option<&str>,
+) -> Result<Prepared, HttpError> {
+    let job = canonical(ask, job)?;
+    if id.is_some_and(|id| id != job.id) {
+        return Err(HttpError::bad_request("Job ID does not match name"));
+    }
+    job.validate()
+        .map_err(|errors| HttpError::bad_request(errors.to_string()))?;
+    let warnings = warnings(&job);
+    Ok(Prepared { job, warnings })
+}
+
+fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
+    let mut job = job.ok_or_else(|| HttpError::bad_request("Job must be specified"))?;
+    let region = ask.api.config.region.as_str();
+    if job.region.is_empty() {
+        region.clone_into(&mut job.region);
+    }
+    if job.region != region {
+        return Err(HttpError::internal("No path to region"));
+    }
+    if job.namespace.is_empty() {
+        ask.query.namespace().clone_into(&mut job.namespace);
+    }
+    job.canonicalize();
+    // The state's to fill in, whatever a caller sends back of an earlier answer.
+    job.nomad_token_id.clear();
+    job.version_tag = None;
+    job.submit_time = UnixNanos::ZERO;
+    Ok(job)
+}
+
+/// Whether registering makes an evaluation: templates are launched later.
+pub(super) fn runs_now(job: &Job) -> bool {
+    !job.is_periodic() && !job.is_parameterized()
+}
+
+/// A new evaluation of a job. `priority` 0 means the job's own.
+pub(super) fn evaluation(job: &Job, priority: i32, trigger: EvalTrigger) -> Evaluation {
+    let priority = if priority == 0 {
+        job.priority
+    } else {
+        priority
+    };
+    let id = EvalId(Uuid::new_v4());
+    Evaluation::new(
+        id,
+        &job.key(),
+        job.job_type,
+        priority,
+        trigger,
+        wall_clock(),
+    )
+}
+
+/// Refuses an evaluation priority that is out of range; 0 means the job's own.
+///
+/// # Errors
+/// 400.
+pub(super) fn check_priority(priority: i32) -> Result<(), HttpError> {
+    if (0..=100).contains(&priority) {
+        return Ok(());
+    }
+    Err(HttpError::bad_request(
+        "eval priority must be between 1 and 100 inclusively",
+    ))
+}
+
+/// Refuses registrations while the operator's switch says so, except to management tokens.
+fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
+    let Api { cluster, .. } = &ask.api;
+    let rejected = cluster
+        .snapshot()
+        .scheduler_config()
+        .reject_job_registration;
+    if rejected && !matches!(ask.caller, Caller::Manager(_)) {
+        return Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            "job registration, dispatch, and scale are disabled by the scheduler configuration",
+        ));
+    }
+    Ok(())
+}
+
+/// What of a job has no effect in this release, as clients print it.
+pub(super) fn warnings(job: &Job) -> String {
+    let warnings = job.unhonoured();
+    if warnings.is_empty() {
+        return String::new();
+    }
+    let plural = if warnings.len() == 1 { "" } else { "s" };
+    let mut text = format!("{} warning{plural}:\n", warnings.len());
+    for warning in warnings {
+        text.push_str("\n* ");
+        text.push_str(&warning.to_string());
+    }
+    text
+}

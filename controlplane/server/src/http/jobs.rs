@@ -1,0 +1,250 @@
+//! `/v1/jobs` and `/v1/validate/job`: the list, registration, parsing, validation.
+
+use std::collections::BTreeMap;
+
+use controlplane_state::{GroupSummary, Snapshot, Table};
+use protocol_jobspec::{NoFiles, VariableFile, Variables};
+use protocol_model::{Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable};
+use serde::{Deserialize, Serialize};
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+use super::job_register;
+use super::page::{ByName, page};
+use super::query::Namespaces;
+
+pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
+    match (ask.verb, rest) {
+        (Verb::Get, ["jobs"]) => list(ask).await,
+        (Verb::Put, ["jobs"]) => job_register::register(ask, None).await,
+        (Verb::Put, ["jobs", "parse"]) => parse(ask),
+        (Verb::Put, ["validate", "job"]) => job_register::validate(ask),
+        (_, ["jobs"] | ["jobs", "parse"] | ["validate", "job"]) => Err(HttpError::method()),
+        _ => Err(HttpError::no_route()),
+    }
+}
+
+/// A job in lists.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct JobStub<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    #[serde(rename = "ParentID")]
+    parent_id: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    #[serde(with = "nullable")]
+    datacenters: Vec<String>,
+    node_pool: &'a str,
+    multiregion: Option<&'a Multiregion>,
+    #[serde(rename = "Type")]
+    job_type: JobType,
+    priority: i32,
+    periodic: bool,
+    parameterized_job: bool,
+    stop: bool,
+    status: JobStatus,
+    status_description: &'a str,
+    job_summary: JobSummaryView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a BTreeMap<String, String>>,
+    version: u64,
+    create_index: u64,
+    modify_index: u64,
+    job_modify_index: u64,
+    submit_time: UnixNanos,
+}
+
+/// A job's counters, in the shape of `/v1/job/:id/summary`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct JobSummaryView {
+    #[serde(rename = "JobID")]
+    job_id: String,
+    namespace: String,
+    summary: BTreeMap<String, GroupSummaryView>,
+    children: ChildrenView,
+    create_index: u64,
+    modify_index: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct GroupSummaryView {
+    queued: i64,
+    complete: u64,
+    failed: u64,
+    running: u64,
+    starting: u64,
+    lost: u64,
+    unknown: u64,
+}
+
+/// How many jobs were launched from this one, by status.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ChildrenView {
+    pending: u64,
+    running: u64,
+    dead: u64,
+}
+
+/// A job's counters.
+pub(super) fn summary(snapshot: &Snapshot, job: &Job) -> JobSummaryView {
+    let key = job.key();
+    let groups = snapshot.job_summary(&key).groups;
+    JobSummaryView {
+        summary: groups
+            .into_iter()
+            .map(|(name, group)| (name, group_view(group)))
+            .collect(),
+        children: children(snapshot, job, &key),
+        job_id: key.id,
+        namespace: key.namespace,
+        create_index: job.create_index,
+        modify_index: job.modify_index,
+    }
+}
+
+fn group_view(group: GroupSummary) -> GroupSummaryView {
+    let GroupSummary { queued, counts } = group;
+    GroupSummaryView {
+        queued,
+        complete: counts.complete,
+        failed: counts.failed,
+        running: counts.running,
+        starting: counts.starting,
+        lost: counts.lost,
+        unknown: counts.unknown,
+    }
+}
+
+/// Only templates have children; their ids begin with the template's.
+fn children(snapshot: &Snapshot, job: &Job, key: &JobKey) -> ChildrenView {
+    let mut view = ChildrenView {
+        pending: 0,
+        running: 0,
+        dead: 0,
+    };
+    if job.is_periodic() || job.is_parameterized() {
+        for (_, child) in snapshot.jobs_with_prefix(&key.namespace, &format!("{}/", key.id)) {
+            match child.status {
+                JobStatus::Pending => view.pending += 1,
+                JobStatus::Running => view.running += 1,
+                JobStatus::Dead => view.dead += 1,
+            }
+        }
+    }
+    view
+}
+
+async fn list(ask: &Ask) -> Answered {
+    let tables = [Table::Jobs, Table::JobSummaries];
+    let snapshot = ask.snapshot(&tables).await?;
+    let prefix = ask.query.get("prefix").unwrap_or("");
+    let with_meta = ask.query.flag("meta")?;
+    let named = |(key, job)| (ByName(JobKey::clone(key).namespace, key.id.clone()), job);
+    let page = match ask.query.namespaces() {
+        Namespaces::All => page(
+            &ask.query,
+            snapshot
+                .jobs()
+                .filter(|(key, _)| key.id.starts_with(prefix))
+                .map(named),
+        )?,
+        Namespaces::One(name) => page(
+            &ask.query,
+            snapshot.jobs_with_prefix(name, prefix).map(named),
+        )?,
+    };
+    let stubs: Vec<JobStub<'_>> = page
+        .items
+        .into_iter()
+        .map(|job| stub(&snapshot, job, with_meta.then_some(&job.meta)))
+        .collect();
+    ask.answer_page(
+        &stubs,
+        snapshot.table_index(&tables),
+        page.next_token.as_deref(),
+    )
+}
+
+fn stub<'a>(
+    snapshot: &Snapshot,
+    job: &'a Job,
+    meta: Option<&'a BTreeMap<String, String>>,
+) -> JobStub<'a> {
+    JobStub {
+        id: &job.id,
+        parent_id: &job.parent_id,
+        name: &job.name,
+        namespace: &job.namespace,
+        datacenters: job.datacenters.clone(),
+        node_pool: &job.node_pool,
+        multiregion: job.multiregion.as_ref(),
+        job_type: job.job_type,
+        priority: job.priority,
+        periodic: job.is_periodic(),
+        parameterized_job: job.is_parameterized(),
+        stop: job.stop,
+        status: job.status,
+        status_description: &job.status_description,
+        job_summary: summary(snapshot, job),
+        meta,
+        version: job.version,
+        create_index: job.create_index,
+        modify_index: job.modify_index,
+        job_modify_index: job.job_modify_index,
+        submit_time: job.submit_time,
+    }
+}
+
+/// The body of `/v1/jobs/parse`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ParseRequest {
+    #[serde(rename = "JobHCL")]
+    job_hcl: String,
+    variables: String,
+    canonicalize: bool,
+}
+
+impl Default for ParseRequest {
+    fn default() -> Self {
+        Self {
+            job_hcl: String::new(),
+            variables: String::new(),
+            canonicalize: false,
+        }
+    }
+}
+
+/// Job file in, job out. The server's own files and environment are not the caller's to read.
+fn parse(ask: &Ask) -> Answered {
+    let request: ParseRequest = ask.json()?;
+    if request.job_hcl.is_empty() {
+        return Err(HttpError::bad_request("Job spec is empty"));
+    }
+    let mut variables = Variables::default();
+    if !request.variables.is_empty() {
+        let name = "variables".to_owned();
+        variables.files.push(VariableFile {
+            name,
+            text: request.variables,
+        });
+    }
+    let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
+    let mut inputs = NoFiles {
+        variables,
+        now: jiff::Timestamp::now(),
+        seed,
+    };
+    let parsed = protocol_jobspec::parse("job.hcl", &request.job_hcl, &mut inputs)
+        .map_err(|problems| HttpError::bad_request(problems.to_string()))?;
+    let mut job = parsed.job;
+    if request.canonicalize {
+        job.canonicalize();
+    }
+    ask.answer(&job, 0)
+}

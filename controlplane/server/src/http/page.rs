@@ -1,0 +1,134 @@
+//! Lists in pages: `?per_page=N&next_token=T`, newest first with `?reverse=true`.
+
+use std::fmt;
+
+use super::error::HttpError;
+use super::query::Query;
+
+/// What a list is ordered by, and what its tokens are.
+pub(super) trait PageKey: Ord + fmt::Display {
+    /// The key that a token names.
+    fn parse(token: &str) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+/// By the log index that made the object, then by its id.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct ByIndex(pub(super) u64, pub(super) uuid::Uuid);
+
+impl fmt::Display for ByIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl PageKey for ByIndex {
+    fn parse(token: &str) -> Option<Self> {
+        let (index, id) = token.split_once('.')?;
+        Some(Self(index.parse().ok()?, id.parse().ok()?))
+    }
+}
+
+/// By namespace, then by name. No namespace has a dot.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct ByName(pub(super) String, pub(super) String);
+
+impl fmt::Display for ByName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl PageKey for ByName {
+    fn parse(token: &str) -> Option<Self> {
+        let (namespace, name) = token.split_once('.')?;
+        Some(Self(namespace.to_owned(), name.to_owned()))
+    }
+}
+
+/// One page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Page<T> {
+    /// What is on it.
+    pub(super) items: Vec<T>,
+    /// Where the next one begins.
+    pub(super) next_token: Option<String>,
+}
+
+/// Cuts the page out of `items` that `query` asks for; all of them where it asks for none.
+///
+/// # Errors
+/// Where a parameter makes no sense.
+pub(super) fn page<K: PageKey, T>(
+    query: &Query,
+    items: impl Iterator<Item = (K, T)>,
+) -> Result<Page<T>, HttpError> {
+    let per_page: usize = query.number("per_page")?.unwrap_or(0);
+    let newest_first = query.flag("reverse")?;
+    let from = match query.text("next_token") {
+        None => None,
+        Some(token) => Some(
+            K::parse(token)
+                .ok_or_else(|| HttpError::bad_request(format!("invalid next_token {token:?}")))?,
+        ),
+    };
+    let mut items: Vec<(K, T)> = items
+        .filter(|(key, _)| {
+            from.as_ref().is_none_or(|from| {
+                if newest_first {
+                    key <= from
+                } else {
+                    key >= from
+                }
+            })
+        })
+        .collect();
+    items.sort_by(|(left, _), (right, _)| left.cmp(right));
+    if newest_first {
+        items.reverse();
+    }
+    let mut next_token = None;
+    if per_page > 0 && items.len() > per_page {
+        next_token = Some(items[per_page].0.to_string());
+        items.truncate(per_page);
+    }
+    Ok(Page {
+        items: items.into_iter().map(|(_, item)| item).collect(),
+        next_token,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(query: &str) -> Result<Page<u8>, HttpError> {
+        let items = [("b", 2), ("a", 1), ("c", 3), ("d", 4)];
+        let items = items
+            .into_iter()
+            .map(|(name, item)| (ByName("ns".to_owned(), name.to_owned()), item));
+        page(&Query::parse(query)?, items)
+    }
+
+    #[test]
+    fn pages_follow_each_other_by_token() -> Result<(), HttpError> {
+        let first = names("per_page=3")?;
+        assert_eq!(first.items, [1, 2, 3]);
+        assert_eq!(first.next_token.as_deref(), Some("ns.d"));
+        let second = names("per_page=3&next_token=ns.d")?;
+        assert_eq!((second.items, second.next_token), (vec![4], None));
+        assert_eq!(names("")?.items, [1, 2, 3, 4]);
+        assert_eq!(
+            names("reverse=true&next_token=ns.c&per_page=2")?.items,
+            [3, 2]
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn a_token_that_is_none_is_refused() {
+        assert!(names("next_token=x").is_err());
+        assert!(ByIndex::parse("12.zz").is_none());
+    }
+}
