@@ -1,4 +1,5 @@
-//! Leaves the starter behind: another session, another parent, and where possible another cgroup, so that stopping noded stops nothing else.
+//! Leaves the starter behind: another session, another parent, and where possible another cgroup,
+//! so that stopping noded stops nothing else.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,10 +8,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Given to the process that goes on, which can always open a session: a child never leads the group of its parent.
+/// Given to the process that goes on, which can always open a session: a child never leads the
+/// group of its parent.
 pub const NEW_SESSION: &str = "--new-session";
 
-/// Starts this program again with `arguments` and [`NEW_SESSION`] and returns; the caller then ends, which gives the new process to init.
+/// Starts this program again with `arguments` and [`NEW_SESSION`] and returns; the caller then
+/// ends, which gives the new process to init.
 ///
 /// # Errors
 /// Where the program cannot be started again.

@@ -1,6 +1,8 @@
-//! Replaces a small file in one step, so that whoever reads it after a crash finds the old bytes or the new, never half.
+//! Replaces a small file in one step, so that whoever reads it after a crash finds the old bytes or
+//! the new, never half.
 //!
-//! There is no fsync: the directories are on a tmpfs, and a host crash ends what the files describe.
+//! There is no fsync: the directories are on a tmpfs, and a host crash ends what the files
+//! describe.
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::{self, Errno};

@@ -2,17 +2,22 @@
 //!
 //! The binary `noded-keeper` runs as one of two processes, each at most once per host:
 //!
-//! - `noded-keeper keeper` ([`keeper::run`]) is the parent of every task. It spawns from plans, signals, enforces kill deadlines, reaps, and
-//!   keeps every outcome until it is acknowledged. It listens on `<runtime>/keeper.sock` and speaks [`protocol`].
-//! - `noded-keeper pump` ([`pump::run`]) reads every task's output from FIFOs in `<runtime>/io` and writes rotated log files.
+//! - `noded-keeper keeper` ([`keeper::run`]) is the parent of every task. It spawns from plans,
+//!   signals, enforces kill deadlines, reaps, and keeps every outcome until it is acknowledged. It
+//!   listens on `<runtime>/keeper.sock` and speaks [`protocol`].
+//! - `noded-keeper pump` ([`pump::run`]) reads every task's output from FIFOs in `<runtime>/io` and
+//!   writes rotated log files.
 //!
-//! noded uses the client half: [`client::ensure_running`] and [`client::ensure_pump_running`] start the two when they are missing,
-//! [`client::Connection`] carries requests and events, [`io::create_streams`] and [`io::retire_streams`] tell pump what to read.
+//! noded uses the client half: [`client::ensure_running`] and [`client::ensure_pump_running`] start
+//! the two when they are missing, [`client::Connection`] carries requests and events,
+//! [`io::create_streams`] and [`io::retire_streams`] tell pump what to read.
 //!
-//! Either process, and noded, may be killed at any moment: tasks do not notice. What each death loses: nothing (noded), the exit status of
-//! tasks that end while no keeper is there (keeper), at most one read buffer per stream (pump).
+//! Either process, and noded, may be killed at any moment: tasks do not notice. What each death
+//! loses: nothing (noded), the exit status of tasks that end while no keeper is there (keeper), at
+//! most one read buffer per stream (pump).
 //!
-//! Inputs: a runtime directory on a tmpfs, a cgroup v2 directory, packets, plans. Outputs: packets, processes, log files, lines on stderr.
+//! Inputs: a runtime directory on a tmpfs, a cgroup v2 directory, packets, plans. Outputs: packets,
+//! processes, log files, lines on stderr.
 
 #[allow(unsafe_code)]
 mod sys;
@@ -27,5 +32,6 @@ mod lock;
 pub mod paths;
 pub mod protocol;
 pub mod pump;
+mod report;
 mod seqpacket;
 mod signals;

@@ -1,4 +1,5 @@
-//! One keeper and one pump per runtime directory: a lock that the kernel gives back however its holder ends.
+//! One keeper and one pump per runtime directory: a lock that the kernel gives back however its
+//! holder ends.
 
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -36,8 +37,8 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Whether the lock is free, without taking it from whoever comes at the same moment: a shared lock for an instant does not stand in the
-    /// way of [`Lock::take`], which tries more than once.
+    /// Whether the lock is free, without taking it from whoever comes at the same moment: a shared
+    /// lock for an instant does not stand in the way of [`Lock::take`], which tries more than once.
     pub(crate) fn probe(path: &Path) -> Result<(), LockError> {
         Self::open_and_lock(path, FlockOperation::NonBlockingLockShared).map(drop)
     }

@@ -1,4 +1,5 @@
-//! `noded-keeper keeper` and `noded-keeper pump`: reads the arguments, detaches if asked to, and runs one of the two.
+//! `noded-keeper keeper` and `noded-keeper pump`: reads the arguments, detaches if asked to, and
+//! runs one of the two.
 
 use anyhow::{Context as _, Result, bail};
 use noded_keeper::paths::{DEFAULT_CGROUP_BASE, RuntimePaths};
@@ -9,8 +10,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: noded-keeper keeper [--runtime-dir DIR] [--cgroup-base DIR] [--supervisor-cgroup DIR] [--detach]
-       noded-keeper pump [--runtime-dir DIR] [--engine auto|io_uring|epoll] [--supervisor-cgroup DIR] [--detach]
+usage: noded-keeper keeper [--cgroup-base DIR] [OPTIONS]
+       noded-keeper pump [--engine auto|io_uring|epoll] [OPTIONS]
+options: --runtime-dir DIR        sockets, FIFOs and records, on a tmpfs (/run/drover)
+         --supervisor-cgroup DIR  a cgroup for this process
+         --detach                 go on in the background, in a session of its own
 ";
 
 /// Which of the two processes this is to be.
@@ -27,7 +31,8 @@ struct Arguments {
     cgroup_base: PathBuf,
     supervisor_cgroup: Option<PathBuf>,
     engine: EngineChoice,
-    /// The arguments without `--detach`, for the process that goes on; `None` for that process itself.
+    /// The arguments without `--detach`, for the process that goes on; `None` for that process
+    /// itself.
     detached: Option<Vec<OsString>>,
 }
 

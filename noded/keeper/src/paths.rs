@@ -1,4 +1,5 @@
-//! Where everything lies in the runtime directory. It must be on a tmpfs (a record must not wait for a disk) and only root may enter it.
+//! Where everything lies in the runtime directory. It must be on a tmpfs (a record must not wait
+//! for a disk) and only root may enter it.
 
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Where the runtime directory is when nobody says otherwise.
 pub const DEFAULT_RUNTIME_DIRECTORY: &str = "/run/drover";
 
-/// Where the task cgroups are when nobody says otherwise and cgroup v2 is the host's only hierarchy.
+/// Where the task cgroups are when nobody says otherwise and cgroup v2 is the host's only
+/// hierarchy.
 pub const DEFAULT_CGROUP_BASE: &str = "/sys/fs/cgroup/drover";
 
 /// Why the runtime directory cannot be used.

@@ -1,4 +1,5 @@
-//! Starts keeper and pump where nothing else (systemd) does. Both detach themselves: they are nobody's children and in nobody's session.
+//! Starts keeper and pump where nothing else (systemd) does. Both detach themselves: they are
+//! nobody's children and in nobody's session.
 
 use super::{Connection, ConnectionError};
 use crate::lock::{Lock, LockError};
@@ -10,7 +11,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Attempts to reach a process that was just started, and the pause between two: two seconds in all.
+/// Attempts to reach a process that was just started, and the pause between two: two seconds in
+/// all.
 const ATTEMPTS_MAX: u32 = 200;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -25,7 +27,8 @@ pub struct Launch {
     pub paths: RuntimePaths,
     /// The directory of cgroup v2 below which every task cgroup lies.
     pub cgroup_base: PathBuf,
-    /// A cgroup for the processes themselves, so that stopping noded's does not stop them; made when missing.
+    /// A cgroup for the processes themselves, so that stopping noded's does not stop them; made
+    /// when missing.
     pub supervisor_cgroup: Option<PathBuf>,
 }
 
@@ -46,14 +49,13 @@ pub enum LaunchError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{} {subcommand} failed to detach: {status}; its messages are in {}", .program.display(), .messages.display())]
+    #[error("{subcommand} failed to detach: {status}; its messages are in {}", .messages.display())]
     Detach {
-        program: PathBuf,
         subcommand: &'static str,
         status: ExitStatus,
         messages: PathBuf,
     },
-    #[error("keeper was started but cannot be reached; its messages are in {}", .messages.display())]
+    #[error("keeper was started but does not answer; its messages are in {}", .messages.display())]
     Unreachable {
         messages: PathBuf,
         #[source]
@@ -61,7 +63,7 @@ pub enum LaunchError {
     },
     #[error("the running keeper cannot be spoken to")]
     Incompatible(#[source] ConnectionError),
-    #[error("pump was started but did not take its lock; its messages are in {}", .messages.display())]
+    #[error("pump was started but is not there; its messages are in {}", .messages.display())]
     PumpMissing { messages: PathBuf },
     #[error("pump's lock cannot be examined")]
     PumpLock(#[source] LockError),
@@ -70,7 +72,8 @@ pub enum LaunchError {
 /// Connects to keeper, starting it first where none listens. Waits at most a few seconds.
 ///
 /// # Errors
-/// Where it cannot be started or does not answer. A running keeper that shares no version is never replaced: it has the tasks.
+/// Where it cannot be started or does not answer. A running keeper that shares no version is never
+/// replaced: it has the tasks.
 pub fn ensure_running(launch: &Launch) -> Result<Connection, LaunchError> {
     launch.paths.create().map_err(LaunchError::Paths)?;
     match Connection::connect(&launch.paths) {
@@ -151,7 +154,6 @@ fn start(launch: &Launch, subcommand: &'static str) -> Result<PathBuf, LaunchErr
         Ok(messages)
     } else {
         Err(LaunchError::Detach {
-            program,
             subcommand,
             status,
             messages,

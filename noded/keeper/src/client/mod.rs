@@ -26,7 +26,8 @@ const GREETING_MAX: Duration = Duration::from_secs(5);
 /// Messages that may arrive before the answer to the greeting (events of a busy host).
 const EARLY_MESSAGES_MAX: usize = 4096;
 
-/// What went wrong with the connection. After any of these it is to be dropped and made anew; `List` then tells what was missed.
+/// What went wrong with the connection. After any of these it is to be dropped and made anew;
+/// `List` then tells what was missed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     #[error("no keeper answers at {}", .path.display())]
@@ -62,7 +63,8 @@ pub struct Welcome {
     pub keeper_pid: u32,
 }
 
-/// A greeted connection to keeper. It never waits: poll [`AsFd::as_fd`] for reading, then [`Connection::recv`] until it answers `None`.
+/// A greeted connection to keeper. It never waits: poll [`AsFd::as_fd`] for reading, then
+/// [`Connection::recv`] until it answers `None`.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
@@ -107,10 +109,12 @@ impl Connection {
         })
     }
 
-    /// Sends one request with its descriptors, whole or not at all. The id comes back in its response.
+    /// Sends one request with its descriptors, whole or not at all. The id comes back in its
+    /// response.
     ///
     /// # Errors
-    /// [`ConnectionError::Send`] with `AGAIN` while the socket's buffer is full: try again after polling for writing.
+    /// [`ConnectionError::Send`] with `AGAIN` while the socket's buffer is full: try again after
+    /// polling for writing.
     pub fn send(
         &mut self,
         request: &Request,

@@ -4,10 +4,11 @@
 //!   noded                                    pump
 //!   write NAME.spec (rename into place) --->  make or open FIFO NAME, read it, write log files
 //!   make FIFO NAME (whoever is first)
-//!   rename NAME.spec to NAME.retired    --->  read what is left, remove FIFO NAME, remove NAME.retired
+//!   rename NAME.spec to NAME.retired    --->  read the rest, remove FIFO NAME and NAME.retired
 //! ```
 //!
-//! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its first scan.
+//! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its
+//! first scan.
 
 mod spec;
 
@@ -100,10 +101,11 @@ pub struct TaskStreams {
     pub stderr: StdioSource,
 }
 
-/// Tells pump to write a task's output below `log_base`/`log_directory` and makes its FIFOs. Repeating it is harmless; other limits replace
-/// the earlier ones.
+/// Tells pump to write a task's output below `log_base`/`log_directory` and makes its FIFOs.
+/// Repeating it is harmless; other limits replace the earlier ones.
 ///
-/// `log_base` is trusted as a path; below it no symbolic link is followed, because the task may write there.
+/// `log_base` is trusted as a path; below it no symbolic link is followed, because the task may
+/// write there.
 ///
 /// # Errors
 /// Where a file cannot be written; what was made before stays, and a repeat completes it.
@@ -136,7 +138,8 @@ pub fn create_streams(
     })
 }
 
-/// Tells pump that nothing more will be written: it drains both streams and removes them. Repeating it is harmless.
+/// Tells pump that nothing more will be written: it drains both streams and removes them. Repeating
+/// it is harmless.
 ///
 /// # Errors
 /// Where a specification cannot be renamed; the other stream is retired all the same.
@@ -193,7 +196,8 @@ pub(crate) enum Waiting {
     NonBlocking,
 }
 
-/// Opens a FIFO for reading and writing: the holder sees neither end of file nor SIGPIPE, and neither does whoever has the other end (fifo(7)).
+/// Opens a FIFO for reading and writing: the holder sees neither end of file nor SIGPIPE, and
+/// neither does whoever has the other end (fifo(7)).
 pub(crate) fn open_fifo(
     directory: BorrowedFd<'_>,
     name: &str,

@@ -1,4 +1,5 @@
-//! What pump is told about one stream: a small file of a version byte, a postcard body and a CRC-32 of both.
+//! What pump is told about one stream: a small file of a version byte, a postcard body and a CRC-32
+//! of both.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +21,8 @@ pub struct LogLimits {
 pub struct StreamSpec {
     /// An absolute path that no task can change.
     pub log_base: PathBuf,
-    /// Relative to `log_base`, of plain components only; resolved without following any symbolic link.
+    /// Relative to `log_base`, of plain components only; resolved without following any symbolic
+    /// link.
     pub log_directory: PathBuf,
     /// Files are named `<prefix>.<number>`.
     pub file_prefix: String,

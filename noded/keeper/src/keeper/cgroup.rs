@@ -1,4 +1,5 @@
-//! The three things that keeper does with a task's cgroup: open it beneath its base, kill it, see whether it is empty.
+//! The three things that keeper does with a task's cgroup: open it beneath its base, kill it, see
+//! whether it is empty.
 //!
 //! A directory is opened for each use: a descriptor per idle task would cost more than the open.
 
@@ -25,7 +26,8 @@ pub(crate) struct TaskCgroup {
 }
 
 impl CgroupBase {
-    /// Opens the base; a directory that is not in cgroup v2 is refused, because plain directories would hold nothing.
+    /// Opens the base; a directory that is not in cgroup v2 is refused, because plain directories
+    /// would hold nothing.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = fs::open(path, flags, Mode::empty())?;
@@ -69,7 +71,8 @@ impl TaskCgroup {
         fs::openat(&self.directory, "cgroup.events", flags, Mode::empty())
     }
 
-    /// How many processes the kernel killed here for want of memory since the cgroup was made; `None` without the memory controller.
+    /// How many processes the kernel killed here for want of memory since the cgroup was made;
+    /// `None` without the memory controller.
     pub(crate) fn oom_kills(&self) -> Option<u64> {
         let events = self.read("memory.events").ok()?;
         value_of(&events, "oom_kill")

@@ -1,16 +1,19 @@
-//! What keeper knows about every run, and what it must do next. Pure: the shell tells what happened and executes the effects.
+//! What keeper knows about every run, and what it must do next. Pure: the shell tells what happened
+//! and executes the effects.
 //!
 //! ```text
-//!             report: program runs                 main process ended
-//!  Starting ------------------------> Running --------------------------+
-//!     |  report: step failed,            |  kill deadline passed:       v      cgroup empty,
-//!     |  or start deadline passed        +--> cgroup.kill            Ending ------------------> Ended --Acknowledge--> (floor)
-//!     v                                                                 ^      or waited enough
-//!  Failing (cgroup.kill) ------------ main process ended ---------------+
+//!            program runs            main process ended
+//!  Starting -------------> Running ----------------------+
+//!     |                      | kill deadline:            v       cgroup empty,
+//!     | a step failed, or    +--> cgroup.kill          Ending ----------------> Ended
+//!     | the start deadline                               ^     or waited enough   |
+//!     v                                                  |                        v
+//!  Failing (cgroup.kill) ---- main process ended --------+          Acknowledge: floor
 //! ```
 //!
-//! A run whose cgroup is empty when its main process ends goes to Ended at once. Every outcome stays until it is acknowledged; after that only
-//! the task's highest run epoch is kept, so that a late request cannot start the same run again.
+//! A run whose cgroup is empty when its main process ends goes to Ended at once. Every outcome
+//! stays until it is acknowledged; after that only the task's highest run epoch is kept, so that a
+//! late request cannot start the same run again.
 
 use crate::protocol::{
     AllocAndTask, Event, Exit, ExitCause, ExitStatus, OomKill, Refusal, Remains, SpawnFailure,
@@ -19,13 +22,16 @@ use crate::protocol::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Runs known at once, ended ones included. Three descriptors each must fit the process's limit, and `List` its memory.
+/// Runs known at once, ended ones included. Three descriptors each must fit the process's limit,
+/// and `List` its memory.
 pub(crate) const RUNS_MAX: usize = 16 * 1024;
 
-/// Tasks whose highest run epoch is remembered; beyond it the one that changed longest ago is forgotten.
+/// Tasks whose highest run epoch is remembered; beyond it the one that changed longest ago is
+/// forgotten.
 pub(crate) const FLOORS_MAX: usize = 64 * 1024;
 
-/// How long the rest of a cgroup may take to end after cgroup.kill before the exit is reported without it.
+/// How long the rest of a cgroup may take to end after cgroup.kill before the exit is reported
+/// without it.
 pub(crate) const ENDING_MAX: BootNanos = BootNanos(5_000_000_000);
 
 /// CLOCK_BOOTTIME: goes on while the host sleeps, never back.
@@ -135,8 +141,9 @@ struct Floor {
 }
 
 /// The table of runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Custody {
+    runs_max: usize,
     runs: BTreeMap<TaskKey, Run>,
     floors: BTreeMap<AllocAndTask, Floor>,
     /// The same floors by the time of their last change.
@@ -145,6 +152,17 @@ pub(crate) struct Custody {
 }
 
 impl Custody {
+    /// Refuses more than `runs_max` runs at once.
+    pub(crate) fn new(runs_max: usize) -> Self {
+        Self {
+            runs_max,
+            runs: BTreeMap::new(),
+            floors: BTreeMap::new(),
+            floors_by_change: BTreeMap::new(),
+            changes: 0,
+        }
+    }
+
     /// Whether a spawn of `key` would be accepted now.
     pub(crate) fn check_admission(&self, key: &TaskKey) -> Result<(), Refusal> {
         if let Some(floor) = self.floors.get(key.owner())
@@ -157,7 +175,7 @@ impl Custody {
         if let Some(alive) = self.alive_run_of(key.owner()) {
             return Err(Refusal::EarlierRunAlive { run_epoch: alive });
         }
-        if self.runs.len() >= RUNS_MAX {
+        if self.runs.len() >= self.runs_max {
             return Err(Refusal::TooManyRuns {
                 runs: self.run_count(),
             });

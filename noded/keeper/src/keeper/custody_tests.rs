@@ -28,7 +28,7 @@ fn spawn(custody: &mut Custody, run_epoch: u64, now: Now) {
 }
 
 fn running(run_epoch: u64) -> Custody {
-    let mut custody = Custody::default();
+    let mut custody = Custody::new(RUNS_MAX);
     spawn(&mut custody, run_epoch, at(0));
     custody.on_program_running(&key(run_epoch), 5, at(0));
     custody
@@ -165,7 +165,7 @@ fn a_stop_signal_that_would_be_discarded_kills_at_once() {
 
 #[test]
 fn a_start_that_fails_is_told_once_its_process_is_gone() {
-    let mut custody = Custody::default();
+    let mut custody = Custody::new(RUNS_MAX);
     spawn(&mut custody, 1, at(0));
     let failure = SpawnFailure {
         step_index: Some(3),
@@ -185,7 +185,7 @@ fn a_start_that_fails_is_told_once_its_process_is_gone() {
 
 #[test]
 fn a_start_that_hangs_is_killed_at_its_deadline() {
-    let mut custody = Custody::default();
+    let mut custody = Custody::new(RUNS_MAX);
     spawn(&mut custody, 1, at(0));
     assert_eq!(custody.on_time(at(9)), []);
     assert_eq!(custody.on_time(at(10)), [Effect::KillTree(key(1))]);
@@ -207,8 +207,20 @@ fn only_ended_runs_can_be_acknowledged_and_a_repeat_is_harmless() {
 }
 
 #[test]
+fn no_more_runs_are_accepted_than_can_be_held_until_some_are_acknowledged() {
+    let mut custody = Custody::new(1);
+    spawn(&mut custody, 1, at(0));
+    custody.on_main_exit(&key(1), CODE_0, OomKill::No, Tree::Empty, at(1));
+    let other = TaskKey::new("alloc", "other", 1).unwrap();
+    let refusal = custody.check_admission(&other).unwrap_err();
+    assert_eq!(refusal, Refusal::TooManyRuns { runs: 1 });
+    custody.acknowledge(&key(1)).unwrap();
+    custody.check_admission(&other).unwrap();
+}
+
+#[test]
 fn floors_are_bounded_and_the_oldest_goes_first() {
-    let mut custody = Custody::default();
+    let mut custody = Custody::new(RUNS_MAX);
     let owner = |n: usize| TaskKey::new(format!("a{n}"), "t", 1).unwrap();
     for n in 0..FLOORS_MAX {
         assert_eq!(custody.raise_floor(&owner(n)), []);
@@ -262,11 +274,16 @@ proptest! {
     fn whatever_happens_each_run_starts_once_ends_once_and_never_beside_another(
         happenings in proptest::collection::vec(happening(), 0..80),
     ) {
-        let mut custody = Custody::default();
+        let mut custody = Custody::new(RUNS_MAX);
         let (mut spawned, mut ended) = (Vec::new(), Vec::new());
         for (step, happening) in (1_u64..).zip(happenings) {
             let now = at(step * 2);
-            let failure = || SpawnFailure { step_index: None, step: String::new(), errno: 1, at: now.wall };
+            let failure = SpawnFailure {
+                step_index: None,
+                step: String::new(),
+                errno: 1,
+                at: now.wall,
+            };
             let effects = match happening {
                 Happening::Spawn(epoch) if custody.check_admission(&key(epoch)).is_ok() => {
                     prop_assert!(spawned.iter().all(|earlier| *earlier < epoch));
@@ -276,14 +293,15 @@ proptest! {
                 }
                 Happening::Spawn(_) => Vec::new(),
                 Happening::Running(epoch) => custody.on_program_running(&key(epoch), 1, now),
-                Happening::StartFailed(epoch) => custody.on_start_failed(&key(epoch), failure()),
+                Happening::StartFailed(epoch) => custody.on_start_failed(&key(epoch), failure),
                 Happening::MainExit(epoch, tree) => {
                     custody.on_main_exit(&key(epoch), CODE_0, OomKill::No, tree, now)
                 }
                 Happening::TreeEmpty(epoch) => custody.on_tree_empty(&key(epoch)),
                 Happening::Time => custody.on_time(now),
                 Happening::Stop(epoch, delivery) => {
-                    custody.stop(&key(epoch), delivery, 1_000, now).map_or_else(|_| Vec::new(), |done| done.1)
+                    let stopped = custody.stop(&key(epoch), delivery, 1_000, now);
+                    stopped.map_or_else(|_| Vec::new(), |done| done.1)
                 }
                 Happening::Kill(epoch) => custody.kill(&key(epoch)).unwrap_or_default(),
                 Happening::Acknowledge(epoch) => {
@@ -291,7 +309,8 @@ proptest! {
                 }
             };
             for effect in effects {
-                if let Effect::Send(Event::Exited { key, .. } | Event::SpawnFailed { key, .. }) = effect {
+                let Effect::Send(event) = effect else { continue };
+                if let Event::Exited { key, .. } | Event::SpawnFailed { key, .. } = event {
                     prop_assert!(spawned.contains(&key.run_epoch()));
                     prop_assert!(!ended.contains(&key.run_epoch()), "an end is told once");
                     ended.push(key.run_epoch());

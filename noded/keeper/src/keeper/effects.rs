@@ -1,10 +1,12 @@
-//! Does what custody decided. Nothing here decides; what fails is told, and the next event or the next keeper meets the true state.
+//! Does what custody decided. Nothing here decides; what fails is told, and the next event or the
+//! next keeper meets the true state.
 
 use super::custody::{Effect, Now, Phase};
 use super::records::{Record, RecordState};
 use super::session::{Fate, Greeting};
 use super::{Keeper, Watch};
 use crate::protocol::{Event, Message, TaskKey};
+use crate::report::tell;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -57,7 +59,7 @@ impl Keeper {
 
     fn write_record(&self, record: &Record) {
         if let Err(errno) = self.records.write(record) {
-            eprintln!(
+            tell!(
                 "keeper: {}: its record cannot be written: {errno}",
                 record.key
             );
@@ -66,7 +68,7 @@ impl Keeper {
 
     pub(super) fn remove_record(&self, key: &TaskKey) {
         if let Err(errno) = self.records.remove(key) {
-            eprintln!("keeper: {key}: its record cannot be removed: {errno}");
+            tell!("keeper: {key}: its record cannot be removed: {errno}");
         }
     }
 
@@ -76,7 +78,7 @@ impl Keeper {
         };
         match self.base.task(&run.cgroup).and_then(|cgroup| cgroup.kill()) {
             Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
-            Err(errno) => eprintln!("keeper: {key}: its cgroup cannot be killed: {errno}"),
+            Err(errno) => tell!("keeper: {key}: its cgroup cannot be killed: {errno}"),
         }
     }
 
@@ -88,7 +90,8 @@ impl Keeper {
             return;
         };
         let token = EventData::new_u64(handles.number * 4 + Watch::Tree as u64);
-        // The file polls as changed until it is first read, so the first event comes at once and an early end cannot be missed.
+        // The file polls as changed until it is first read, so the first event comes at once and an
+        // early end cannot be missed.
         let outcome = self
             .base
             .task(&run.cgroup)
@@ -100,7 +103,7 @@ impl Keeper {
             Ok(watch) => handles.tree = Some(watch),
             // A cgroup that is gone was empty; the deadline brings the end.
             Err(Errno::NOENT) => {}
-            Err(errno) => eprintln!("keeper: {key}: its cgroup cannot be watched: {errno}"),
+            Err(errno) => tell!("keeper: {key}: its cgroup cannot be watched: {errno}"),
         }
     }
 

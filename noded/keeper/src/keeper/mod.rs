@@ -7,11 +7,11 @@
 //!   pidfds of adopted runs, clock ----+
 //! ```
 //!
-//! One thread, one poll, no configuration, no disk beyond the runtime tmpfs. It takes no decision of its own: even the time after which a
-//! stopped task is killed was given to it.
+//! One thread, one poll, no configuration, no disk beyond the runtime tmpfs. It takes no decision
+//! of its own: even the time after which a stopped task is killed was given to it.
 //!
-//! An upgrade in place (state in a sealed memfd, execve, `--check-state`) will enter through [`recovery`], which already rebuilds everything
-//! from records.
+//! An upgrade in place (state in a sealed memfd, execve, `--check-state`) will enter through
+//! [`recovery`], which already rebuilds everything from records.
 
 mod cgroup;
 mod custody;
@@ -28,6 +28,7 @@ mod streams;
 use crate::lock::{Lock, LockError};
 use crate::paths::{PathsError, RuntimePaths, open_directory};
 use crate::protocol::{TaskKey, UnixNanos, VersionRange};
+use crate::report::tell;
 use crate::signals::{self, SignalsError};
 use cgroup::CgroupBase;
 use custody::{BootNanos, Custody, Now};
@@ -57,6 +58,10 @@ pub const STEP_VERSIONS: VersionRange = VersionRange {
 const EVENTS_MAX: usize = 256;
 /// Only one client counts; a few may be on their way while they replace each other.
 const BACKLOG: i32 = 8;
+/// Descriptors for everything but runs: sockets, lingering streams, a packet's descriptors.
+const OWN_FILES: u64 = 256 + streams::LINGERING_MAX as u64;
+/// pidfd, two FIFOs, and for a moment a report or a watch.
+const FILES_PER_RUN: u64 = 4;
 /// How often lingering streams are looked at.
 const TICK: BootNanos = BootNanos(1_000_000_000);
 
@@ -162,15 +167,17 @@ struct Keeper {
     next_tick: BootNanos,
 }
 
-/// Runs keeper until a `Shutdown` request without runs, or SIGTERM. Tasks go on after either; the next keeper takes them over.
+/// Runs keeper until a `Shutdown` request without runs, or SIGTERM. Tasks go on after either; the
+/// next keeper takes them over.
 ///
 /// # Errors
-/// Where it cannot start: another keeper runs, the runtime directory or the cgroup base is unusable.
+/// Where it cannot start: another keeper runs, the runtime directory or the cgroup base is
+/// unusable.
 pub fn run(paths: &RuntimePaths, cgroup_base: &Path) -> Result<(), KeeperError> {
     paths.create().map_err(KeeperError::Paths)?;
     let _lock = Lock::take(&paths.keeper_lock()).map_err(KeeperError::Lock)?;
     crate::limits::name_process(c"drover-keeper");
-    crate::limits::raise_open_files("keeper");
+    let open_files = crate::limits::raise_open_files("keeper");
     let signals = signals::termination_and_children().map_err(KeeperError::Signals)?;
     let own_pid = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own_pid)).map_err(KeeperError::Subreaper)?;
@@ -199,7 +206,7 @@ pub fn run(paths: &RuntimePaths, cgroup_base: &Path) -> Result<(), KeeperError> 
         signals,
         listener,
         session: None,
-        custody: Custody::default(),
+        custody: Custody::new(runs_within(open_files)),
         handles: BTreeMap::new(),
         by_number: BTreeMap::new(),
         by_pid: BTreeMap::new(),
@@ -208,7 +215,7 @@ pub fn run(paths: &RuntimePaths, cgroup_base: &Path) -> Result<(), KeeperError> 
         next_tick: BootNanos(0),
     };
     keeper.recover()?;
-    eprintln!("keeper: ready, {} runs known", keeper.custody.run_count());
+    tell!("keeper: ready, {} runs known", keeper.custody.run_count());
     keeper.serve()
 }
 
@@ -249,7 +256,7 @@ impl Keeper {
             if signal == Signal::SIGCHLD {
                 continue;
             }
-            eprintln!(
+            tell!(
                 "keeper: asked to end; {} runs go on without it",
                 self.custody.run_count()
             );
@@ -293,13 +300,13 @@ impl Keeper {
         let own = rustix::process::geteuid();
         match rustix::net::sockopt::socket_peercred(&socket) {
             Ok(peer) if peer.uid == own => {}
-            Ok(_) | Err(_) => return eprintln!("keeper: a client of another user was turned away"),
+            Ok(_) | Err(_) => return tell!("keeper: a client of another user was turned away"),
         }
         let token = EventData::new_u64(CLIENT);
         self.session = None;
         match epoll::add(&self.epoll, &socket, token, EventFlags::IN) {
             Ok(()) => self.session = Some(Session::new(socket)),
-            Err(errno) => eprintln!("keeper: a client cannot be polled: {errno}"),
+            Err(errno) => tell!("keeper: a client cannot be polled: {errno}"),
         }
     }
 
@@ -308,6 +315,15 @@ impl Keeper {
         self.session = None;
         let _ = rustix::fs::unlink(self.paths.socket());
     }
+}
+
+/// How many runs the limit of open files allows, with enough left to accept a client and to start
+/// one more.
+fn runs_within(open_files: u64) -> usize {
+    let runs = open_files.saturating_sub(OWN_FILES) / FILES_PER_RUN;
+    usize::try_from(runs)
+        .unwrap_or(usize::MAX)
+        .min(custody::RUNS_MAX)
 }
 
 /// Both clocks. CLOCK_BOOTTIME and CLOCK_REALTIME are never negative.

@@ -5,12 +5,14 @@ use super::custody::{BootNanos, Now, Phase, Tree};
 use super::process;
 use super::{Keeper, Watch, now};
 use crate::protocol::{ExitStatus, OomKill, SpawnFailure, TaskKey};
+use crate::report::tell;
 use isolation::{Report, read_report};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// How long the status of an adopted process may take to appear after its death: somebody else has to reap it first.
+/// How long the status of an adopted process may take to appear after its death: somebody else has
+/// to reap it first.
 const STATUS_MAX: BootNanos = BootNanos(1_000_000_000);
 
 impl Keeper {
@@ -129,7 +131,8 @@ impl Keeper {
             let effects = self.custody.on_tree_empty(key);
             return self.execute(effects, now);
         }
-        // An adopted run whose processes are all gone, the main one included; a pidfd that still waits for its status tells more.
+        // An adopted run whose processes are all gone, the main one included; a pidfd that still
+        // waits for its status tells more.
         let handles = self.handles.get(key);
         if handles.is_some_and(|handles| handles.pidfd.is_none()) {
             self.on_main_exit(key, ExitStatus::Unknown, now);
@@ -138,7 +141,8 @@ impl Keeper {
         }
     }
 
-    /// A pidfd of a process that is not our child polls as readable when it ends, and as hung up when it was reaped (Linux 6.9).
+    /// A pidfd of a process that is not our child polls as readable when it ends, and as hung up
+    /// when it was reaped (Linux 6.9).
     fn on_adopted_event(&mut self, key: &TaskKey, flags: EventFlags) {
         if flags.contains(EventFlags::HUP) {
             return self.end_adopted(key, now());
@@ -151,7 +155,7 @@ impl Keeper {
         handles.status_until = Some(now().boot.plus(STATUS_MAX));
         // Only the hang-up is of interest now, and it is always reported.
         if let Err(errno) = epoll::modify(&self.epoll, pidfd, token, EventFlags::empty()) {
-            eprintln!("keeper: {key}: its pidfd cannot be polled: {errno}");
+            tell!("keeper: {key}: its pidfd cannot be polled: {errno}");
         }
     }
 

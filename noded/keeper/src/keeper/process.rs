@@ -7,7 +7,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Signals whose default action does not end a process (signal(7)): discarding them changes nothing worth killing for.
+/// Signals whose default action does not end a process (signal(7)): discarding them changes nothing
+/// worth killing for.
 const HARMLESS_BY_DEFAULT: [i32; 8] = [
     libc::SIGCHLD,
     libc::SIGCONT,
@@ -22,7 +23,8 @@ const HARMLESS_BY_DEFAULT: [i32; 8] = [
 /// Field 22 of `/proc/<pid>/stat`: with the pid it names one process for as long as the host is up.
 pub(crate) fn start_time_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name may hold anything, parentheses and blanks included; what follows its last parenthesis is field 3.
+    // The command's name may hold anything, parentheses and blanks included; what follows its last
+    // parenthesis is field 3.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }
@@ -35,8 +37,9 @@ pub(crate) fn open_same(pid: u32, ticks: u64) -> Option<OwnedFd> {
     (start_time_ticks(pid) == Some(ticks)).then_some(pidfd)
 }
 
-/// Whether the kernel would deliver `signal`, or discard it because the process is PID 1 of its namespace and has no handler.
-/// Where /proc does not tell, the signal is sent and the deadline decides.
+/// Whether the kernel would deliver `signal`, or discard it because the process is PID 1 of its
+/// namespace and has no handler. Where /proc does not tell, the signal is sent and the deadline
+/// decides.
 pub(crate) fn delivery(pid: u32, signal: OsSignal) -> Delivery {
     let OsSignal(number) = signal;
     let Ok(narrow) = u8::try_from(number) else {

@@ -1,10 +1,15 @@
-//! One small file per run on the runtime tmpfs, for the keeper that comes after a crash of this one.
+//! One small file per run on the runtime tmpfs, for the keeper that comes after a crash of this
+//! one.
 //!
 //! ```text
-//!   Starting (before the clone) -> Running (pid, start time, kill deadline) -> Ended (outcome) -> Acknowledged (only the epoch)
+//!   Starting      before the clone
+//!   Running       pid, start time, kill deadline
+//!   Ended         the outcome
+//!   Acknowledged  only the run epoch
 //! ```
 //!
-//! The order is what makes it safe: a process never exists without a record, and an outcome is on record before anybody is told.
+//! The order is what makes it safe: a process never exists without a record, and an outcome is on
+//! record before anybody is told.
 
 use super::custody::{Outcome, Running};
 use crate::durable;
@@ -17,7 +22,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 const RECORD_VERSION: u8 = 1;
 
-/// Written first, then renamed; the name of a run always has a dot after its first character, so it can never be this.
+/// Written first, then renamed; the name of a run always has a dot after its first character, so it
+/// can never be this.
 const TEMPORARY: &str = "new";
 
 /// More files than runs and floors together are not ours.

@@ -1,11 +1,12 @@
-//! Takes over from a keeper that died: from records and from what the kernel says of their cgroups and processes.
+//! Takes over from a keeper that died: from records and from what the kernel says of their cgroups
+//! and processes.
 //!
 //! ```text
 //!   record        cgroup     main process        becomes
 //!   Ended         -          -                   the same outcome, waiting for Acknowledge
 //!   Acknowledged  -          -                   the floor of its run epochs
 //!   Starting      empty      -                   spawn failed
-//!   Starting      populated  -                   killed, spawn failed: whether it reached exec nobody knows
+//!   Starting      populated  -                   killed, spawn failed: nobody knows how far it got
 //!   Running       empty      gone                exited, status unknown
 //!   Running       populated  same start time     running, watched by pidfd; kill deadline goes on
 //!   Running       populated  gone                the rest is killed, exited, status unknown
@@ -17,6 +18,7 @@ use super::records::{Record, RecordState};
 use super::{BootNanos, Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
 use crate::protocol::{ExitCause, ExitStatus, OomKill, SpawnFailure, TaskKey};
+use crate::report::{in_full, tell};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -24,11 +26,7 @@ impl Keeper {
     pub(super) fn recover(&mut self) -> Result<(), KeeperError> {
         let (records, errors) = self.records.read_all().map_err(KeeperError::Records)?;
         for error in errors {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            eprintln!(
-                "keeper: {error}: {}; left as it is",
-                cause.unwrap_or_default()
-            );
+            tell!("keeper: {}; left as it is", in_full(&error));
         }
         let now = now();
         for record in records {
@@ -103,7 +101,7 @@ impl Keeper {
         match epoll::add(&self.epoll, pidfd.as_fd(), token, EventFlags::IN) {
             Ok(()) => handles.pidfd = Some(pidfd),
             Err(errno) => {
-                eprintln!("keeper: {key}: its process cannot be polled: {errno}; its cgroup is");
+                tell!("keeper: {key}: its process cannot be polled: {errno}; its cgroup is");
                 self.watch_tree(key);
             }
         }
@@ -126,7 +124,7 @@ impl Keeper {
         for name in fifos {
             match open_fifo(self.io_directory.as_fd(), name, Waiting::Blocking) {
                 Ok(fifo) => streams.push(fifo),
-                Err(errno) => eprintln!("keeper: {key}: FIFO {name} cannot be opened: {errno}"),
+                Err(errno) => tell!("keeper: {key}: FIFO {name} cannot be opened: {errno}"),
             }
         }
         streams

@@ -8,6 +8,7 @@ use crate::protocol::{
     CallId, LISTING_ENTRIES_MAX, OsSignal, PROTOCOL_VERSIONS, Refusal, Request, Response,
     StopMethod, TaskKey, TaskReport, VersionRange, decode_from_client,
 };
+use crate::report::tell;
 use crate::seqpacket::{self, Received};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,9 +34,7 @@ impl Keeper {
                     }
                 }
                 Ok(Received::TooLarge) => {
-                    eprintln!(
-                        "keeper: the client sent a packet beyond the limit; disconnecting it"
-                    );
+                    tell!("keeper: the client sent a packet beyond the limit; disconnecting it");
                     self.session = None;
                 }
                 Ok(Received::Closed) | Err(_) => self.session = None,
@@ -230,7 +229,7 @@ impl Keeper {
         };
         let token = EventData::new_u64(CLIENT);
         if let Err(errno) = epoll::modify(&self.epoll, session.socket(), token, flags) {
-            eprintln!("keeper: the client cannot be polled any more: {errno}");
+            tell!("keeper: the client cannot be polled any more: {errno}");
             self.session = None;
         }
     }

@@ -1,13 +1,15 @@
 //! The one client: its socket, and the packets that it has not taken yet.
 
 use crate::protocol::{Message, Response, encode_for_client};
+use crate::report::tell;
 use crate::seqpacket;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Packets held for a client that does not read. A full answer to `List` has 164 pages; a client that is further behind than this is
-/// disconnected, and learns the rest from `List` when it comes back.
+/// Packets held for a client that does not read. A full answer to `List` has 164 pages; a client
+/// that is further behind than this is disconnected, and learns the rest from `List` when it comes
+/// back.
 const QUEUE_MAX: usize = 4096;
 
 /// Whether the client has said Hello.
@@ -56,12 +58,12 @@ impl Session {
         match encode_for_client(message) {
             Ok(packet) => self.queue.push_back(packet),
             Err(error) => {
-                eprintln!("keeper: a message was not sent: {error}");
+                tell!("keeper: a message was not sent: {error}");
                 return Fate::Keep;
             }
         }
         if self.queue.len() > QUEUE_MAX {
-            eprintln!("keeper: the client does not read; disconnecting it");
+            tell!("keeper: the client does not read; disconnecting it");
             return Fate::Drop;
         }
         self.flush()

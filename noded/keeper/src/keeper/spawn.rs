@@ -5,6 +5,7 @@ use super::records::{Record, RecordState};
 use super::{Handles, Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
 use crate::protocol::{Refusal, SpawnRequest, StdioSource};
+use crate::report::{in_full, tell};
 use isolation::{Descriptors, Plan, SpawnError, Spawned};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fs::{self, Mode, OFlags, SealFlags};
@@ -63,7 +64,8 @@ impl Keeper {
         if let Some(target) = target {
             slots = slots.with_target(target.as_fd());
         }
-        // From here on a crash leaves a record without a process at worst, never a process without a record.
+        // From here on a crash leaves a record without a process at worst, never a process without
+        // a record.
         let record = Record {
             key: key.clone(),
             cgroup: request.cgroup.clone(),
@@ -172,7 +174,7 @@ impl Keeper {
         let token = EventData::new_u64(handles.number * 4 + Watch::Report as u64);
         if let Err(errno) = epoll::add(&self.epoll, &report, token, EventFlags::IN) {
             // The start deadline ends what nobody can watch.
-            eprintln!("keeper: {key}: its report cannot be polled: {errno}");
+            tell!("keeper: {key}: its report cannot be polled: {errno}");
         }
         handles.pidfd = Some(pidfd);
         handles.report = Some(report);
@@ -209,7 +211,8 @@ fn at(descriptors: &[OwnedFd], position: u8) -> Result<&OwnedFd, Refusal> {
         .ok_or(Refusal::MissingDescriptor { position })
 }
 
-/// Reads a plan that nobody can change any more: an unsealed one could be another after it was checked.
+/// Reads a plan that nobody can change any more: an unsealed one could be another after it was
+/// checked.
 fn read_plan(memfd: BorrowedFd<'_>) -> Result<Plan, Refusal> {
     let bad = |detail: String| Refusal::BadPlan { detail };
     let seals = fs::fcntl_get_seals(memfd).map_err(|errno| bad(format!("no memfd: {errno}")))?;
@@ -243,12 +246,5 @@ fn fifo_refusal(name: &str, errno: rustix::io::Errno) -> Refusal {
     Refusal::Fifo {
         name: name.to_owned(),
         errno: errno.raw_os_error(),
-    }
-}
-
-fn in_full(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }

@@ -1,4 +1,5 @@
-//! Keeper's hold on the FIFOs of tasks: as long as it has one open, neither a task nor a pump that died can make the other side lose bytes.
+//! Keeper's hold on the FIFOs of tasks: as long as it has one open, neither a task nor a pump that
+//! died can make the other side lose bytes.
 
 use super::custody::BootNanos;
 use rustix::io::ioctl_fionread;
@@ -6,11 +7,12 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 /// Acknowledged runs whose pipes still hold bytes; beyond it the oldest are let go.
-const LINGERING_MAX: usize = 1024;
+pub(crate) const LINGERING_MAX: usize = 1024;
 /// Long enough for a pump to be started again.
 const LINGER: BootNanos = BootNanos(60_000_000_000);
 
-/// FIFOs of acknowledged runs that pump has not emptied yet: a FIFO that nobody has open loses its bytes.
+/// FIFOs of acknowledged runs that pump has not emptied yet: a FIFO that nobody has open loses its
+/// bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LingeringStreams {
     streams: VecDeque<(BootNanos, OwnedFd)>,

@@ -1,9 +1,11 @@
-//! The name of one run of one task: checked once, so that every name made from it is a safe file name.
+//! The name of one run of one task: checked once, so that every name made from it is a safe file
+//! name.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest task name: with the allocation id, the stream and the suffix around it, a file name stays below 255 bytes.
+/// Longest task name: with the allocation id, the stream and the suffix around it, a file name
+/// stays below 255 bytes.
 pub const TASK_NAME_BYTES_MAX: usize = 180;
 
 /// Longest allocation id (a UUID has 36).
@@ -18,7 +20,8 @@ pub enum KeyError {
     Task { task: String },
 }
 
-/// One attempt to run one task of one allocation. The run epoch fences late requests and late exits.
+/// One attempt to run one task of one allocation. The run epoch fences late requests and late
+/// exits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawKey", into = "RawKey")]
 pub struct TaskKey {

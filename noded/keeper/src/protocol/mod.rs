@@ -14,8 +14,9 @@
 //!     | -- Acknowledge ------------> |   only now is the outcome forgotten
 //! ```
 //!
-//! Variants and fields are only ever appended: postcard writes a variant as its position. `tests/golden/` holds the bytes of every
-//! message, and a change there needs a new [`PROTOCOL_VERSION`].
+//! Variants and fields are only ever appended: postcard writes a variant as its position.
+//! `tests/golden/` holds the bytes of every message, and a change there needs a new
+//! [`PROTOCOL_VERSION`].
 
 mod key;
 mod packet;
@@ -37,7 +38,8 @@ pub const PROTOCOL_VERSIONS: VersionRange = VersionRange {
     highest: PROTOCOL_VERSION as u32,
 };
 
-/// Entries in one [`Response::Listing`]; the longest entry is under 400 bytes, so a page stays far below [`PACKET_BYTES_MAX`].
+/// Entries in one [`Response::Listing`]; the longest entry is under 400 bytes, so a page stays far
+/// below [`PACKET_BYTES_MAX`].
 pub const LISTING_ENTRIES_MAX: usize = 100;
 
 /// An inclusive range of versions that one side can speak.
@@ -64,11 +66,13 @@ pub struct CallId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OsSignal(pub i32);
 
-/// Wall-clock time in nanoseconds since 1970, for people to read; never used to order or to fence anything.
+/// Wall-clock time in nanoseconds since 1970, for people to read; never used to order or to fence
+/// anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UnixNanos(pub u64);
 
-/// What noded asks. Every request gets exactly one [`Response`], except `List`, which gets one or more pages.
+/// What noded asks. Every request gets exactly one [`Response`], except `List`, which gets one or
+/// more pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Opens the conversation; anything else before it is refused.
@@ -77,15 +81,16 @@ pub enum Request {
         /// The versions of plan steps that this noded can write.
         steps: VersionRange,
     },
-    /// Starts a task. Descriptor 0 of the packet is the sealed memfd that holds the plan (postcard); the others are named by position.
+    /// Starts a task. Descriptor 0 of the packet is the sealed memfd that holds the plan
+    /// (postcard); the others are named by position.
     Spawn(SpawnRequest),
     /// Sends one signal to the main process.
     Signal {
         key: TaskKey,
         signal: OsSignal,
     },
-    /// Sends `signal` to the main process, and kills the whole cgroup when it has not ended `kill_after_ms` later.
-    /// A repeat may only bring the deadline nearer.
+    /// Sends `signal` to the main process, and kills the whole cgroup when it has not ended
+    /// `kill_after_ms` later. A repeat may only bring the deadline nearer.
     Stop {
         key: TaskKey,
         signal: OsSignal,
@@ -97,7 +102,8 @@ pub enum Request {
     },
     /// Asks for every run that keeper knows: starting, running, and ended but not acknowledged.
     List,
-    /// The outcome is recorded elsewhere and may be forgotten. Unknown keys succeed, so that a repeat is harmless.
+    /// The outcome is recorded elsewhere and may be forgotten. Unknown keys succeed, so that a
+    /// repeat is harmless.
     Acknowledge {
         key: TaskKey,
     },
@@ -132,7 +138,8 @@ pub struct SpawnRequest {
 pub enum StdioSource {
     /// `/dev/null`.
     Null,
-    /// A FIFO of this name in the `io` directory; keeper opens it O_RDWR and holds it, so the task never sees SIGPIPE.
+    /// A FIFO of this name in the `io` directory; keeper opens it O_RDWR and holds it, so the task
+    /// never sees SIGPIPE.
     Fifo { name: String },
     /// The descriptor at this position of the packet (0 is the plan).
     Descriptor { position: u8 },
@@ -170,7 +177,8 @@ pub enum Response {
 pub enum StopMethod {
     /// The signal was sent; the deadline runs.
     Signalled,
-    /// The main process is PID 1 of its namespace without a handler: the kernel would discard the signal, so the cgroup was killed.
+    /// The main process is PID 1 of its namespace without a handler: the kernel would discard the
+    /// signal, so the cgroup was killed.
     KilledAtOnce,
     /// The main process had ended before.
     AlreadyEnding,
@@ -217,7 +225,8 @@ pub enum Refusal {
     RunsRemain { runs: u32 },
 }
 
-/// What keeper tells without being asked. Events missed while nobody was connected are in the answer to `List`.
+/// What keeper tells without being asked. Events missed while nobody was connected are in the
+/// answer to `List`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The program was executed.
@@ -262,7 +271,8 @@ pub enum ExitStatus {
         signal: OsSignal,
         core_dumped: bool,
     },
-    /// The process was not our child any more (keeper was replaced after a crash). The restart policy counts it as a failure.
+    /// The process was not our child any more (keeper was replaced after a crash). The restart
+    /// policy counts it as a failure.
     Unknown,
 }
 
@@ -295,7 +305,8 @@ pub enum Remains {
     None,
     /// They were killed.
     Killed,
-    /// They were killed, but some had not ended when keeper stopped waiting (uninterruptible sleep).
+    /// They were killed, but some had not ended when keeper stopped waiting (uninterruptible
+    /// sleep).
     Surviving,
 }
 
@@ -314,7 +325,8 @@ pub enum TaskPhase {
     Starting { pid: u32 },
     Running {
         pid: u32,
-        /// Field 22 of `/proc/<pid>/stat`, in clock ticks since boot: tells a process from a later one with the same pid.
+        /// Field 22 of `/proc/<pid>/stat`, in clock ticks since boot: tells a process from a later
+        /// one with the same pid.
         start_time_ticks: u64,
         started_at: UnixNanos,
         /// A stop was asked for and its deadline runs.

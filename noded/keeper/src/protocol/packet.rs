@@ -1,4 +1,5 @@
-//! One message, one packet: a version byte and a postcard body. The socket keeps packet borders, so there is no length field.
+//! One message, one packet: a version byte and a postcard body. The socket keeps packet borders, so
+//! there is no length field.
 
 use super::{CallId, Message, PROTOCOL_VERSION, Request};
 use serde::{Serialize, de::DeserializeOwned};

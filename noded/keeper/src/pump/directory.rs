@@ -1,4 +1,5 @@
-//! What noded says through the io directory: names that appear and vanish, seen by inotify, and by a scan at start and after an overflow.
+//! What noded says through the io directory: names that appear and vanish, seen by inotify, and by
+//! a scan at start and after an overflow.
 
 use crate::io::{RETIRED_SUFFIX, SPEC_SUFFIX};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -9,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// One change to look into. The file's present state decides what it means, so a repeat or a late one is harmless.
+/// One change to look into. The file's present state decides what it means, so a repeat or a late
+/// one is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
     /// The specification of this stream appeared or changed.

@@ -1,7 +1,10 @@
-//! How bytes come out of FIFOs: one trait, two engines. Both deliver through [`Sink`] on the calling thread, which writes the log inline.
+//! How bytes come out of FIFOs: one trait, two engines. Both deliver through [`Sink`] on the
+//! calling thread, which writes the log inline.
 //!
-//! Either engine holds at most [`READ_BUFFER_BYTES`] that were taken from pipes and not delivered yet: that much may be missing after kill -9.
+//! Either engine holds at most [`READ_BUFFER_BYTES`] that were taken from pipes and not delivered
+//! yet: that much may be missing after kill -9.
 
+use crate::report::tell;
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -17,7 +20,8 @@ pub(crate) struct StreamId(pub(crate) u64);
 pub(crate) trait Sink {
     /// The next bytes of a stream, in order.
     fn on_data(&mut self, stream: StreamId, bytes: &[u8]);
-    /// The engine no longer reads this stream and delivers nothing more for it; comes once per [`Engine::detach`], with the FIFO.
+    /// The engine no longer reads this stream and delivers nothing more for it; comes once per
+    /// [`Engine::detach`], with the FIFO.
     fn on_detached(&mut self, stream: StreamId, fifo: OwnedFd);
     /// A read failed for a reason that repeating will not mend; the stream must be detached.
     fn on_failed(&mut self, stream: StreamId, errno: Errno);
@@ -48,7 +52,8 @@ pub enum EngineChoice {
     Epoll,
 }
 
-/// Makes the chosen engine. `control` is polled for reading beside the streams; it stays with the caller, who keeps it open longer.
+/// Makes the chosen engine. `control` is polled for reading beside the streams; it stays with the
+/// caller, who keeps it open longer.
 pub(crate) fn build(
     choice: EngineChoice,
     control: BorrowedFd<'_>,
@@ -60,7 +65,7 @@ pub(crate) fn build(
         Ok(engine) => Ok(Box::new(engine)),
         Err(errno) if choice == EngineChoice::Ring => Err(errno),
         Err(errno) => {
-            eprintln!("pump: warning: this host refuses io_uring ({errno}); reading with epoll");
+            tell!("pump: warning: this host refuses io_uring ({errno}); reading with epoll");
             Ok(Box::new(super::epoll::EpollEngine::new(control)?))
         }
     }
@@ -72,6 +77,7 @@ mod tests {
     use super::super::ring::RingEngine;
     use super::*;
     use crate::io::{Waiting, make_fifo, open_fifo};
+    use crate::sys::ring::ReadMode;
     use rustix::event::{EventfdFlags, eventfd};
     use std::collections::BTreeMap;
     use std::os::fd::AsFd;
@@ -169,7 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn single_reads_deliver_everything_in_order() {
-        exercise(|control| Ok(Box::new(RingEngine::single_shot(control)?)));
+    fn older_kernels_deliver_everything_in_order() {
+        for mode in [ReadMode::Multishot, ReadMode::SingleShot] {
+            exercise(|control| Ok(Box::new(RingEngine::of_an_older_kernel(control, mode)?)));
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The twin of the ring: level-triggered epoll, one read per ready FIFO and turn, so that no stream starves another.
+//! The twin of the ring: level-triggered epoll, one read per ready FIFO and turn, so that no stream
+//! starves another.
 
 use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
 use rustix::buffer::spare_capacity;

@@ -7,8 +7,9 @@
 //!                          +---+
 //! ```
 //!
-//! Writes are plain and inline: a ring would hand buffered file writes to worker threads, which costs more than the write. A disk that
-//! refuses bytes never holds a task up: the bytes are dropped and counted, and the count is written into the log itself as soon as it fits.
+//! Writes are plain and inline: a ring would hand buffered file writes to worker threads, which
+//! costs more than the write. A disk that refuses bytes never holds a task up: the bytes are
+//! dropped and counted, and the count is written into the log itself as soon as it fits.
 
 use super::rotation::{LineState, Next, Rotation};
 use crate::io::{LogLimits, StreamSpec};
@@ -135,7 +136,8 @@ impl Log {
         }
     }
 
-    /// Tries to write the note about dropped bytes; afterwards nothing is dropped any more, or the attempt failed.
+    /// Tries to write the note about dropped bytes; afterwards nothing is dropped any more, or the
+    /// attempt failed.
     pub(crate) fn tell_dropped(&mut self) {
         let Some(Dropped { bytes, errno }) = self.dropped else {
             return;
@@ -161,7 +163,8 @@ impl Log {
                 self.dropped = None;
             }
             Ok(_) => {
-                // Half a note is no note. Where even this fails, the size is read again when the file is next opened.
+                // Half a note is no note. Where even this fails, the size is read again when the
+                // file is next opened.
                 let _ = fs::ftruncate(file, self.rotation.size_bytes());
                 self.file = None;
             }
@@ -216,8 +219,8 @@ impl Log {
         let _ = fs::unlinkat(&self.directory, self.file_name(number), AtFlags::empty());
     }
 
-    /// Opens the newest file and learns its size. A file that is not a plain one of ours (the task may write in this directory) is left
-    /// alone: the next number is taken instead.
+    /// Opens the newest file and learns its size. A file that is not a plain one of ours (the task
+    /// may write in this directory) is left alone: the next number is taken instead.
     fn ensure_open(&mut self) -> Result<(), Errno> {
         const FOREIGN_FILES_MAX: usize = 16;
         if self.file.is_some() {
@@ -253,7 +256,8 @@ impl Log {
         Err(Errno::MLINK)
     }
 
-    /// Takes the file's true size over: someone may have truncated it, and after a restart nothing is known.
+    /// Takes the file's true size over: someone may have truncated it, and after a restart nothing
+    /// is known.
     fn resume(&mut self, file: &OwnedFd, size_bytes: u64) -> Result<(), Errno> {
         let mut last = [b'\n'];
         if let Some(offset) = size_bytes.checked_sub(1) {

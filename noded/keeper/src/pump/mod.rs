@@ -6,7 +6,8 @@
 //!                                             +--> log (files, full disk) <--> rotation (pure)
 //! ```
 //!
-//! It keeps no state of its own: a new pump reads the io directory and the sizes of the newest files and goes on.
+//! It keeps no state of its own: a new pump reads the io directory and the sizes of the newest
+//! files and goes on.
 
 mod directory;
 mod engine;
@@ -18,6 +19,7 @@ mod streams;
 
 use crate::lock::{Lock, LockError};
 use crate::paths::{PathsError, RuntimePaths};
+use crate::report::tell;
 use crate::signals::{self, SignalsError};
 use directory::IoDirectory;
 use engine::Engine;
@@ -83,7 +85,7 @@ pub fn run(paths: &RuntimePaths, choice: EngineChoice) -> Result<(), PumpError> 
         source,
     })?;
     streams.apply(scanned, engine.as_mut());
-    eprintln!(
+    tell!(
         "pump: reading {} streams with {}",
         streams.count(),
         engine.name()
@@ -100,7 +102,7 @@ pub fn run(paths: &RuntimePaths, choice: EngineChoice) -> Result<(), PumpError> 
                 .map_err(PumpError::Signals)?
                 .is_some()
             {
-                eprintln!("pump: asked to end");
+                tell!("pump: asked to end");
                 return finish(engine.as_mut(), &mut streams);
             }
             let changes = directory.changes().map_err(|source| PumpError::Directory {

@@ -1,4 +1,5 @@
-//! The io_uring engine: one read request per stream, which the kernel answers with a buffer of the shared ring whenever the FIFO has bytes.
+//! The io_uring engine: one read request per stream, which the kernel answers with a buffer of the
+//! shared ring whenever the FIFO has bytes.
 //!
 //! ```text
 //!            +------- last completion (no buffers, interrupted) ------+
@@ -16,10 +17,10 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Together the buffers are one [`READ_BUFFER_BYTES`]: no more than that is ever taken from pipes and not written.
-const BUFFERS: u16 = 32;
-#[expect(clippy::cast_possible_truncation, reason = "64 KiB / 32")]
-const BUFFER_BYTES: u32 = READ_BUFFER_BYTES as u32 / BUFFERS as u32;
+/// All buffers of the ring together are one read buffer, so that no more than that is ever taken
+/// from pipes and not written.
+#[expect(clippy::cast_possible_truncation, reason = "64 KiB")]
+const READ_BYTES: u32 = READ_BUFFER_BYTES as u32;
 
 /// Streams count up from 0 and never get here.
 const CONTROL: u64 = u64::MAX;
@@ -53,7 +54,23 @@ pub(crate) struct RingEngine {
 
 impl RingEngine {
     pub(crate) fn new(control: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let ring = Ring::new(BUFFERS, BUFFER_BYTES)?;
+        Self::with_ring(Ring::new(READ_BYTES)?, control)
+    }
+
+    /// As on a kernel before 6.12, and with [`ReadMode::SingleShot`] as on one before 6.7.
+    #[cfg(test)]
+    pub(crate) fn of_an_older_kernel(
+        control: BorrowedFd<'_>,
+        mode: ReadMode,
+    ) -> Result<Self, Errno> {
+        let mut ring = Ring::with_whole_buffers(READ_BYTES)?;
+        if mode == ReadMode::SingleShot {
+            ring.force_single_shot();
+        }
+        Self::with_ring(ring, control)
+    }
+
+    fn with_ring(ring: Ring, control: BorrowedFd<'_>) -> Result<Self, Errno> {
         let control = rustix::io::fcntl_dupfd_cloexec(control, 3)?;
         Ok(Self {
             ring,
@@ -64,14 +81,6 @@ impl RingEngine {
             detached: Vec::new(),
             completions: Vec::new(),
         })
-    }
-
-    /// As on a kernel before 6.7.
-    #[cfg(test)]
-    pub(crate) fn single_shot(control: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let mut engine = Self::new(control)?;
-        engine.ring.force_single_shot();
-        Ok(engine)
     }
 
     fn arm(&mut self) -> Result<(), Errno> {
@@ -103,7 +112,8 @@ impl RingEngine {
                 self.ring.recycle(filled);
                 None
             }
-            // NOBUFS: more streams had bytes at once than there are buffers. They have been written and given back by the next turn.
+            // NOBUFS: more streams had bytes at once than there are buffers. They have been written
+            // and given back by the next turn.
             Ok(None) | Err(Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN) => None,
             Err(errno) => Some(errno),
         };
@@ -163,7 +173,8 @@ impl Engine for RingEngine {
         };
         match *state {
             ReadState::Cancelling => {}
-            // A full queue that cannot be submitted fails here and in every turn after it, and the turn reports it.
+            // A full queue that cannot be submitted fails here and in every turn after it, and the
+            // turn reports it.
             ReadState::Armed => {
                 if self.ring.push_cancel(stream.0, CANCEL).is_ok() {
                     *state = ReadState::Cancelling;

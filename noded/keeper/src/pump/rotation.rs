@@ -1,15 +1,18 @@
-//! Decides which file each byte of a stream belongs to. Pure: it sees bytes and sizes, never a file.
+//! Decides which file each byte of a stream belongs to. Pure: it sees bytes and sizes, never a
+//! file.
 //!
-//! A file ends at the end of a line. Bytes are never held back to wait for that (they would be lost with the process), so the rule is:
+//! A file ends at the end of a line. Bytes are never held back to wait for that (they would be lost
+//! with the process), so the rule is:
 //!
 //! ```text
 //!   the bytes fit                                  -> this file
 //!   a line ends where they still fit               -> up to there, then the next file
 //!   a line begins here, and this file has others   -> the next file
-//!   this file has the beginning of the line        -> to the end of the line, at most SCAN_BYTES_MAX beyond the limit, then the next file
+//!   this file has the beginning of the line        -> to the end of the line, then the next file
 //! ```
 //!
-//! So a line of up to [`SCAN_BYTES_MAX`] bytes is never torn, and only its end can make a file larger than its limit.
+//! The end of a line is looked for at most [`SCAN_BYTES_MAX`] beyond the limit. So a line of up to
+//! that length is never torn, and only its end can make a file larger than its limit.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::RangeInclusive;
@@ -288,7 +291,8 @@ mod tests {
                 prop_assert!(file.is_empty() || file.ends_with(b"\n"));
                 prop_assert!(file.len() as u64 <= limit + SCAN_BYTES_MAX);
                 // Larger than the limit only by the end of its last line.
-                let last_line = file.iter().rev().skip(1).take_while(|b| **b != b'\n').count() as u64;
+                let from_end = file.iter().rev().skip(1);
+                let last_line = from_end.take_while(|b| **b != b'\n').count() as u64;
                 prop_assert!(file.len() as u64 <= limit.max(last_line + 1) + last_line);
             }
         }
@@ -304,8 +308,11 @@ mod tests {
             let (mut one, mut one_files) = (rotation(limit, 1000), vec![Vec::new()]);
             write(&mut one, &mut one_files, before);
             let newest = one_files.last().unwrap();
-            let line = if newest.last().is_none_or(|b| *b == b'\n') { LineState::AtStart } else { LineState::Within };
-            let mut two = Rotation::new(one.max_files, one.max_file_size_bytes, one.index(), newest.len() as u64, line);
+            let at_start = newest.last().is_none_or(|b| *b == b'\n');
+            let line = if at_start { LineState::AtStart } else { LineState::Within };
+            let size = newest.len() as u64;
+            let limits = (one.max_files, one.max_file_size_bytes);
+            let mut two = Rotation::new(limits.0, limits.1, one.index(), size, line);
             prop_assert_eq!(&one, &two);
             let mut two_files = one_files.clone();
             write(&mut one, &mut one_files, after);

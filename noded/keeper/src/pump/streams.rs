@@ -1,10 +1,10 @@
 //! All streams of the host: which FIFO feeds which log, and what is left to do for each.
 //!
 //! ```text
-//!   .spec seen            log opened             .retired seen          engine gave the FIFO back
-//!  ------------> waiting ------------> reading ----------------> ending ------------------------> gone
-//!                  |  ^ retried                                    |  a new .spec is there
-//!                  +--+ every tick                                 +--------------------> reading
+//!   .spec seen         log opened          .retired seen        the FIFO is back
+//!  -----------> waiting --------> reading --------------> ending --------------> gone
+//!                |  ^ each tick      ^                      |  a new .spec is there
+//!                +--+                +----------------------+
 //! ```
 
 use super::directory::Change;
@@ -12,6 +12,7 @@ use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
 use super::log::{Log, Opened};
 use crate::durable;
 use crate::io::{RETIRED_SUFFIX, SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo};
+use crate::report::{in_full, tell};
 use rustix::fs::{self, AtFlags};
 use rustix::io::{self, Errno};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +21,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Log files that are open at once; the rest of the descriptors is for FIFOs.
 const OPEN_FILES_MAX: usize = 1024;
 
-/// What one FIFO may still hold when its stream ends (the largest pipe), and then some, should a writer be left.
+/// What one FIFO may still hold when its stream ends (the largest pipe), and then some, should a
+/// writer be left.
 const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -180,7 +182,7 @@ impl Streams {
             Err(error) => {
                 let words = in_full(&error);
                 if self.waiting.get(&name) != Some(&words) {
-                    eprintln!("pump: {name}: {words}; tried again every second");
+                    tell!("pump: {name}: {words}; tried again every second");
                 }
                 self.waiting.insert(name, words);
             }
@@ -274,7 +276,7 @@ impl Streams {
             self.remove_names(&stream.name);
             self.follow(stream.name, engine);
         } else {
-            eprintln!(
+            tell!(
                 "pump: {}: its FIFO failed and is not read any more",
                 stream.name
             );
@@ -294,7 +296,7 @@ impl Streams {
     fn remove(&self, name: &str) {
         match fs::unlinkat(&self.directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => eprintln!("pump: {name} cannot be removed: {errno}"),
+            Err(errno) => tell!("pump: {name} cannot be removed: {errno}"),
         }
     }
 
@@ -335,7 +337,7 @@ impl Sink for Streams {
 
     fn on_failed(&mut self, id: StreamId, errno: Errno) {
         if let Some(stream) = self.streams.get(&id) {
-            eprintln!("pump: {}: reading its FIFO failed: {errno}", stream.name);
+            tell!("pump: {}: reading its FIFO failed: {errno}", stream.name);
         }
         self.failed.push(id);
     }
@@ -358,22 +360,10 @@ fn drain(fifo: &OwnedFd, log: &mut Log) {
             }
             Err(Errno::INTR) => {}
             Err(errno) => {
-                eprintln!("pump: the rest of a FIFO cannot be read: {errno}");
+                tell!("pump: the rest of a FIFO cannot be read: {errno}");
                 break;
             }
         }
     }
     log.tell_dropped();
-}
-
-/// An error and its sources, in one line.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    words
 }

@@ -1,4 +1,5 @@
-//! The only code of this crate that the compiler cannot check: memory shared with the kernel, and calls that no safe crate offers.
+//! The only code of this crate that the compiler cannot check: memory shared with the kernel, and
+//! calls that no safe crate offers.
 
 pub(crate) mod pidfd;
 pub(crate) mod ring;

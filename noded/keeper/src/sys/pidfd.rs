@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `PIDFD_GET_INFO` with the first published size of `struct pidfd_info` (linux/pidfd.h, 6.13).
 const GET_INFO: libc::Ioctl = 0xC040_FF0B;
-/// The kernel keeps the exit code for holders of a pidfd that was opened while the process lived (6.15).
+/// The kernel keeps the exit code for holders of a pidfd that was opened while the process lived
+/// (6.15).
 const INFO_EXIT: u64 = 1 << 3;
 
 /// `struct pidfd_info` in its first published size, 64 bytes.
@@ -25,7 +26,8 @@ pub(crate) fn remembered_status(pidfd: BorrowedFd<'_>) -> Option<i32> {
         mask: INFO_EXIT,
         ..Info::default()
     };
-    // SAFETY: the request's number carries the size of `Info`, which is what the kernel writes at most, and `info` lives through the call.
+    // SAFETY: the request's number carries the size of `Info`, which is what the kernel writes at
+    // most, and `info` lives through the call.
     let outcome = unsafe { libc::ioctl(pidfd.as_raw_fd(), GET_INFO, &raw mut info) };
     (outcome == 0 && info.mask & INFO_EXIT != 0).then_some(info.exit_code)
 }
@@ -36,7 +38,8 @@ pub(crate) fn send_realtime_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result
     let signal = libc::c_long::from(signal);
     let no_info = std::ptr::null::<libc::siginfo_t>();
     let no_flags: libc::c_long = 0;
-    // SAFETY: the call reads no memory when the third argument is null; the kernel checks the other arguments.
+    // SAFETY: the call reads no memory when the third argument is null; the kernel checks the other
+    // arguments.
     let outcome =
         unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, no_flags) };
     if outcome == 0 {

@@ -1,8 +1,14 @@
 //! An io_uring with one shared ring of read buffers, as a safe type.
 //!
-//! No safe way exists: entries carry raw descriptors and addresses, and the kernel writes to the buffers at times of its own. What makes this
-//! module sound: the buffers belong to [`Ring`] and are never lent while the kernel may write to them (a buffer is the kernel's from
-//! [`Ring::recycle`] to the completion that names it), and they are unregistered before they are freed.
+//! No safe way exists: entries carry raw descriptors and addresses, and the kernel writes to the
+//! buffers at times of its own. What makes this module sound: the buffers belong to [`Ring`]; only
+//! bytes that a completion has named are lent, and the kernel writes to those again only after
+//! [`Ring::recycle`] has given their buffer back; and the buffers are unregistered before they are
+//! freed.
+//!
+//! Since Linux 6.12 the kernel can fill a buffer piece by piece, so that many short reads share
+//! one. Before that every read takes a whole buffer, however short it is, and the same memory is
+//! cut into more and smaller ones.
 
 use io_uring_pump::types::{BufRingEntry, SubmitArgs, Timespec};
 use io_uring_pump::{IoUring, Probe, cqueue, opcode, squeue, types};
@@ -34,12 +40,35 @@ pub(crate) enum Continuation {
     Last,
 }
 
-/// A buffer that holds read bytes; to be given back with [`Ring::recycle`].
+/// A piece of a buffer that holds read bytes; to be given back with [`Ring::recycle`].
 #[derive(Debug)]
 pub(crate) struct FilledBuffer {
     id: u16,
+    offset: usize,
     length: usize,
+    last: LastPiece,
 }
+
+/// Whether a buffer is full, and goes back to the kernel once its last piece was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastPiece {
+    Yes,
+    No,
+}
+
+/// How a given amount of memory is cut, and how the kernel fills it.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    count: u16,
+    flags: u16,
+}
+
+/// `IOU_PBUF_RING_INC` (linux/io_uring.h): buffers are consumed piece by piece.
+const PIECEWISE: Shape = Shape { count: 8, flags: 2 };
+const WHOLE: Shape = Shape {
+    count: 32,
+    flags: 0,
+};
 
 /// One finished (part of a) request.
 #[derive(Debug)]
@@ -57,9 +86,20 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring with `count` (a power of two) buffers of `buffer_bytes` each.
-    pub(crate) fn new(count: u16, buffer_bytes: u32) -> Result<Self, Errno> {
-        assert!(count.is_power_of_two(), "the kernel takes powers of two");
+    /// Makes a ring whose buffers have `bytes` together (a power of two, at least a page).
+    pub(crate) fn new(bytes: u32) -> Result<Self, Errno> {
+        Self::with_shapes(bytes, &[PIECEWISE, WHOLE])
+    }
+
+    /// As on a kernel before 6.12.
+    #[cfg(test)]
+    pub(crate) fn with_whole_buffers(bytes: u32) -> Result<Self, Errno> {
+        Self::with_shapes(bytes, &[WHOLE])
+    }
+
+    /// Takes the first of the shapes that the kernel knows.
+    fn with_shapes(bytes: u32, shapes: &[Shape]) -> Result<Self, Errno> {
+        assert!(bytes.is_power_of_two(), "it is cut into powers of two");
         let ring = IoUring::builder()
             .setup_cqsize(COMPLETION_ENTRIES)
             .setup_single_issuer()
@@ -83,26 +123,16 @@ impl Ring {
         } else {
             ReadMode::SingleShot
         };
-        let buffers = Buffers::new(count, buffer_bytes)?;
-        // SAFETY: the entries stay allocated until `Drop` has unregistered them.
-        unsafe {
-            ring.submitter().register_buf_ring_with_flags(
-                buffers.base.as_ptr() as u64,
-                count,
-                BUFFER_GROUP,
-                0,
-            )
+        let mut buffers = Err(Errno::INVAL);
+        for shape in shapes {
+            buffers = buffers.or_else(|_| register(&ring, bytes, *shape));
         }
-        .map_err(errno_of)?;
-        let mut made = Self {
+        let buffers = buffers?;
+        Ok(Self {
             ring,
             buffers,
             mode,
-        };
-        for id in 0..count {
-            made.buffers.give(id);
-        }
-        Ok(made)
+        })
     }
 
     /// Takes single-shot reads even where the kernel knows better ones.
@@ -115,7 +145,8 @@ impl Ring {
         self.mode
     }
 
-    /// Asks for reads from `fd` into the shared buffers. The kernel holds the file itself, so that closing `fd` early is safe, if useless.
+    /// Asks for reads from `fd` into the shared buffers. The kernel holds the file itself, so that
+    /// closing `fd` early is safe, if useless.
     pub(crate) fn push_read(&mut self, fd: BorrowedFd<'_>, token: u64) -> Result<(), Errno> {
         let fd = types::Fd(fd.as_raw_fd());
         let entry = match self.mode {
@@ -173,19 +204,19 @@ impl Ring {
         self.buffers.bytes(filled)
     }
 
-    /// Gives a buffer back to the kernel.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "taking it makes a second use impossible"
-    )]
+    /// Says that these bytes were used; with its last piece a buffer goes back to the kernel.
+    /// Pieces are used in the order of their completions, so no earlier one is in use then.
+    #[expect(clippy::needless_pass_by_value, reason = "a second use is impossible")]
     pub(crate) fn recycle(&mut self, filled: FilledBuffer) {
-        self.buffers.give(filled.id);
+        if filled.last == LastPiece::Yes {
+            self.buffers.give(filled.id);
+        }
     }
 
     fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         for _ in 0..2 {
-            // SAFETY: no entry made here names memory except the registered buffers, which live as long as the ring, and a bad
-            // descriptor only makes the request fail.
+            // SAFETY: no entry made here names memory except the registered buffers, which live as
+            // long as the ring, and a bad descriptor only makes the request fail.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
@@ -197,8 +228,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // From here on the kernel can choose no buffer, so none is written to after `buffers` is freed. It fails only for a group that is
-        // not registered, and then there is nothing to prevent.
+        // From here on the kernel can choose no buffer, so none is written to after `buffers` is
+        // freed. It fails only for a group that is not registered, and then there is nothing to
+        // prevent.
         let _ = self.ring.submitter().unregister_buf_ring(BUFFER_GROUP);
     }
 }
@@ -219,6 +251,8 @@ struct Buffers {
     count: u16,
     buffer_bytes: u32,
     tail: u16,
+    /// How much of each buffer completions have named since it was last given to the kernel.
+    named: Vec<usize>,
 }
 
 impl Buffers {
@@ -237,6 +271,7 @@ impl Buffers {
             count,
             buffer_bytes,
             tail: 0,
+            named: vec![0; usize::from(count)],
         })
     }
 
@@ -248,35 +283,57 @@ impl Buffers {
     }
 
     fn bytes(&self, filled: &FilledBuffer) -> &[u8] {
-        let length = filled.length.min(self.buffer_bytes as usize);
-        // SAFETY: the memory is allocated and was zeroed; the completion that made `filled` ended the kernel's right to write to it, and
-        // giving it back needs `filled` itself and `&mut self`.
-        unsafe { std::slice::from_raw_parts(self.address(filled.id), length) }
+        let end = filled.offset + filled.length;
+        assert!(
+            end <= self.buffer_bytes as usize,
+            "the kernel stays within a buffer"
+        );
+        // SAFETY: the piece lies within its buffer (checked above), whose memory is allocated and
+        // was zeroed. The kernel writes only behind the pieces that it has named until the buffer
+        // is given back, which takes the last piece by value and `&mut self`.
+        unsafe {
+            let start = self.address(filled.id).add(filled.offset);
+            std::slice::from_raw_parts(start, filled.length)
+        }
     }
 
     fn give(&mut self, id: u16) {
         let address = self.address(id) as u64;
+        self.named[usize::from(id)] = 0;
         let position = usize::from(self.tail & (self.count - 1));
         let entries = self.base.as_ptr().cast::<BufRingEntry>();
-        // SAFETY: the position is below the count, and the kernel reads an entry only after the tail has passed it. The setters leave the
-        // field alone that doubles as the tail in entry 0.
+        // SAFETY: the position is below the count, and the kernel reads an entry only after the
+        // tail has passed it. The setters leave the field alone that doubles as the tail in entry
+        // 0.
         let entry = unsafe { &mut *entries.add(position) };
         entry.set_addr(address);
         entry.set_len(self.buffer_bytes);
         entry.set_bid(id);
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: `entries` is the base of the registered, initialized ring; the tail is an aligned u16 that the kernel only reads.
+        // SAFETY: `entries` is the base of the registered, initialized ring; the tail is an aligned
+        // u16 that the kernel only reads.
         let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(entries).cast_mut()) };
         tail.store(self.tail, Ordering::Release);
     }
 
-    fn completion(&self, entry: &cqueue::Entry) -> Completion {
+    fn completion(&mut self, entry: &cqueue::Entry) -> Completion {
         let (result, flags) = (entry.result(), entry.flags());
         let filled = cqueue::buffer_select(flags).map(|id| {
             assert!(id < self.count, "the kernel names one of our buffers");
+            let length = usize::try_from(result).unwrap_or(0);
+            let named = &mut self.named[usize::from(id)];
+            let offset = *named;
+            *named += length;
+            let last = if cqueue::buffer_more(flags) {
+                LastPiece::No
+            } else {
+                LastPiece::Yes
+            };
             FilledBuffer {
                 id,
-                length: usize::try_from(result).unwrap_or(0),
+                offset,
+                length,
+                last,
             }
         });
         let continuation = if cqueue::more(flags) {
@@ -285,6 +342,14 @@ impl Buffers {
             Continuation::Last
         };
         let result = if result < 0 {
+            if let Some(FilledBuffer {
+                id,
+                last: LastPiece::Yes,
+                ..
+            }) = filled
+            {
+                self.give(id);
+            }
             Err(Errno::from_raw_os_error(-result))
         } else {
             Ok(filled)
@@ -310,4 +375,22 @@ impl Drop for Buffers {
 )]
 fn errno_of(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// Makes buffers of a shape and gives them all to the kernel.
+fn register(ring: &IoUring, bytes: u32, shape: Shape) -> Result<Buffers, Errno> {
+    let Shape { count, flags } = shape;
+    let mut buffers = Buffers::new(count, bytes / u32::from(count))?;
+    let base = buffers.base.as_ptr() as u64;
+    // SAFETY: the entries stay allocated until `Ring::drop` has unregistered them; when the call
+    // fails, nothing is registered.
+    unsafe {
+        ring.submitter()
+            .register_buf_ring_with_flags(base, count, BUFFER_GROUP, flags)
+    }
+    .map_err(errno_of)?;
+    for id in 0..count {
+        buffers.give(id);
+    }
+    Ok(buffers)
 }

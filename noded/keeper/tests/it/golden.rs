@@ -1,4 +1,5 @@
-//! Frozen bytes: what this version writes, a later one must still read, and the other way round within one protocol version.
+//! Frozen bytes: what this version writes, a later one must still read, and the other way round
+//! within one protocol version.
 //!
 //! `DROVER_BLESS=1` writes files that are missing; a file that is there is never changed.
 
@@ -161,7 +162,7 @@ fn refusals() -> Vec<Refusal> {
     ]
 }
 
-fn messages() -> Vec<(String, Message)> {
+fn responses() -> Vec<(String, Response)> {
     let steps = VersionRange {
         lowest: 1,
         highest: 1,
@@ -196,7 +197,11 @@ fn messages() -> Vec<(String, Message)> {
     for (number, refusal) in refusals().into_iter().enumerate() {
         responses.push((format!("refused-{number:02}"), Response::Refused(refusal)));
     }
-    let mut messages: Vec<(String, Message)> = responses
+    responses
+}
+
+fn messages() -> Vec<(String, Message)> {
+    let mut messages: Vec<(String, Message)> = responses()
         .into_iter()
         .map(|(name, response)| {
             (

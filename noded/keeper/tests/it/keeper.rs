@@ -364,9 +364,10 @@ fn a_client_that_returns_finds_what_it_missed_and_the_newest_client_wins() {
     };
     assert!(!more);
     let phase = |wanted| &tasks.iter().find(|task| task.key == wanted).unwrap().phase;
-    assert!(
-        matches!(phase(alive.clone()), TaskPhase::Running { pid: told, stopping: false, .. } if *told == pid)
-    );
+    assert!(matches!(
+        phase(alive.clone()),
+        TaskPhase::Running { pid: told, stopping: false, .. } if *told == pid
+    ));
     assert!(matches!(phase(ended.clone()), TaskPhase::Exited(_)));
     assert_eq!(tasks.len(), 2);
     third.ask(&Request::Acknowledge { key: ended });
@@ -479,7 +480,7 @@ fn rubbish_on_the_socket_ends_that_session_and_nothing_else() {
         let socket = raw_client(&scene);
         for _ in 0..4 {
             let length = random() as usize % 200;
-            let mut packet: Vec<u8> = (0..length).map(|_| random() as u8).collect();
+            let mut packet: Vec<u8> = (0..length).map(|_| random().to_le_bytes()[0]).collect();
             if random() % 2 == 0 && !packet.is_empty() {
                 packet[0] = 1;
             }

@@ -20,7 +20,8 @@ fn list(noded: &mut Connection) -> BTreeMap<TaskKey, TaskPhase> {
     }
 }
 
-/// Somebody else reaps an orphan: the status is the true one where the kernel remembers it (Linux 6.15), else unknown.
+/// Somebody else reaps an orphan: the status is the true one where the kernel remembers it (Linux
+/// 6.15), else unknown.
 fn is_code_or_unknown(status: ExitStatus, code: i32) -> bool {
     [ExitStatus::Code(code), ExitStatus::Unknown].contains(&status)
 }

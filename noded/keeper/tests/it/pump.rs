@@ -29,7 +29,8 @@ pub(crate) fn open(scene: &Scene, owner: &AllocAndTask, stream: OutputStream) ->
         .unwrap()
 }
 
-/// Writes as a task would; keeper holds the FIFO until the run is acknowledged, and so must the caller until pump is done.
+/// Writes as a task would; keeper holds the FIFO until the run is acknowledged, and so must the
+/// caller until pump is done.
 fn write(scene: &Scene, owner: &AllocAndTask, stream: OutputStream, bytes: &[u8]) -> File {
     let mut fifo = open(scene, owner, stream);
     fifo.write_all(bytes).unwrap();

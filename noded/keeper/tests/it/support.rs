@@ -6,6 +6,8 @@ use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{
     AllocAndTask, Event, Exit, Message, Request, Response, SpawnRequest, StdioSource, TaskKey,
 };
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -253,7 +255,7 @@ pub(crate) trait Conversation {
 
 thread_local! {
     /// Events that came before the response that was waited for.
-    static EARLY: std::cell::RefCell<std::collections::VecDeque<Event>> = const { std::cell::RefCell::new(std::collections::VecDeque::new()) };
+    static EARLY: RefCell<VecDeque<Event>> = const { RefCell::new(VecDeque::new()) };
 }
 
 impl Conversation for Connection {
@@ -280,7 +282,7 @@ impl Conversation for Connection {
     }
 
     fn event(&mut self) -> Event {
-        if let Some(event) = EARLY.with_borrow_mut(std::collections::VecDeque::pop_front) {
+        if let Some(event) = EARLY.with_borrow_mut(VecDeque::pop_front) {
             return event;
         }
         match self
