@@ -19,7 +19,10 @@
 //! Inputs: a runtime directory on a tmpfs, a cgroup v2 directory, packets, plans. Outputs: packets,
 //! processes, log files, lines on stderr.
 
-#[allow(unsafe_code)]
+#[expect(
+    unsafe_code,
+    reason = "memory shared with the kernel, and calls without a safe form"
+)]
 mod sys;
 
 pub mod client;
