@@ -1,62 +1,37 @@
 //! One server's handle on the log.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::ReadPolicy;
-use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use protocol_transport::{PeerIdentity, Pool};
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::config::{ConfigError, RaftConfig};
-use crate::engine::{Command, Core};
+use crate::config::RaftConfig;
+use crate::engine::Command;
 use crate::error::{
     ChangeError, ProposeError, ReadError, SnapshotError, StoppedError, forwarded_leader,
 };
-use crate::formation::{FormError, Formation, Parts};
+use crate::formation::FormError;
 use crate::machine::{Machine, Position};
 use crate::member::{Leader, Membership, ServerId, ServerInfo};
-use crate::members::Members;
 use crate::network::call::{CallKind, ReadIndexAnswer};
-use crate::network::client::{Caller, Clients};
-use crate::network::server::{ServeError, Service};
+use crate::network::server::ServeError;
+use crate::open::{Inner, OpenError, open};
 use crate::status::RaftStatus;
-use crate::store::database::{self, DatabaseError};
-use crate::store::log::LogStore;
-use crate::store::machine::MachineAdapter;
-use crate::store::snapshot::{SnapshotFile, SnapshotStore};
+use crate::store::snapshot::SnapshotFile;
 
 /// The pause before asking again when no leader is known. A new leader is a few milliseconds from
 /// accepting, and a lost one some hundreds from being replaced.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// Why a server could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("the settings cannot work")]
-    Config(#[source] ConfigError),
-    #[error("opening the log")]
-    Database(#[source] DatabaseError),
-    #[error("opening the snapshots in {path}")]
-    Snapshots {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("reading the promise to a cluster in {path}")]
-    Promise {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("restoring the state from disk")]
-    Restore(#[source] StoppedError),
-}
+/// How long a shutdown waits for the last user of the log to let go of it.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A command that took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,22 +70,6 @@ pub struct Raft {
     inner: Arc<Inner>,
 }
 
-struct Inner {
-    config: RaftConfig,
-    own_id: ServerId,
-    core: Core,
-    caller: Caller,
-    members: Arc<Members>,
-    formation: Formation,
-    service: Service,
-    snapshots: Arc<SnapshotStore>,
-    status: watch::Receiver<RaftStatus>,
-    proposals: Semaphore,
-    /// Taken at shutdown, to write the committed index a last time.
-    log: Mutex<Option<LogStore>>,
-    database: Weak<redb::Database>,
-}
-
 impl std::fmt::Debug for Raft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Raft")
@@ -139,74 +98,7 @@ impl Raft {
         pool: Pool,
         own: ServerInfo,
     ) -> Result<Self, OpenError> {
-        let library_config = Arc::new(config.build().map_err(OpenError::Config)?);
-        let opened = database::open(directory).map_err(OpenError::Database)?;
-        let own_id = opened.id;
-        let log = LogStore::start(opened, directory).map_err(OpenError::Database)?;
-        let path = directory.join("snapshots");
-        let snapshots = SnapshotStore::open(path.clone())
-            .map_err(|source| OpenError::Snapshots { path, source })?;
-        let snapshots = Arc::new(snapshots);
-        let caller = Caller::new(pool, own_id.as_u64());
-        let clients = Clients {
-            caller: caller.clone(),
-            append_limit: config.append,
-        };
-        let machine = MachineAdapter::new(Box::new(machine), Arc::clone(&snapshots));
-        let restarted = log.has_voted();
-        let core = Core::build(
-            own_id.as_u64(),
-            library_config,
-            clients,
-            log.clone(),
-            machine,
-        )
-        .await
-        .map_err(|fatal| OpenError::Restore(StoppedError::from_fatal(&fatal)))?;
-        let votes_from = begin(&core, own_id, restarted, config.election_max).await;
-        let status = follow_status(&core);
-        let members = Arc::new(Members {
-            core: core.clone(),
-            caller: caller.clone(),
-            own_id,
-            status: status.clone(),
-            patience: config.patience,
-        });
-        let formation = Formation::open(Parts {
-            core: core.clone(),
-            caller: caller.clone(),
-            own_id,
-            own_info: own,
-            status: status.clone(),
-            directory: directory.to_owned(),
-            admission: Arc::clone(&members) as Arc<dyn crate::formation::Admission>,
-        })
-        .map_err(|source| OpenError::Promise {
-            path: directory.join("formation"),
-            source,
-        })?;
-        let service = Service::new(
-            core.clone(),
-            own_id.as_u64(),
-            Arc::clone(&snapshots),
-            config.snapshot_bytes_max,
-            formation.clone(),
-            votes_from,
-        );
-        let inner = Inner {
-            proposals: Semaphore::new(config.proposals_max.min(Semaphore::MAX_PERMITS)),
-            config,
-            own_id,
-            core,
-            caller,
-            members,
-            formation,
-            service,
-            snapshots,
-            status,
-            database: log.database(),
-            log: Mutex::new(Some(log)),
-        };
+        let inner = open(config, directory, Box::new(machine), pool, own).await?;
         Ok(Self {
             inner: Arc::new(inner),
         })
@@ -234,8 +126,8 @@ impl Raft {
 
     /// Replicates a command and waits until it was applied here.
     ///
-    /// Waits for a place, for a leader and for the outcome, together at most
-    /// [`RaftConfig::patience`].
+    /// Waits for a place and a leader at most [`RaftConfig::patience`], and as long again for the
+    /// outcome. Dropping the future does not take the command back.
     ///
     /// # Errors
     /// See [`ProposeError`], which says for each case whether something may have been written.
@@ -255,7 +147,8 @@ impl Raft {
         };
         loop {
             let attempt = self.inner.core.client_write(Command(command.clone()));
-            let error = match timeout_at(deadline, attempt).await {
+            // Its own time: an attempt cut short would have an unknown outcome for no reason.
+            let error = match timeout(waited, attempt).await {
                 Err(_) => return Err(ProposeError::OutcomeUnknown),
                 Ok(Ok(written)) => {
                     return Ok(Proposed {
@@ -408,7 +301,20 @@ impl Raft {
     /// When nothing was applied yet, the disk fails, or it takes longer than
     /// [`RaftConfig::install_snapshot`].
     pub async fn checkpoint(&self) -> Result<Checkpoint, SnapshotError> {
-        let wanted = self.inner.status.borrow().applied_index;
+        // Asked of the machine itself: the status learns of an applied command after its proposer.
+        let applied = self
+            .inner
+            .core
+            .with_state_machine(|machine| {
+                let applied = machine.applied();
+                Box::pin(async move { applied })
+            })
+            .await
+            .map_err(|fatal| SnapshotError::Stopped(StoppedError::from_fatal(&fatal)))?;
+        let wanted = applied.map_or(0, |log_id| log_id.index);
+        if wanted == 0 {
+            return Err(SnapshotError::Empty);
+        }
         let limit = self.inner.config.install_snapshot;
         let deadline = Instant::now() + limit;
         let mut status = self.inner.status.clone();
@@ -418,17 +324,14 @@ impl Raft {
                 if let Some(failure) = &status.failure {
                     return Err(SnapshotError::Stopped(failure.clone()));
                 }
-                if wanted > 0 && status.snapshot_index >= wanted {
+                if status.snapshot_index >= wanted {
                     break;
                 }
             }
+            // One that is being written already may cover too little: ask again when it is done.
             self.trigger_snapshot()
                 .await
                 .map_err(SnapshotError::Stopped)?;
-            // One that was being written already may cover too little: ask again when it is done.
-            if wanted == 0 {
-                return Err(SnapshotError::Empty);
-            }
             match timeout_at(deadline, status.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(SnapshotError::Stopped(StoppedError::ShutDown)),
@@ -464,14 +367,15 @@ impl Raft {
         if self.inner.core.shutdown().await.is_err() {
             tracing::warn!("the log's driver did not end cleanly");
         }
-        if let Some(log) = log
-            && let Err(error) = log.flush().await
-        {
+        let Some(log) = log else { return };
+        if let Err(error) = log.flush().await {
             tracing::warn!(%error, "the committed index was not written");
         }
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while self.inner.database.strong_count() > 0 && Instant::now() < deadline {
-            tokio::time::sleep(RETRY_PAUSE).await;
+        drop(log);
+        let mut closed = self.inner.closed.clone();
+        // Nothing is ever sent: the only change is the end.
+        if timeout(CLOSE_PATIENCE, closed.changed()).await.is_err() {
+            tracing::warn!("the log's file is still in use");
         }
     }
 
@@ -591,61 +495,4 @@ impl Raft {
         tokio::time::sleep(RETRY_PAUSE).await;
         true
     }
-}
-
-/// Starts the log's driver and says from when on votes may be given.
-///
-/// A leader counts on its followers' silence for one `lease` after they acknowledged it, and a
-/// restart makes them forget. So a server that voted before neither votes nor stands for election
-/// during the first `lease`, unless it is the only voter.
-async fn begin(core: &Core, own_id: ServerId, restarted: bool, lease: Duration) -> Instant {
-    let now = Instant::now();
-    if !restarted {
-        core.run();
-        return now;
-    }
-    core.runtime_config().elect(false);
-    core.run();
-    let alone = core
-        .with_raft_state(move |state| {
-            let voters = state.membership_state.effective().voter_ids();
-            voters.eq([own_id.as_u64()])
-        })
-        .await
-        .unwrap_or(false);
-    if alone {
-        core.runtime_config().elect(true);
-        if let Err(error) = core.trigger().elect(false).await {
-            tracing::warn!(%error, "the only voter could not elect itself at once");
-        }
-        return now;
-    }
-    let core = core.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep_until(now + lease).await;
-        core.runtime_config().elect(true);
-    });
-    now + lease
-}
-
-/// Translates the library's metrics for as long as it runs.
-fn follow_status(core: &Core) -> watch::Receiver<RaftStatus> {
-    let mut metrics = core.metrics();
-    let first = RaftStatus::of(&metrics.borrow_watched());
-    let (sender, receiver) = watch::channel(first);
-    tokio::spawn(async move {
-        while metrics.changed().await.is_ok() {
-            let next = RaftStatus::of(&metrics.borrow_watched());
-            sender.send_if_modified(|status| {
-                let changed = *status != next;
-                *status = next;
-                changed
-            });
-        }
-        sender.send_modify(|status| {
-            status.failure.get_or_insert(StoppedError::ShutDown);
-            status.role = crate::status::RaftRole::Stopped;
-        });
-    });
-    receiver
 }

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use openraft::ChangeMembers;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::engine::{Core, TypeConfig};
 use crate::error::{ChangeError, StoppedError, forwarded_leader};
@@ -144,7 +144,7 @@ impl Members {
         let transferred = status.wait_for(|status| {
             status.failure.is_some() || status.leader.as_ref().is_some_and(|found| found.id == to)
         });
-        match timeout_at(Instant::now() + self.patience, transferred).await {
+        match timeout(self.patience, transferred).await {
             Ok(Ok(status)) => match &status.failure {
                 None => Ok(()),
                 Some(failure) => Err(ChangeError::Stopped(failure.clone())),
@@ -170,7 +170,8 @@ impl Members {
         let deadline = Instant::now() + self.patience;
         loop {
             let attempt = self.core.change_membership(change.clone(), retain);
-            let passing = match timeout_at(deadline, attempt).await {
+            // Its own time: an attempt cut short would have an unknown outcome for no reason.
+            let passing = match timeout(self.patience, attempt).await {
                 Err(_) => return Err(ChangeError::OutcomeUnknown),
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) => match self.refusal(error) {
@@ -225,7 +226,7 @@ impl Members {
     /// Takes one step towards making a server a voter: learner first, voter once it caught up.
     /// The server asks again until it votes, so that a change of the leader in between is no harm.
     async fn take_in(&self, id: ServerId, info: ServerInfo) -> Result<(), ChangeError> {
-        let (own_leader, voter, learner) = {
+        let (known, learner) = {
             let status = self.status.borrow();
             if !status.is_leader() {
                 return Err(match status.leader.clone() {
@@ -235,23 +236,26 @@ impl Members {
                     },
                 });
             }
-            let membership = &status.membership;
-            let learner = membership.learners.contains_key(&id);
-            (
-                self.own_id == id,
-                membership.voters.contains_key(&id),
-                learner,
-            )
+            let learner = status.membership.learners.contains_key(&id);
+            (status.membership.get(id).cloned(), learner)
         };
-        if own_leader || voter {
-            return Ok(());
-        }
-        if learner {
-            return if self.lag(id) <= PROMOTION_LAG_MAX {
-                self.promote(id).await
-            } else {
-                Ok(())
-            };
+        match known {
+            Some(known) if known == info => {
+                let ready = learner && self.lag(id) <= PROMOTION_LAG_MAX;
+                return if ready {
+                    self.promote(id).await
+                } else {
+                    Ok(())
+                };
+            }
+            Some(known) => {
+                tracing::info!(server = %id, from = known.address, to = info.address, "moved");
+                if id != self.own_id {
+                    self.verify_address(id, &info).await?;
+                }
+                return self.update(id, info).await;
+            }
+            None => {}
         }
         self.verify_address(id, &info).await?;
         match self.add_learner(id, info.clone()).await {

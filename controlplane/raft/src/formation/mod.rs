@@ -123,9 +123,8 @@ impl Formation {
         })
     }
 
-    /// Works until this server votes in a cluster. See [`crate::Raft::form`].
+    /// Works until this server votes in a cluster, reached where it is. See [`crate::Raft::form`].
     pub(crate) async fn run(&self, expect: u32, retry_join: &[String]) -> Result<(), FormError> {
-        check(expect, retry_join)?;
         *self
             .inner
             .expect
@@ -139,8 +138,10 @@ impl Formation {
                 if let Some(failure) = &status.failure {
                     return Err(FormError::Stopped(failure.clone()));
                 }
-                if status.membership.voters.contains_key(&self.inner.own_id) {
-                    break;
+                match status.membership.voters.get(&self.inner.own_id) {
+                    Some(info) if *info == self.inner.own_info => break,
+                    Some(_) => {}
+                    None => check(expect, retry_join)?,
                 }
             }
             let reason = self.round(retry_join).await?;
@@ -164,9 +165,8 @@ impl Formation {
             .map_err(|fatal| FormError::Stopped(StoppedError::from_fatal(&fatal)))?;
         let peers = self.introduce(retry_join).await;
         if initialized {
-            // The log has arrived, but this server does not vote yet.
-            let addresses = self.leader_addresses(&peers);
-            return Ok(self.join(&addresses).await.err());
+            // The log has arrived, but this server does not vote yet, or it has moved.
+            return Ok(self.rejoin(&peers).await.err());
         }
         let own = self.introduction();
         let pledge = self.inner.promise.current().await;
@@ -233,6 +233,25 @@ impl Formation {
             .collect();
         addresses.dedup();
         addresses
+    }
+
+    /// Asks the leader for what is missing: a vote, or to be reached at another address.
+    async fn rejoin(&self, peers: &BTreeMap<ServerId, Introduction>) -> Result<(), String> {
+        let leads = self.inner.status.borrow().is_leader();
+        if !leads {
+            return self.join(&self.leader_addresses(peers)).await;
+        }
+        let Inner {
+            admission,
+            own_id,
+            own_info,
+            ..
+        } = &*self.inner;
+        match admission.admit(*own_id, own_info.clone()).await {
+            JoinAnswer::Joined => Ok(()),
+            JoinAnswer::NotLeader(_) => Err("no longer the leader".to_owned()),
+            JoinAnswer::Refused(reason) => Err(reason),
+        }
     }
 
     /// Asks to be taken in, following pointers to the leader.

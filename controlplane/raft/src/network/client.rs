@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::addresses::Addresses;
 use super::call::{
     AppendAnswer, AppendRecord, CHUNK_BYTES, Call, CallKind, FRAME_BYTES_MAX, SnapshotOffer,
     TransferAnswer, TransferCall, VoteAnswer, VoteCall,
@@ -274,7 +275,9 @@ enum Lane {
 pub(crate) struct Client {
     caller: Caller,
     to: u64,
+    /// Where it was when this client was made.
     info: ServerInfo,
+    addresses: Addresses,
     lane: Lane,
     append_limit: Duration,
 }
@@ -283,6 +286,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub(crate) caller: Caller,
+    pub(crate) addresses: Addresses,
     pub(crate) append_limit: Duration,
 }
 
@@ -293,6 +297,7 @@ impl Clients {
             caller: self.caller.clone(),
             to,
             info: info.clone(),
+            addresses: self.addresses.clone(),
             lane,
             append_limit,
         }
@@ -320,9 +325,13 @@ impl Client {
         limit: Duration,
     ) -> Result<A, RPCError<TypeConfig>> {
         self.caller
-            .call(&self.info.address, self.to, kind, body, limit)
+            .call(&self.address(), self.to, kind, body, limit)
             .await
             .map_err(|error| self.library_error(action, &error))
+    }
+
+    fn address(&self) -> String {
+        self.addresses.find(self.to, &self.info.address)
     }
 
     /// How the library should take a failure: "unreachable" makes it wait before the next try.
@@ -396,7 +405,7 @@ impl RaftNetworkV2<TypeConfig> for Client {
         option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let SnapshotMeta { last_log_id, .. } = snapshot.meta;
-        let address = &self.info.address;
+        let address = &self.address();
         tracing::info!(%address, last = ?last_log_id, "sending a snapshot");
         let sending =
             self.caller

@@ -7,6 +7,7 @@
 //!                               <-- Answer frame | Refusal frame
 //! ```
 
+pub(crate) mod addresses;
 pub(crate) mod call;
 pub(crate) mod client;
 pub(crate) mod server;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use openraft::ReadPolicy;
 use openraft::errors::RaftError;
 use openraft::storage::Snapshot;
-use protocol_transport::{Fault, FrameReader, FrameWriter, PeerIdentity, Role};
+use protocol_transport::{Fault, FrameReader, FrameWriter, PeerIdentity, Region, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
@@ -33,6 +33,8 @@ const CALL_PATIENCE: Duration = Duration::from_secs(15);
 pub enum ServeError {
     #[error("a {0} may not speak Raft")]
     NotServer(Role),
+    #[error("a server of region {0} has a cluster of its own")]
+    OtherRegion(Region),
     #[error("reading the call")]
     Read(#[source] protocol_transport::ReadError),
     #[error("the call did not arrive in time")]
@@ -55,6 +57,7 @@ impl ServeError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::NotServer(_)
+            | Self::OtherRegion(_)
             | Self::Kind(_)
             | Self::Call(_)
             | Self::SnapshotTooLarge { .. }
@@ -76,15 +79,23 @@ impl From<RecordError> for ServeError {
 /// An answer that the caller understands, or why there is none.
 type Answer = Result<Bytes, String>;
 
+/// What a [`Service`] is made of.
+pub(crate) struct ServiceParts {
+    pub(crate) core: Core,
+    pub(crate) own_id: u64,
+    /// Servers of other regions have their own clusters, under the same authority.
+    pub(crate) region: Region,
+    pub(crate) snapshots: Arc<SnapshotStore>,
+    pub(crate) snapshot_bytes_max: u64,
+    pub(crate) formation: Formation,
+    /// Before this moment no vote is given: a server that restarts has forgotten to which leader
+    /// it promised its lease, so it votes only when any such lease has run out.
+    pub(crate) votes_from: Instant,
+}
+
 /// Answers the calls of other servers.
 pub(crate) struct Service {
-    core: Core,
-    own_id: u64,
-    snapshots: Arc<SnapshotStore>,
-    snapshot_bytes_max: u64,
-    formation: Formation,
-    /// Before this moment no vote is given: see [`Service::new`].
-    votes_from: Instant,
+    parts: ServiceParts,
     last_contact: Mutex<Option<Instant>>,
     calls: Semaphore,
     /// Only one snapshot is received at a time: each may be as large as the disk allows.
@@ -92,23 +103,9 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// `votes_from`: a server that restarts has forgotten to which leader it promised its lease,
-    /// so it votes only when any such lease has run out.
-    pub(crate) fn new(
-        core: Core,
-        own_id: u64,
-        snapshots: Arc<SnapshotStore>,
-        snapshot_bytes_max: u64,
-        formation: Formation,
-        votes_from: Instant,
-    ) -> Self {
+    pub(crate) fn new(parts: ServiceParts) -> Self {
         Self {
-            core,
-            own_id,
-            snapshots,
-            snapshot_bytes_max,
-            formation,
-            votes_from,
+            parts,
             last_contact: Mutex::new(None),
             calls: Semaphore::new(CALLS_MAX),
             reception: Semaphore::new(1),
@@ -132,6 +129,9 @@ impl Service {
     ) -> Result<(), ServeError> {
         if peer.role != Role::Server {
             return Err(ServeError::NotServer(peer.role));
+        }
+        if peer.region != self.parts.region {
+            return Err(ServeError::OtherRegion(peer.region.clone()));
         }
         let mut reader = FrameReader::new(recv, FRAME_BYTES_MAX);
         let mut writer = FrameWriter::new(send, FRAME_BYTES_MAX);
@@ -163,7 +163,7 @@ impl Service {
             CallKind::Snapshot => self.snapshot(&frame.body, reader).await,
             CallKind::ReadIndex => self.read_index(&frame.body).await,
             CallKind::Introduce | CallKind::Pledge | CallKind::Release | CallKind::Join => {
-                Ok(self.formation.answer(kind, &frame.body).await?)
+                Ok(self.parts.formation.answer(kind, &frame.body).await?)
             }
             CallKind::Chunk | CallKind::Answer | CallKind::Refusal => {
                 Err(ServeError::Kind(frame.kind))
@@ -178,7 +178,7 @@ impl Service {
         bytes: &[u8],
     ) -> Result<Result<T, String>, ServeError> {
         let call: Call<T> = record::decode(what, bytes)?;
-        if call.to == self.own_id {
+        if call.to == self.parts.own_id {
             Ok(Ok(call.body))
         } else {
             Ok(Err(format!("server {:016x} is not here", call.to)))
@@ -191,6 +191,7 @@ impl Service {
             Err(reason) => return Ok(Err(reason)),
         };
         let answer = self
+            .parts
             .core
             .append_entries(call.try_into()?)
             .await
@@ -206,12 +207,12 @@ impl Service {
             Ok(call) => call,
             Err(reason) => return Ok(Err(reason)),
         };
-        if Instant::now() < self.votes_from {
+        if Instant::now() < self.parts.votes_from {
             return Ok(Err("restarted a moment ago, no votes yet".to_owned()));
         }
         let answer = match kind {
-            CallKind::PreVote => self.core.pre_vote(call.into()).await,
-            _ => self.core.vote(call.into()).await,
+            CallKind::PreVote => self.parts.core.pre_vote(call.into()).await,
+            _ => self.parts.core.vote(call.into()).await,
         };
         Ok(answer_of(answer.map(VoteAnswer::from)))
     }
@@ -221,7 +222,7 @@ impl Service {
             Ok(call) => call,
             Err(reason) => return Ok(Err(reason)),
         };
-        let answer = self.core.handle_transfer_leader(call.into()).await;
+        let answer = self.parts.core.handle_transfer_leader(call.into()).await;
         Ok(match answer {
             Ok(response) => Ok(record::encode(&TransferAnswer::from(response))),
             Err(fatal) => Err(stopped(&fatal)),
@@ -233,7 +234,7 @@ impl Service {
             Ok(offer) => offer,
             Err(reason) => return Ok(Err(reason)),
         };
-        let bytes_max = self.snapshot_bytes_max;
+        let bytes_max = self.parts.snapshot_bytes_max;
         if offer.bytes > bytes_max {
             return Err(ServeError::SnapshotTooLarge {
                 bytes: offer.bytes,
@@ -243,7 +244,7 @@ impl Service {
         let Ok(_permit) = self.reception.try_acquire() else {
             return Ok(Err("another snapshot is being received".to_owned()));
         };
-        let mut incoming = self.snapshots.receive().map_err(ServeError::Keep)?;
+        let mut incoming = self.parts.snapshots.receive().map_err(ServeError::Keep)?;
         let mut missing = offer.bytes;
         loop {
             let frame = timeout(CALL_PATIENCE, reader.read())
@@ -267,6 +268,7 @@ impl Service {
         let meta = snapshot.meta.clone();
         tracing::info!(last = ?meta.last_log_id, bytes = offer.bytes, "installing a snapshot");
         let installed = self
+            .parts
             .core
             .install_full_snapshot(offer.vote.into(), Snapshot { meta, snapshot })
             .await;
@@ -280,10 +282,12 @@ impl Service {
         if let Err(reason) = self.open::<()>("read request", bytes)? {
             return Ok(Err(reason));
         }
-        let answer = match self.core.get_read_log_id(ReadPolicy::LeaseRead).await {
+        let answer = match self.parts.core.get_read_log_id(ReadPolicy::LeaseRead).await {
             Ok(found) => Ok(found),
             // The lease has run out: ask the quorum.
-            Err(RaftError::APIError(_)) => self.core.get_read_log_id(ReadPolicy::ReadIndex).await,
+            Err(RaftError::APIError(_)) => {
+                self.parts.core.get_read_log_id(ReadPolicy::ReadIndex).await
+            }
             Err(fatal) => Err(fatal),
         };
         Ok(match answer {

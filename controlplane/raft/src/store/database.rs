@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase, TableDefinition};
+use tokio::sync::watch;
 
 use crate::member::ServerId;
 use crate::record::{self, RecordError};
@@ -52,7 +53,7 @@ pub enum DatabaseError {
         operation: &'static str,
         path: PathBuf,
         #[source]
-        source: redb::Error,
+        source: Box<redb::Error>,
     },
     #[error("{path} holds a damaged record")]
     Record {
@@ -71,6 +72,36 @@ pub enum DatabaseError {
         named: String,
         actual: ServerId,
     },
+}
+
+/// The database while anyone uses it. The fields are dropped in order: when the watch ends, the
+/// file is closed and its lock is gone.
+#[derive(Debug)]
+pub(crate) struct HeldDatabase {
+    database: Database,
+    open: watch::Sender<()>,
+}
+
+impl HeldDatabase {
+    pub(crate) fn new(database: Database) -> Self {
+        Self {
+            database,
+            open: watch::Sender::new(()),
+        }
+    }
+
+    /// A watch that ends when the database is closed.
+    pub(crate) fn closed(&self) -> watch::Receiver<()> {
+        self.open.subscribe()
+    }
+}
+
+impl std::ops::Deref for HeldDatabase {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.database
+    }
 }
 
 /// An opened log and whose it is.
@@ -162,7 +193,7 @@ fn access(operation: &'static str, path: &Path, source: redb::Error) -> Database
     DatabaseError::Access {
         operation,
         path: path.to_owned(),
-        source,
+        source: Box::new(source),
     }
 }
 

@@ -4,16 +4,16 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use redb::{Database, ReadableDatabase, ReadableTable};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::database::{
-    DatabaseError, LOG, META, META_COMMITTED, META_PURGED, META_VOTE, OpenedDatabase,
+    DatabaseError, HeldDatabase, LOG, META, META_COMMITTED, META_PURGED, META_VOTE, OpenedDatabase,
 };
 use super::tail::Tail;
 use super::writer::{Done, Request, Writer};
@@ -26,7 +26,7 @@ const APPEND_BYTES_MAX: usize = 1024 * 1024;
 /// A handle on the log; clones share it.
 #[derive(Clone)]
 pub(crate) struct LogStore {
-    database: Arc<Database>,
+    database: Arc<HeldDatabase>,
     tail: Arc<RwLock<Tail>>,
     requests: mpsc::Sender<Request>,
 }
@@ -40,7 +40,7 @@ impl Debug for LogStore {
 impl LogStore {
     /// Reads the ends of the log back and starts its writer.
     pub(crate) fn start(opened: OpenedDatabase, path: &Path) -> Result<Self, DatabaseError> {
-        let database = Arc::new(opened.database);
+        let database = Arc::new(HeldDatabase::new(opened.database));
         let tail = read_tail(&database).map_err(|source| DatabaseError::Record {
             path: path.to_owned(),
             source,
@@ -70,9 +70,9 @@ impl LogStore {
         self.tail().vote.is_some()
     }
 
-    /// The open database, to see when it is closed.
-    pub(crate) fn database(&self) -> Weak<Database> {
-        Arc::downgrade(&self.database)
+    /// A watch that ends when the last user of the log has let go of it.
+    pub(crate) fn closed(&self) -> watch::Receiver<()> {
+        self.database.closed()
     }
 
     async fn ask(&self, request: impl FnOnce(Done) -> Request) -> io::Result<()> {
@@ -271,36 +271,23 @@ fn read_entries(
 }
 
 fn read_tail(database: &Database) -> io::Result<Tail> {
-    let read = || -> Result<(Vec<Option<Vec<u8>>>, Option<Vec<u8>>), redb::Error> {
-        let transaction = database.begin_read()?;
-        let meta = transaction.open_table(META)?;
-        let mut records = Vec::new();
-        for key in [META_VOTE, META_COMMITTED, META_PURGED] {
-            records.push(meta.get(key)?.map(|guard| guard.value().to_vec()));
-        }
-        let log = transaction.open_table(LOG)?;
-        let last = log.last()?.map(|(_, value)| value.value().to_vec());
-        Ok((records, last))
+    let transaction = database.begin_read().map_err(io::Error::other)?;
+    let meta = transaction.open_table(META).map_err(io::Error::other)?;
+    let read = |key| -> io::Result<Option<Vec<u8>>> {
+        let found = meta.get(key).map_err(io::Error::other)?;
+        Ok(found.map(|guard| guard.value().to_vec()))
     };
-    let (records, last) = read().map_err(io::Error::other)?;
-    let [vote, committed, purged] = records.as_slice() else {
-        return Err(io::Error::other("three records were read"));
-    };
-    let position = |what, bytes: &Option<Vec<u8>>| -> io::Result<Option<LogId>> {
-        let decoded = bytes
-            .as_deref()
-            .map(|bytes| record::decode::<PositionRecord>(what, bytes));
+    let position = |what, key| -> io::Result<Option<LogId>> {
+        let decoded = read(key)?.map(|bytes| record::decode::<PositionRecord>(what, &bytes));
         Ok(decoded.transpose()?.map(LogId::from))
     };
-    let vote = vote
-        .as_deref()
-        .map(|bytes| record::decode::<VoteRecord>("vote", bytes));
-    let purged = position("purged position", purged)?;
-    let last = last
-        .map(|bytes| record::decode_entry(bytes.into()))
-        .transpose()?;
+    let vote = read(META_VOTE)?.map(|bytes| record::decode::<VoteRecord>("vote", &bytes));
     let vote = vote.transpose()?.map(Vote::from);
-    let committed = position("committed position", committed)?;
-    let last = last.map(|entry| entry.log_id).max(purged);
-    Ok(Tail::restored(vote, committed, purged, last))
+    let committed = position("committed position", META_COMMITTED)?;
+    let purged = position("purged position", META_PURGED)?;
+    let log = transaction.open_table(LOG).map_err(io::Error::other)?;
+    let last = log.last().map_err(io::Error::other)?;
+    let last = last.map(|(_, value)| record::decode_entry(Bytes::copy_from_slice(value.value())));
+    let last = last.transpose()?.map(|entry| entry.log_id);
+    Ok(Tail::restored(vote, committed, purged, last.max(purged)))
 }

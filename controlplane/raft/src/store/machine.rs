@@ -41,6 +41,11 @@ impl MachineAdapter {
         }
     }
 
+    /// The newest entry given to the machine.
+    pub(crate) fn applied(&self) -> Option<LogId> {
+        self.applied
+    }
+
     fn apply_entry(&mut self, entry: &Entry) -> io::Result<Response> {
         let position = position(entry.log_id);
         let machine = Arc::clone(&self.machine);

@@ -59,7 +59,8 @@ impl Tail {
     /// Forgets the entries above `last`, which becomes the last.
     pub(crate) fn truncate(&mut self, last: Option<LogId>) {
         // Nothing lies above a position beyond the end.
-        if last >= self.last {
+        let index = |log_id: Option<LogId>| log_id.map(|log_id| log_id.index);
+        if index(last) >= index(self.last) {
             return;
         }
         let first_removed = last.map_or(0, |log_id| log_id.index + 1);

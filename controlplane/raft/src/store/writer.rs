@@ -9,10 +9,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use openraft::storage::IOFlushed;
-use redb::Database;
 use tokio::sync::{mpsc, oneshot};
 
-use super::database::{LOG, META, META_COMMITTED, META_PURGED, META_VOTE};
+use super::database::{HeldDatabase, LOG, META, META_COMMITTED, META_PURGED, META_VOTE};
 use super::tail::Tail;
 use crate::engine::{LogId, TypeConfig};
 use crate::record::{self, PositionRecord, VoteRecord};
@@ -52,7 +51,7 @@ pub(crate) enum Request {
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
 pub(crate) struct Writer {
-    database: Arc<Database>,
+    database: Arc<HeldDatabase>,
     tail: Arc<RwLock<Tail>>,
     requests: mpsc::Receiver<Request>,
     /// The committed index as last written: it rides along with whatever is written next.
@@ -61,7 +60,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn start(
-        database: Arc<Database>,
+        database: Arc<HeldDatabase>,
         tail: Arc<RwLock<Tail>>,
     ) -> io::Result<mpsc::Sender<Request>> {
         let (sender, requests) = mpsc::channel(QUEUE_MAX);

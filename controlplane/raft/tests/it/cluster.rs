@@ -84,6 +84,12 @@ impl Stopped {
         self.directory.path().to_owned()
     }
 
+    /// Starts on another port.
+    pub(crate) async fn start_elsewhere(self, authority: &Authority, config: RaftConfig) -> Server {
+        let anywhere = ([127, 0, 0, 1], 0).into();
+        Server::start_at(authority, config, self.directory, anywhere).await
+    }
+
     pub(crate) async fn start(self, authority: &Authority, config: RaftConfig) -> Server {
         Server::start_at(authority, config, self.directory, self.address).await
     }

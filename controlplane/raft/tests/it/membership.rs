@@ -156,6 +156,53 @@ async fn servers_are_added_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_moved_is_found_at_its_new_address() {
+    let authority = Authority::new();
+    let mut servers = form(&authority, 3, &config()).await;
+    let leader = leader_of(&servers).await;
+    let mover = servers.remove((leader + 1) % 3);
+    let id = mover.id();
+    let moved = mover
+        .stop()
+        .await
+        .start_elsewhere(&authority, config())
+        .await;
+    assert_eq!(moved.id(), id);
+    let join: Vec<String> = servers
+        .iter()
+        .map(|server| server.address.to_string())
+        .collect();
+    tokio::time::timeout(super::cluster::PATIENCE, moved.raft.form(3, &join))
+        .await
+        .expect("in time")
+        .expect("is found");
+    let leader = leader_of(&servers).await;
+    let last = servers[leader].propose("after the move").await.index;
+    moved.wait_applied(last).await;
+    let membership = servers[leader].raft.configuration();
+    assert_eq!(membership.voters.get(&id), Some(&moved.info()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_alone_that_moved_leads_at_its_new_address() {
+    let authority = Authority::new();
+    let server = form(&authority, 1, &config()).await.remove(0);
+    let moved = server
+        .stop()
+        .await
+        .start_elsewhere(&authority, config())
+        .await;
+    tokio::time::timeout(super::cluster::PATIENCE, moved.raft.form(1, &[]))
+        .await
+        .expect("in time")
+        .expect("leads");
+    assert_eq!(
+        moved.raft.configuration().voters.get(&moved.id()),
+        Some(&moved.info())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_voter_stays() {
     let authority = Authority::new();
     let servers = form(&authority, 1, &config()).await;

@@ -1,0 +1,223 @@
+//! Starting a server's part in the log: files first, then the driver, then who answers peers.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openraft::async_runtime::watch::WatchReceiver;
+use protocol_transport::Pool;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use crate::config::{ConfigError, RaftConfig};
+use crate::engine::Core;
+use crate::error::StoppedError;
+use crate::formation::{Formation, Parts};
+use crate::machine::Machine;
+use crate::member::{ServerId, ServerInfo};
+use crate::members::Members;
+use crate::network::addresses::Addresses;
+use crate::network::client::{Caller, Clients};
+use crate::network::server::{Service, ServiceParts};
+use crate::status::{RaftRole, RaftStatus};
+use crate::store::database::{self, DatabaseError};
+use crate::store::log::LogStore;
+use crate::store::machine::MachineAdapter;
+use crate::store::snapshot::SnapshotStore;
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the settings cannot work")]
+    Config(#[source] ConfigError),
+    #[error("opening the log")]
+    Database(#[source] DatabaseError),
+    #[error("opening the snapshots in {path}")]
+    Snapshots {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("reading the promise to a cluster in {path}")]
+    Promise {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("restoring the state from disk")]
+    Restore(#[source] StoppedError),
+}
+
+/// What a [`crate::Raft`] shares.
+pub(crate) struct Inner {
+    pub(crate) config: RaftConfig,
+    pub(crate) own_id: ServerId,
+    pub(crate) core: Core,
+    pub(crate) caller: Caller,
+    pub(crate) members: Arc<Members>,
+    pub(crate) formation: Formation,
+    pub(crate) service: Service,
+    pub(crate) snapshots: Arc<SnapshotStore>,
+    pub(crate) status: watch::Receiver<RaftStatus>,
+    pub(crate) proposals: Semaphore,
+    /// Taken at shutdown, to write the committed index a last time.
+    pub(crate) log: Mutex<Option<LogStore>>,
+    /// Ends when the log's file is closed.
+    pub(crate) closed: watch::Receiver<()>,
+}
+
+/// Opens everything. See [`crate::Raft::open`].
+pub(crate) async fn open(
+    config: RaftConfig,
+    directory: &Path,
+    machine: Box<dyn Machine>,
+    pool: Pool,
+    own_info: ServerInfo,
+) -> Result<Inner, OpenError> {
+    let library_config = Arc::new(config.build().map_err(OpenError::Config)?);
+    let opened = database::open(directory).map_err(OpenError::Database)?;
+    let own_id = opened.id;
+    let log = LogStore::start(opened, directory).map_err(OpenError::Database)?;
+    let path = directory.join("snapshots");
+    let snapshots = SnapshotStore::open(path.clone())
+        .map_err(|source| OpenError::Snapshots { path, source })?;
+    let snapshots = Arc::new(snapshots);
+    let region = pool.endpoint().region().clone();
+    let caller = Caller::new(pool, own_id.as_u64());
+    let addresses = Addresses::default();
+    let clients = Clients {
+        caller: caller.clone(),
+        addresses: addresses.clone(),
+        append_limit: config.append,
+    };
+    let machine = MachineAdapter::new(machine, Arc::clone(&snapshots));
+    let core = Core::build(
+        own_id.as_u64(),
+        library_config,
+        clients,
+        log.clone(),
+        machine,
+    )
+    .await
+    .map_err(|fatal| OpenError::Restore(StoppedError::from_fatal(&fatal)))?;
+    let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
+    let status = follow_status(&core, addresses);
+    let members = Arc::new(Members {
+        core: core.clone(),
+        caller: caller.clone(),
+        own_id,
+        status: status.clone(),
+        patience: config.patience,
+    });
+    let formation = Formation::open(Parts {
+        core: core.clone(),
+        caller: caller.clone(),
+        own_id,
+        own_info,
+        status: status.clone(),
+        directory: directory.to_owned(),
+        admission: Arc::clone(&members) as _,
+    })
+    .map_err(|source| OpenError::Promise {
+        path: directory.join("formation"),
+        source,
+    })?;
+    let service = Service::new(ServiceParts {
+        core: core.clone(),
+        own_id: own_id.as_u64(),
+        region,
+        snapshots: Arc::clone(&snapshots),
+        snapshot_bytes_max: config.snapshot_bytes_max,
+        formation: formation.clone(),
+        votes_from,
+    });
+    Ok(Inner {
+        proposals: Semaphore::new(config.proposals_max.min(Semaphore::MAX_PERMITS)),
+        config,
+        own_id,
+        core,
+        caller,
+        members,
+        formation,
+        service,
+        snapshots,
+        status,
+        closed: log.closed(),
+        log: Mutex::new(Some(log)),
+    })
+}
+
+/// Starts the log's driver and says from when on votes may be given.
+///
+/// A leader counts on its followers' silence for one `lease` after they acknowledged it, and a
+/// restart makes them forget. So a server that voted before neither votes nor stands for election
+/// during the first `lease`, unless it is the only voter.
+async fn begin(
+    core: &Core,
+    own_id: ServerId,
+    restarted: bool,
+    lease: Duration,
+) -> Result<Instant, OpenError> {
+    let now = Instant::now();
+    if !restarted {
+        core.run();
+        return Ok(now);
+    }
+    core.runtime_config().elect(false);
+    core.run();
+    let voters: Vec<u64> = core
+        .with_raft_state(|state| state.membership_state.effective().voter_ids().collect())
+        .await
+        .map_err(|fatal| OpenError::Restore(StoppedError::from_fatal(&fatal)))?;
+    if !voters.is_empty() {
+        // What is told about the membership from now on is what was read from disk.
+        let mut metrics = core.metrics();
+        while metrics
+            .borrow_watched()
+            .membership_config
+            .log_id()
+            .is_none()
+        {
+            if metrics.changed().await.is_err() {
+                return Err(OpenError::Restore(StoppedError::ShutDown));
+            }
+        }
+    }
+    if voters == [own_id.as_u64()] {
+        core.runtime_config().elect(true);
+        if let Err(error) = core.trigger().elect(false).await {
+            tracing::warn!(%error, "the only voter could not elect itself at once");
+        }
+        return Ok(now);
+    }
+    let core = core.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep_until(now + lease).await;
+        core.runtime_config().elect(true);
+    });
+    Ok(now + lease)
+}
+
+/// Translates the library's metrics for as long as it runs.
+fn follow_status(core: &Core, addresses: Addresses) -> watch::Receiver<RaftStatus> {
+    let mut metrics = core.metrics();
+    let first = RaftStatus::of(&metrics.borrow_watched());
+    addresses.learn(&first.membership);
+    let (sender, receiver) = watch::channel(first);
+    tokio::spawn(async move {
+        while metrics.changed().await.is_ok() {
+            let next = RaftStatus::of(&metrics.borrow_watched());
+            addresses.learn(&next.membership);
+            sender.send_if_modified(|status| {
+                let changed = *status != next;
+                *status = next;
+                changed
+            });
+        }
+        sender.send_modify(|status| {
+            status.failure.get_or_insert(StoppedError::ShutDown);
+            status.role = RaftRole::Stopped;
+        });
+    });
+    receiver
+}
