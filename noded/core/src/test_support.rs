@@ -1,6 +1,5 @@
 //! Jobs, allocations and times for the tests of this crate.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_model::{
@@ -59,10 +58,4 @@ pub(crate) fn alloc_of(job: &Job, id: AllocId) -> Allocation {
         "TaskGroup": "group", "AllocModifyIndex": 1, "SpecHash": SpecHash([1; 32]),
     });
     serde_json::from_value(json).expect("the fields of an allocation")
-}
-
-/// That allocation and its job.
-pub(crate) fn spec_of(job: Job, id: AllocId) -> Arc<crate::AllocSpec> {
-    let alloc = alloc_of(&job, id);
-    Arc::new(crate::AllocSpec::new(alloc, Arc::new(job)).expect("the group exists"))
 }

@@ -168,6 +168,7 @@ impl AllocRunner {
         if self.removal == Removal::Wanted {
             self.removal = Removal::Kept;
         }
+        self.hold = StartHold::Free;
         self.spec = spec;
     }
 
@@ -176,11 +177,13 @@ impl AllocRunner {
         if self.removal == Removal::Kept {
             self.removal = Removal::Wanted;
         }
+        // All that may still start are poststop tasks.
+        self.hold = StartHold::Free;
     }
 
-    /// Its tasks may start again after a restart of the host.
-    pub(crate) fn release_hold(&mut self) {
-        self.hold = StartHold::Free;
+    /// Its tasks may start again after a restart of the host. Returns whether they were held.
+    pub(crate) fn release_hold(&mut self) -> bool {
+        std::mem::replace(&mut self.hold, StartHold::Free) == StartHold::UntilTold
     }
 
     /// The control plane did not confirm this node within `stop_on_client_after`.

@@ -47,7 +47,7 @@ impl AllocRunner {
             // The stage is a function of the states that the tasks bring along.
             stage: Stage::Prestart,
             directory: Directory::Absent,
-            hold: hold_after(boot, &spec),
+            hold: hold_after(boot, destroy, &spec),
             removal: match destroy {
                 DestroyWanted::No => Removal::Kept,
                 DestroyWanted::Yes => Removal::Wanted,
@@ -69,10 +69,11 @@ impl AllocRunner {
 
 /// After a restart of the host the control plane may have moved the work elsewhere; that of a system
 /// job belongs to this node, unless it may run here only while the control plane hears the node.
-fn hold_after(boot: Boot, spec: &AllocSpec) -> StartHold {
+fn hold_after(boot: Boot, destroy: DestroyWanted, spec: &AllocSpec) -> StartHold {
     let stays = spec.job().job_type.is_per_node() && spec.group().stop_on_client_after().is_none();
-    match boot {
-        Boot::Another if !stays => StartHold::UntilTold,
-        Boot::Same | Boot::Another => StartHold::Free,
+    match (boot, destroy) {
+        (Boot::Another, DestroyWanted::No) if !stays => StartHold::UntilTold,
+        // The control plane has spoken: only poststop tasks may still start.
+        (Boot::Same | Boot::Another, DestroyWanted::No | DestroyWanted::Yes) => StartHold::Free,
     }
 }

@@ -50,8 +50,8 @@ pub enum WatchStep {
     Upsert(Box<DesiredAlloc>),
     /// The control plane does not know it any more.
     Destroy(AllocId),
-    /// The complete map is there: everything that was not named just now is as the node knows it.
-    Told,
+    /// The complete map is there: what the node knows of these is what is wanted.
+    Confirmed(Vec<AllocId>),
     /// Everything up to here has been handed out in the steps before: journal, then acknowledge.
     Moved(Watermark),
 }
@@ -238,17 +238,16 @@ impl AllocSet {
             }
         }
         self.foreign.allocs.retain(|alloc| !map.contains_key(alloc));
-        let missing = map
-            .iter()
-            .filter(|(alloc, version)| self.known.get(*alloc).is_none_or(|known| known < *version))
-            .map(|(alloc, _)| *alloc)
-            .collect();
+        let (missing, confirmed): (Vec<AllocId>, Vec<AllocId>) = map
+            .keys()
+            .partition(|alloc| self.known.get(alloc) < map.get(alloc));
+        let missing = missing.into_iter().collect();
         self.chain = Chain::Following {
             index: at.index,
             incarnation,
             missing,
         };
-        steps.push(WatchStep::Told);
+        steps.push(WatchStep::Confirmed(confirmed));
         steps.extend(self.move_watermark());
         Ok(steps)
     }

@@ -57,7 +57,7 @@ fn delta(previous_index: u64, index: u64, changed: &[(u128, u64)], removed: &[u1
     }
 }
 
-/// The steps in short: `+1@5` `-2` `told` `=9`.
+/// The steps in short: `+1@5` `-2` `told 1` `=9`.
 fn short(steps: Vec<WatchStep>) -> Vec<String> {
     steps
         .into_iter()
@@ -66,7 +66,7 @@ fn short(steps: Vec<WatchStep>) -> Vec<String> {
                 format!("+{}@{}", desired.alloc.id.0.as_u128(), desired.version)
             }
             WatchStep::Destroy(alloc) => format!("-{}", alloc.0.as_u128()),
-            WatchStep::Told => "told".to_owned(),
+            WatchStep::Confirmed(allocs) => format!("told {}", allocs.len()),
             WatchStep::Moved(watermark) => format!("={}", watermark.index),
         })
         .collect()
@@ -78,7 +78,7 @@ fn what_a_complete_map_does_not_name_is_destroyed() {
     let steps = set
         .on_map(map(mark(HOME, 9), &[(1, 4)]), at(0).moment)
         .expect("a good map");
-    assert_eq!(short(steps), ["-2", "told", "=9"]);
+    assert_eq!(short(steps), ["-2", "told 1", "=9"]);
     assert_eq!(set.watermark(), mark(HOME, 9));
 }
 
@@ -88,7 +88,7 @@ fn the_watermark_waits_for_every_version_that_the_map_names() {
     let steps = set
         .on_map(map(mark(HOME, 9), &[(1, 8), (2, 7)]), at(0).moment)
         .expect("good");
-    assert_eq!(short(steps), ["told"]);
+    assert_eq!(short(steps), ["told 0"]);
     assert_eq!(set.watermark(), mark(HOME, 5));
     let steps = set.on_delta(delta(9, 9, &[(1, 8)], &[])).expect("it fills");
     assert_eq!(short(steps), ["+1@8"]);
@@ -150,7 +150,7 @@ fn a_map_comes_in_parts_that_follow_each_other() {
     let steps = set
         .on_map(part(1, true, 2), at(0).moment)
         .expect("the last part");
-    assert_eq!(short(steps), ["-3", "told", "=9"]);
+    assert_eq!(short(steps), ["-3", "told 2", "=9"]);
     let mut set = set_with(&[], mark(HOME, 5), None);
     assert_eq!(set.on_map(part(0, false, 1), at(0).moment), Ok(Vec::new()));
     let refused = set.on_map(part(2, true, 2), at(0).moment);
@@ -175,7 +175,7 @@ fn another_incarnation_stops_nothing_until_its_grace_is_over() {
     let steps = set
         .on_map(map(mark(2, 3), &[(1, 2)]), at(1_000).moment)
         .expect("accepted");
-    assert_eq!(short(steps), ["told"]);
+    assert_eq!(short(steps), ["told 0"]);
     let steps = set
         .on_delta(delta(3, 3, &[(1, 2)], &[]))
         .expect("its versions start anew");
@@ -187,7 +187,7 @@ fn another_incarnation_stops_nothing_until_its_grace_is_over() {
         .expect("accepted");
     assert_eq!(
         short(steps),
-        ["told", "=4"],
+        ["told 1", "=4"],
         "a second map does not end the grace"
     );
     assert_eq!(set.on_timeout(at(60_999).moment), []);

@@ -18,6 +18,8 @@ use protocol_wire::report::AllocReport;
 mod getters;
 mod restore;
 mod session_events;
+#[cfg(test)]
+mod tests;
 mod watch_steps;
 
 use crate::alloc_runner::{

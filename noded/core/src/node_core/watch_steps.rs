@@ -59,20 +59,20 @@ impl NodeCore {
                     durability = Durability::Synced;
                     self.remove_alloc(alloc, now);
                 }
-                WatchStep::Told => self.release_holds(now),
+                WatchStep::Confirmed(allocs) => self.release_holds(&allocs, now),
                 WatchStep::Moved(watermark) => self.acknowledge(watermark, durability),
             }
         }
     }
 
     /// The watch spoke: what the node took over from its journal may start again.
-    fn release_holds(&mut self, now: Now) {
-        let ids: Vec<AllocId> = self.runners.keys().copied().collect();
-        for alloc in ids {
-            if let Some(runner) = self.runners.get_mut(&alloc) {
-                runner.release_hold();
+    fn release_holds(&mut self, allocs: &[AllocId], now: Now) {
+        for alloc in allocs {
+            if let Some(runner) = self.runners.get_mut(alloc)
+                && runner.release_hold()
+            {
+                self.settle(*alloc, now);
             }
-            self.settle(alloc, now);
         }
     }
 

@@ -62,7 +62,7 @@ impl TaskRunner {
         out: &mut Outbox,
         now: Now,
     ) {
-        if epoch != self.epoch {
+        if epoch != self.epoch || self.strays.contains(&epoch) {
             self.on_stray(epoch, &event, out);
             return;
         }

@@ -392,3 +392,6 @@ impl TaskRunner {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

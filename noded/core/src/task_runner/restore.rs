@@ -65,10 +65,14 @@ impl TaskRunner {
         out: &mut Outbox,
         now: Now,
     ) {
+        let newest = self.epoch;
+        // A run above the journal's newest means that the journal lost something: trust none of them.
+        let open = attempt == AttemptState::Open
+            && self.phase != Phase::Dead
+            && kept.iter().all(|(epoch, _)| *epoch <= newest);
         let mut expected = None;
         for (epoch, phase) in kept {
-            let open = attempt == AttemptState::Open && self.phase != Phase::Dead;
-            if open && epoch == self.epoch {
+            if open && epoch == newest {
                 expected = Some(phase);
             } else {
                 self.take_stray(epoch, &phase, out);

@@ -307,3 +307,6 @@ impl RestoredAlloc {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

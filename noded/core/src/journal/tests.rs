@@ -1,0 +1,187 @@
+//! Frozen bytes: what this release writes every later one reads. A line here never changes; a new
+//! shape is a new line, and a new version where the old one could not be read any more.
+
+use protocol_model::{ClientStatus, Incarnation, TaskRunState, UnixNanos};
+
+use super::*;
+use crate::alloc_runner::PersistedHealth;
+use crate::effect::Hook;
+use crate::task_runner::AttemptState;
+use crate::task_runner::restart_policy::RestartTracker;
+use crate::test_support::{alloc_of, at, job_with_tasks, task};
+
+const ID: AllocId = AllocId::from_u128(5);
+
+/// Every kind of record, except those that hold the API's own objects, and its bytes.
+fn frozen() -> Vec<(JournalRecord, &'static str)> {
+    let state = PersistedTask {
+        epoch: RunEpoch(3),
+        attempt: AttemptState::Open,
+        restarts: RestartTracker {
+            count: 1,
+            interval_start: Some(at(1_500).moment),
+            total: 2,
+        },
+        prepared: BTreeSet::from([Hook::TaskDirectory]),
+        ..PersistedTask::default()
+    };
+    let acked = AckedState {
+        client_status: ClientStatus::Running,
+        ..AckedState::default()
+    };
+    let health = Some(PersistedHealth {
+        healthy: true,
+        at: UnixNanos(7),
+    });
+    let incarnation = Some(Incarnation::from_u128(9));
+    vec![
+        (
+            JournalRecord::Watermark {
+                at: Watermark {
+                    incarnation,
+                    index: 12,
+                },
+            },
+            r#"{"kind":"watermark","at":{"incarnation":"00000000-0000-0000-0000-000000000009","index":12}}"#,
+        ),
+        (
+            JournalRecord::SessionEpoch {
+                epoch: SessionEpoch(4),
+            },
+            r#"{"kind":"session_epoch","epoch":4}"#,
+        ),
+        (
+            JournalRecord::DestroyWanted { alloc: ID },
+            r#"{"kind":"destroy_wanted","alloc":"00000000-0000-0000-0000-000000000005"}"#,
+        ),
+        (
+            JournalRecord::Destroyed { alloc: ID },
+            r#"{"kind":"destroyed","alloc":"00000000-0000-0000-0000-000000000005"}"#,
+        ),
+        (
+            JournalRecord::Intent {
+                run: RunKey::new(ID, "main", RunEpoch(3)),
+            },
+            r#"{"kind":"intent","run":{"alloc":"00000000-0000-0000-0000-000000000005","task":"main","epoch":3}}"#,
+        ),
+        (
+            JournalRecord::Alloc {
+                alloc: ID,
+                state: PersistedAlloc {
+                    health,
+                    lease_expired: false,
+                },
+            },
+            r#"{"kind":"alloc","alloc":"00000000-0000-0000-0000-000000000005","state":{"health":{"healthy":true,"at":7},"lease_expired":false}}"#,
+        ),
+        (
+            JournalRecord::Task {
+                alloc: ID,
+                task: "main".to_owned(),
+                state: Box::new(state),
+            },
+            r#"{"kind":"task","alloc":"00000000-0000-0000-0000-000000000005","task":"main","state":{"epoch":3,"attempt":"open","state":{"State":"pending","Failed":false,"Restarts":0,"LastRestart":null,"StartedAt":null,"FinishedAt":null,"Events":null},"restarts":{"count":1,"interval_start":{"secs":1,"nanos":500000000},"total":2},"prepared":["task_directory"]}}"#,
+        ),
+        (
+            JournalRecord::Acknowledged {
+                alloc: ID,
+                state: Box::new(acked),
+            },
+            r#"{"kind":"acknowledged","alloc":"00000000-0000-0000-0000-000000000005","state":{"client_status":"running","client_description":"","task_states":{},"healthy":null}}"#,
+        ),
+    ]
+}
+
+#[test]
+fn records_have_these_bytes() {
+    for (record, text) in frozen() {
+        let bytes = encode(&record).expect("encodes");
+        assert_eq!(bytes[0], 1);
+        assert_eq!(String::from_utf8_lossy(&bytes[1..]), text);
+        assert_eq!(decode(&bytes).expect("decodes"), record);
+    }
+}
+
+#[test]
+fn jobs_and_allocations_survive_the_journal() {
+    let job = job_with_tasks("web", vec![task("main")]);
+    let (alloc, hash) = (Box::new(alloc_of(&job, ID)), SpecHash([1; 32]));
+    for record in [
+        JournalRecord::Spec {
+            hash,
+            job: Arc::new(job),
+        },
+        JournalRecord::Desired { alloc, spec: hash },
+    ] {
+        let bytes = encode(&record).expect("encodes");
+        assert_eq!(decode(&bytes).expect("decodes"), record);
+    }
+}
+
+#[test]
+fn what_is_no_record_is_an_error_and_no_panic() {
+    assert!(matches!(decode(&[]), Err(JournalError::Empty)));
+    assert!(matches!(
+        decode(b"\x02{}"),
+        Err(JournalError::Version { version: 2 })
+    ));
+    for bytes in [
+        &b"\x01"[..],
+        b"\x01{}",
+        b"\x01{\"kind\":\"new\"}",
+        b"\x01\xff",
+        b"\x01{}x",
+    ] {
+        assert!(
+            matches!(decode(bytes), Err(JournalError::Decode(_))),
+            "{bytes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_was_intended_is_open_until_its_end_is_recorded() {
+    let job = job_with_tasks("web", vec![task("main")]);
+    let alloc = Box::new(alloc_of(&job, ID));
+    let mut records = vec![
+        JournalRecord::Desired {
+            alloc,
+            spec: SpecHash([1; 32]),
+        },
+        JournalRecord::Intent {
+            run: RunKey::new(ID, "main", RunEpoch(1)),
+        },
+    ];
+    let task_of = |records: &[JournalRecord]| {
+        let node = replay(records.iter().cloned());
+        node.allocs[&ID].tasks["main"].clone()
+    };
+    let open = task_of(&records);
+    assert_eq!(
+        (open.epoch, open.attempt),
+        (RunEpoch(1), AttemptState::Open)
+    );
+    let mut over = PersistedTask {
+        epoch: RunEpoch(1),
+        ..PersistedTask::default()
+    };
+    over.state.state = TaskRunState::Dead;
+    let state = Box::new(over.clone());
+    records.push(JournalRecord::Task {
+        alloc: ID,
+        task: "main".to_owned(),
+        state,
+    });
+    assert_eq!(task_of(&records), over);
+}
+
+#[test]
+fn records_of_an_allocation_that_is_gone_say_nothing() {
+    let records = [
+        JournalRecord::Destroyed { alloc: ID },
+        JournalRecord::Intent {
+            run: RunKey::new(ID, "main", RunEpoch(1)),
+        },
+    ];
+    assert_eq!(replay(records), RestoredNode::default());
+}

@@ -1,0 +1,375 @@
+//! kill -9 of the daemon and restarts of the host, at every step.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use protocol_model::{AllocId, ClientStatus, Job, RestartPolicy, Task, TaskRunState};
+
+use super::fake_host::{FakeHost, FakeRun, Luck, Manners};
+use crate::alloc_runner::{RestartScope, SignalScope};
+use crate::event::ExitStatus;
+use crate::journal;
+use crate::key::RunEpoch;
+use crate::task_runner::Boot;
+use crate::test_support::{at, job_with_tasks, task};
+
+const ALLOC: AllocId = AllocId::from_u128(1);
+
+fn durable(name: &str, attempts: u32) -> Task {
+    Task {
+        restart_policy: Some(RestartPolicy {
+            attempts: Some(attempts),
+            delay: Some(Duration::from_secs(1)),
+            interval: Some(Duration::from_secs(3600)),
+            mode: Some("fail".to_owned()),
+            render_templates: None,
+        }),
+        ..task(name)
+    }
+}
+
+#[test]
+fn a_running_task_does_not_notice_a_new_daemon() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let before = host.live_run("main");
+    host.restart_daemon(Boot::Same);
+    host.run_for(5_000);
+    assert_eq!(host.live_run("main"), before);
+    assert_eq!(host.task(1, "main").restarts, 0);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Running));
+}
+
+#[test]
+fn an_exit_that_nobody_saw_is_taken_from_keeper() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let run = host.live_run("main");
+    host.exit(&run, ExitStatus::Code(7));
+    host.restart_daemon(Boot::Same);
+    host.run_for(1_000);
+    let events = host.task(1, "main").events;
+    assert!(
+        events.iter().any(|event| event.exit_code == 7),
+        "{events:?}"
+    );
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+    assert!(host.runs.is_empty(), "it is acknowledged");
+}
+
+#[test]
+fn a_run_that_keeper_lost_counts_as_a_failure() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![durable("main", 1)])]);
+    host.runs.clear();
+    host.restart_daemon(Boot::Same);
+    host.run_for(3_000);
+    let state = host.task(1, "main");
+    assert_eq!((state.state, state.restarts), (TaskRunState::Running, 1));
+    assert!(
+        state
+            .events
+            .iter()
+            .any(|it| it.display_message.contains("unknown"))
+    );
+    host.runs.clear();
+    host.restart_daemon(Boot::Same);
+    host.run_for(3_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+}
+
+#[test]
+fn after_a_restart_of_the_host_nothing_starts_before_the_control_plane_spoke() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    host.online = false;
+    host.restart_daemon(Boot::Another);
+    host.run_for(60_000);
+    assert!(host.live_runs().is_empty());
+    host.online = true;
+    host.run_for(30_000);
+    assert_eq!(host.live_run("main").epoch, RunEpoch(2));
+    assert!(
+        !host.task(1, "main").failed,
+        "a restart of the host is not its fault"
+    );
+}
+
+#[test]
+fn after_a_restart_of_the_host_what_was_stopped_meanwhile_does_not_run() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    host.online = false;
+    host.disconnect();
+    host.stop(ALLOC);
+    host.restart_daemon(Boot::Another);
+    host.online = true;
+    host.log.clear();
+    host.run_for(30_000);
+    assert!(
+        host.log.iter().all(|line| !line.starts_with("start")),
+        "{:?}",
+        host.log
+    );
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+}
+
+#[test]
+fn after_a_restart_of_the_host_what_was_forgotten_meanwhile_still_cleans_up() {
+    let cleanup = Task {
+        lifecycle: Some(protocol_model::TaskLifecycle {
+            hook: "poststop".to_owned(),
+            sidecar: false,
+        }),
+        ..task("cleanup")
+    };
+    let job = job_with_tasks("web", vec![task("main"), cleanup]);
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.purge(ALLOC);
+    host.restart_daemon(Boot::Another);
+    host.run_for(10_000);
+    host.exit(&host.live_run("cleanup"), ExitStatus::Code(0));
+    host.run_for(1_000);
+    assert_eq!(host.core.allocs().count(), 0);
+}
+
+#[test]
+fn a_task_that_had_finished_never_runs_again() {
+    let mut job = job_with_tasks("once", vec![durable("main", 3)]);
+    job.job_type = protocol_model::JobType::Batch;
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.exit(&host.live_run("main"), ExitStatus::Code(0));
+    host.deliver();
+    for boot in [Boot::Same, Boot::Another] {
+        host.log.clear();
+        host.restart_daemon(boot);
+        host.run_for(5_000);
+        assert!(host.log.is_empty(), "{:?}", host.log);
+        assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    }
+}
+
+#[test]
+fn runs_of_nobody_are_killed_and_let_go() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let mut stray = host.live_run("main");
+    stray.alloc = AllocId::from_u128(99);
+    host.runs.insert(stray, FakeRun::Running { kill_at: None });
+    host.restart_daemon(Boot::Same);
+    host.run_for(1_000);
+    assert_eq!(host.runs.len(), 1);
+    assert_eq!(host.live_run("main").alloc, ALLOC);
+}
+
+#[test]
+fn a_run_that_the_journal_does_not_know_is_gone_before_another_one_starts() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![durable("main", 2)])]);
+    let mut unknown = host.live_run("main");
+    host.runs.clear();
+    unknown.epoch = RunEpoch(8);
+    host.runs
+        .insert(unknown.clone(), FakeRun::Running { kill_at: None });
+    host.restart_daemon(Boot::Same);
+    host.run_for(5_000);
+    assert!(host.live_run("main").epoch > unknown.epoch);
+    assert_eq!(host.runs.len(), 1);
+}
+
+#[test]
+fn the_snapshot_of_the_journal_brings_a_new_daemon_to_the_same_place() {
+    let mut host = FakeHost::with_jobs(vec![
+        job_with_tasks("web", vec![durable("main", 2), task("other")]),
+        job_with_tasks("db", vec![task("main")]),
+    ]);
+    host.exit(&host.live_run("other"), ExitStatus::Code(1));
+    host.run_for(2_000);
+    host.purge(AllocId::from_u128(2));
+    host.run_for(2_000);
+    let decoded = host
+        .journal
+        .iter()
+        .map(|bytes| journal::decode(bytes).expect("decodes"));
+    let replayed = journal::replay(decoded);
+    let snapshot = host.core.journal_snapshot();
+    assert!(snapshot.len() < host.journal.len());
+    assert_eq!(journal::replay(snapshot), replayed);
+    assert_eq!(journal::replay(journal::compact(&replayed)), replayed);
+}
+
+#[test]
+fn a_journal_that_is_cut_anywhere_still_brings_up_a_node() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![durable("main", 2)])]);
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.run_for(3_000);
+    let whole = host.journal.clone();
+    for length in 0..whole.len() {
+        let records = whole[..length]
+            .iter()
+            .map(|bytes| journal::decode(bytes).expect("decodes"));
+        let restored = journal::replay(records);
+        for alloc in restored.allocs.values() {
+            assert!(
+                restored.specs.contains_key(&alloc.spec),
+                "specifications come first"
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Wait(u64),
+    Step(u8),
+    Exit(usize, i32),
+    Stop(u128),
+    Purge(u128),
+    Restart(u128, u8),
+    Signal(u128),
+    Crash,
+    Reboot,
+    Cut,
+    Online(bool),
+    Luck(Luck),
+    Manners(Manners),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let luck = prop_oneof![
+        4 => Just(Luck::Good), 1 => Just(Luck::PrepareFails), 1 => Just(Luck::StartFails)
+    ];
+    prop_oneof![
+        4 => (0..4_000_u64).prop_map(Action::Wait),
+        8 => (1..6_u8).prop_map(Action::Step),
+        3 => (0..4_usize, 0..2_i32).prop_map(|(offset, code)| Action::Exit(offset, code)),
+        1 => (1..4_u128).prop_map(Action::Stop),
+        1 => (1..4_u128).prop_map(Action::Purge),
+        2 => (1..4_u128, 0..3_u8).prop_map(|(number, scope)| Action::Restart(number, scope)),
+        1 => (1..4_u128).prop_map(Action::Signal),
+        2 => Just(Action::Crash),
+        1 => Just(Action::Reboot),
+        1 => Just(Action::Cut),
+        1 => any::<bool>().prop_map(Action::Online),
+        1 => luck.prop_map(Action::Luck),
+        1 => prop_oneof![Just(Manners::Ends), Just(Manners::Ignores)].prop_map(Action::Manners),
+    ]
+}
+
+fn jobs() -> Vec<Job> {
+    let hook = |name: &str, hook: &str, sidecar| Task {
+        lifecycle: Some(protocol_model::TaskLifecycle {
+            hook: hook.to_owned(),
+            sidecar,
+        }),
+        ..durable(name, 2)
+    };
+    let lead = Task {
+        leader: true,
+        ..durable("lead", 1)
+    };
+    let mut batch = job_with_tasks("once", vec![lead, durable("other", 2)]);
+    batch.job_type = protocol_model::JobType::Batch;
+    let delayed = Task {
+        shutdown_delay: Duration::from_secs(1),
+        ..durable("main", 2)
+    };
+    let staged = vec![
+        hook("init", "prestart", false),
+        hook("proxy", "prestart", true),
+        delayed,
+        hook("announce", "poststart", false),
+        hook("cleanup", "poststop", false),
+    ];
+    vec![
+        batch,
+        job_with_tasks("staged", staged),
+        job_with_tasks("plain", vec![task("main")]),
+    ]
+}
+
+fn apply(host: &mut FakeHost, action: Action) {
+    let now = at(host.now);
+    match action {
+        Action::Wait(millis) => host.run_for(millis),
+        Action::Step(count) => {
+            for _ in 0..count {
+                host.step();
+            }
+        }
+        Action::Exit(offset, code) => {
+            if let Some(run) = host.live_runs().get(offset) {
+                host.exit(run, ExitStatus::Code(code));
+            }
+        }
+        Action::Stop(number) => host.stop(AllocId::from_u128(number)),
+        Action::Purge(number) => host.purge(AllocId::from_u128(number)),
+        Action::Restart(number, scope) => {
+            let scope = match scope {
+                0 => RestartScope::Running,
+                1 => RestartScope::Task("main".to_owned()),
+                _ => RestartScope::All,
+            };
+            // A refusal is an answer too.
+            let _ = host.core.restart(AllocId::from_u128(number), scope, now);
+            host.drain();
+        }
+        Action::Signal(number) => {
+            let id = AllocId::from_u128(number);
+            let _ = host.core.signal(id, SignalScope::Running, "SIGHUP", now);
+            host.drain();
+        }
+        Action::Crash => host.restart_daemon(Boot::Same),
+        Action::Reboot => host.restart_daemon(Boot::Another),
+        Action::Cut => host.disconnect(),
+        Action::Online(online) => {
+            if !online {
+                host.disconnect();
+            }
+            host.online = online;
+        }
+        Action::Luck(luck) => host.luck = luck,
+        Action::Manners(manners) => host.manners = manners,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    /// Whatever happens: no task runs twice at once, nothing is asked for what is dead, every stop
+    /// ends, everything that is not wanted any more goes, and the control plane knows it. The fake
+    /// host checks the first two at every effect.
+    #[test]
+    fn whatever_happens_stops_end_and_nothing_runs_twice(
+        actions in prop::collection::vec(action(), 0..60),
+    ) {
+        let mut host = FakeHost::new();
+        for job in jobs() {
+            host.submit(job);
+        }
+        for action in actions {
+            apply(&mut host, action);
+        }
+        // The world becomes kind, and everything is stopped.
+        host.online = true;
+        host.luck = Luck::Good;
+        for number in 1..4 {
+            host.stop(AllocId::from_u128(number));
+        }
+        host.run_for(120_000);
+        // Poststop tasks have their say before the end.
+        for _ in 0..4 {
+            for run in host.live_runs().into_iter().filter(|run| run.task == "cleanup") {
+                host.exit(&run, ExitStatus::Code(0));
+            }
+            host.run_for(10_000);
+        }
+        prop_assert_eq!(host.live_runs(), Vec::new());
+        let wanted: Vec<AllocId> = host.desired.keys().copied().collect();
+        for id in wanted {
+            let status = host.core.alloc_status(id).map(|it| it.client_status);
+            if let Some(status) = status {
+                prop_assert!(status.is_terminal(), "{} is {:?}", id, status);
+                let recorded = host.recorded.get(&id).map(|report| report.client_status);
+                prop_assert_eq!(recorded, Some(status));
+            }
+            host.purge(id);
+        }
+        host.run_for(20_000);
+        prop_assert_eq!(host.core.allocs().count(), 0);
+        prop_assert!(host.runs.is_empty(), "{:?}", host.runs);
+        prop_assert_eq!(host.acked_index, host.index);
+    }
+}

@@ -1,0 +1,229 @@
+//! Groups: lifecycle, lead task, failures, health, removal.
+
+use std::time::Duration;
+
+use protocol_model::{
+    AllocId, ClientStatus, DeploymentId, DisconnectStrategy, Job, Task, TaskEventKind,
+    TaskLifecycle, TaskRunState, UpdateStrategy,
+};
+
+use super::fake_host::FakeHost;
+use crate::alloc_runner::RestartScope;
+use crate::event::ExitStatus;
+use crate::lifecycle::Stage;
+use crate::test_support::{at, job_with_tasks, task};
+
+const ALLOC: AllocId = AllocId::from_u128(1);
+
+fn with_hook(name: &str, hook: &str, sidecar: bool) -> Task {
+    Task {
+        lifecycle: Some(TaskLifecycle {
+            hook: hook.to_owned(),
+            sidecar,
+        }),
+        ..task(name)
+    }
+}
+
+fn everyone() -> Job {
+    let tasks = vec![
+        with_hook("init", "prestart", false),
+        with_hook("proxy", "prestart", true),
+        task("main"),
+        with_hook("announce", "poststart", false),
+        with_hook("watcher", "poststart", true),
+        with_hook("cleanup", "poststop", false),
+    ];
+    job_with_tasks("web", tasks)
+}
+
+fn starts(host: &FakeHost) -> Vec<String> {
+    let started = host
+        .log
+        .iter()
+        .filter_map(|line| line.strip_prefix("start "));
+    started.map(str::to_owned).collect()
+}
+
+fn kind_of_last(host: &FakeHost, task: &str, kind: TaskEventKind) -> bool {
+    host.task(1, task)
+        .events
+        .iter()
+        .any(|event| event.kind == kind)
+}
+
+#[test]
+fn tasks_of_every_lifecycle_run_in_their_order() {
+    let mut host = FakeHost::with_jobs(vec![everyone()]);
+    assert_eq!(starts(&host), ["init", "proxy"]);
+    host.exit(&host.live_run("init"), ExitStatus::Code(0));
+    host.deliver();
+    assert_eq!(starts(&host)[2..], ["main", "announce", "watcher"]);
+    host.exit(&host.live_run("announce"), ExitStatus::Code(0));
+    host.deliver();
+    assert_eq!(
+        host.core.alloc(ALLOC).map(|it| it.stage()),
+        Some(Stage::WaitAlloc)
+    );
+    host.stop(ALLOC);
+    host.deliver();
+    let stops = host.log.iter().filter(|line| line.starts_with("stop"));
+    let stops: Vec<&String> = stops.collect();
+    assert_eq!(stops[0], "stop main SIGINT", "sidecars end last: {stops:?}");
+    assert_eq!(stops.len(), 3);
+    assert_eq!(starts(&host)[5..], ["cleanup"]);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    host.exit(&host.live_run("cleanup"), ExitStatus::Code(0));
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+}
+
+#[test]
+fn the_end_of_the_lead_task_ends_the_others() {
+    let lead = Task {
+        leader: true,
+        ..task("lead")
+    };
+    let mut job = job_with_tasks("web", vec![lead, task("other")]);
+    job.job_type = protocol_model::JobType::Batch;
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.exit(&host.live_run("lead"), ExitStatus::Code(0));
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    assert!(kind_of_last(&host, "other", TaskEventKind::LeaderDead));
+    assert!(!host.task(1, "other").failed);
+}
+
+#[test]
+fn a_failed_task_ends_its_siblings() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("one"), task("two")])]);
+    host.exit(&host.live_run("one"), ExitStatus::Code(1));
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+    assert!(kind_of_last(&host, "two", TaskEventKind::SiblingFailed));
+    assert!(host.live_runs().is_empty());
+}
+
+#[test]
+fn when_the_main_tasks_are_done_sidecars_end() {
+    let mut job = job_with_tasks(
+        "once",
+        vec![with_hook("proxy", "prestart", true), task("main")],
+    );
+    job.job_type = protocol_model::JobType::Batch;
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.exit(&host.live_run("main"), ExitStatus::Code(0));
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    assert!(kind_of_last(&host, "proxy", TaskEventKind::MainTasksDead));
+}
+
+#[test]
+fn a_failed_prestart_task_fails_the_allocation_before_its_main_task_starts() {
+    let tasks = vec![with_hook("init", "prestart", false), task("main")];
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", tasks)]);
+    host.exit(&host.live_run("init"), ExitStatus::Code(1));
+    host.run_for(1_000);
+    assert_eq!(starts(&host), ["init"]);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+    assert_eq!(host.task(1, "main").state, TaskRunState::Dead);
+}
+
+#[test]
+fn a_restart_of_all_tasks_runs_finished_ones_again_and_in_order() {
+    let tasks = vec![with_hook("init", "prestart", false), task("main")];
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", tasks)]);
+    host.exit(&host.live_run("init"), ExitStatus::Code(0));
+    host.deliver();
+    assert_eq!(starts(&host), ["init", "main"]);
+    host.core
+        .restart(ALLOC, RestartScope::All, at(host.now))
+        .expect("it runs");
+    host.deliver();
+    assert_eq!(starts(&host), ["init", "main", "init"]);
+    assert_eq!(host.live_runs().len(), 1, "main waits for init");
+    host.exit(&host.live_run("init"), ExitStatus::Code(0));
+    host.deliver();
+    assert_eq!(starts(&host), ["init", "main", "init", "main"]);
+    assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn health_is_urgent_news_for_a_deployment() {
+    let mut job = job_with_tasks("web", vec![task("main")]);
+    job.task_groups[0].update = Some(UpdateStrategy {
+        health_check: Some("task_states".to_owned()),
+        min_healthy_time: Some(Duration::from_secs(10)),
+        healthy_deadline: Some(Duration::from_secs(60)),
+        ..UpdateStrategy::default()
+    });
+    let mut host = FakeHost::new();
+    host.submit(job);
+    let (_, mut alloc) = host.desired[&ALLOC].clone();
+    alloc.deployment_id = Some(DeploymentId::from_u128(3));
+    host.want(alloc);
+    host.run_for(10_000);
+    assert_eq!(host.recorded[&ALLOC].health, None);
+    host.run_for(3_000);
+    assert!(
+        host.recorded[&ALLOC]
+            .health
+            .is_some_and(|health| health.healthy)
+    );
+}
+
+#[test]
+fn what_the_control_plane_forgets_is_stopped_and_destroyed() {
+    let mut host = FakeHost::with_jobs(vec![
+        job_with_tasks("web", vec![task("main")]),
+        job_with_tasks("db", vec![task("main")]),
+    ]);
+    host.purge(ALLOC);
+    host.run_for(1_000);
+    assert_eq!(host.destroyed.iter().copied().collect::<Vec<_>>(), [ALLOC]);
+    assert!(host.core.alloc(ALLOC).is_none());
+    assert_eq!(host.status(2), ClientStatus::Running);
+    assert_eq!(host.acked_index, host.index);
+}
+
+#[test]
+fn ended_allocations_are_kept_until_there_are_too_many() {
+    let mut host = FakeHost::with_jobs(Vec::new());
+    for _ in 0..53 {
+        let mut job = job_with_tasks("once", vec![task("main")]);
+        job.job_type = protocol_model::JobType::Batch;
+        host.submit(job);
+        host.run_for(100);
+        host.exit(&host.live_run("main"), ExitStatus::Code(0));
+        host.run_for(100);
+    }
+    host.run_for(2_000);
+    let oldest: Vec<AllocId> = (1..=3).map(AllocId::from_u128).collect();
+    assert_eq!(host.destroyed.iter().copied().collect::<Vec<_>>(), oldest);
+    host.core.collect_garbage(at(host.now));
+    host.deliver();
+    assert_eq!(host.core.allocs().count(), 0);
+}
+
+#[test]
+fn a_lease_that_runs_out_stops_its_group_and_no_other() {
+    let mut leased = job_with_tasks("leased", vec![task("main")]);
+    leased.task_groups[0].disconnect = Some(DisconnectStrategy {
+        stop_on_client_after: Some(Duration::from_secs(30)),
+        ..DisconnectStrategy::default()
+    });
+    let mut host = FakeHost::with_jobs(vec![leased, job_with_tasks("free", vec![task("main")])]);
+    host.run_for(60_000);
+    assert_eq!(
+        host.status(1),
+        ClientStatus::Running,
+        "heartbeats are confirmed"
+    );
+    host.online = false;
+    host.disconnect();
+    host.run_for(29_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    host.run_for(2_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.status(2), ClientStatus::Running);
+}

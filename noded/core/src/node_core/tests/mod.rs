@@ -1,0 +1,7 @@
+//! The whole core against a fake host and a fake control plane.
+
+mod crashes;
+mod fake_host;
+mod groups;
+mod runs;
+mod session;

@@ -1,0 +1,139 @@
+//! The session's consequences: what the control plane must come to know, and what must not happen.
+
+use std::sync::Arc;
+
+use protocol_model::{AllocId, ClientStatus, SpecHash};
+
+use super::fake_host::FakeHost;
+use crate::effect::Effect;
+use crate::event::{DesiredAlloc, Event, ExitStatus, SessionEvent, WatchDelta};
+use crate::journal;
+use crate::test_support::{alloc_of, job_with_tasks, task};
+
+#[test]
+fn a_short_cut_is_resumed_and_what_happened_meanwhile_is_told() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let epoch = host.core.session().live_epoch();
+    host.disconnect();
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.run_for(10_000);
+    assert_eq!(host.core.session().live_epoch(), epoch);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+}
+
+#[test]
+fn a_broken_chain_ends_the_connection_and_the_next_map_heals_it() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let attempt = host.core.session().attempt();
+    let delta = WatchDelta {
+        previous_index: host.index + 5,
+        index: host.index + 6,
+        specs: Vec::new(),
+        changed: Vec::new(),
+        removed: vec![AllocId::from_u128(1)],
+    };
+    let event = SessionEvent::WatchDelta(delta);
+    host.core.on_event(
+        Event::Session { attempt, event },
+        crate::test_support::at(host.now),
+    );
+    host.drain();
+    assert!(
+        host.log.iter().any(|line| line.contains("no chain")),
+        "{:?}",
+        host.log
+    );
+    host.run_for(5_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    host.submit(job_with_tasks("db", vec![task("main")]));
+    host.run_for(1_000);
+    assert_eq!(host.status(2), ClientStatus::Running);
+}
+
+#[test]
+fn an_allocation_without_its_job_changes_nothing() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let (attempt, before) = (host.core.session().attempt(), host.journal.len());
+    let alloc = alloc_of(&job_with_tasks("x", Vec::new()), AllocId::from_u128(50));
+    let changed = vec![DesiredAlloc {
+        version: host.index + 1,
+        spec: SpecHash([99; 32]),
+        alloc,
+    }];
+    let delta = WatchDelta {
+        previous_index: host.index,
+        index: host.index + 1,
+        specs: Vec::new(),
+        changed,
+        removed: vec![AllocId::from_u128(1)],
+    };
+    let event = SessionEvent::WatchDelta(delta);
+    host.core.on_event(
+        Event::Session { attempt, event },
+        crate::test_support::at(host.now),
+    );
+    host.drain();
+    assert_eq!(host.journal.len(), before);
+    assert!(
+        host.log.iter().any(|line| line.starts_with("disconnect")),
+        "{:?}",
+        host.log
+    );
+    assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn an_allocation_that_cannot_be_run_is_reported_failed() {
+    let mut host = FakeHost::with_jobs(Vec::new());
+    let mut job = job_with_tasks("web", vec![task("main")]);
+    job.task_groups[0].name = "another".to_owned();
+    host.submit(job);
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+    assert_eq!(host.acked_index, host.index);
+    host.restart_daemon(crate::task_runner::Boot::Same);
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed));
+    host.purge(AllocId::from_u128(1));
+    host.run_for(1_000);
+    let records = host
+        .journal
+        .iter()
+        .map(|bytes| journal::decode(bytes).expect("decodes"));
+    assert!(journal::replay(records).allocs.is_empty());
+}
+
+#[test]
+fn desired_state_before_the_own_sync_is_not_acted_on() {
+    let mut host = FakeHost::new();
+    host.core.on_timeout(crate::test_support::at(0));
+    let attempt = host.core.session().attempt();
+    let job = Arc::new(job_with_tasks("web", vec![task("main")]));
+    let hash = SpecHash([1; 32]);
+    let delta = WatchDelta {
+        previous_index: 1,
+        index: 2,
+        specs: vec![(hash, Arc::clone(&job))],
+        changed: vec![DesiredAlloc {
+            version: 2,
+            spec: hash,
+            alloc: alloc_of(&job, AllocId::from_u128(1)),
+        }],
+        removed: Vec::new(),
+    };
+    let event = SessionEvent::WatchDelta(delta);
+    host.core.on_event(
+        Event::Session { attempt, event },
+        crate::test_support::at(0),
+    );
+    let effects: Vec<Effect> = std::iter::from_fn(|| host.core.poll_effect())
+        .map(|issued| issued.effect)
+        .collect();
+    assert!(
+        effects
+            .iter()
+            .any(|it| matches!(it, Effect::Disconnect { .. })),
+        "{effects:?}"
+    );
+    assert_eq!(host.core.allocs().count(), 0);
+}
