@@ -48,8 +48,11 @@ impl BlockedEvals {
             && let Some(older) = self.by_job.get(&job).and_then(|ids| ids.first().copied())
             && let Some(older) = self.take(older)
         {
-            let (kept, needless) =
-                if older.create_index > eval.create_index { (older, eval) } else { (eval, older) };
+            let (kept, needless) = if older.create_index > eval.create_index {
+                (older, eval)
+            } else {
+                (eval, older)
+            };
             self.duplicates.push_back(needless);
             return self.keep(kept);
         }
@@ -59,8 +62,13 @@ impl BlockedEvals {
     /// A node has more room than before, at log index `index`.
     pub fn on_capacity(&mut self, node: NodeId, class: &Arc<str>, index: u64) {
         if self.freed.len() >= CLASSES_MAX && !self.freed.contains_key(class) {
-            self.freed_unknown =
-                self.freed.values().copied().max().unwrap_or(0).max(self.freed_unknown);
+            self.freed_unknown = self
+                .freed
+                .values()
+                .copied()
+                .max()
+                .unwrap_or(0)
+                .max(self.freed_unknown);
             self.freed.clear();
         }
         self.freed.insert(Arc::clone(class), index);
@@ -116,11 +124,17 @@ impl BlockedEvals {
 
     /// How many of them any node may help.
     pub fn escaped(&self) -> usize {
-        self.evals.values().filter(|eval| eval.escaped_computed_class).count()
+        self.evals
+            .values()
+            .filter(|eval| eval.escaped_computed_class)
+            .count()
     }
 
     fn keep(&mut self, eval: Arc<Evaluation>) {
-        self.by_job.entry(eval.job_key()).or_default().insert(eval.id);
+        self.by_job
+            .entry(eval.job_key())
+            .or_default()
+            .insert(eval.id);
         self.evals.insert(eval.id, eval);
     }
 
@@ -196,14 +210,20 @@ mod tests {
         blocked.block(Arc::new(eval(1, "a")));
         assert_eq!(freed(&mut blocked, "bad", 11), 0);
         assert_eq!(freed(&mut blocked, "good", 12), 1);
-        blocked.block(Arc::new(Evaluation { snapshot_index: 12, ..eval(2, "a") }));
+        blocked.block(Arc::new(Evaluation {
+            snapshot_index: 12,
+            ..eval(2, "a")
+        }));
         assert_eq!(freed(&mut blocked, "never seen", 13), 1);
     }
 
     #[test]
     fn an_escaped_evaluation_is_woken_by_any_class() {
         let mut blocked = BlockedEvals::new();
-        blocked.block(Arc::new(Evaluation { escaped_computed_class: true, ..eval(1, "a") }));
+        blocked.block(Arc::new(Evaluation {
+            escaped_computed_class: true,
+            ..eval(1, "a")
+        }));
         assert_eq!(freed(&mut blocked, "bad", 11), 1);
     }
 
@@ -213,7 +233,10 @@ mod tests {
         assert_eq!(freed(&mut blocked, "good", 20), 0);
         blocked.block(Arc::new(eval(1, "a")));
         assert_eq!(blocked.take_unblocked(10).len(), 1);
-        blocked.block(Arc::new(Evaluation { snapshot_index: 20, ..eval(2, "a") }));
+        blocked.block(Arc::new(Evaluation {
+            snapshot_index: 20,
+            ..eval(2, "a")
+        }));
         assert_eq!(blocked.len(), 1);
     }
 
@@ -224,8 +247,11 @@ mod tests {
         blocked.block(Arc::new(eval(1, "a")));
         blocked.block(Arc::new(eval(3, "a")));
         assert_eq!(blocked.len(), 1);
-        let needless: Vec<_> =
-            blocked.take_duplicates(10).iter().map(|eval| eval.id.0.as_u128()).collect();
+        let needless: Vec<_> = blocked
+            .take_duplicates(10)
+            .iter()
+            .map(|eval| eval.id.0.as_u128())
+            .collect();
         assert_eq!(needless, [1, 2]);
     }
 }

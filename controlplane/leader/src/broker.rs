@@ -82,11 +82,14 @@ pub struct EvalBroker {
     /// The evaluation of a job that is ready, in flight or delayed after a refusal.
     busy: BTreeMap<JobKey, EvalId>,
     /// Behind it: highest priority first, then the newest.
-    waiting: BTreeMap<JobKey, BTreeSet<(Reverse<i32>, Reverse<u64>, EvalId)>>,
+    waiting: BTreeMap<JobKey, BTreeSet<WaitingKey>>,
     cancelled: VecDeque<Arc<Evaluation>>,
     failed: VecDeque<Arc<Evaluation>>,
     next_token: u64,
 }
+
+/// Highest priority first, then the newest.
+type WaitingKey = (Reverse<i32>, Reverse<u64>, EvalId);
 
 #[derive(Debug)]
 struct Entry {
@@ -107,18 +110,24 @@ impl EvalBroker {
     }
 
     /// Takes an evaluation in. One that is here already is left where it is.
-    pub fn enqueue(&mut self, eval: Arc<Evaluation>, now: Now) {
+    pub fn enqueue(&mut self, eval: &Arc<Evaluation>, now: Now) {
         let id = eval.id;
         if self.evals.contains_key(&id) {
             return;
         }
         let later = eval.wait_until.filter(|at| *at > now.wall);
-        self.evals.insert(id, Entry { eval: Arc::clone(&eval), deliveries: 0 });
+        self.evals.insert(
+            id,
+            Entry {
+                eval: Arc::clone(eval),
+                deliveries: 0,
+            },
+        );
         match later {
             Some(at) => {
                 self.delayed.insert((now.monotonic_of(at), id));
             }
-            None => self.admit(&eval),
+            None => self.admit(eval),
         }
     }
 
@@ -132,12 +141,19 @@ impl EvalBroker {
         let deadline = now.monotonic + ANSWER_MAX;
         self.in_flight.insert(id, InFlight { token, deadline });
         self.deadlines.insert((deadline, id));
-        Some(Delivery { eval: Arc::clone(&entry.eval), token })
+        Some(Delivery {
+            eval: Arc::clone(&entry.eval),
+            token,
+        })
     }
 
     /// A worker still works: its plan waits for the log. Its deadline begins anew.
     pub fn extend(&mut self, id: EvalId, token: Token, now: Now) {
-        if let Some(flight) = self.in_flight.get_mut(&id).filter(|flight| flight.token == token) {
+        if let Some(flight) = self
+            .in_flight
+            .get_mut(&id)
+            .filter(|flight| flight.token == token)
+        {
             self.deadlines.remove(&(flight.deadline, id));
             flight.deadline = now.monotonic + ANSWER_MAX;
             self.deadlines.insert((flight.deadline, id));
@@ -146,7 +162,9 @@ impl EvalBroker {
 
     /// Whether this delivery is the newest of its evaluation.
     pub fn holds(&self, id: EvalId, token: Token) -> bool {
-        self.in_flight.get(&id).is_some_and(|flight| flight.token == token)
+        self.in_flight
+            .get(&id)
+            .is_some_and(|flight| flight.token == token)
     }
 
     /// An evaluation is done. `false` where the delivery is not the newest one.
@@ -168,7 +186,9 @@ impl EvalBroker {
 
     /// The state says that an evaluation is over: it leaves the broker wherever it is.
     pub fn remove(&mut self, id: EvalId) {
-        let Some(Entry { eval, .. }) = self.evals.remove(&id) else { return };
+        let Some(Entry { eval, .. }) = self.evals.remove(&id) else {
+            return;
+        };
         self.land(id);
         self.ready.remove(&ready_key(&eval));
         self.delayed.retain(|(_, delayed)| *delayed != id);
@@ -187,15 +207,22 @@ impl EvalBroker {
 
     /// Lets time pass: delayed evaluations become ready, unanswered ones are handed out again.
     pub fn on_timeout(&mut self, now: Now) {
-        while let Some((at, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now.monotonic)
+        while let Some((at, id)) = self
+            .delayed
+            .first()
+            .copied()
+            .filter(|(at, _)| *at <= now.monotonic)
         {
             self.delayed.remove(&(at, id));
             if let Some(eval) = self.evals.get(&id).map(|entry| Arc::clone(&entry.eval)) {
                 self.admit(&eval);
             }
         }
-        while let Some((_, id)) =
-            self.deadlines.first().copied().filter(|(deadline, _)| *deadline <= now.monotonic)
+        while let Some((_, id)) = self
+            .deadlines
+            .first()
+            .copied()
+            .filter(|(deadline, _)| *deadline <= now.monotonic)
         {
             self.give_up(id, now);
         }
@@ -235,7 +262,10 @@ impl EvalBroker {
         let job = eval.job_key();
         match self.busy.get(&job) {
             Some(busy) if *busy != eval.id => {
-                self.waiting.entry(job).or_default().insert(waiting_key(eval));
+                self.waiting
+                    .entry(job)
+                    .or_default()
+                    .insert(waiting_key(eval));
             }
             _ => {
                 self.busy.insert(job, eval.id);
@@ -246,8 +276,12 @@ impl EvalBroker {
 
     /// The best of those that wait goes next; the others are needless.
     fn promote(&mut self, job: &JobKey) {
-        let Some(mut waiting) = self.waiting.remove(job) else { return };
-        let Some((_, _, next)) = waiting.pop_first() else { return };
+        let Some(mut waiting) = self.waiting.remove(job) else {
+            return;
+        };
+        let Some((_, _, next)) = waiting.pop_first() else {
+            return;
+        };
         for (_, _, id) in waiting {
             if let Some(entry) = self.evals.remove(&id) {
                 self.cancelled.push_back(entry.eval);
@@ -262,7 +296,9 @@ impl EvalBroker {
     /// Ends a delivery without an answer that counts.
     fn give_up(&mut self, id: EvalId, now: Now) -> Nacked {
         self.land(id);
-        let Some(entry) = self.evals.get(&id) else { return Nacked::Stale };
+        let Some(entry) = self.evals.get(&id) else {
+            return Nacked::Stale;
+        };
         let eval = Arc::clone(&entry.eval);
         if entry.deliveries >= DELIVERIES_MAX {
             self.remove(id);
@@ -288,7 +324,7 @@ fn ready_key(eval: &Evaluation) -> (Reverse<i32>, u64, EvalId) {
     (Reverse(eval.priority), eval.create_index, eval.id)
 }
 
-fn waiting_key(eval: &Evaluation) -> (Reverse<i32>, Reverse<u64>, EvalId) {
+fn waiting_key(eval: &Evaluation) -> WaitingKey {
     (Reverse(eval.priority), Reverse(eval.create_index), eval.id)
 }
 
@@ -316,14 +352,16 @@ mod tests {
     }
 
     fn next(broker: &mut EvalBroker, now: Now) -> Option<u128> {
-        broker.dequeue(now).map(|delivery| delivery.eval.id.0.as_u128())
+        broker
+            .dequeue(now)
+            .map(|delivery| delivery.eval.id.0.as_u128())
     }
 
     #[test]
     fn higher_priorities_go_first_and_equals_in_order() {
         let mut broker = EvalBroker::new();
         for (number, job, priority) in [(1, "a", 50), (2, "b", 90), (3, "c", 50)] {
-            broker.enqueue(eval(number, job, priority), at(0));
+            broker.enqueue(&eval(number, job, priority), at(0));
         }
         assert_eq!(next(&mut broker, at(0)), Some(2));
         assert_eq!(next(&mut broker, at(0)), Some(1));
@@ -335,27 +373,37 @@ mod tests {
     fn a_job_is_with_one_worker_at_a_time_and_older_evaluations_become_needless() {
         let mut broker = EvalBroker::new();
         for number in 1..=4 {
-            broker.enqueue(eval(number, "a", 50), at(0));
+            broker.enqueue(&eval(number, "a", 50), at(0));
         }
         let first = broker.dequeue(at(0)).expect("one is ready");
         assert_eq!(next(&mut broker, at(0)), None);
         assert!(broker.ack(first.eval.id, first.token));
-        assert_eq!(next(&mut broker, at(0)), Some(4), "the newest of those that waited");
-        let cancelled: Vec<_> =
-            broker.take_cancelled(10).iter().map(|eval| eval.id.0.as_u128()).collect();
+        assert_eq!(
+            next(&mut broker, at(0)),
+            Some(4),
+            "the newest of those that waited"
+        );
+        let cancelled: Vec<_> = broker
+            .take_cancelled(10)
+            .iter()
+            .map(|eval| eval.id.0.as_u128())
+            .collect();
         assert_eq!(cancelled, [3, 2]);
     }
 
     #[test]
     fn an_unanswered_evaluation_is_handed_out_again_with_another_token() {
         let mut broker = EvalBroker::new();
-        broker.enqueue(eval(1, "a", 50), at(0));
+        broker.enqueue(&eval(1, "a", 50), at(0));
         let first = broker.dequeue(at(0)).expect("ready");
         assert_eq!(broker.poll_timeout(), Some(ANSWER_MAX));
         broker.on_timeout(at(60));
         broker.on_timeout(at(61));
         let second = broker.dequeue(at(61)).expect("ready again");
-        assert!(!broker.ack(first.eval.id, first.token), "the first delivery is void");
+        assert!(
+            !broker.ack(first.eval.id, first.token),
+            "the first delivery is void"
+        );
         assert!(broker.ack(second.eval.id, second.token));
         assert_eq!(broker.stats(), BrokerStats::default());
     }
@@ -363,11 +411,14 @@ mod tests {
     #[test]
     fn an_evaluation_that_is_refused_three_times_has_failed() {
         let mut broker = EvalBroker::new();
-        broker.enqueue(eval(1, "a", 50), at(0));
+        broker.enqueue(&eval(1, "a", 50), at(0));
         let mut now = 0;
         for expected in [Nacked::Again, Nacked::Again, Nacked::Failed] {
             let delivery = broker.dequeue(at(now)).expect("ready");
-            assert_eq!(broker.nack(delivery.eval.id, delivery.token, at(now)), expected);
+            assert_eq!(
+                broker.nack(delivery.eval.id, delivery.token, at(now)),
+                expected
+            );
             now += 100;
             broker.on_timeout(at(now));
         }
@@ -380,7 +431,7 @@ mod tests {
         let mut broker = EvalBroker::new();
         let mut later = Evaluation::clone(&eval(1, "a", 50));
         later.wait_until = Some(UnixNanos(5_000_000_000));
-        broker.enqueue(Arc::new(later), at(0));
+        broker.enqueue(&Arc::new(later), at(0));
         assert_eq!(next(&mut broker, at(0)), None);
         broker.on_timeout(at(5));
         assert_eq!(next(&mut broker, at(5)), Some(1));
@@ -389,8 +440,8 @@ mod tests {
     #[test]
     fn what_the_state_ended_leaves_and_the_next_of_its_job_moves_up() {
         let mut broker = EvalBroker::new();
-        broker.enqueue(eval(1, "a", 50), at(0));
-        broker.enqueue(eval(2, "a", 50), at(0));
+        broker.enqueue(&eval(1, "a", 50), at(0));
+        broker.enqueue(&eval(2, "a", 50), at(0));
         broker.remove(EvalId::from_u128(1));
         assert_eq!(next(&mut broker, at(0)), Some(2));
     }

@@ -46,7 +46,10 @@ pub fn collect(snapshot: &Snapshot, keep: &GcThresholds, now: UnixNanos) -> Opti
         if left == 0 {
             break;
         }
-        let referred = snapshot.allocs_by_deployment(deployment.id).next().is_some();
+        let referred = snapshot
+            .allocs_by_deployment(deployment.id)
+            .next()
+            .is_some();
         if !deployment.status.is_active()
             && !referred
             && old(deployment.modify_time, keep.deployments)
@@ -96,7 +99,10 @@ fn jobs(
         let over = evals.iter().all(|eval| eval.status.is_terminal())
             && allocs.iter().all(|alloc| alloc.client_terminal());
         let size = 1 + evals.len() + allocs.len();
-        if over && now.saturating_since(ended) >= keep.jobs && (size <= *left || *left == COLLECT_MAX) {
+        if over
+            && now.saturating_since(ended) >= keep.jobs
+            && (size <= *left || *left == COLLECT_MAX)
+        {
             *left = left.saturating_sub(size);
             found.jobs.push(key.clone());
             found.evals.extend(evals.iter().map(|eval| eval.id));

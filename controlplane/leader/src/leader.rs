@@ -61,16 +61,18 @@ impl Leader {
         };
         for eval in snapshot.evals() {
             match eval.status {
-                EvalStatus::Pending => leader.broker.enqueue(Arc::clone(eval), now),
+                EvalStatus::Pending => leader.broker.enqueue(eval, now),
                 // Whatever was freed before is not known here: try each once.
-                EvalStatus::Blocked => leader.broker.enqueue(Arc::clone(eval), now),
+                EvalStatus::Blocked => leader.broker.enqueue(eval, now),
                 EvalStatus::Complete | EvalStatus::Failed | EvalStatus::Cancelled => {}
             }
         }
         for record in snapshot.nodes() {
             if in_session(record.node.status) {
                 let (node, epoch) = (record.node.id, record.session.epoch);
-                leader.liveness.watch(node, epoch, config.takeover_extra, now);
+                leader
+                    .liveness
+                    .watch(node, epoch, config.takeover_extra, now);
             }
         }
         leader
@@ -80,7 +82,7 @@ impl Leader {
     pub fn on_applied(&mut self, index: u64, signals: &[Signal], snapshot: &Snapshot, now: Now) {
         for signal in signals {
             match signal {
-                Signal::EvalPending(eval) => self.broker.enqueue(Arc::clone(eval), now),
+                Signal::EvalPending(eval) => self.broker.enqueue(eval, now),
                 Signal::EvalBlocked(eval) => {
                     // It may still be in flight, with the worker that blocked it.
                     self.broker.remove(eval.id);
@@ -97,7 +99,9 @@ impl Leader {
                 Signal::NodeSessionStarted { node, epoch } => {
                     self.liveness.watch(*node, *epoch, Duration::ZERO, now);
                 }
-                Signal::NodeStatusChanged { node, epoch, to, .. } => {
+                Signal::NodeStatusChanged {
+                    node, epoch, to, ..
+                } => {
                     if in_session(*to) {
                         self.liveness.watch(*node, *epoch, Duration::ZERO, now);
                     } else {
@@ -128,7 +132,11 @@ impl Leader {
 
     /// The next evaluation to schedule; none while the broker is paused.
     pub fn dequeue(&mut self, now: Now) -> Option<Delivery> {
-        if self.paused { None } else { self.broker.dequeue(now) }
+        if self.paused {
+            None
+        } else {
+            self.broker.dequeue(now)
+        }
     }
 
     /// A worker is done, and what it decided is in the log.
@@ -170,7 +178,9 @@ impl Leader {
             return Some(Command::EvalsUpsert { evals });
         }
         if now.monotonic >= self.gc_due {
-            if let Some(found) = gc::collect(snapshot, &self.config.gc, snapshot.now().max(now.wall)) {
+            if let Some(found) =
+                gc::collect(snapshot, &self.config.gc, snapshot.now().max(now.wall))
+            {
                 // There may be more: look again soon, but let others go first.
                 self.gc_due = now.monotonic + Duration::from_secs(1);
                 return Some(Command::GcCollect(found));
@@ -182,20 +192,23 @@ impl Leader {
 
     /// A command of [`Self::poll_command`] did not get into the log.
     pub fn on_command_failed(&mut self, command: Command) {
-        match command {
-            Command::HeartbeatMissed { nodes } => self.again.extend(nodes),
-            // They are still pending in the state; a garbage pass repeats itself, and a written-off
-            // evaluation is found again by the next leader.
-            _ => {}
+        // Everything else repeats itself: written-off evaluations are still pending in the state, and
+        // the next look for garbage finds the same.
+        if let Command::HeartbeatMissed { nodes } = command {
+            self.again.extend(nodes);
         }
     }
 
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        [self.broker.poll_timeout(), self.liveness.poll_timeout(), Some(self.gc_due)]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.broker.poll_timeout(),
+            self.liveness.poll_timeout(),
+            Some(self.gc_due),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// How much the broker holds.
@@ -215,7 +228,7 @@ impl Leader {
 
     fn requeue_unblocked(&mut self, now: Now) {
         for eval in self.blocked.take_unblocked(usize::MAX) {
-            self.broker.enqueue(eval, now);
+            self.broker.enqueue(&eval, now);
         }
     }
 

@@ -29,13 +29,21 @@ struct Watched {
 impl Liveness {
     /// Watches nobody yet. A node may be silent for `silence`.
     pub fn new(silence: Duration) -> Self {
-        Self { silence, nodes: BTreeMap::new(), deadlines: BTreeSet::new() }
+        Self {
+            silence,
+            nodes: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
     }
 
     /// A node has a session: it must be heard from now on. `extra` is what a new leader adds once,
     /// for sessions that have to find another server.
     pub fn watch(&mut self, node: NodeId, epoch: SessionEpoch, extra: Duration, now: Now) {
-        if self.nodes.get(&node).is_some_and(|watched| watched.epoch > epoch) {
+        if self
+            .nodes
+            .get(&node)
+            .is_some_and(|watched| watched.epoch > epoch)
+        {
             return;
         }
         self.set(node, epoch, now.monotonic + self.silence + extra);
@@ -43,7 +51,9 @@ impl Liveness {
 
     /// A heartbeat, `age` old. Of a session that is not watched, it means nothing.
     pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) {
-        let Some(watched) = self.nodes.get(&node).copied() else { return };
+        let Some(watched) = self.nodes.get(&node).copied() else {
+            return;
+        };
         if watched.epoch != epoch {
             return;
         }
@@ -65,8 +75,11 @@ impl Liveness {
     pub fn poll_expired(&mut self, now: Now) -> Vec<(NodeId, SessionEpoch)> {
         let mut expired = Vec::new();
         while expired.len() < EXPIRED_MAX {
-            let Some((_, node)) =
-                self.deadlines.first().copied().filter(|(at, _)| *at <= now.monotonic)
+            let Some((_, node)) = self
+                .deadlines
+                .first()
+                .copied()
+                .filter(|(at, _)| *at <= now.monotonic)
             else {
                 break;
             };

@@ -41,7 +41,10 @@ pub fn check(snapshot: &Snapshot, plan: PlanApply, commit: Commit) -> Checked {
         .iter()
         .filter_map(|(node, asks)| {
             let reason = check_node(snapshot, *node, asks, &leaving).err()?;
-            Some(NodeRejected { node: *node, reason })
+            Some(NodeRejected {
+                node: *node,
+                reason,
+            })
         })
         .collect();
     if rejected.is_empty() {
@@ -51,7 +54,10 @@ pub fn check(snapshot: &Snapshot, plan: PlanApply, commit: Commit) -> Checked {
         Commit::Partial => rejected.iter().map(|rejected| rejected.node).collect(),
         Commit::Whole => by_node.keys().copied().collect(),
     };
-    Checked { plan: without(plan, &refused, snapshot), rejected }
+    Checked {
+        plan: without(plan, &refused, snapshot),
+        rejected,
+    }
 }
 
 /// Allocations that no longer take room once the plan is applied.
@@ -73,7 +79,10 @@ fn check_node(
     asks: &[&Arc<Allocation>],
     leaving: &BTreeSet<AllocId>,
 ) -> Result<(), NodeRejection> {
-    let row = snapshot.node_columns().row(node).ok_or(NodeRejection::Unknown)?;
+    let row = snapshot
+        .node_columns()
+        .row(node)
+        .ok_or(NodeRejection::Unknown)?;
     let places_new = asks.iter().any(|ask| snapshot.alloc(ask.id).is_none());
     if places_new && row.readiness != Readiness::Ready {
         return Err(NodeRejection::NotReady);
@@ -95,18 +104,35 @@ fn check_node(
 /// The plan without what it wanted on `refused` nodes. A replaced allocation is stopped only together
 /// with its replacement: where the placement falls, the stop of what it replaces falls too.
 fn without(mut plan: PlanApply, refused: &BTreeSet<NodeId>, snapshot: &Snapshot) -> PlanApply {
-    let fallen: Vec<Arc<Allocation>> =
-        plan.placed.iter().filter(|alloc| refused.contains(&alloc.node_id)).cloned().collect();
-    let replaced: BTreeSet<AllocId> =
-        fallen.iter().filter_map(|alloc| alloc.previous_allocation).collect();
+    let fallen: Vec<Arc<Allocation>> = plan
+        .placed
+        .iter()
+        .filter(|alloc| refused.contains(&alloc.node_id))
+        .cloned()
+        .collect();
+    let replaced: BTreeSet<AllocId> = fallen
+        .iter()
+        .filter_map(|alloc| alloc.previous_allocation)
+        .collect();
     let fallen_ids: BTreeSet<AllocId> = fallen.iter().map(|alloc| alloc.id).collect();
-    plan.placed.retain(|alloc| !refused.contains(&alloc.node_id));
-    plan.updated.retain(|alloc| !refused.contains(&alloc.node_id));
-    plan.preempted.retain(|preempted| !fallen_ids.contains(&preempted.by));
+    plan.placed
+        .retain(|alloc| !refused.contains(&alloc.node_id));
+    plan.updated
+        .retain(|alloc| !refused.contains(&alloc.node_id));
+    plan.preempted
+        .retain(|preempted| !fallen_ids.contains(&preempted.by));
     plan.changed.retain(|change| {
-        let gone = snapshot.alloc(change.id).is_none_or(|alloc| alloc.terminal());
+        let gone = snapshot
+            .alloc(change.id)
+            .is_none_or(|alloc| alloc.terminal());
         gone || !replaced.contains(&change.id)
-            || !matches!(change.change, Change::Stop { client_status: None, .. })
+            || !matches!(
+                change.change,
+                Change::Stop {
+                    client_status: None,
+                    ..
+                }
+            )
     });
     plan
 }

@@ -17,7 +17,10 @@ impl Now {
     /// The same moment, `later`.
     #[must_use]
     pub fn plus(self, later: Duration) -> Self {
-        Self { monotonic: self.monotonic + later, wall: self.wall.saturating_add(later) }
+        Self {
+            monotonic: self.monotonic + later,
+            wall: self.wall.saturating_add(later),
+        }
     }
 
     /// When, by the monotonic clock, the wall clock will say `at`, if it does not jump.

@@ -21,7 +21,10 @@ pub(crate) fn fixed(group: &TaskGroup) -> Usage {
     };
     ports(&mut resources.shared.networks);
     resources.shared.ports.clear();
-    resources.tasks.values_mut().for_each(|task| ports(&mut task.networks));
+    resources
+        .tasks
+        .values_mut()
+        .for_each(|task| ports(&mut task.networks));
     Usage::of(&resources)
 }
 
@@ -37,7 +40,11 @@ pub(crate) fn resources(
     let mut resources = unassigned(group);
     let mut taken = used.clone();
     taken.add(&fixed(group));
-    let mut picker = PortPicker { capacity, taken: &mut taken, ids };
+    let mut picker = PortPicker {
+        capacity,
+        taken: &mut taken,
+        ids,
+    };
     let host_ip = host_ip(node);
     for network in &mut resources.shared.networks {
         assign(network, &host_ip, &mut picker)?;
@@ -58,9 +65,18 @@ pub(crate) fn resources(
 
 fn unassigned(group: &TaskGroup) -> AllocatedResources {
     AllocatedResources {
-        tasks: group.tasks.iter().map(|task| (task.name.clone(), of_task(task))).collect(),
+        tasks: group
+            .tasks
+            .iter()
+            .map(|task| (task.name.clone(), of_task(task)))
+            .collect(),
         shared: AllocatedSharedResources {
-            disk_mb: signed(group.ephemeral_disk.as_ref().map_or(0, EphemeralDisk::size_mb)),
+            disk_mb: signed(
+                group
+                    .ephemeral_disk
+                    .as_ref()
+                    .map_or(0, EphemeralDisk::size_mb),
+            ),
             networks: group.networks.clone(),
             ports: Vec::new(),
         },
@@ -68,7 +84,9 @@ fn unassigned(group: &TaskGroup) -> AllocatedResources {
 }
 
 fn of_task(task: &Task) -> AllocatedTaskResources {
-    let Some(asked) = &task.resources else { return AllocatedTaskResources::default() };
+    let Some(asked) = &task.resources else {
+        return AllocatedTaskResources::default();
+    };
     AllocatedTaskResources {
         cpu: AllocatedCpuResources {
             cpu_shares: signed(asked.cpu.unwrap_or(0)),
@@ -87,11 +105,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn assign(
-    network: &mut NetworkResource,
-    host_ip: &str,
-    picker: &mut PortPicker<'_>,
-) -> Option<()> {
+fn assign(network: &mut NetworkResource, host_ip: &str, picker: &mut PortPicker<'_>) -> Option<()> {
     host_ip.clone_into(&mut network.ip);
     for port in &mut network.dynamic_ports {
         port.value = u32::from(picker.pick()?);

@@ -87,21 +87,31 @@ impl<'a> Deciding<'a> {
         for alloc in existing.iter().filter(|alloc| !alloc.terminal()) {
             let lost = reconcile::Taint::on(self.snapshot, alloc) == reconcile::Taint::Gone;
             self.stop(alloc, "alloc not needed as job is stopped", lost);
-            self.report.entry(alloc.task_group.clone()).or_default().stop += 1;
+            self.report
+                .entry(alloc.task_group.clone())
+                .or_default()
+                .stop += 1;
         }
     }
 
     fn run_job(&mut self, job: &Arc<Job>, existing: Vec<Arc<Allocation>>) {
         let mut by_group: BTreeMap<String, Vec<Arc<Allocation>>> = BTreeMap::new();
         for alloc in existing {
-            by_group.entry(alloc.task_group.clone()).or_default().push(alloc);
+            by_group
+                .entry(alloc.task_group.clone())
+                .or_default()
+                .push(alloc);
         }
         // Reconcile first, all groups: what leaves makes room for what any group places.
         let mut sorted: Vec<(&TaskGroup, Buckets, Vec<Arc<Allocation>>)> = Vec::new();
         for group in &job.task_groups {
             let allocs = by_group.remove(&group.name).unwrap_or_default();
             let buckets = self.reconcile(job, group, &allocs);
-            debug_assert_eq!(buckets.len(), allocs.len(), "every allocation is in one bucket");
+            debug_assert_eq!(
+                buckets.len(),
+                allocs.len(),
+                "every allocation is in one bucket"
+            );
             sorted.push((group, buckets, allocs));
         }
         for allocs in by_group.into_values() {
@@ -142,7 +152,8 @@ impl<'a> Deciding<'a> {
                 continue;
             };
             if let Some(row) = self.snapshot.node_columns().row(alloc.node_id) {
-                self.overlay.release(row, &Usage::of(&alloc.allocated_resources));
+                self.overlay
+                    .release(row, &Usage::of(&alloc.allocated_resources));
             }
         }
     }
@@ -181,7 +192,10 @@ impl<'a> Deciding<'a> {
         }
         if !buckets.later.is_empty() {
             // The rest of the rollout: when those that are being replaced had time to become healthy.
-            let wait = group.update.as_ref().map(|update| update.min_healthy_time());
+            let wait = group
+                .update
+                .as_ref()
+                .map(|update| update.min_healthy_time());
             let at = self.now.saturating_add(wait.unwrap_or_default());
             self.later_eval(at, job);
         }
@@ -209,9 +223,11 @@ impl<'a> Deciding<'a> {
             return;
         }
         let leaving = buckets.leaving();
-        let standing =
-            allocs.iter().filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
-        self.overlay.begin_group(standing.map(|alloc| alloc.node_id));
+        let standing = allocs
+            .iter()
+            .filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
+        self.overlay
+            .begin_group(standing.map(|alloc| alloc.node_id));
         let mut placer = Placer::new(self.snapshot, job, group, &leaving);
         let destructive: BTreeMap<AllocId, &Arc<Allocation>> = buckets
             .destructive
@@ -237,7 +253,7 @@ impl<'a> Deciding<'a> {
                     match self.failed.get_mut(&group.name) {
                         Some(known) => known.coalesced_failures += 1,
                         None => {
-                            self.failed.insert(group.name.clone(), metrics);
+                            self.failed.insert(group.name.clone(), *metrics);
                         }
                     }
                 }
@@ -251,7 +267,10 @@ impl<'a> Deciding<'a> {
 
     /// What a placement takes the place of is stopped with it.
     fn stop_replaced(&mut self, wanted: &Wanted) {
-        let Some(previous) = wanted.previous.as_ref().filter(|alloc| !alloc.server_terminal())
+        let Some(previous) = wanted
+            .previous
+            .as_ref()
+            .filter(|alloc| !alloc.server_terminal())
         else {
             return;
         };
@@ -259,18 +278,34 @@ impl<'a> Deciding<'a> {
             ClientStatus::Failed => "alloc was rescheduled because it failed",
             // A lost or silent one is dealt with already.
             ClientStatus::Lost | ClientStatus::Unknown => return,
-            _ if previous.desired_transition.should_migrate() => "alloc is being migrated",
-            _ => "alloc is being updated due to job update",
+            ClientStatus::Pending | ClientStatus::Running | ClientStatus::Complete
+                if previous.desired_transition.should_migrate() =>
+            {
+                "alloc is being migrated"
+            }
+            ClientStatus::Pending | ClientStatus::Running | ClientStatus::Complete => {
+                "alloc is being updated due to job update"
+            }
         };
-        let handled = self.plan.changed.iter().any(|change| change.id == previous.id);
+        let handled = self
+            .plan
+            .changed
+            .iter()
+            .any(|change| change.id == previous.id);
         if !handled {
             self.stop(&Arc::clone(previous), description, false);
         }
     }
 
     /// Nothing found its place: what should have been replaced goes on, and its room is taken again.
-    fn keep_replaced(&mut self, wanted: &Wanted, destructive: &BTreeMap<AllocId, &Arc<Allocation>>) {
-        let Some(previous) = &wanted.previous else { return };
+    fn keep_replaced(
+        &mut self,
+        wanted: &Wanted,
+        destructive: &BTreeMap<AllocId, &Arc<Allocation>>,
+    ) {
+        let Some(previous) = &wanted.previous else {
+            return;
+        };
         if destructive.contains_key(&previous.id) {
             place::keep(&mut self.overlay, self.snapshot, previous);
         }
@@ -283,7 +318,11 @@ impl<'a> Deciding<'a> {
         wanted: &Wanted,
         placement: Placement,
     ) -> Allocation {
-        let Placement { node, resources, metrics } = placement;
+        let Placement {
+            node,
+            resources,
+            metrics,
+        } = placement;
         Allocation {
             id: AllocId(self.ids.next_id()),
             namespace: job.namespace.clone(),
@@ -339,7 +378,9 @@ impl<'a> Deciding<'a> {
 
     /// The evaluation that looks again at `at`, shared by all that are due at about that time.
     fn later_eval(&mut self, at: UnixNanos, job: &Job) -> EvalId {
-        let near = self.later.range(UnixNanos(at.0.saturating_sub(LATER_WINDOW_NANOS))..=at);
+        let near = self
+            .later
+            .range(UnixNanos(at.0.saturating_sub(LATER_WINDOW_NANOS))..=at);
         // The one that is due last: nobody is looked at before its time.
         if let Some((known, id)) = near.last()
             && *known == at
@@ -410,6 +451,10 @@ impl<'a> Deciding<'a> {
             self.plan.evals.push(done);
             self.plan.evals.push(blocked);
         }
-        Decision { plan: self.plan, groups: self.report, failed: self.failed }
+        Decision {
+            plan: self.plan,
+            groups: self.report,
+            failed: self.failed,
+        }
     }
 }

@@ -60,7 +60,10 @@ mod tests {
         let ids: BTreeSet<_> = (0..10_000).map(|_| left.next_id()).collect();
         assert_eq!(ids.len(), 10_000);
         assert!(ids.contains(&right.next_id()));
-        assert_ne!(Seeded::new([8; 16]).next_id(), Seeded::new([7; 16]).next_id());
+        assert_ne!(
+            Seeded::new([8; 16]).next_id(),
+            Seeded::new([7; 16]).next_id()
+        );
         assert_ne!(Seeded::new([0; 16]).next_id(), {
             let mut seed = [0; 16];
             seed[15] = 1;

@@ -84,8 +84,7 @@ pub struct GroupReport {
 impl GroupReport {
     fn of(buckets: &reconcile::Buckets) -> Self {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
-        let replaced =
-            buckets.destructive.len() + buckets.migrate.len() + buckets.reschedule.len();
+        let replaced = buckets.destructive.len() + buckets.migrate.len() + buckets.reschedule.len();
         Self {
             place: count(buckets.place.len().saturating_sub(replaced)),
             migrate: count(buckets.migrate.len()),

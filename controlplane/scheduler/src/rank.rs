@@ -46,8 +46,16 @@ impl<'a> Ranking<'a> {
             .chain(&group.affinities)
             .chain(group.tasks.iter().flat_map(|task| &task.affinities))
             .collect();
-        let weight_sum = affinities.iter().map(|one| f64::from(one.weight().abs())).sum();
-        Self { algorithm, affinities, weight_sum, count: group.count().max(1) }
+        let weight_sum = affinities
+            .iter()
+            .map(|one| f64::from(one.weight().abs()))
+            .sum();
+        Self {
+            algorithm,
+            affinities,
+            weight_sum,
+            count: group.count().max(1),
+        }
     }
 
     /// The score of `node` for one placement.
@@ -109,7 +117,10 @@ fn share(used: i64, capacity: i64) -> f64 {
         return 1.0;
     }
     // Clusters stay far below 2^53 MHz or MiB per node.
-    #[expect(clippy::cast_precision_loss, reason = "node capacities are far below 2^53")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "node capacities are far below 2^53"
+    )]
     let share = used as f64 / capacity as f64;
     share.clamp(0.0, 1.0)
 }

@@ -32,7 +32,10 @@ pub(crate) fn retry(alloc: &Allocation, policy: &ReschedulePolicy, now: UnixNano
         return Retry::Never;
     }
     let failed_at = failed_at(alloc);
-    let events = alloc.reschedule_tracker.as_ref().map_or(&[][..], |tracker| &tracker.events);
+    let events = alloc
+        .reschedule_tracker
+        .as_ref()
+        .map_or(&[][..], |tracker| &tracker.events);
     if !policy.unlimited() {
         let within = events
             .iter()
@@ -65,7 +68,11 @@ pub(crate) fn next_tracker(
         prev_node_id: failed.node_id,
         delay,
     });
-    let keep = if policy.unlimited() { EVENTS_MAX } else { (policy.attempts() as usize).max(1) };
+    let keep = if policy.unlimited() {
+        EVENTS_MAX
+    } else {
+        (policy.attempts() as usize).max(1)
+    };
     let surplus = tracker.events.len().saturating_sub(keep.max(EVENTS_MAX));
     tracker.events.drain(..surplus);
     tracker
@@ -74,9 +81,15 @@ pub(crate) fn next_tracker(
 /// How long to wait after the failure, given the attempts so far.
 fn delay(policy: &ReschedulePolicy, events: &[RescheduleEvent], failed_at: UnixNanos) -> Duration {
     let first = policy.delay();
-    let Some(last) = events.last() else { return first };
+    let Some(last) = events.last() else {
+        return first;
+    };
     let cap = |delay: Duration| {
-        if policy.max_delay().is_zero() { delay } else { delay.min(policy.max_delay()) }
+        if policy.max_delay().is_zero() {
+            delay
+        } else {
+            delay.min(policy.max_delay())
+        }
     };
     let grown = match policy.delay_function().unwrap_or(DelayFunction::Constant) {
         DelayFunction::Constant => return first,

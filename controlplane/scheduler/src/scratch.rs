@@ -29,7 +29,10 @@ impl Scratch {
     /// The compiled form of `pattern`; `None` where it is no regular expression, or too large.
     pub(crate) fn regex(&mut self, pattern: &str) -> Option<&Regex> {
         cached(&mut self.regexes, pattern, |text| {
-            RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build().ok()
+            RegexBuilder::new(text)
+                .size_limit(REGEX_BYTES_MAX)
+                .build()
+                .ok()
         })
     }
 

@@ -64,7 +64,9 @@ impl FromStr for Address {
             if path.is_empty() {
                 return Err(bad("a unix:// address needs the path of a socket"));
             }
-            return Ok(Self::Unix { path: PathBuf::from(path) });
+            return Ok(Self::Unix {
+                path: PathBuf::from(path),
+            });
         }
         let (secure, rest) = match text.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -78,7 +80,11 @@ impl FromStr for Address {
             return Err(bad("the host is missing"));
         }
         let host = host.to_owned();
-        Ok(if secure { Self::Https { host, port } } else { Self::Http { host, port } })
+        Ok(if secure {
+            Self::Https { host, port }
+        } else {
+            Self::Http { host, port }
+        })
     }
 }
 
@@ -100,11 +106,26 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_users_write_them() -> Result<(), ClientError> {
-        assert_eq!("http://127.0.0.1:4646".parse::<Address>()?.to_string(), "http://127.0.0.1:4646");
-        assert_eq!("https://a.example".parse::<Address>()?.to_string(), "https://a.example:4646");
-        assert_eq!("10.0.0.1:80".parse::<Address>()?.to_string(), "http://10.0.0.1:80");
-        assert_eq!("http://[::1]:9/".parse::<Address>()?.to_string(), "http://[::1]:9");
-        assert_eq!("unix:///a/b.sock".parse::<Address>()?.to_string(), "unix:///a/b.sock");
+        assert_eq!(
+            "http://127.0.0.1:4646".parse::<Address>()?.to_string(),
+            "http://127.0.0.1:4646"
+        );
+        assert_eq!(
+            "https://a.example".parse::<Address>()?.to_string(),
+            "https://a.example:4646"
+        );
+        assert_eq!(
+            "10.0.0.1:80".parse::<Address>()?.to_string(),
+            "http://10.0.0.1:80"
+        );
+        assert_eq!(
+            "http://[::1]:9/".parse::<Address>()?.to_string(),
+            "http://[::1]:9"
+        );
+        assert_eq!(
+            "unix:///a/b.sock".parse::<Address>()?.to_string(),
+            "unix:///a/b.sock"
+        );
         Ok(())
     }
 

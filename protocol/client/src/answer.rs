@@ -31,14 +31,28 @@ impl<T> Answer<T> {
             index: number("x-nomad-index"),
             known_leader: text("x-nomad-knownleader") == Some("true"),
             last_contact_ms: number("x-nomad-lastcontact"),
-            next_token: text("x-nomad-nexttoken").filter(|t| !t.is_empty()).map(str::to_owned),
+            next_token: text("x-nomad-nexttoken")
+                .filter(|t| !t.is_empty())
+                .map(str::to_owned),
         }
     }
 
     /// The same answer with its value changed.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
-        let Self { value, index, known_leader, last_contact_ms, next_token } = self;
-        Answer { value: change(value), index, known_leader, last_contact_ms, next_token }
+        let Self {
+            value,
+            index,
+            known_leader,
+            last_contact_ms,
+            next_token,
+        } = self;
+        Answer {
+            value: change(value),
+            index,
+            known_leader,
+            last_contact_ms,
+            next_token,
+        }
     }
 }
 

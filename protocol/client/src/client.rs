@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
+use crate::ANSWER_BYTES_MAX;
 use crate::address::Address;
 use crate::answer::{Answer, ByteStream};
 use crate::connection::{self, WebSocket};
 use crate::error::ClientError;
 use crate::query::{self, Query};
 use crate::tls::TlsFiles;
-use crate::ANSWER_BYTES_MAX;
 
 /// How much of a refusal's words is kept.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -105,7 +105,8 @@ impl Client {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
-        self.call(Method::PUT, path, query, Some(bytes.into())).await
+        self.call(Method::PUT, path, query, Some(bytes.into()))
+            .await
     }
 
     /// Writes raw bytes to `path`: a snapshot to restore.
@@ -139,7 +140,10 @@ impl Client {
     /// Reads `path` as it comes.
     pub async fn stream(&self, path: &str, query: &Query) -> Result<ByteStream, ClientError> {
         let response = self.send(Method::GET, path, query, None).await?;
-        Ok(ByteStream::new(response.into_body(), self.address.to_string()))
+        Ok(ByteStream::new(
+            response.into_body(),
+            self.address.to_string(),
+        ))
     }
 
     /// Opens a WebSocket at `path`.
@@ -148,8 +152,14 @@ impl Client {
             address: self.address.to_string(),
             source,
         };
-        let target = format!("ws://{}{}", self.address.authority(), self.target(path, query));
-        let mut request = target.into_client_request().map_err(|error| broken(error.into()))?;
+        let target = format!(
+            "ws://{}{}",
+            self.address.authority(),
+            self.target(path, query)
+        );
+        let mut request = target
+            .into_client_request()
+            .map_err(|error| broken(error.into()))?;
         if let Some(token) = &self.token {
             let value = token.parse().map_err(|error| ClientError::Build {
                 path: path.to_owned(),
@@ -157,14 +167,21 @@ impl Client {
             })?;
             request.headers_mut().insert("x-nomad-token", value);
         }
-        let socket =
-            connection::dial(&self.address, self.tls.as_ref(), self.server_name.as_deref()).await?;
+        let socket = connection::dial(
+            &self.address,
+            self.tls.as_ref(),
+            self.server_name.as_deref(),
+        )
+        .await?;
         match tokio_tungstenite::client_async(request, socket).await {
             Ok((stream, _)) => Ok(stream),
             Err(tokio_tungstenite::tungstenite::Error::Http(response)) => {
                 let code = response.status().as_u16();
                 let body = response.into_body().unwrap_or_default();
-                Err(ClientError::Status { code, message: refusal(code, &body) })
+                Err(ClientError::Status {
+                    code,
+                    message: refusal(code, &body),
+                })
             }
             Err(error) => Err(broken(error.into())),
         }
@@ -182,8 +199,10 @@ impl Client {
         let bytes = self.collect(path, body).await?;
         // A write that answers nothing answers null.
         let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
-        let value = serde_json::from_slice(text)
-            .map_err(|source| ClientError::Decode { path: path.to_owned(), source })?;
+        let value = serde_json::from_slice(text).map_err(|source| ClientError::Decode {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(Answer::new(value, &parts.headers))
     }
 
@@ -216,15 +235,26 @@ impl Client {
         if response.status().is_success() || response.status().is_informational() {
             return Ok(response);
         }
-        let words = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
+        let words = Limited::new(response.into_body(), REFUSAL_BYTES_MAX)
+            .collect()
+            .await;
         let bytes = words.map(|words| words.to_bytes()).unwrap_or_default();
-        Err(ClientError::Status { code, message: refusal(code, &bytes) })
+        Err(ClientError::Status {
+            code,
+            message: refusal(code, &bytes),
+        })
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
-        let socket =
-            connection::dial(&self.address, self.tls.as_ref(), self.server_name.as_deref()).await?;
-        connection::http(socket).await.map_err(|source| self.broken(source))
+        let socket = connection::dial(
+            &self.address,
+            self.tls.as_ref(),
+            self.server_name.as_deref(),
+        )
+        .await?;
+        connection::http(socket)
+            .await
+            .map_err(|source| self.broken(source))
     }
 
     async fn exchange(
@@ -233,7 +263,10 @@ impl Client {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, ClientError> {
         sender.ready().await.map_err(|source| self.broken(source))?;
-        let response = sender.send_request(request).await.map_err(|source| self.broken(source))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|source| self.broken(source))?;
         // Not ready again before the answer was read; `is_ready` is asked when it is taken.
         *self.kept.lock().await = Some(sender);
         Ok(response)
@@ -254,10 +287,12 @@ impl Client {
         if let Some(token) = &self.token {
             builder = builder.header("x-nomad-token", token);
         }
-        builder.body(Full::new(body.unwrap_or_default())).map_err(|source| ClientError::Build {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })
+        builder
+            .body(Full::new(body.unwrap_or_default()))
+            .map_err(|source| ClientError::Build {
+                path: path.to_owned(),
+                source: Box::new(source),
+            })
     }
 
     fn target(&self, path: &str, query: &Query) -> String {
@@ -276,21 +311,32 @@ impl Client {
         match Limited::new(body, ANSWER_BYTES_MAX).collect().await {
             Ok(whole) => Ok(whole.to_bytes()),
             Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(ClientError::TooLarge { path: path.to_owned(), bytes_max: ANSWER_BYTES_MAX })
+                Err(ClientError::TooLarge {
+                    path: path.to_owned(),
+                    bytes_max: ANSWER_BYTES_MAX,
+                })
             }
-            Err(source) => {
-                Err(ClientError::Transfer { address: self.address.to_string(), source })
-            }
+            Err(source) => Err(ClientError::Transfer {
+                address: self.address.to_string(),
+                source,
+            }),
         }
     }
 
     fn broken(&self, source: hyper::Error) -> ClientError {
-        ClientError::Transfer { address: self.address.to_string(), source: Box::new(source) }
+        ClientError::Transfer {
+            address: self.address.to_string(),
+            source: Box::new(source),
+        }
     }
 }
 
 /// A refusal's words, or the status where there are none.
 fn refusal(code: u16, body: &[u8]) -> String {
     let words = String::from_utf8_lossy(body).trim().to_owned();
-    if words.is_empty() { format!("the server answered status {code}") } else { words }
+    if words.is_empty() {
+        format!("the server answered status {code}")
+    } else {
+        words
+    }
 }

@@ -36,20 +36,32 @@ pub(crate) async fn dial(
     tls: Option<&Arc<rustls::ClientConfig>>,
     server_name: Option<&str>,
 ) -> Result<Socket, ClientError> {
-    let failed = |source| ClientError::Connect { address: address.to_string(), source };
+    let failed = |source| ClientError::Connect {
+        address: address.to_string(),
+        source,
+    };
     match address {
-        Address::Unix { path } => Ok(Socket::Unix(UnixStream::connect(path).await.map_err(failed)?)),
+        Address::Unix { path } => Ok(Socket::Unix(
+            UnixStream::connect(path).await.map_err(failed)?,
+        )),
         Address::Http { .. } => {
-            let tcp = TcpStream::connect(address.authority()).await.map_err(failed)?;
+            let tcp = TcpStream::connect(address.authority())
+                .await
+                .map_err(failed)?;
             tcp.set_nodelay(true).map_err(failed)?;
             Ok(Socket::Tcp(tcp))
         }
         Address::Https { host, .. } => {
-            let tcp = TcpStream::connect(address.authority()).await.map_err(failed)?;
+            let tcp = TcpStream::connect(address.authority())
+                .await
+                .map_err(failed)?;
             tcp.set_nodelay(true).map_err(failed)?;
-            let name = server_name.unwrap_or(host).trim_matches(['[', ']']).to_owned();
-            let name = ServerName::try_from(name)
-                .map_err(|error| failed(std::io::Error::other(error)))?;
+            let name = server_name
+                .unwrap_or(host)
+                .trim_matches(['[', ']'])
+                .to_owned();
+            let name =
+                ServerName::try_from(name).map_err(|error| failed(std::io::Error::other(error)))?;
             let config = tls
                 .ok_or_else(|| failed(std::io::Error::other("no TLS configuration")))?
                 .clone();

@@ -16,6 +16,10 @@ impl Query {
 
     /// One more parameter.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers pass numbers and texts as they are"
+    )]
     pub fn with(mut self, key: &str, value: impl ToString) -> Self {
         self.pairs.push((key.to_owned(), value.to_string()));
         self
@@ -68,7 +72,9 @@ mod tests {
 
     #[test]
     fn values_are_percent_encoded() {
-        let query = Query::new().with("prefix", "a/b c").with_some("none", None::<u8>);
+        let query = Query::new()
+            .with("prefix", "a/b c")
+            .with_some("none", None::<u8>);
         assert_eq!(query.encode(), "?prefix=a%2Fb%20c");
         assert!(query.has("prefix") && !query.has("none"));
     }

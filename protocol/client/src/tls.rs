@@ -28,11 +28,13 @@ impl TlsFiles {
         let mut roots = RootCertStore::empty();
         if let Some(path) = &self.ca {
             for certificate in certificates("the CA certificate", path)? {
-                roots.add(certificate).map_err(|error| ClientError::TlsFile {
-                    what: "the CA certificate",
-                    path: path.clone(),
-                    reason: error.to_string(),
-                })?;
+                roots
+                    .add(certificate)
+                    .map_err(|error| ClientError::TlsFile {
+                        what: "the CA certificate",
+                        path: path.clone(),
+                        reason: error.to_string(),
+                    })?;
             }
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -52,11 +54,13 @@ impl TlsFiles {
             path: key.clone(),
             reason: error.to_string(),
         })?;
-        builder.with_client_auth_cert(chain, key_der).map_err(|error| ClientError::TlsFile {
-            what: "the client certificate",
-            path: cert.clone(),
-            reason: error.to_string(),
-        })
+        builder
+            .with_client_auth_cert(chain, key_der)
+            .map_err(|error| ClientError::TlsFile {
+                what: "the client certificate",
+                path: cert.clone(),
+                reason: error.to_string(),
+            })
     }
 }
 
@@ -64,7 +68,11 @@ fn certificates(
     what: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, ClientError> {
-    let wrong = |reason: String| ClientError::TlsFile { what, path: path.to_owned(), reason };
+    let wrong = |reason: String| ClientError::TlsFile {
+        what,
+        path: path.to_owned(),
+        reason,
+    };
     let all = CertificateDer::pem_file_iter(path)
         .map_err(|error| wrong(error.to_string()))?
         .collect::<Result<Vec<_>, _>>()

@@ -9,7 +9,10 @@ use super::{Reason, target};
 
 /// Whether a constraint is one of these.
 pub(super) fn is_distinct(constraint: &Constraint) -> bool {
-    matches!(constraint.operand.as_str(), "distinct_hosts" | "distinct_property")
+    matches!(
+        constraint.operand.as_str(),
+        "distinct_hosts" | "distinct_property"
+    )
 }
 
 /// What the job's allocations take up: hosts, and values of properties.
@@ -46,8 +49,10 @@ impl Distinct {
         };
         let of_job = properties(&job.constraints, false);
         let of_group = properties(&group.constraints, true);
-        let of_tasks =
-            group.tasks.iter().flat_map(|task| properties(&task.constraints, true));
+        let of_tasks = group
+            .tasks
+            .iter()
+            .flat_map(|task| properties(&task.constraints, true));
         distinct.properties = of_job.into_iter().chain(of_group).chain(of_tasks).collect();
         if distinct.is_idle() {
             return distinct;
@@ -89,8 +94,10 @@ impl Distinct {
             };
             let used = property.used.get(value).copied().unwrap_or(0);
             if used >= property.count_max {
-                let text =
-                    format!("distinct_property: {}={value} used by {used} allocs", property.attribute);
+                let text = format!(
+                    "distinct_property: {}={value} used by {used} allocs",
+                    property.attribute
+                );
                 return Err(Reason(text));
             }
         }
@@ -103,7 +110,11 @@ impl Distinct {
             *self.group_hosts.entry(alloc.node_id).or_default() += 1;
         }
         let Some(node) = node else { return };
-        for property in self.properties.iter_mut().filter(|one| same_group || !one.of_group) {
+        for property in self
+            .properties
+            .iter_mut()
+            .filter(|one| same_group || !one.of_group)
+        {
             if let Some(value) = target::resolve(&property.attribute, node).value() {
                 *property.used.entry(value.to_owned()).or_default() += 1;
             }

@@ -50,15 +50,15 @@ impl<'a> Feasibility<'a> {
             .chain(&group.constraints)
             .chain(group.tasks.iter().flat_map(|task| &task.constraints))
             .filter(|constraint| !distinct::is_distinct(constraint));
-        let (by_node, by_class): (Vec<_>, Vec<_>) =
-            constraints.map(Check::Constraint).partition(|check| match check {
-                Check::Constraint(constraint) => {
-                    target::escapes_class(&constraint.l_target)
-                        || target::escapes_class(&constraint.r_target)
-                }
-                _ => false,
-            });
-        let mut feasibility = Self { by_class, by_node, classes: BTreeMap::new() };
+        let (by_node, by_class): (Vec<_>, Vec<_>) = constraints.partition(|constraint| {
+            target::escapes_class(&constraint.l_target)
+                || target::escapes_class(&constraint.r_target)
+        });
+        let mut feasibility = Self {
+            by_class: by_class.into_iter().map(Check::Constraint).collect(),
+            by_node: by_node.into_iter().map(Check::Constraint).collect(),
+            classes: BTreeMap::new(),
+        };
         feasibility.add_group(group);
         for task in &group.tasks {
             feasibility.add_task(task);
@@ -79,7 +79,10 @@ impl<'a> Feasibility<'a> {
         }
         for volume in group.volumes.values() {
             if volume.volume_type == "host" {
-                let check = Check::HostVolume { name: &volume.source, writes: !volume.read_only };
+                let check = Check::HostVolume {
+                    name: &volume.source,
+                    writes: !volume.read_only,
+                };
                 self.by_class.push(check);
             } else {
                 self.by_class.push(Check::CsiVolume);
@@ -89,7 +92,11 @@ impl<'a> Feasibility<'a> {
 
     fn add_task(&mut self, task: &'a Task) {
         self.by_class.push(Check::Driver(&task.driver));
-        if task.resources.as_ref().is_some_and(|resources| !resources.devices.is_empty()) {
+        if task
+            .resources
+            .as_ref()
+            .is_some_and(|resources| !resources.devices.is_empty())
+        {
             self.by_class.push(Check::Devices);
         }
     }
@@ -107,7 +114,8 @@ impl<'a> Feasibility<'a> {
             Some(answer) if !node.computed_class.is_empty() => answer.clone(),
             _ => {
                 let answer = first_reason(&self.by_class, node, scratch);
-                self.classes.insert(node.computed_class.clone(), answer.clone());
+                self.classes
+                    .insert(node.computed_class.clone(), answer.clone());
                 answer
             }
         };
@@ -152,14 +160,26 @@ impl Check<'_> {
             }
             Self::Network(mode) => {
                 let attribute = format!("network.mode.{}", mode.replace('/', "."));
-                if node.attributes.get(&attribute).is_some_and(|value| value == "true") {
+                if node
+                    .attributes
+                    .get(&attribute)
+                    .is_some_and(|value| value == "true")
+                {
                     return None;
                 }
                 failed("missing network".to_owned())
             }
             Self::HostNetwork(name) => {
-                let known = node.node_resources.networks.iter().any(|net| net.device == **name);
-                if known { None } else { failed(format!("missing host network {name:?}")) }
+                let known = node
+                    .node_resources
+                    .networks
+                    .iter()
+                    .any(|net| net.device == **name);
+                if known {
+                    None
+                } else {
+                    failed(format!("missing host network {name:?}"))
+                }
             }
             Self::HostVolume { name, writes } => match node.host_volumes.get(*name) {
                 Some(volume) if !(volume.read_only && *writes) => None,
@@ -173,7 +193,11 @@ impl Check<'_> {
 
 /// `${attr.kernel.name} = linux`, as filtered nodes are explained.
 fn words(constraint: &Constraint) -> String {
-    let Constraint { l_target, r_target, operand } = constraint;
+    let Constraint {
+        l_target,
+        r_target,
+        operand,
+    } = constraint;
     match operand.as_str() {
         "is_set" | "is_not_set" => format!("{l_target} {operand}"),
         _ => format!("{l_target} {operand} {r_target}"),

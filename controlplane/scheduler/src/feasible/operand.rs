@@ -39,7 +39,9 @@ fn both(operand: &str, left: &str, right: &str, scratch: &mut Scratch) -> bool {
         ">=" => order(left, right).is_ge(),
         "version" => version(left, right, Dialect::Lenient, scratch),
         "semver" => version(left, right, Dialect::Strict, scratch),
-        "regexp" => scratch.regex(right).is_some_and(|regex| regex.is_match(left)),
+        "regexp" => scratch
+            .regex(right)
+            .is_some_and(|regex| regex.is_match(left)),
         "set_contains" | "set_contains_all" => {
             let have = members(left);
             members(right).iter().all(|wanted| have.contains(wanted))
@@ -66,8 +68,12 @@ fn order(left: &str, right: &str) -> Ordering {
 }
 
 fn version(left: &str, right: &str, dialect: Dialect, scratch: &mut Scratch) -> bool {
-    let Some(version) = Version::parse(left, dialect) else { return false };
-    scratch.requirement(right, dialect).is_some_and(|requirement| requirement.holds(&version))
+    let Some(version) = Version::parse(left, dialect) else {
+        return false;
+    };
+    scratch
+        .requirement(right, dialect)
+        .is_some_and(|requirement| requirement.holds(&version))
 }
 
 fn members(list: &str) -> BTreeSet<&str> {
@@ -83,7 +89,12 @@ mod tests {
             value.map_or(Resolved::Missing, |value| Resolved::Value(value.into()))
         };
         let leak = |value: Option<&str>| value.map(|v| &*Box::leak(v.to_owned().into_boxed_str()));
-        holds(operand, &side(leak(left)), &side(leak(right)), &mut Scratch::new())
+        holds(
+            operand,
+            &side(leak(left)),
+            &side(leak(right)),
+            &mut Scratch::new(),
+        )
     }
 
     #[test]

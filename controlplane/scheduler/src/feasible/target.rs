@@ -9,7 +9,9 @@ use protocol_model::Node;
 /// does not have resolves to nothing, which fails every operator but `!=`, `is_not_set` and their
 /// like (Nomad, job specification, "constraint").
 pub(crate) fn resolve<'a>(target: &'a str, node: &'a Node) -> Resolved<'a> {
-    let Some(name) = interpolation(target) else { return Resolved::Value(target.into()) };
+    let Some(name) = interpolation(target) else {
+        return Resolved::Value(target.into());
+    };
     let value = match name {
         "node.unique.id" => return Resolved::Value(node.id.to_string().into()),
         "node.unique.name" => Some(node.name.as_str()),

@@ -49,17 +49,25 @@ impl Version {
             Some((core, prerelease)) => (core, Some(prerelease)),
             None => (text, None),
         };
-        let numbers: Vec<u64> =
-            core.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        let numbers: Vec<u64> = core
+            .split('.')
+            .map(|part| part.parse().ok())
+            .collect::<Option<_>>()?;
         if dialect == Dialect::Strict && numbers.len() != 3 {
             return None;
         }
         let prerelease = match prerelease {
             None => Vec::new(),
             Some("") => return None,
-            Some(parts) => parts.split('.').map(Identifier::parse).collect::<Option<_>>()?,
+            Some(parts) => parts
+                .split('.')
+                .map(Identifier::parse)
+                .collect::<Option<_>>()?,
         };
-        Some(Self { numbers, prerelease })
+        Some(Self {
+            numbers,
+            prerelease,
+        })
     }
 
     fn is_prerelease(&self) -> bool {
@@ -81,7 +89,10 @@ impl Identifier {
         if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             return None;
         }
-        Some(text.parse().map_or_else(|_| Self::Text(text.to_owned()), Self::Number))
+        Some(
+            text.parse()
+                .map_or_else(|_| Self::Text(text.to_owned()), Self::Number),
+        )
     }
 }
 
@@ -159,7 +170,10 @@ impl Requirement {
                         clause.strip_prefix(sign).map(|rest| (*operator, rest))
                     })
                     .unwrap_or((Operator::Equal, clause));
-                Some(Clause { operator, version: Version::parse(rest, dialect)? })
+                Some(Clause {
+                    operator,
+                    version: Version::parse(rest, dialect)?,
+                })
             })
             .collect::<Option<Vec<_>>>()?;
         Some(Self { clauses, dialect })
@@ -167,7 +181,9 @@ impl Requirement {
 
     /// Whether `version` satisfies every clause.
     pub(crate) fn holds(&self, version: &Version) -> bool {
-        self.clauses.iter().all(|clause| clause.holds(version, self.dialect))
+        self.clauses
+            .iter()
+            .all(|clause| clause.holds(version, self.dialect))
     }
 }
 
@@ -201,7 +217,9 @@ mod tests {
 
     fn holds(version: &str, requirement: &str, dialect: Dialect) -> bool {
         let version = Version::parse(version, dialect).expect("a version");
-        Requirement::parse(requirement, dialect).expect("a requirement").holds(&version)
+        Requirement::parse(requirement, dialect)
+            .expect("a requirement")
+            .holds(&version)
     }
 
     #[test]

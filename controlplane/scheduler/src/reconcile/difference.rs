@@ -24,7 +24,11 @@ pub(crate) fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference
     if old_job.meta != new_job.meta || !same_environment(old, new) {
         return Difference::Destructive;
     }
-    if old_job.same_spec(new_job) { Difference::None } else { Difference::InPlace }
+    if old_job.same_spec(new_job) {
+        Difference::None
+    } else {
+        Difference::InPlace
+    }
 }
 
 fn same_environment(old: &TaskGroup, new: &TaskGroup) -> bool {
@@ -34,7 +38,10 @@ fn same_environment(old: &TaskGroup, new: &TaskGroup) -> bool {
         && old.networks == new.networks
         && old.volumes == new.volumes
         && old.meta == new.meta
-        && old.tasks.iter().all(|task| new.task(&task.name).is_some_and(|new| same_task(task, new)))
+        && old
+            .tasks
+            .iter()
+            .all(|task| new.task(&task.name).is_some_and(|new| same_task(task, new)))
 }
 
 /// Destructured whole, so that a new field has to be thought about here.
@@ -100,5 +107,8 @@ fn same_task(old: &Task, new: &Task) -> bool {
 /// Services may change while a task runs; only mesh connections are part of its environment.
 fn same_ports(old: &[Service], new: &[Service]) -> bool {
     old.len() == new.len()
-        && old.iter().zip(new).all(|(old, new)| old.connect == new.connect)
+        && old
+            .iter()
+            .zip(new)
+            .all(|(old, new)| old.connect == new.connect)
 }

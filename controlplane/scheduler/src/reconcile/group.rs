@@ -26,79 +26,38 @@ pub(crate) fn group(
     existing: &[Arc<Allocation>],
     now: UnixNanos,
 ) -> Buckets {
-    let mut buckets = Buckets::default();
-    let mut standing = Vec::new();
-    // Failed ones that take part in the count: they are tried again later, or never.
-    let mut counted = 0;
-    let mut gaps = Vec::new();
+    let mut sorted = Sorted::default();
     for alloc in existing {
-        match classify(snapshot, job, group, alloc, now) {
-            Class::Over => buckets.ignore.push(Arc::clone(alloc)),
-            Class::Done => {
-                counted += 1;
-                buckets.keep.push(Arc::clone(alloc));
-            }
-            Class::Lost { replace } => {
-                buckets.lost.push(Arc::clone(alloc));
-                if replace {
-                    gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
-                }
-            }
-            Class::Disconnecting { replace } => {
-                buckets.disconnect.push(Arc::clone(alloc));
-                if replace {
-                    gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
-                } else {
-                    counted += 1;
-                }
-            }
-            Class::Unknown { replaced } => {
-                counted += u32::from(!replaced);
-                buckets.keep.push(Arc::clone(alloc));
-            }
-            Class::Reconnecting => {
-                buckets.reconnect.push(Arc::clone(alloc));
-                standing.push(Arc::clone(alloc));
-            }
-            Class::Leaving => {
-                buckets.migrate.push(Arc::clone(alloc));
-                gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
-            }
-            Class::Failed(Retry::Now) => {
-                buckets.reschedule.push(Arc::clone(alloc));
-                gaps.push(retried(group, alloc, now));
-            }
-            Class::Failed(Retry::At(at)) => {
-                counted += 1;
-                // One whose later evaluation exists already waits for it.
-                if alloc.followup_eval_id.is_some() {
-                    buckets.keep.push(Arc::clone(alloc));
-                } else {
-                    buckets.reschedule_at.push((Arc::clone(alloc), at));
-                }
-            }
-            Class::Failed(Retry::Never) => {
-                counted += 1;
-                buckets.keep.push(Arc::clone(alloc));
-            }
-            Class::Standing => standing.push(Arc::clone(alloc)),
-        }
+        let class = classify(snapshot, job, group, alloc, now);
+        sorted.take(group, alloc, class, now);
     }
+    let Sorted {
+        mut buckets,
+        mut standing,
+        counted,
+        mut gaps,
+    } = sorted;
     let count = group.count();
     stop_surplus(&mut buckets, &mut standing, count.saturating_sub(counted));
     let mut open = count.saturating_sub(counted).saturating_sub(len(&standing));
     gaps.truncate(open as usize);
     open -= len(&gaps);
     update(snapshot, job, group, standing, &mut buckets);
-    let occupied = existing.iter().map(Arc::as_ref).filter(|alloc| !alloc.terminal());
+    let occupied = existing
+        .iter()
+        .map(Arc::as_ref)
+        .filter(|alloc| !alloc.terminal());
     let kept = buckets.keep.iter().map(Arc::as_ref);
     let mut names = Names::new(&job.id, &group.name, occupied.chain(kept));
     buckets.place.extend(gaps);
-    buckets.place.extend((0..open).map(|_| Wanted::new(names.next())));
+    buckets
+        .place
+        .extend((0..open).map(|_| Wanted::new(names.next())));
     buckets
 }
 
 /// What one allocation is.
+#[derive(Clone, Copy)]
 enum Class {
     /// It does not matter any more.
     Over,
@@ -120,6 +79,68 @@ enum Class {
     Standing,
 }
 
+/// Allocations by what they are, before the count is looked at.
+#[derive(Default)]
+struct Sorted {
+    buckets: Buckets,
+    /// They stand, and the count decides about them.
+    standing: Vec<Arc<Allocation>>,
+    /// Others that take part in the count: done, tried again later, or never.
+    counted: u32,
+    /// Placements that take the place of something.
+    gaps: Vec<Wanted>,
+}
+
+impl Sorted {
+    fn take(&mut self, group: &TaskGroup, alloc: &Arc<Allocation>, class: Class, now: UnixNanos) {
+        let buckets = &mut self.buckets;
+        let shared = Arc::clone(alloc);
+        let gap = || Wanted::replacing(alloc.name.clone(), alloc);
+        match class {
+            Class::Over => buckets.ignore.push(shared),
+            Class::Done | Class::Failed(Retry::Never) => {
+                self.counted += 1;
+                buckets.keep.push(shared);
+            }
+            Class::Lost { replace } => {
+                buckets.lost.push(shared);
+                self.gaps.extend(replace.then(gap));
+            }
+            Class::Disconnecting { replace } => {
+                buckets.disconnect.push(shared);
+                self.gaps.extend(replace.then(gap));
+                self.counted += u32::from(!replace);
+            }
+            Class::Unknown { replaced } => {
+                self.counted += u32::from(!replaced);
+                buckets.keep.push(shared);
+            }
+            Class::Reconnecting => {
+                buckets.reconnect.push(Arc::clone(alloc));
+                self.standing.push(shared);
+            }
+            Class::Leaving => {
+                buckets.migrate.push(shared);
+                self.gaps.push(gap());
+            }
+            Class::Failed(Retry::Now) => {
+                buckets.reschedule.push(shared);
+                self.gaps.push(retried(group, alloc, now));
+            }
+            // One whose later evaluation exists already waits for it.
+            Class::Failed(Retry::At(_)) if alloc.followup_eval_id.is_some() => {
+                self.counted += 1;
+                buckets.keep.push(shared);
+            }
+            Class::Failed(Retry::At(at)) => {
+                self.counted += 1;
+                buckets.reschedule_at.push((shared, at));
+            }
+            Class::Standing => self.standing.push(shared),
+        }
+    }
+}
+
 fn classify(
     snapshot: &Snapshot,
     job: &Job,
@@ -131,8 +152,13 @@ fn classify(
     let this_job = alloc.job_create_index == job.create_index;
     if batch && this_job && alloc.ran_successfully() && alloc.client_terminal() {
         // Done for this version; another version runs it again.
-        let same = alloc.job_version == job.version || difference_of(snapshot, job, alloc).is_none();
-        return if same && !alloc.server_terminal() { Class::Done } else { Class::Over };
+        let same =
+            alloc.job_version == job.version || difference_of(snapshot, job, alloc).is_none();
+        return if same && !alloc.server_terminal() {
+            Class::Done
+        } else {
+            Class::Over
+        };
     }
     if alloc.server_terminal() {
         return Class::Over;
@@ -162,17 +188,21 @@ fn on_node(
     let replace = group.replaces_on_disconnect();
     let unknown = alloc.client_status == ClientStatus::Unknown;
     if unknown && window.is_some() && window_over(alloc, window, now) {
-        return Class::Lost { replace: alloc.next_allocation.is_none() };
+        return Class::Lost {
+            replace: alloc.next_allocation.is_none(),
+        };
     }
     match Taint::on(snapshot, alloc) {
         Taint::Gone if !replace && alloc.client_status == ClientStatus::Running => {
             Class::Disconnecting { replace: false }
         }
         Taint::Gone if !replace && unknown => Class::Unknown { replaced: false },
-        Taint::Gone => Class::Lost { replace: alloc.next_allocation.is_none() },
-        Taint::Disconnected if unknown => {
-            Class::Unknown { replaced: alloc.next_allocation.is_some() }
-        }
+        Taint::Gone => Class::Lost {
+            replace: alloc.next_allocation.is_none(),
+        },
+        Taint::Disconnected if unknown => Class::Unknown {
+            replaced: alloc.next_allocation.is_some(),
+        },
         Taint::Disconnected if window.is_none() || alloc.client_status == ClientStatus::Pending => {
             Class::Lost { replace: true }
         }
@@ -198,10 +228,17 @@ fn retried(group: &TaskGroup, alloc: &Arc<Allocation>, now: UnixNanos) -> Wanted
 /// newer.
 fn stop_surplus(buckets: &mut Buckets, standing: &mut Vec<Arc<Allocation>>, count: u32) {
     standing.sort_by_key(|alloc| {
-        (alloc.client_status != ClientStatus::Running, alloc.index(), alloc.create_index, alloc.id)
+        (
+            alloc.client_status != ClientStatus::Running,
+            alloc.index(),
+            alloc.create_index,
+            alloc.id,
+        )
     });
     while len(standing) > count {
-        let Some(surplus) = standing.pop() else { return };
+        let Some(surplus) = standing.pop() else {
+            return;
+        };
         buckets.reconnect.retain(|alloc| alloc.id != surplus.id);
         buckets.stop.push((surplus, NOT_NEEDED));
     }
@@ -226,7 +263,9 @@ fn update(
             Difference::Destructive if limit == 0 => buckets.later.push(alloc),
             Difference::Destructive => {
                 limit -= 1;
-                buckets.place.push(Wanted::replacing(alloc.name.clone(), &alloc));
+                buckets
+                    .place
+                    .push(Wanted::replacing(alloc.name.clone(), &alloc));
                 buckets.destructive.push(alloc);
             }
         }
@@ -239,17 +278,22 @@ fn difference_of(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> Option<D
     if this_job && alloc.job_version == job.version {
         return None;
     }
-    let Some(old) = snapshot.spec(alloc.spec) else { return Some(Difference::Destructive) };
+    let Some(old) = snapshot.spec(alloc.spec) else {
+        return Some(Difference::Destructive);
+    };
     match difference(old, job, &alloc.task_group) {
         // The same specification under another version: the number has to follow.
         Difference::None => Some(Difference::InPlace),
-        other => Some(other),
+        other @ (Difference::InPlace | Difference::Destructive) => Some(other),
     }
 }
 
 /// How many may be replaced now: `max_parallel`, less those of this version that do not run yet.
 fn rollout_limit(job: &Job, group: &TaskGroup, standing: &[Arc<Allocation>]) -> u32 {
-    let parallel = group.update.as_ref().map_or(0, |update| update.max_parallel());
+    let parallel = group
+        .update
+        .as_ref()
+        .map_or(0, |update| update.max_parallel());
     if job.job_type != JobType::Service || parallel == 0 {
         return u32::MAX;
     }

@@ -10,9 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use controlplane_state::{NodeRecord, Snapshot};
-use protocol_model::{
-    AllocId, Allocation, ClientStatus, NodeStatus, RescheduleTracker, UnixNanos,
-};
+use protocol_model::{AllocId, Allocation, ClientStatus, NodeStatus, RescheduleTracker, UnixNanos};
 
 pub(crate) use self::difference::{Difference, difference};
 pub(crate) use self::group::group;
@@ -35,11 +33,20 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn new(name: String) -> Self {
-        Self { name, previous: None, tracker: None, penalized: false, node: None }
+        Self {
+            name,
+            previous: None,
+            tracker: None,
+            penalized: false,
+            node: None,
+        }
     }
 
     pub(crate) fn replacing(name: String, previous: &Arc<Allocation>) -> Self {
-        Self { previous: Some(Arc::clone(previous)), ..Self::new(name) }
+        Self {
+            previous: Some(Arc::clone(previous)),
+            ..Self::new(name)
+        }
     }
 }
 
@@ -120,7 +127,9 @@ pub(crate) enum Taint {
 
 impl Taint {
     pub(crate) fn of(node: Option<&Arc<NodeRecord>>) -> Self {
-        let Some(node) = node.map(|record| &record.node) else { return Self::Gone };
+        let Some(node) = node.map(|record| &record.node) else {
+            return Self::Gone;
+        };
         match node.status {
             NodeStatus::Down => Self::Gone,
             NodeStatus::Disconnected => Self::Disconnected,

@@ -19,7 +19,12 @@ impl<'a> Names<'a> {
         group: &'a str,
         standing: impl Iterator<Item = &'b Allocation>,
     ) -> Self {
-        Self { job_id, group, taken: standing.filter_map(Allocation::index).collect(), next: 0 }
+        Self {
+            job_id,
+            group,
+            taken: standing.filter_map(Allocation::index).collect(),
+            next: 0,
+        }
     }
 
     pub(super) fn next(&mut self) -> String {

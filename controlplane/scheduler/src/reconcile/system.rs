@@ -38,7 +38,10 @@ pub(crate) fn system(
     let name = Allocation::name_of(&job.id, &group.name, 0);
     for (node, ready) in feasible {
         if *ready && !covered.contains_key(node) {
-            let wanted = Wanted { node: Some(*node), ..Wanted::new(name.clone()) };
+            let wanted = Wanted {
+                node: Some(*node),
+                ..Wanted::new(name.clone())
+            };
             buckets.place.push(wanted);
         }
     }
@@ -67,7 +70,9 @@ fn stands(
         Taint::Draining | Taint::None => {}
     }
     if alloc.desired_transition.should_migrate() {
-        return buckets.stop.push((Arc::clone(alloc), "alloc is being migrated"));
+        return buckets
+            .stop
+            .push((Arc::clone(alloc), "alloc is being migrated"));
     }
     if covered.insert(alloc.node_id, ()).is_some() || !feasible.contains_key(&alloc.node_id) {
         return buckets.stop.push((Arc::clone(alloc), NOT_HERE));
@@ -103,9 +108,11 @@ fn change(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> Difference {
     if alloc.job_create_index == job.create_index && alloc.job_version == job.version {
         return Difference::None;
     }
-    let Some(old) = snapshot.spec(alloc.spec) else { return Difference::Destructive };
+    let Some(old) = snapshot.spec(alloc.spec) else {
+        return Difference::Destructive;
+    };
     match difference(old, job, &alloc.task_group) {
         Difference::None => Difference::InPlace,
-        other => other,
+        other @ (Difference::InPlace | Difference::Destructive) => other,
     }
 }

@@ -1,9 +1,7 @@
 //! Where things are placed, and how the scheduler explains that they are not.
 
 use hack_testkit::{jobs, nodes};
-use protocol_model::{
-    Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port,
-};
+use protocol_model::{Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port};
 
 use crate::scene::{Scene, key};
 
@@ -23,14 +21,18 @@ fn a_job_gets_its_count_and_every_name_once() {
     assert_eq!(decision.groups["group"].place, 7);
     assert_eq!(scene.live(&key("web")).len(), 7, "seven different names");
     let stored = scene.world.snapshot();
-    assert_eq!(stored.eval(eval.id).map(|eval| eval.status), Some(EvalStatus::Complete));
+    assert_eq!(
+        stored.eval(eval.id).map(|eval| eval.status),
+        Some(EvalStatus::Complete)
+    );
 }
 
 #[test]
 fn a_constraint_that_no_node_satisfies_blocks_and_says_why() {
     let mut scene = Scene::new(2);
     let mut job = jobs::draft(JobType::Service, "web", 1);
-    job.constraints.push(constraint("${attr.kernel.name}", "=", "plan9"));
+    job.constraints
+        .push(constraint("${attr.kernel.name}", "=", "plan9"));
     job.canonicalize();
     let eval = scene.world.register(job);
     let decision = scene.run(&eval);
@@ -43,14 +45,20 @@ fn a_constraint_that_no_node_satisfies_blocks_and_says_why() {
         .find(|eval| eval.status == EvalStatus::Blocked)
         .expect("a blocked evaluation");
     assert_eq!(blocked.class_eligibility.get("linux"), Some(&false));
-    assert_eq!(snapshot.eval(eval.id).and_then(|eval| eval.blocked_eval), Some(blocked.id));
+    assert_eq!(
+        snapshot.eval(eval.id).and_then(|eval| eval.blocked_eval),
+        Some(blocked.id)
+    );
 }
 
 #[test]
 fn what_does_not_fit_is_explained_by_dimension() {
     let mut scene = Scene::new(1);
     let mut job = jobs::draft(JobType::Service, "big", 1);
-    let resources = job.task_groups[0].tasks[0].resources.as_mut().expect("resources");
+    let resources = job.task_groups[0].tasks[0]
+        .resources
+        .as_mut()
+        .expect("resources");
     resources.memory_mb = Some(100_000);
     job.canonicalize();
     let eval = scene.world.register(job);
@@ -67,7 +75,10 @@ fn a_missing_driver_filters_a_node() {
     scene.world.add_node(bare);
     let eval = scene.world.register(jobs::job(JobType::Service, "web", 1));
     let decision = scene.run(&eval);
-    assert_eq!(decision.failed["group"].constraint_filtered["missing drivers"], 1);
+    assert_eq!(
+        decision.failed["group"].constraint_filtered["missing drivers"],
+        1
+    );
 }
 
 #[test]
@@ -89,14 +100,21 @@ fn an_affinity_draws_allocations_to_its_node() {
     let decision = scene.run(&eval);
     assert_eq!(decision.plan.placed[0].node_id, favourite);
     let best = &decision.plan.placed[0].metrics.score_meta_data[0];
-    assert_eq!((best.node_id, best.scores["node-affinity"]), (favourite, 1.0));
+    assert_eq!(
+        (best.node_id, best.scores["node-affinity"]),
+        (favourite, 1.0)
+    );
 }
 
 #[test]
 fn static_ports_are_had_once_per_node_and_dynamic_ones_never_twice() {
     let mut scene = Scene::new(2);
     let mut job = jobs::draft(JobType::Service, "web", 3);
-    let port = |label: &str, value| Port { label: label.to_owned(), value, ..Port::default() };
+    let port = |label: &str, value| Port {
+        label: label.to_owned(),
+        value,
+        ..Port::default()
+    };
     job.task_groups[0].networks.push(NetworkResource {
         reserved_ports: vec![port("admin", 8080)],
         dynamic_ports: vec![port("http", 0)],
@@ -105,7 +123,11 @@ fn static_ports_are_had_once_per_node_and_dynamic_ones_never_twice() {
     job.canonicalize();
     let eval = scene.world.register(job);
     let decision = scene.run(&eval);
-    assert_eq!(decision.plan.placed.len(), 2, "one per node: the static port");
+    assert_eq!(
+        decision.plan.placed.len(),
+        2,
+        "one per node: the static port"
+    );
     assert!(
         decision.failed["group"]
             .dimension_exhausted
@@ -113,7 +135,10 @@ fn static_ports_are_had_once_per_node_and_dynamic_ones_never_twice() {
     );
     for alloc in &decision.plan.placed {
         let ports = &alloc.allocated_resources.shared.ports;
-        let http = ports.iter().find(|port| port.label == "http").expect("the dynamic port");
+        let http = ports
+            .iter()
+            .find(|port| port.label == "http")
+            .expect("the dynamic port");
         assert!((20_000..=32_000).contains(&http.value), "{}", http.value);
         assert!(http.host_ip.starts_with("10.0.0."));
     }
@@ -123,12 +148,16 @@ fn static_ports_are_had_once_per_node_and_dynamic_ones_never_twice() {
 fn distinct_hosts_keeps_allocations_apart() {
     let mut scene = Scene::new(2);
     let mut job = jobs::draft(JobType::Service, "web", 3);
-    job.constraints.push(constraint("", "distinct_hosts", "true"));
+    job.constraints
+        .push(constraint("", "distinct_hosts", "true"));
     job.canonicalize();
     let eval = scene.world.register(job);
     let decision = scene.run(&eval);
     assert_eq!(decision.plan.placed.len(), 2);
-    assert_eq!(decision.failed["group"].constraint_filtered["distinct_hosts"], 2);
+    assert_eq!(
+        decision.failed["group"].constraint_filtered["distinct_hosts"],
+        2
+    );
 }
 
 #[test]
@@ -142,7 +171,12 @@ fn ineligible_nodes_and_other_datacenters_are_left_out() {
     job.canonicalize();
     let eval = scene.world.register(job);
     let decision = scene.run(&eval);
-    let nodes: Vec<NodeId> = decision.plan.placed.iter().map(|alloc| alloc.node_id).collect();
+    let nodes: Vec<NodeId> = decision
+        .plan
+        .placed
+        .iter()
+        .map(|alloc| alloc.node_id)
+        .collect();
     assert_eq!(nodes, [away, away]);
 }
 

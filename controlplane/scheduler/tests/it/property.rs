@@ -18,8 +18,11 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0..3u8, 0..6u32, 50..3000u64)
-            .prop_map(|(job, count, cpu)| Step::Register { job, count, cpu }),
+        (0..3u8, 0..6u32, 50..3000u64).prop_map(|(job, count, cpu)| Step::Register {
+            job,
+            count,
+            cpu
+        }),
         (0..10usize).prop_map(|pick| Step::Fail { pick }),
         Just(Step::Start),
         (1..5u8).prop_map(|node| Step::Silence { node }),
@@ -61,11 +64,13 @@ fn carry_out(scene: &mut Scene, step: &Step) {
             scene.world.register(job);
         }
         Step::Fail { pick } => {
-            let live: Vec<_> = (0..3).flat_map(|job| scene.live(&key(&name(job)))).collect();
-            if let Some((_, alloc)) = live.get(pick % live.len().max(1)) {
-                if reachable(scene, alloc.node_id) {
-                    scene.world.report(alloc.id, ClientStatus::Failed);
-                }
+            let live: Vec<_> = (0..3)
+                .flat_map(|job| scene.live(&key(&name(job))))
+                .collect();
+            if let Some((_, alloc)) = live.get(pick % live.len().max(1))
+                && reachable(scene, alloc.node_id)
+            {
+                scene.world.report(alloc.id, ClientStatus::Failed);
             }
         }
         Step::Start => {
@@ -92,25 +97,47 @@ fn carry_out(scene: &mut Scene, step: &Step) {
 }
 
 fn reachable(scene: &Scene, node: protocol_model::NodeId) -> bool {
-    scene.world.snapshot().node(node).is_some_and(|record| record.node.ready())
+    scene
+        .world
+        .snapshot()
+        .node(node)
+        .is_some_and(|record| record.node.ready())
 }
 
 fn check(scene: &Scene) -> Result<(), TestCaseError> {
     let snapshot = scene.world.snapshot();
     for (_, row) in snapshot.node_columns().rows() {
         let mut used = Usage::default();
-        for alloc in snapshot.allocs_on_node(row.node).filter(|alloc| !alloc.terminal()) {
+        for alloc in snapshot
+            .allocs_on_node(row.node)
+            .filter(|alloc| !alloc.terminal())
+        {
             used.add(&Usage::of(&alloc.allocated_resources));
         }
-        prop_assert!(used.cpu <= row.capacity.cpu, "{} of {}", used.cpu, row.capacity.cpu);
+        prop_assert!(
+            used.cpu <= row.capacity.cpu,
+            "{} of {}",
+            used.cpu,
+            row.capacity.cpu
+        );
         prop_assert!(used.memory_mb <= row.capacity.memory_mb);
     }
     for job in 0..3 {
         let key = key(&name(job));
-        let Some(job) = snapshot.job(&key) else { continue };
+        let Some(job) = snapshot.job(&key) else {
+            continue;
+        };
         let count = job.task_groups[0].count() as usize;
-        prop_assert!(scene.live_count(&key) <= count, "{key}: {}", scene.live_count(&key));
-        prop_assert_eq!(scene.live(&key).len(), scene.live_count(&key), "names repeat");
+        prop_assert!(
+            scene.live_count(&key) <= count,
+            "{key}: {}",
+            scene.live_count(&key)
+        );
+        prop_assert_eq!(
+            scene.live(&key).len(),
+            scene.live_count(&key),
+            "names repeat"
+        );
     }
     Ok(())
 }

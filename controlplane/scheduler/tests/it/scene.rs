@@ -20,21 +20,32 @@ impl Scene {
         for number in 1..=node_count {
             world.add_node(nodes::node(number));
         }
-        Self { world, scratch: Scratch::new(), seed: 0 }
+        Self {
+            world,
+            scratch: Scratch::new(),
+            seed: 0,
+        }
     }
 
     /// Decides without committing.
     pub(crate) fn decide(&mut self, eval: &Evaluation) -> Decision {
         self.seed += 1;
         let snapshot = self.world.snapshot();
-        schedule(&snapshot, eval, [self.seed; 16], &mut self.scratch, self.world.now())
+        schedule(
+            &snapshot,
+            eval,
+            [self.seed; 16],
+            &mut self.scratch,
+            self.world.now(),
+        )
     }
 
     /// Decides and commits. The plan check's promise is tested with it: a plan that was computed on a
     /// state holds on that state.
     pub(crate) fn run(&mut self, eval: &Evaluation) -> Decision {
         let decision = self.decide(eval);
-        self.world.expect(Command::PlanApply(Box::new(decision.plan.clone())));
+        self.world
+            .expect(Command::PlanApply(Box::new(decision.plan.clone())));
         decision
     }
 
@@ -60,13 +71,19 @@ impl Scene {
     /// Allocations that neither side is done with, by name.
     pub(crate) fn live(&self, key: &JobKey) -> BTreeMap<String, Allocation> {
         let snapshot = self.world.snapshot();
-        let live = snapshot.allocs_by_job(key).filter(|alloc| !alloc.terminal());
-        live.map(|alloc| (alloc.name.clone(), Allocation::clone(alloc))).collect()
+        let live = snapshot
+            .allocs_by_job(key)
+            .filter(|alloc| !alloc.terminal());
+        live.map(|alloc| (alloc.name.clone(), Allocation::clone(alloc)))
+            .collect()
     }
 
     pub(crate) fn live_count(&self, key: &JobKey) -> usize {
         let snapshot = self.world.snapshot();
-        snapshot.allocs_by_job(key).filter(|alloc| !alloc.terminal()).count()
+        snapshot
+            .allocs_by_job(key)
+            .filter(|alloc| !alloc.terminal())
+            .count()
     }
 
     /// Every live allocation reports that it runs.
@@ -79,7 +96,11 @@ impl Scene {
     }
 
     pub(crate) fn node_of(&self, alloc: AllocId) -> NodeId {
-        self.world.snapshot().alloc(alloc).expect("the allocation exists").node_id
+        self.world
+            .snapshot()
+            .alloc(alloc)
+            .expect("the allocation exists")
+            .node_id
     }
 }
 

@@ -65,8 +65,11 @@ fn a_new_command_replaces_as_many_at_a_time_as_the_update_block_says() {
         scene.world.wait(Duration::from_secs(11));
         scene.settle(&key("web"));
     }
-    let versions: Vec<u64> =
-        scene.live(&key("web")).values().map(|alloc| alloc.job_version).collect();
+    let versions: Vec<u64> = scene
+        .live(&key("web"))
+        .values()
+        .map(|alloc| alloc.job_version)
+        .collect();
     assert_eq!(versions, [1, 1, 1]);
 }
 
@@ -95,13 +98,29 @@ fn a_failed_service_is_tried_elsewhere_after_its_delay() {
     let first = scene.live(&key("web")).into_values().next().expect("one");
     scene.world.report(first.id, ClientStatus::Failed);
     scene.settle(&key("web"));
-    assert_eq!(scene.live_count(&key("web")), 0, "not before the delay of 30 s");
+    assert_eq!(
+        scene.live_count(&key("web")),
+        0,
+        "not before the delay of 30 s"
+    );
     scene.world.wait(Duration::from_secs(31));
     scene.settle(&key("web"));
-    let second = scene.live(&key("web")).into_values().next().expect("a replacement");
+    let second = scene
+        .live(&key("web"))
+        .into_values()
+        .next()
+        .expect("a replacement");
     assert_eq!(second.previous_allocation, Some(first.id));
-    assert_ne!(second.node_id, first.node_id, "the failed node is penalized");
-    assert_eq!(second.reschedule_tracker.map(|tracker| tracker.events.len()), Some(1));
+    assert_ne!(
+        second.node_id, first.node_id,
+        "the failed node is penalized"
+    );
+    assert_eq!(
+        second
+            .reschedule_tracker
+            .map(|tracker| tracker.events.len()),
+        Some(1)
+    );
 }
 
 #[test]
@@ -138,7 +157,12 @@ fn allocations_of_a_dead_node_are_lost_and_replaced() {
     scene.world.silence(node);
     scene.settle(&key("web"));
     assert_eq!(scene.live_count(&key("web")), 4);
-    assert!(scene.live(&key("web")).values().all(|alloc| alloc.node_id != node));
+    assert!(
+        scene
+            .live(&key("web"))
+            .values()
+            .all(|alloc| alloc.node_id != node)
+    );
     let snapshot = scene.world.snapshot();
     let lost = snapshot.alloc(victim.id).expect("still known");
     assert_eq!(

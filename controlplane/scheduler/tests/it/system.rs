@@ -30,7 +30,9 @@ fn a_node_that_goes_takes_its_system_allocation_along() {
 #[test]
 fn a_finished_sysbatch_allocation_is_not_run_again() {
     let mut scene = Scene::new(2);
-    let eval = scene.world.register(jobs::job(JobType::Sysbatch, "once", 1));
+    let eval = scene
+        .world
+        .register(jobs::job(JobType::Sysbatch, "once", 1));
     scene.run(&eval);
     let all: Vec<_> = scene
         .world
@@ -43,6 +45,8 @@ fn a_finished_sysbatch_allocation_is_not_run_again() {
         scene.world.report(id, ClientStatus::Complete);
     }
     scene.settle(&key("once"));
-    let eval = scene.world.register(jobs::job(JobType::Sysbatch, "once", 1));
+    let eval = scene
+        .world
+        .register(jobs::job(JobType::Sysbatch, "once", 1));
     assert!(!scene.run(&eval).changes_something());
 }
