@@ -94,9 +94,12 @@ impl NodeColumns {
 
     /// One above the highest slot.
     pub fn slots(&self) -> u32 {
-        self.chunks.last().map_or(0, |last| {
-            (self.chunks.len() as u32 - 1) * CHUNK_ROWS + last.len() as u32
-        })
+        let Some(last) = self.chunks.last() else {
+            return 0;
+        };
+        let rows = (self.chunks.len() - 1) * CHUNK_ROWS as usize + last.len();
+        // Four billion nodes do not fit in memory; saturating keeps the arithmetic honest.
+        u32::try_from(rows).unwrap_or(u32::MAX)
     }
 
     /// The text of a class, datacenter or pool.

@@ -33,6 +33,10 @@ pub struct Stamped {
 /// Its serde form is how cold commands are written into the log; hot ones (`skip`) have messages of
 /// their own there.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a command is made once and moved a few times; the large ones are boxed already"
+)]
 pub enum Command {
     /// Nothing: a new leader's barrier.
     #[serde(skip)]

@@ -17,6 +17,7 @@
 mod applied;
 mod apply;
 pub mod checkpoint;
+mod class;
 pub mod codec;
 mod columns;
 pub mod command;
@@ -34,6 +35,7 @@ mod usage;
 
 pub use applied::*;
 pub use apply::{HelloAnswer, WindowEnd, covers, datacenter_matches};
+pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{Command, Stamped};
 pub use names::NameId;

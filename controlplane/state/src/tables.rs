@@ -221,26 +221,26 @@ impl Tables {
         self.release_spec(removed.spec);
     }
 
-    fn tally(&mut self, key: JobKey, change: impl FnOnce(&mut JobTally)) {
+    fn tally(&mut self, key: &JobKey, change: impl FnOnce(&mut JobTally)) {
         self.touch(Table::JobSummaries);
         let tally = self.tallies.entry(key.clone()).or_default();
         let tally = Arc::make_mut(tally);
         change(tally);
         if tally.is_empty() {
-            self.tallies.remove(&key);
+            self.tallies.remove(key);
         }
     }
 
     // --- evaluations ---
 
-    pub(crate) fn put_eval(&mut self, eval: Arc<Evaluation>) {
+    pub(crate) fn put_eval(&mut self, eval: &Arc<Evaluation>) {
         self.touch(Table::Evals);
         let key = eval.job_key();
         if let Some(before) = self.evals.insert(eval.id, eval.clone()) {
             let was = !before.status.is_terminal();
             let is = !eval.status.is_terminal();
             if was != is {
-                self.tally(key, |tally| match is {
+                self.tally(&key, |tally| match is {
                     true => tally.evals_live += 1,
                     false => tally.evals_live = tally.evals_live.saturating_sub(1),
                 });
@@ -248,7 +248,7 @@ impl Tables {
             return;
         }
         index_insert(&mut self.evals_by_job, key.clone(), eval.id);
-        self.tally(key, |tally| {
+        self.tally(&key, |tally| {
             tally.evals += 1;
             tally.evals_live += u64::from(!eval.status.is_terminal());
         });
@@ -261,7 +261,7 @@ impl Tables {
         self.touch(Table::Evals);
         let key = eval.job_key();
         index_remove(&mut self.evals_by_job, &key, &id);
-        self.tally(key, |tally| {
+        self.tally(&key, |tally| {
             tally.evals = tally.evals.saturating_sub(1);
             tally.evals_live = tally
                 .evals_live
@@ -312,7 +312,7 @@ impl Tables {
         }
         if before.is_none_or(|before| !same_counts(before, alloc)) {
             let live = !alloc.terminal();
-            self.tally(key, |tally| {
+            self.tally(&key, |tally| {
                 tally.allocs += 1;
                 tally.allocs_live += u64::from(live);
                 let group = tally.groups.entry(alloc.task_group.clone()).or_default();
@@ -342,7 +342,7 @@ impl Tables {
         }
         if after.is_none_or(|after| !same_counts(after, alloc)) {
             let live = !alloc.terminal();
-            self.tally(key, |tally| tally.forget(alloc, live));
+            self.tally(&key, |tally| tally.forget(alloc, live));
         }
         if !alloc.terminal() && after.is_none_or(|after| !same_usage(after, alloc)) {
             self.columns

@@ -185,7 +185,7 @@ impl Draft {
         let key = eval.job_key();
         self.note_queued(&key, &eval);
         let eval = Arc::new(eval);
-        self.tables.put_eval(eval.clone());
+        self.tables.put_eval(&eval);
         self.jobs_touched.insert(key.clone());
         self.signals.push(match eval.status {
             EvalStatus::Pending => Signal::EvalPending(eval.clone()),

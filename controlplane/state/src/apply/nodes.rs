@@ -150,7 +150,7 @@ impl Draft {
             Eligibility::Ineligible => "Node marked as ineligible for scheduling",
         };
         let evals = self.switch_node(id, message, |node| {
-            node.scheduling_eligibility = eligibility
+            node.scheduling_eligibility = eligibility;
         });
         Ok(Outcome::Evaluated(evals))
     }

@@ -194,11 +194,15 @@ impl Draft {
             // Its present share is its own to keep: taken out before the question is asked.
             let mut used = match self.node_usage(plan.node_id) {
                 Ok(used) => used,
-                Err(reason) => return Ok(reject(rejected, plan.node_id, reason)),
+                Err(reason) => {
+                    reject(rejected, plan.node_id, reason);
+                    return Ok(());
+                }
             };
             used.subtract(&Usage::of(&current.allocated_resources));
             if let Err(reason) = self.room(&alloc, &used, Readiness::NotReady) {
-                return Ok(reject(rejected, plan.node_id, reason));
+                reject(rejected, plan.node_id, reason);
+                return Ok(());
             }
         }
         self.put_alloc(alloc, AllocTouch::Desired);
@@ -222,7 +226,8 @@ impl Draft {
             .node_usage(plan.node_id)
             .and_then(|used| self.room(plan, &used, Readiness::Ready));
         if let Err(reason) = room {
-            return Ok(reject(rejected, plan.node_id, reason));
+            reject(rejected, plan.node_id, reason);
+            return Ok(());
         }
         let mut alloc = Allocation::clone(plan);
         if let Some(record) = self.tables.node(alloc.node_id) {

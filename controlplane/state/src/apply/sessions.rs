@@ -214,10 +214,10 @@ impl Draft {
         let mut seen = std::collections::BTreeSet::new();
         for id in &synced.unchanged {
             seen.insert(*id);
-            if !self
+            if self
                 .tables
                 .alloc(*id)
-                .is_some_and(|alloc| alloc.node_id == synced.node)
+                .is_none_or(|alloc| alloc.node_id != synced.node)
             {
                 unknown.push(*id);
             }

@@ -163,7 +163,7 @@ fn put(tables: &mut Tables, tag: Tag, row: &[u8]) -> Result<(), RestoreError> {
             tables.put_job_version(&record.job.key(), record);
         }
         Tag::Node => tables.put_node(parse::<NodeRecord>(tag, row)?),
-        Tag::Eval => tables.put_eval(Arc::new(parse::<Evaluation>(tag, row)?)),
+        Tag::Eval => tables.put_eval(&Arc::new(parse::<Evaluation>(tag, row)?)),
         Tag::Deployment => tables.put_deployment(parse::<DeploymentRecord>(tag, row)?),
         Tag::Alloc => {
             let AllocRow { alloc, mark } = parse(tag, row)?;

@@ -217,14 +217,8 @@ fn node_commands() -> Vec<(&'static str, Command)> {
     ]
 }
 
-fn cluster_commands() -> Vec<(&'static str, Command)> {
-    let id = DeploymentId::from_u128(0xd1);
+fn settings_commands() -> Vec<(&'static str, Command)> {
     let incarnation = Incarnation::from_u128(0xc1);
-    let change = DeploymentChange {
-        id,
-        status: DeploymentStatus::Failed,
-        description: "deadline".to_owned(),
-    };
     let token = AclToken {
         accessor_id: "a".to_owned(),
         secret_hash: Digest([9; 32]),
@@ -245,45 +239,12 @@ fn cluster_commands() -> Vec<(&'static str, Command)> {
         algorithm: SchedulerAlgorithm::Spread,
         ..SchedulerConfig::default()
     };
-    let collect = GcCollect {
-        evals: vec![EvalId::from_u128(1)],
-        allocs: vec![AllocId::from_u128(2)],
-        jobs: vec![JobKey::new("default", "web")],
-        deployments: vec![id],
-        nodes: vec![node_id(1)],
-    };
-    let update = DeploymentStatusUpdate {
-        change: change.clone(),
-        revert: None,
-        eval: None,
-    };
-    let groups = PromoteGroups::Named(vec!["group".to_owned()]);
     vec![
         ("barrier", Command::Barrier),
         ("cluster_init", Command::ClusterInit { incarnation }),
         (
             "snapshot_restored",
             Command::SnapshotRestored { incarnation },
-        ),
-        ("plan_apply", Command::PlanApply(Box::new(plan()))),
-        ("deployment_status", Command::DeploymentStatus(update)),
-        (
-            "deployment_promote",
-            Command::DeploymentPromote {
-                id,
-                groups,
-                eval: None,
-            },
-        ),
-        (
-            "deployment_alloc_health",
-            Command::DeploymentAllocHealth {
-                id,
-                healthy: vec![AllocId::from_u128(1)],
-                unhealthy: vec![AllocId::from_u128(2)],
-                eval: None,
-                change: Some(change),
-            },
         ),
         (
             "acl_bootstrap",
@@ -306,12 +267,60 @@ fn cluster_commands() -> Vec<(&'static str, Command)> {
                 enforce_index: Some(1),
             },
         ),
+    ]
+}
+
+fn decision_commands() -> Vec<(&'static str, Command)> {
+    let id = DeploymentId::from_u128(0xd1);
+    let change = DeploymentChange {
+        id,
+        status: DeploymentStatus::Failed,
+        description: "deadline".to_owned(),
+    };
+    let collect = GcCollect {
+        evals: vec![EvalId::from_u128(1)],
+        allocs: vec![AllocId::from_u128(2)],
+        jobs: vec![JobKey::new("default", "web")],
+        deployments: vec![id],
+        nodes: vec![node_id(1)],
+    };
+    let update = DeploymentStatusUpdate {
+        change: change.clone(),
+        revert: None,
+        eval: None,
+    };
+    let groups = PromoteGroups::Named(vec!["group".to_owned()]);
+    let health = Command::DeploymentAllocHealth {
+        id,
+        healthy: vec![AllocId::from_u128(1)],
+        unhealthy: vec![AllocId::from_u128(2)],
+        eval: None,
+        change: Some(change),
+    };
+    vec![
+        ("plan_apply", Command::PlanApply(Box::new(plan()))),
+        ("deployment_status", Command::DeploymentStatus(update)),
+        (
+            "deployment_promote",
+            Command::DeploymentPromote {
+                id,
+                groups,
+                eval: None,
+            },
+        ),
+        ("deployment_alloc_health", health),
         ("gc_collect", Command::GcCollect(collect)),
     ]
 }
 
 fn commands() -> Vec<(&'static str, Command)> {
-    [job_commands(), node_commands(), cluster_commands()].concat()
+    [
+        job_commands(),
+        node_commands(),
+        settings_commands(),
+        decision_commands(),
+    ]
+    .concat()
 }
 
 fn stamped(command: Command) -> Stamped {
@@ -328,6 +337,7 @@ fn golden(name: &str) -> PathBuf {
         .join(format!("{name}.bin"))
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
 /// The frozen bytes. `UPDATE_GOLDEN=1` writes those that are missing, and never changes one.
 fn frozen(name: &str, written: &[u8]) -> Vec<u8> {
     let path = golden(name);

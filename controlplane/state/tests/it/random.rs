@@ -160,20 +160,20 @@ fn job_command(cluster: &mut Harness, step: Step) -> Command {
         return Command::JobRegister(controlplane_state::command::JobRegister {
             spec: job.spec_hash(),
             job: Arc::new(job),
-            eval: (step.how % 4 != 0).then_some(eval),
+            eval: (!step.how.is_multiple_of(4)).then_some(eval),
             enforce_index: None,
         });
     }
     let eval = cluster.eval_of(&job);
     Command::JobDeregister(JobDeregister {
         key,
-        purge: if step.how % 2 == 0 {
+        purge: if step.how.is_multiple_of(2) {
             Purge::Keep
         } else {
             Purge::Forget
         },
         eval: Some(eval),
-        no_shutdown_delay: step.how % 3 == 0,
+        no_shutdown_delay: step.how.is_multiple_of(3),
     })
 }
 
@@ -186,7 +186,7 @@ fn session_command(cluster: &Harness, step: Step) -> Command {
         .is_some_and(|record| record.node.status == NodeStatus::Initializing);
     // A report that is not owed is tried too, but mostly the node knocks first.
     if step.kind == 3 || (!owes && step.how % 8 != 7) {
-        return Command::NodeHello(Box::new(if step.how % 3 == 0 {
+        return Command::NodeHello(Box::new(if step.how.is_multiple_of(3) {
             let mut hello = registration(number);
             hello.nonce = [(step.how >> 8) as u8; 16];
             hello
@@ -201,7 +201,7 @@ fn session_command(cluster: &Harness, step: Step) -> Command {
     let mut synced = NodeSynced {
         node,
         epoch: epoch_of(cluster, node, step.how),
-        watch_index: if step.how % 4 == 0 {
+        watch_index: if step.how.is_multiple_of(4) {
             cluster.index / 2
         } else {
             cluster.index
@@ -280,7 +280,7 @@ fn plan_command(cluster: &mut Harness, step: Step) -> Command {
             .tables()
             .deployments_by_job(&key)
             .any(|deployment| deployment.status.is_active());
-        if !active && step.how % 2 == 0 {
+        if !active && step.how.is_multiple_of(2) {
             plan.deployment = Some(Arc::new(deployment(cluster, &key)));
         }
     }
@@ -291,14 +291,14 @@ fn plan_command(cluster: &mut Harness, step: Step) -> Command {
         alloc.allocated_resources = resources(i64::from(step.how % 600));
         plan.updated.push(Arc::new(alloc));
     }
-    if step.kind >= 12 && (cluster.tables().allocs().count() > 0 || step.how % 16 == 0) {
+    if step.kind >= 12 && (cluster.tables().allocs().count() > 0 || step.how.is_multiple_of(16)) {
         let id = some_alloc(cluster, step.how);
         plan.changed.push(AllocChange {
             id,
             change: change(step.how),
         });
     }
-    if step.kind == 14 && step.how % 4 == 0 {
+    if step.kind == 14 && step.how.is_multiple_of(4) {
         let by = plan
             .placed
             .first()
@@ -328,14 +328,14 @@ fn placement(
     number: u16,
 ) -> Allocation {
     let mut alloc = cluster.alloc_for(key, node, i64::from(step.how % 500));
-    if step.how % 4 == 0 {
+    if step.how.is_multiple_of(4) {
         let port = AllocatedPort {
             value: 8000 + step.how % 3,
             ..AllocatedPort::default()
         };
         alloc.allocated_resources.shared.ports.push(port);
     }
-    if step.how % 5 == 0 {
+    if step.how.is_multiple_of(5) {
         let previous = some_alloc(cluster, step.how + number);
         alloc.previous_allocation = cluster.tables().alloc(previous).map(|alloc| alloc.id);
     }
@@ -343,9 +343,9 @@ fn placement(
         .tables()
         .latest_deployment(key)
         .map(|deployment| deployment.id);
-    if step.how % 3 != 0 && deployment.is_some() {
+    if !step.how.is_multiple_of(3) && deployment.is_some() {
         alloc.deployment_id = deployment;
-        let canary = step.how % 2 == 0;
+        let canary = step.how.is_multiple_of(2);
         alloc.deployment_status = Some(AllocDeploymentStatus {
             canary,
             ..AllocDeploymentStatus::default()
@@ -429,10 +429,10 @@ fn reports_command(cluster: &Harness, step: Step) -> Command {
     let on_node = cluster.tables().allocs_on_node(node);
     let mut reports: Vec<AllocReport> = (0u16..)
         .zip(on_node)
-        .filter(|(number, _)| (step.how >> (number % 16)) % 2 == 0)
+        .filter(|(number, _)| (step.how >> (number % 16)).is_multiple_of(2))
         .map(|(number, alloc)| report_of(cluster, alloc.id, step.how.wrapping_add(number)))
         .collect();
-    if step.how % 7 == 0 {
+    if step.how.is_multiple_of(7) {
         reports.push(report_of(cluster, some_alloc(cluster, step.how), step.how));
     }
     let batch = NodeBatch {
@@ -449,7 +449,7 @@ fn reports_command(cluster: &Harness, step: Step) -> Command {
 
 fn node_command(cluster: &Harness, step: Step) -> Command {
     let node = node_of(step);
-    let eligibility = if step.how % 2 == 0 {
+    let eligibility = if step.how.is_multiple_of(2) {
         Eligibility::Eligible
     } else {
         Eligibility::Ineligible
@@ -466,7 +466,7 @@ fn node_command(cluster: &Harness, step: Step) -> Command {
             drain: DrainSwitch::End,
             eligibility_after: eligibility,
         },
-        5 if step.how % 3 == 0 => Command::NodePurge { node },
+        5 if step.how.is_multiple_of(3) => Command::NodePurge { node },
         _ => {
             let wish = DesiredTransition {
                 migrate: Some(true),
@@ -494,10 +494,10 @@ fn eval_command(cluster: &mut Harness, step: Step) -> Command {
         3 => EvalStatus::Failed,
         _ => EvalStatus::Cancelled,
     };
-    if step.how % 9 == 0 {
+    if step.how.is_multiple_of(9) {
         return Command::JobEvaluate {
             eval,
-            force_reschedule: step.how % 2 == 0,
+            force_reschedule: step.how.is_multiple_of(2),
         };
     }
     Command::EvalsUpsert { evals: vec![eval] }
@@ -531,7 +531,7 @@ fn deployment_command(cluster: &mut Harness, step: Step) -> Command {
                 .tables()
                 .allocs_by_deployment(id)
                 .map(|alloc| alloc.id);
-            let (healthy, unhealthy) = allocs.partition(|_| step.how % 2 == 0);
+            let (healthy, unhealthy) = allocs.partition(|_| step.how.is_multiple_of(2));
             Command::DeploymentAllocHealth {
                 id,
                 healthy,
@@ -555,10 +555,10 @@ fn collect_command(cluster: &Harness, step: Step) -> Command {
             .collect(),
         ..GcCollect::default()
     };
-    if step.how % 2 == 0 {
+    if step.how.is_multiple_of(2) {
         names.jobs = jobs;
     }
-    if step.how % 3 == 0 {
+    if step.how.is_multiple_of(3) {
         names.nodes = tables.nodes().map(|record| record.node.id).collect();
     }
     Command::GcCollect(names)
@@ -594,7 +594,7 @@ fn odd_command(cluster: &Harness, step: Step) -> Command {
             Command::JobStability {
                 key,
                 version,
-                stable: step.who % 2 == 0,
+                stable: step.who.is_multiple_of(2),
             }
         }
         6 => Command::Barrier,
