@@ -18,6 +18,12 @@ impl State {
         Self::default()
     }
 
+    /// A copy of what `snapshot` shows, for trying commands out. It shares everything with it until
+    /// it differs.
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
+        Self::from_tables(Tables::clone(snapshot))
+    }
+
     pub(crate) fn from_tables(tables: Tables) -> Self {
         Self { tables }
     }
