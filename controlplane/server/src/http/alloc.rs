@@ -10,6 +10,7 @@ use protocol_model::{
 use serde::Serialize;
 
 use super::ask::{Ask, Verb};
+use super::detail;
 use super::error::{Answered, HttpError};
 use super::job_register::evaluation;
 use super::lookup;
@@ -94,12 +95,9 @@ async fn read(ask: &Ask, id: AllocId) -> Answered {
         .ok_or_else(|| HttpError::not_found("alloc not found"))?;
     let mut alloc = Allocation::clone(found);
     alloc.job = snapshot.job_of_alloc(found);
-    let detail = ask.api.gateway.detail().of(id);
-    if let Some(detail) = &detail {
-        detail.merge_into(&mut alloc);
-    }
+    let detail = detail::merge(&ask.api, &mut alloc).await;
     let mut response = ask.answer(&alloc, snapshot.table_index(&[Table::Allocs]))?;
-    if detail.is_none() && !alloc.client_terminal() {
+    if detail == detail::Detail::Missing {
         response
             .headers_mut()
             .insert("x-drover-detail", HeaderValue::from_static("missing"));

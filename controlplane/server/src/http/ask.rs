@@ -214,12 +214,3 @@ impl Ask {
         self.answer(&Done { index }, index)
     }
 }
-
-/// Bytes that are no JSON, as they are.
-pub(super) fn plain(text: impl Into<String>) -> Response {
-    (
-        [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
-        text.into(),
-    )
-        .into_response()
-}

@@ -143,7 +143,7 @@ async fn logs(ask: &Ask, id: AllocId) -> Answered {
         offset,
         origin,
     });
-    stream(NodeCall::about(ask, id, request).await?, form).await
+    stream(NodeCall::about(&ask.api, id, request).await?, form).await
 }
 
 async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool) -> Answered {
@@ -161,7 +161,7 @@ async fn read_file(ask: &Ask, id: AllocId, span: Span, form: Form, follow: bool)
         follow,
         origin,
     });
-    stream(NodeCall::about(ask, id, request).await?, form).await
+    stream(NodeCall::about(&ask.api, id, request).await?, form).await
 }
 
 /// How file contents are sent.

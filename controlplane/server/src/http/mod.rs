@@ -23,11 +23,23 @@ mod page;
 mod query;
 mod route;
 
+mod acl;
+mod agent;
 mod alloc;
+mod client_alloc;
+mod deployments;
+mod detail;
+mod evals;
+mod exec;
 mod job;
 mod job_register;
 mod jobs;
 mod lookup;
+mod namespaces;
+mod nodes;
+mod operator;
+mod search;
+mod snapshot;
 mod status;
 
 use std::sync::Arc;

@@ -4,23 +4,24 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use protocol_model::{AllocId, NodeId};
+use protocol_transport::FrameReader;
 use protocol_wire::kind::from_frame;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::{self, node_request::Request};
 use tokio::time::timeout;
 
+use super::Api;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::lookup;
 use crate::gateway::NodeCallStream;
 
-/// How long a node may be silent within a call. Longer than its heartbeats within streams.
-const REPLY_MAX: Duration = Duration::from_secs(30);
+/// How long a node may take for an answer that is one document. Streams have no such limit: there is
+/// nothing wrong with a task that prints nothing, and a dead connection ends by itself.
+const DOCUMENT_MAX: Duration = Duration::from_secs(30);
 
-/// An open call and what it is about.
-pub(super) struct NodeCall {
-    pub(super) stream: NodeCallStream,
-}
+/// An open call.
+pub(super) struct NodeCall(pub(super) NodeCallStream);
 
 /// One step of a call.
 pub(super) enum Step {
@@ -35,14 +36,14 @@ impl NodeCall {
     ///
     /// # Errors
     /// Where the allocation is not known, or its node is out of reach.
-    pub(super) async fn about(ask: &Ask, id: AllocId, request: Request) -> Result<Self, HttpError> {
-        let snapshot = ask.api.cluster.snapshot();
-        let alloc = match snapshot.alloc(id) {
-            Some(alloc) => alloc.clone(),
+    pub(super) async fn about(api: &Api, id: AllocId, request: Request) -> Result<Self, HttpError> {
+        let known = api.cluster.snapshot().alloc(id).map(|alloc| alloc.node_id);
+        let node = match known {
+            Some(node) => node,
             // It may be too new for this server.
-            None => lookup::alloc(&ask.api.cluster.consistent().await?, id)?.clone(),
+            None => lookup::alloc(&api.cluster.consistent().await?, id)?.node_id,
         };
-        Self::to(ask, alloc.node_id, Some(id), request).await
+        Self::to(api, node, Some(id), request).await
     }
 
     /// Opens a call to a node.
@@ -50,7 +51,7 @@ impl NodeCall {
     /// # Errors
     /// Where it is out of reach.
     pub(super) async fn to(
-        ask: &Ask,
+        api: &Api,
         node: NodeId,
         alloc: Option<AllocId>,
         request: Request,
@@ -63,8 +64,7 @@ impl NodeCall {
             alloc_id,
             request: Some(request),
         };
-        let stream = ask.api.gateway.call_node(node, &request).await?;
-        Ok(Self { stream })
+        Ok(Self(api.gateway.call_node(node, &request).await?))
     }
 
     /// The next part of the answer.
@@ -72,24 +72,22 @@ impl NodeCall {
     /// # Errors
     /// What the node refuses with, or that it broke off.
     pub(super) async fn next(&mut self) -> Result<Step, HttpError> {
-        let frame = timeout(REPLY_MAX, self.stream.reader.expect())
-            .await
-            .map_err(|_| HttpError::internal(format!("the node said nothing for {REPLY_MAX:?}")))?
-            .map_err(|error| HttpError::internal(format!("the node broke off: {error}")))?;
-        let reply: v1::NodeReply = from_frame(frame.kind, frame.body)
-            .map_err(|error| HttpError::internal(format!("the node's answer: {error}")))?;
-        match reply.reply {
-            None | Some(Reply::End(_)) => Ok(Step::End),
-            Some(Reply::Error(error)) => Err(refusal(error)),
-            Some(other) => Ok(Step::Reply(other)),
-        }
+        next(&mut self.0.reader).await
     }
 
     /// The answer of a call that answers one JSON document, or nothing.
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub(super) async fn document(mut self) -> Result<Option<serde_json::Value>, HttpError> {
+    pub(super) async fn document(self) -> Result<Option<serde_json::Value>, HttpError> {
+        timeout(DOCUMENT_MAX, self.whole_document())
+            .await
+            .map_err(|_| {
+                HttpError::internal(format!("the node did not answer within {DOCUMENT_MAX:?}"))
+            })?
+    }
+
+    async fn whole_document(mut self) -> Result<Option<serde_json::Value>, HttpError> {
         let mut document = None;
         loop {
             match self.next().await? {
@@ -111,11 +109,32 @@ impl NodeCall {
 /// # Errors
 /// As [`NodeCall::next`].
 pub(super) async fn forward_document(ask: &Ask, id: AllocId, request: Request) -> Answered {
-    let document = NodeCall::about(ask, id, request).await?.document().await?;
+    let document = NodeCall::about(&ask.api, id, request)
+        .await?
+        .document()
+        .await?;
     let index = ask.api.cluster.snapshot().index();
     match document {
         Some(value) => ask.answer(&value, index),
         None => ask.done(index),
+    }
+}
+
+/// The next part of an answer.
+///
+/// # Errors
+/// What the node refuses with, or that it broke off.
+pub(super) async fn next(reader: &mut FrameReader) -> Result<Step, HttpError> {
+    let frame = reader
+        .expect()
+        .await
+        .map_err(|error| HttpError::internal(format!("the node broke off: {error}")))?;
+    let reply: v1::NodeReply = from_frame(frame.kind, frame.body)
+        .map_err(|error| HttpError::internal(format!("the node's answer: {error}")))?;
+    match reply.reply {
+        None | Some(Reply::End(_)) => Ok(Step::End),
+        Some(Reply::Error(error)) => Err(refusal(error)),
+        Some(other) => Ok(Step::Reply(other)),
     }
 }
 

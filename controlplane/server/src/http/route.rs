@@ -3,7 +3,10 @@
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::query::Query;
-use super::{alloc, client_fs, job, jobs, status};
+use super::{
+    acl, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, namespaces, nodes,
+    operator, search, status,
+};
 
 /// Carries one request to what serves it.
 pub(super) async fn route(ask: &mut Ask, path: &[&str]) -> Answered {
@@ -15,10 +18,37 @@ pub(super) async fn route(ask: &mut Ask, path: &[&str]) -> Answered {
         ["job", id, rest @ ..] => job::route(ask, id, rest).await,
         ["allocations"] => alloc::list(ask).await,
         ["allocation", id, rest @ ..] => alloc::route(ask, id, rest).await,
+        ["evaluations"] => evals::list(ask).await,
+        ["evaluation", id, rest @ ..] => evals::route(ask, id, rest).await,
+        ["deployments"] => deployments::list(ask).await,
+        ["deployment", rest @ ..] => deployments::route(ask, rest).await,
+        ["nodes"] => nodes::list(ask).await,
+        ["node", "pools"] | ["node", "pool", ..] => Err(unbuilt("node pools as objects")),
+        ["node", id, rest @ ..] => nodes::route(ask, id, rest).await,
         ["client", "fs", rest @ ..] => client_fs::route(ask, rest).await,
+        ["client", "allocation", id, rest @ ..] => client_alloc::route(ask, id, rest).await,
+        ["client", action] => client_alloc::host(ask, action).await,
+        ["search", rest @ ..] => search::route(ask, rest).await,
+        ["namespaces"] => namespaces::list(ask).await,
+        ["namespace", rest @ ..] => namespaces::route(ask, rest).await,
+        ["agent", rest @ ..] => agent::route(ask, rest).await,
+        ["regions"] => agent::regions(ask),
         ["status", rest @ ..] => status::route(ask, rest),
+        ["operator", rest @ ..] => operator::route(ask, rest).await,
+        ["system", rest @ ..] => operator::system(ask, rest).await,
+        ["acl", rest @ ..] => acl::route(ask, rest).await,
+        ["event", ..] => Err(unbuilt("the event stream")),
+        ["vars" | "var", ..] => Err(unbuilt("variables")),
+        ["services" | "service", ..] => Err(unbuilt("service discovery")),
+        ["scaling", ..] => Err(unbuilt("scaling policies")),
+        ["volumes" | "volume" | "plugins" | "plugin", ..] => Err(unbuilt("volumes")),
         _ => Err(HttpError::no_route()),
     }
+}
+
+/// 501 for what users of the API know and this release does not do yet.
+fn unbuilt(what: &str) -> HttpError {
+    HttpError::not_built(format!("not part of this release: {what}"))
 }
 
 /// What is not below `/v1`.

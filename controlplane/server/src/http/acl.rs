@@ -1,0 +1,123 @@
+//! `/v1/acl`: the first management token, and whose token this is.
+
+use controlplane_state::{AclToken, AclTokenKind, Command};
+use protocol_model::{UnixNanos, format_rfc3339};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::ask::{Ask, Caller, Verb};
+use super::error::{Answered, HttpError};
+use crate::gateway;
+
+/// The file below the data directory that allows another bootstrap: it names the index that the
+/// refusal told.
+const RESET_FILE: &str = "acl-bootstrap-reset";
+
+/// A token, in the shape of the API.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TokenView {
+    #[serde(rename = "AccessorID")]
+    accessor_id: String,
+    #[serde(rename = "SecretID")]
+    secret_id: String,
+    name: String,
+    #[serde(rename = "Type")]
+    kind: &'static str,
+    policies: Option<Vec<String>>,
+    roles: Option<Vec<String>>,
+    global: bool,
+    create_time: String,
+    expiration_time: Option<String>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl TokenView {
+    fn new(token: &AclToken, secret_id: String) -> Self {
+        let AclToken {
+            accessor_id,
+            secret_hash: _,
+            name,
+            kind,
+            ..
+        } = token.clone();
+        let kind = match kind {
+            AclTokenKind::Management => "management",
+        };
+        Self {
+            accessor_id,
+            secret_id,
+            name,
+            kind,
+            policies: None,
+            roles: None,
+            global: true,
+            create_time: format_rfc3339(token.create_time),
+            expiration_time: None,
+            create_index: token.create_index,
+            modify_index: token.modify_index,
+        }
+    }
+}
+
+pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
+    if !ask.api.config.acl_enabled {
+        return Err(HttpError::bad_request("ACL support disabled"));
+    }
+    match (ask.verb, rest) {
+        (Verb::Put, ["bootstrap"]) => bootstrap(ask).await,
+        (Verb::Get, ["token", "self"]) => own(ask).await,
+        (_, ["bootstrap"] | ["token", "self"]) => Err(HttpError::method()),
+        _ => Err(HttpError::not_built(
+            "policies, roles and further tokens are not in this release",
+        )),
+    }
+}
+
+async fn bootstrap(ask: &Ask) -> Answered {
+    let secret = Uuid::new_v4().to_string();
+    let token = AclToken {
+        accessor_id: Uuid::new_v4().to_string(),
+        secret_hash: gateway::digest(secret.as_bytes()),
+        name: "Bootstrap Token".to_owned(),
+        kind: AclTokenKind::Management,
+        create_time: UnixNanos::ZERO,
+        create_index: 0,
+        modify_index: 0,
+    };
+    let accessor_id = token.accessor_id.clone();
+    let reset_index = reset_index(ask).await;
+    let changed = ask
+        .api
+        .cluster
+        .change(Command::AclBootstrap { token, reset_index })
+        .await?;
+    // It is on a majority; wait until it is here too, so that the secret works at once.
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
+    let snapshot = ask.api.cluster.at_least(changed.index, deadline).await?;
+    let token = snapshot
+        .acl_token(&accessor_id)
+        .ok_or_else(|| HttpError::internal("the token was made and is gone already"))?;
+    ask.answer(&TokenView::new(token, secret), changed.index)
+}
+
+/// What the operator wrote to allow another bootstrap; 0 where nothing was written.
+async fn reset_index(ask: &Ask) -> u64 {
+    let path = ask.api.config.data_dir.join(RESET_FILE);
+    let text = tokio::fs::read_to_string(&path).await.unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+async fn own(ask: &Ask) -> Answered {
+    let Caller::Manager(accessor_id) = &ask.caller else {
+        return Err(HttpError::permission_denied());
+    };
+    ask.read(&[controlplane_state::Table::AclTokens], |snapshot| {
+        // The secret is known only to whoever holds it: all that is kept is its digest.
+        let token = snapshot.acl_token(accessor_id);
+        let token = token.ok_or_else(|| HttpError::not_found("ACL token not found"))?;
+        Ok(TokenView::new(token, String::new()))
+    })
+    .await
+}

@@ -1,0 +1,237 @@
+//! `/v1/agent` and `/v1/regions`: this server, and the others as this one sees them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use controlplane_raft::{RaftRole, ServerId, ServerInfo};
+use futures::future::join_all;
+use protocol_transport::StreamKind;
+use protocol_wire::v1;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::Api;
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+
+/// How long another server may take to show that it is there.
+const PROBE_MAX: Duration = Duration::from_millis(500);
+
+pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
+    match (ask.verb, rest) {
+        (Verb::Get, ["self"]) => own(ask).await,
+        (Verb::Get, ["members"]) => members(ask).await,
+        (Verb::Get, ["health"]) => health(ask),
+        (Verb::Get, ["servers"]) => servers(ask),
+        (_, ["self" | "members" | "health" | "servers"]) => Err(HttpError::method()),
+        _ => Err(HttpError::not_built(
+            "this release does not steer agents over HTTP",
+        )),
+    }
+}
+
+/// `/v1/regions`: there is one.
+pub(super) fn regions(ask: &Ask) -> Answered {
+    if ask.verb != Verb::Get {
+        return Err(HttpError::method());
+    }
+    ask.answer(
+        &[ask.api.config.region.as_str()],
+        ask.api.cluster.snapshot().index(),
+    )
+}
+
+/// A server, in the shape of `/v1/agent/members`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Member {
+    name: String,
+    addr: String,
+    port: u16,
+    tags: BTreeMap<&'static str, String>,
+    status: &'static str,
+    protocol_min: u8,
+    protocol_max: u8,
+    protocol_cur: u8,
+    delegate_min: u8,
+    delegate_max: u8,
+    delegate_cur: u8,
+}
+
+async fn members(ask: &Ask) -> Answered {
+    let config = &ask.api.config;
+    let members = all_members(&ask.api).await;
+    let answer = json!({
+        "ServerName": config.name,
+        "ServerRegion": config.region.as_str(),
+        "ServerDC": config.datacenter,
+        "Members": members,
+    });
+    ask.answer(&answer, ask.api.cluster.snapshot().index())
+}
+
+async fn all_members(api: &Api) -> Vec<Member> {
+    let status = api.cluster.status();
+    let leader = status.leader.as_ref().map(|leader| leader.id);
+    let voters = status.membership.voters.iter().map(|entry| (entry, "true"));
+    let learners = status
+        .membership
+        .learners
+        .iter()
+        .map(|entry| (entry, "false"));
+    let probed = voters
+        .chain(learners)
+        .map(|((id, info), voter)| async move {
+            let alive = *id == status.id || answers(api, info).await;
+            member(api, *id, info, voter, leader == Some(*id), alive)
+        });
+    join_all(probed).await
+}
+
+/// Whether a server answers a question that costs it nothing.
+async fn answers(api: &Api, info: &ServerInfo) -> bool {
+    let request = v1::DetailRequest {
+        alloc_ids: Vec::new(),
+    };
+    let call = api.cluster.call_address::<_, v1::DetailReply>(
+        &info.address,
+        StreamKind::Forward,
+        &request,
+    );
+    matches!(timeout(PROBE_MAX, call).await, Ok(Ok(_)))
+}
+
+fn member(
+    api: &Api,
+    id: ServerId,
+    info: &ServerInfo,
+    voter: &str,
+    leads: bool,
+    alive: bool,
+) -> Member {
+    let (host, port) = info.address.rsplit_once(':').unwrap_or((&info.address, ""));
+    let tags = BTreeMap::from([
+        ("id", id.to_string()),
+        ("role", "nomad".to_owned()),
+        ("region", api.config.region.as_str().to_owned()),
+        ("http_addr", info.http_address.clone()),
+        ("port", port.to_owned()),
+        ("voter", voter.to_owned()),
+        ("leader", leads.to_string()),
+    ]);
+    Member {
+        name: info.name.clone(),
+        addr: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().unwrap_or(0),
+        tags,
+        status: if alive { "alive" } else { "failed" },
+        protocol_min: 1,
+        protocol_max: 1,
+        protocol_cur: 1,
+        delegate_min: 1,
+        delegate_max: 1,
+        delegate_cur: 1,
+    }
+}
+
+async fn own(ask: &Ask) -> Answered {
+    let Api {
+        cluster,
+        config,
+        gateway,
+        ..
+    } = &ask.api;
+    let status = cluster.status();
+    let info = status
+        .membership
+        .get(status.id)
+        .cloned()
+        .unwrap_or_default();
+    let leads = status.is_leader();
+    let voter = status.membership.voters.contains_key(&status.id);
+    let voter = if voter { "true" } else { "false" };
+    let member = member(&ask.api, status.id, &info, voter, leads, true);
+    let address = info.http_address.as_str();
+    let answer = json!({
+        "config": {
+            "Name": config.name,
+            "NodeName": config.name,
+            "Region": config.region.as_str(),
+            "Datacenter": config.datacenter,
+            "DataDir": config.data_dir,
+            "BindAddr": config.quic_listen.ip().to_string(),
+            "Ports": { "HTTP": config.http.listen.port(), "RPC": config.quic_listen.port() },
+            "AdvertiseAddrs": { "HTTP": address, "RPC": info.address },
+            "Server": { "Enabled": true, "BootstrapExpect": config.bootstrap_expect,
+                        "NumSchedulers": config.schedulers },
+            "Client": { "Enabled": false },
+            "ACL": { "Enabled": config.acl_enabled },
+            "Version": { "Version": env!("CARGO_PKG_VERSION"), "VersionPrerelease": "",
+                         "VersionMetadata": "drover" },
+        },
+        "member": member,
+        "stats": {
+            "nomad": {
+                "server": "true",
+                "leader": leads.to_string(),
+                "leader_addr": status.leader.and_then(|leader| leader.info)
+                    .map(|info| info.address).unwrap_or_default(),
+                "known_regions": "1",
+                "node_sessions": gateway.session_count().to_string(),
+            },
+            "raft": {
+                "state": role(status.role),
+                "term": status.term.to_string(),
+                "last_log_index": status.last_index.to_string(),
+                "commit_index": status.committed_index.to_string(),
+                "applied_index": status.applied_index.to_string(),
+                "last_snapshot_index": status.snapshot_index.to_string(),
+            },
+        },
+    });
+    ask.answer(&answer, cluster.snapshot().index())
+}
+
+fn role(role: RaftRole) -> &'static str {
+    match role {
+        RaftRole::Learner => "Learner",
+        RaftRole::Follower => "Follower",
+        RaftRole::Candidate => "Candidate",
+        RaftRole::Leader => "Leader",
+        RaftRole::Stopped => "Stopped",
+    }
+}
+
+/// Whether this server is of use: it belongs to a cluster and knows its leader.
+fn health(ask: &Ask) -> Answered {
+    let status = ask.api.cluster.status();
+    let trouble = match (&status.failure, &status.leader) {
+        (Some(failure), _) => Some(failure.to_string()),
+        (None, None) => Some("no cluster leader".to_owned()),
+        (None, Some(_)) => None,
+    };
+    let ok = trouble.is_none();
+    let server = json!({ "ok": ok, "message": trouble.unwrap_or_else(|| "ok".to_owned()) });
+    let answer = match ask.query.text("type") {
+        Some("client") => Value::Object(serde_json::Map::new()),
+        _ => json!({ "server": server }),
+    };
+    let mut response = ask.answer(&answer, ask.api.cluster.snapshot().index())?;
+    if !ok {
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    Ok(response)
+}
+
+/// Where the servers are, for nodes that are configured by hand.
+fn servers(ask: &Ask) -> Answered {
+    let membership = ask.api.cluster.status().membership;
+    let all = membership
+        .voters
+        .values()
+        .chain(membership.learners.values());
+    let addresses: Vec<&str> = all.map(|info| info.address.as_str()).collect();
+    ask.answer(&addresses, ask.api.cluster.snapshot().index())
+}

@@ -1,0 +1,76 @@
+//! `/v1/evaluations` and `/v1/evaluation/:id`.
+
+use std::sync::Arc;
+
+use controlplane_state::Table;
+use protocol_model::{Allocation, EvalId, EvalStatus, Evaluation};
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+use super::page::{ByIndex, page};
+use super::{alloc, lookup};
+
+/// `/v1/evaluations`, perhaps of one job (`?job=`) or in one status (`?status=`).
+pub(super) async fn list(ask: &Ask) -> Answered {
+    if ask.verb != Verb::Get {
+        return Err(HttpError::method());
+    }
+    let prefix = lookup::prefix(&ask.query)?;
+    let namespaces = ask.query.namespaces();
+    let job = ask.query.text("job");
+    let status = match ask.query.text("status") {
+        None => None,
+        Some(text) => Some(status(text)?),
+    };
+    let snapshot = ask.snapshot(&[Table::Evals]).await?;
+    let shown = |eval: &&Arc<Evaluation>| {
+        namespaces.contains(&eval.namespace)
+            && job.is_none_or(|job| eval.job_id == job)
+            && status.is_none_or(|status| eval.status == status)
+    };
+    let key = |eval: &Arc<Evaluation>| (ByIndex(eval.create_index, eval.id.0), Arc::clone(eval));
+    let page = match prefix {
+        None => page(&ask.query, snapshot.evals().filter(shown).map(key))?,
+        Some(prefix) => page(
+            &ask.query,
+            snapshot.evals_with_prefix(prefix).filter(shown).map(key),
+        )?,
+    };
+    ask.answer_page(
+        &page.items,
+        snapshot.table_index(&[Table::Evals]),
+        page.next_token.as_deref(),
+    )
+}
+
+fn status(text: &str) -> Result<EvalStatus, HttpError> {
+    serde_json::from_value(serde_json::Value::from(text)).map_err(|_| {
+        HttpError::bad_request(format!(
+            "{text:?} is no status of an evaluation: blocked, pending, complete, failed, canceled"
+        ))
+    })
+}
+
+pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
+    let id: EvalId = lookup::id("an evaluation", id)?;
+    match (ask.verb, rest) {
+        (Verb::Get, []) => {
+            ask.read(&[Table::Evals], |snapshot| {
+                let eval = snapshot.eval(id).map(Arc::clone);
+                eval.ok_or_else(|| HttpError::not_found("eval not found"))
+            })
+            .await
+        }
+        (Verb::Get, ["allocations"]) => {
+            let resources = alloc::list_resources(ask)?;
+            ask.read(&[Table::Allocs], |snapshot| {
+                let allocs: Vec<Arc<Allocation>> =
+                    snapshot.allocs_by_eval(id).map(Arc::clone).collect();
+                Ok(alloc::stubs(ask, snapshot, &allocs, resources))
+            })
+            .await
+        }
+        (_, [] | ["allocations"]) => Err(HttpError::method()),
+        _ => Err(HttpError::no_route()),
+    }
+}

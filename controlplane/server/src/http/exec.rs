@@ -1,0 +1,299 @@
+//! `/v1/client/allocation/:id/exec`: a command in a task, over a WebSocket.
+//!
+//! ```text
+//!   client --{"stdin":{"data"|"close"}} {"tty_size":{..}} {}--> here --ExecInput--> node
+//!          <--{"stdout":{..}} {"stderr":{..}}------------------      <--ExecOutput--
+//!          <--{"exited":true,"result":{"exit_code":0}}, then close
+//! ```
+//!
+//! A client that cannot send headers (a browser) says `?ws_handshake=true` and sends its token as
+//! the first message. What goes wrong before the upgrade is an ordinary status; what goes wrong
+//! after it is the code 4000 + status of the closing frame.
+
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use protocol_model::AllocId;
+use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::to_frame;
+use protocol_wire::v1::exec_input::Input;
+use protocol_wire::v1::exec_output::Output;
+use protocol_wire::v1::node_reply::Reply;
+use protocol_wire::v1::node_request::Request;
+use protocol_wire::v1::{self, ExecInput};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::Api;
+use super::ask::{Ask, Caller};
+use super::entry::token_holder;
+use super::error::{Answered, HttpError};
+use super::node_call::{self, NodeCall, Step};
+use crate::gateway::NodeCallStream;
+
+/// The largest message of a client.
+const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Words of a command.
+const COMMAND_WORDS_MAX: usize = 4096;
+/// How long a client may take for its first message, where that holds its token.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// The longest reason that fits into a closing frame (RFC 6455, section 5.5).
+const REASON_BYTES_MAX: usize = 123;
+
+pub(super) async fn exec(ask: &mut Ask, id: AllocId) -> Answered {
+    let upgrade = ask
+        .upgrade
+        .take()
+        .ok_or_else(|| HttpError::bad_request("exec is spoken over a WebSocket"))?;
+    let request = request(ask)?;
+    let handshake = ask.query.flag("ws_handshake")?;
+    let api = ask.api.clone();
+    let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX);
+    if handshake {
+        let known = ask.caller != Caller::Stranger;
+        return Ok(upgrade.on_upgrade(move |mut socket| async move {
+            let opened = match shake_hands(&api, &mut socket, known).await {
+                Ok(()) => NodeCall::about(&api, id, request).await,
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(call) => converse(socket, call).await,
+                Err(error) => close(&mut socket, &error).await,
+            }
+        }));
+    }
+    let call = NodeCall::about(&api, id, request).await?;
+    Ok(upgrade.on_upgrade(move |socket| converse(socket, call)))
+}
+
+fn request(ask: &Ask) -> Result<Request, HttpError> {
+    let task = ask.query.text("task").unwrap_or("").to_owned();
+    if task.is_empty() {
+        return Err(HttpError::bad_request("must provide a task name"));
+    }
+    let command = ask.query.text("command").unwrap_or("[]");
+    let command: Vec<String> = serde_json::from_str(command).map_err(|error| {
+        HttpError::bad_request(format!("command is no JSON array of texts: {error}"))
+    })?;
+    if command.is_empty() || command.len() > COMMAND_WORDS_MAX {
+        return Err(HttpError::bad_request("must provide a command"));
+    }
+    let tty = ask.query.flag("tty")?;
+    Ok(Request::Exec(v1::ExecRequest { task, command, tty }))
+}
+
+#[derive(Deserialize)]
+struct Handshake {
+    #[serde(default)]
+    auth_token: String,
+}
+
+/// Reads the first message, and whose token it holds.
+async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(), HttpError> {
+    let message = timeout(HANDSHAKE_MAX, socket.recv()).await;
+    let text = match &message {
+        Ok(Some(Ok(Message::Text(text)))) => text.as_bytes(),
+        Ok(Some(Ok(Message::Binary(bytes)))) => bytes,
+        _ => return Err(HttpError::bad_request("no handshake message came")),
+    };
+    let handshake: Handshake = serde_json::from_slice(text)
+        .map_err(|error| HttpError::bad_request(format!("the handshake message: {error}")))?;
+    if !api.config.acl_enabled || known {
+        return Ok(());
+    }
+    match token_holder(api, &handshake.auth_token) {
+        Caller::Manager(_) => Ok(()),
+        Caller::Anyone | Caller::Stranger => Err(HttpError::permission_denied()),
+    }
+}
+
+/// Carries both directions until the command ends or the client leaves.
+async fn converse(socket: WebSocket, call: NodeCall) {
+    let NodeCall(NodeCallStream { writer, reader }) = call;
+    let (mut sender, receiver) = socket.split();
+    let ended = tokio::select! {
+        ended = to_client(&mut sender, reader) => ended,
+        ended = to_node(receiver, writer) => ended,
+    };
+    let frame = match ended {
+        Ok(()) => CloseFrame {
+            code: 1000,
+            reason: "".into(),
+        },
+        Err(error) => closing(&error),
+    };
+    let _ = sender.send(Message::Close(Some(frame))).await;
+    let _ = sender.flush().await;
+}
+
+async fn to_client(
+    sender: &mut SplitSink<WebSocket, Message>,
+    mut reader: FrameReader,
+) -> Result<(), HttpError> {
+    loop {
+        let text = match node_call::next(&mut reader).await? {
+            Step::End => return Ok(()),
+            Step::Reply(Reply::Exec(v1::ExecOutput {
+                output: Some(output),
+            })) => shown(&output),
+            Step::Reply(Reply::Heartbeat(_)) => "{}".to_owned(),
+            Step::Reply(_) => continue,
+        };
+        if sender.send(Message::Text(text.into())).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn shown(output: &Output) -> String {
+    let stream = |name: &str, data: &[u8]| {
+        if data.is_empty() {
+            json!({ name: { "close": true } })
+        } else {
+            json!({ name: { "data": STANDARD.encode(data) } })
+        }
+    };
+    match output {
+        Output::Stdout(data) => stream("stdout", data),
+        Output::Stderr(data) => stream("stderr", data),
+        Output::ExitCode(code) => json!({ "exited": true, "result": { "exit_code": code } }),
+    }
+    .to_string()
+}
+
+/// A message of the client. An empty one is a heartbeat.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ClientMessage {
+    stdin: Option<StdinPart>,
+    tty_size: Option<TtySize>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StdinPart {
+    data: Option<String>,
+    close: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct TtySize {
+    height: u32,
+    width: u32,
+}
+
+async fn to_node(
+    mut receiver: SplitStream<WebSocket>,
+    mut writer: FrameWriter,
+) -> Result<(), HttpError> {
+    while let Some(message) = receiver.next().await {
+        let inputs = match message {
+            Ok(Message::Text(text)) => inputs(text.as_bytes())?,
+            Ok(Message::Binary(bytes)) => inputs(&bytes)?,
+            Ok(Message::Ping(_) | Message::Pong(_)) => continue,
+            Ok(Message::Close(_)) | Err(_) => return Ok(()),
+        };
+        for input in inputs {
+            let (kind, body) = to_frame(&ExecInput { input: Some(input) });
+            writer
+                .write(kind, body)
+                .await
+                .map_err(|error| HttpError::internal(format!("the node broke off: {error}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn inputs(text: &[u8]) -> Result<Vec<Input>, HttpError> {
+    let ClientMessage { stdin, tty_size } = serde_json::from_slice(text)
+        .map_err(|error| HttpError::bad_request(format!("an exec message: {error}")))?;
+    let mut inputs = Vec::new();
+    if let Some(StdinPart { data, close }) = stdin {
+        if let Some(data) = data.filter(|data| !data.is_empty()) {
+            let data = STANDARD
+                .decode(data)
+                .map_err(|error| HttpError::bad_request(format!("stdin.data: {error}")))?;
+            inputs.push(Input::Stdin(data.into()));
+        }
+        if close {
+            inputs.push(Input::StdinClose(true));
+        }
+    }
+    if let Some(TtySize { height, width }) = tty_size {
+        inputs.push(Input::TtySize(v1::TtySize { height, width }));
+    }
+    if inputs.is_empty() {
+        inputs.push(Input::Heartbeat(true));
+    }
+    Ok(inputs)
+}
+
+async fn close(socket: &mut WebSocket, error: &HttpError) {
+    let _ = socket.send(Message::Close(Some(closing(error)))).await;
+}
+
+fn closing(error: &HttpError) -> CloseFrame {
+    let mut end = error.message.len().min(REASON_BYTES_MAX);
+    while !error.message.is_char_boundary(end) {
+        end -= 1;
+    }
+    CloseFrame {
+        code: 4000 + error.status.as_u16(),
+        reason: error.message[..end].into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_messages_become_inputs() -> Result<(), HttpError> {
+        let both = inputs(br#"{"stdin":{"data":"bHMK","close":true}}"#)?;
+        assert_eq!(
+            both,
+            [
+                Input::Stdin(b"ls\n".to_vec().into()),
+                Input::StdinClose(true)
+            ]
+        );
+        assert_eq!(inputs(b"{}")?, [Input::Heartbeat(true)]);
+        let size = inputs(br#"{"tty_size":{"height":24,"width":80}}"#)?;
+        assert_eq!(
+            size,
+            [Input::TtySize(v1::TtySize {
+                height: 24,
+                width: 80
+            })]
+        );
+        assert!(inputs(br#"{"stdin":{"data":"?"}}"#).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn outputs_have_the_shape_that_clients_know() {
+        let out = shown(&Output::Stdout(b"hi".to_vec().into()));
+        assert_eq!(out, r#"{"stdout":{"data":"aGk="}}"#);
+        assert_eq!(
+            shown(&Output::Stderr(Vec::new().into())),
+            r#"{"stderr":{"close":true}}"#
+        );
+        assert_eq!(
+            shown(&Output::ExitCode(3)),
+            r#"{"exited":true,"result":{"exit_code":3}}"#
+        );
+    }
+
+    #[test]
+    fn a_long_reason_fits_into_a_closing_frame() {
+        let frame = closing(&HttpError::not_found("ä".repeat(100)));
+        assert_eq!(frame.code, 4404);
+        assert!(frame.reason.len() <= REASON_BYTES_MAX);
+    }
+}

@@ -1,0 +1,138 @@
+//! `/v1/namespaces` and `/v1/namespace/:name`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controlplane_state::{Command, Namespace, Table};
+use protocol_model::nullable;
+use serde::{Deserialize, Serialize};
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+
+/// The longest name, and what it is made of.
+const NAME_LEN_MAX: usize = 128;
+/// The longest description.
+const DESCRIPTION_LEN_MAX: usize = 256;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NamespaceView {
+    name: String,
+    description: String,
+    quota: &'static str,
+    #[serde(with = "nullable")]
+    meta: BTreeMap<String, String>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl From<&Arc<Namespace>> for NamespaceView {
+    fn from(namespace: &Arc<Namespace>) -> Self {
+        let Namespace {
+            name,
+            description,
+            meta,
+            create_index,
+            modify_index,
+        } = Namespace::clone(namespace);
+        Self {
+            name,
+            description,
+            quota: "",
+            meta,
+            create_index,
+            modify_index,
+        }
+    }
+}
+
+/// `/v1/namespaces`.
+pub(super) async fn list(ask: &Ask) -> Answered {
+    if ask.verb != Verb::Get {
+        return Err(HttpError::method());
+    }
+    let prefix = ask.query.get("prefix").unwrap_or("");
+    ask.read(&[Table::Namespaces], |snapshot| {
+        let named = |namespace: &&Arc<Namespace>| namespace.name.starts_with(prefix);
+        let views = snapshot.namespaces().filter(named).map(NamespaceView::from);
+        Ok(views.collect::<Vec<_>>())
+    })
+    .await
+}
+
+pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
+    match (ask.verb, rest) {
+        (Verb::Get, [name]) => {
+            ask.read(&[Table::Namespaces], |snapshot| {
+                let found = snapshot.namespace(name).map(NamespaceView::from);
+                found.ok_or_else(|| HttpError::not_found("namespace not found"))
+            })
+            .await
+        }
+        (Verb::Put, [] | [_]) => upsert(ask, rest.first().copied()).await,
+        (Verb::Delete, [name]) => {
+            let name = (*name).to_owned();
+            let changed = ask
+                .api
+                .cluster
+                .change(Command::NamespaceDelete { name })
+                .await?;
+            ask.done(changed.index)
+        }
+        (_, [] | [_]) => Err(HttpError::method()),
+        _ => Err(HttpError::no_route()),
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct NamespaceRequest {
+    name: String,
+    description: String,
+    #[serde(with = "nullable")]
+    meta: BTreeMap<String, String>,
+}
+
+async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
+    let mut request: NamespaceRequest = ask.json()?;
+    if let Some(path) = path {
+        if request.name.is_empty() {
+            path.clone_into(&mut request.name);
+        }
+        if request.name != path {
+            return Err(HttpError::bad_request(
+                "Namespace name does not match request path",
+            ));
+        }
+    }
+    let NamespaceRequest {
+        name,
+        description,
+        meta,
+    } = request;
+    let is_name_character = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_name_character) {
+        return Err(HttpError::bad_request(format!(
+            "invalid name {name:?}: up to {NAME_LEN_MAX} letters, digits and hyphens"
+        )));
+    }
+    if description.len() > DESCRIPTION_LEN_MAX {
+        return Err(HttpError::bad_request(format!(
+            "the description is longer than {DESCRIPTION_LEN_MAX} bytes"
+        )));
+    }
+    let namespace = Namespace {
+        name,
+        description,
+        meta,
+        create_index: 0,
+        modify_index: 0,
+    };
+    let changed = ask
+        .api
+        .cluster
+        .change(Command::NamespaceUpsert { namespace })
+        .await?;
+    ask.done(changed.index)
+}

@@ -1,0 +1,205 @@
+//! `/v1/nodes` and `/v1/node/:id`: hosts, what runs on them, and the operator's switches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use controlplane_state::{Command, Outcome, Snapshot, Table};
+use protocol_model::{
+    Allocation, Eligibility, EvalId, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub,
+};
+use serde::{Deserialize, Serialize};
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+use super::job_register::evaluation;
+use super::lookup;
+use super::page::{ByIndex, page};
+
+/// Evaluations that one request may make: one per job with something on the node.
+const EVALS_MAX: usize = 4096;
+
+/// `/v1/nodes`.
+pub(super) async fn list(ask: &Ask) -> Answered {
+    if ask.verb != Verb::Get {
+        return Err(HttpError::method());
+    }
+    let resources = ask.query.flag("resources")?;
+    let os = ask.query.flag("os")?;
+    let prefix = lookup::prefix(&ask.query)?;
+    let snapshot = ask.snapshot(&[Table::Nodes]).await?;
+    let key = |node: &Arc<Node>| (ByIndex(node.create_index, node.id.0), Arc::clone(node));
+    let page = match prefix {
+        None => page(&ask.query, snapshot.nodes().map(|record| key(&record.node)))?,
+        Some(prefix) => page(&ask.query, snapshot.nodes_with_prefix(prefix).map(key))?,
+    };
+    let stub = |node: &Arc<Node>| {
+        let mut stub: NodeListStub = node.stub();
+        if resources {
+            stub.node_resources = Some(node.node_resources.clone());
+            stub.reserved_resources = Some(node.reserved_resources.clone());
+        }
+        if os {
+            let named = |name: &&str| node.attributes.contains_key(*name);
+            let names = ["os.name", "os.version"];
+            let pairs: BTreeMap<String, String> = names
+                .iter()
+                .filter(|name| named(name))
+                .map(|name| ((*name).to_owned(), node.attributes[*name].clone()))
+                .collect();
+            stub.attributes = Some(pairs);
+        }
+        stub
+    };
+    let stubs: Vec<NodeListStub> = page.items.iter().map(stub).collect();
+    ask.answer_page(
+        &stubs,
+        snapshot.table_index(&[Table::Nodes]),
+        page.next_token.as_deref(),
+    )
+}
+
+pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
+    let id: NodeId = lookup::id("a node", id)?;
+    match (ask.verb, rest) {
+        (Verb::Get, []) => {
+            ask.read(&[Table::Nodes], |snapshot| {
+                let record = snapshot.node(id).map(|record| Arc::clone(&record.node));
+                record.ok_or_else(|| HttpError::not_found("node not found"))
+            })
+            .await
+        }
+        (Verb::Get, ["allocations"]) => allocations(ask, id).await,
+        (Verb::Put, ["eligibility"]) => eligibility(ask, id).await,
+        (Verb::Put, ["purge"]) => purge(ask, id).await,
+        (Verb::Put, ["evaluate"]) => evaluate(ask, id).await,
+        (Verb::Put, ["drain"]) => Err(HttpError::not_built(
+            "draining a node is not part of this release",
+        )),
+        (_, [] | ["allocations" | "eligibility" | "purge" | "evaluate" | "drain"]) => {
+            Err(HttpError::method())
+        }
+        _ => Err(HttpError::no_route()),
+    }
+}
+
+/// A node's allocations, whole. Clients expect full objects here, unlike everywhere else.
+async fn allocations(ask: &Ask, id: NodeId) -> Answered {
+    ask.read(&[Table::Allocs], |snapshot| {
+        let whole = |found: &Arc<Allocation>| {
+            let mut alloc = Allocation::clone(found);
+            alloc.job = snapshot.job_of_alloc(found);
+            if let Some(detail) = ask.api.gateway.detail().of(alloc.id) {
+                detail.merge_into(&mut alloc);
+            }
+            alloc
+        };
+        Ok(snapshot.allocs_on_node(id).map(whole).collect::<Vec<_>>())
+    })
+    .await
+}
+
+/// What a change of a node answers.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NodeChanged {
+    #[serde(rename = "EvalIDs")]
+    eval_ids: Vec<EvalId>,
+    eval_create_index: u64,
+    node_modify_index: u64,
+    index: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct EligibilityRequest {
+    eligibility: String,
+}
+
+async fn eligibility(ask: &Ask, id: NodeId) -> Answered {
+    let request: EligibilityRequest = ask.json()?;
+    let eligibility = match request.eligibility.as_str() {
+        "eligible" => Eligibility::Eligible,
+        "ineligible" => Eligibility::Ineligible,
+        other => {
+            return Err(HttpError::bad_request(format!(
+                "invalid scheduling eligibility {other:?}: it is eligible or ineligible"
+            )));
+        }
+    };
+    change(
+        ask,
+        Command::NodeEligibility {
+            node: id,
+            eligibility,
+        },
+    )
+    .await
+}
+
+async fn purge(ask: &Ask, id: NodeId) -> Answered {
+    change(ask, Command::NodePurge { node: id }).await
+}
+
+/// Looks again at every job that has something on the node, or runs on every node of its kind.
+async fn evaluate(ask: &Ask, id: NodeId) -> Answered {
+    let snapshot = ask.api.cluster.consistent().await?;
+    let evals = evaluations(&snapshot, id)?;
+    if evals.is_empty() {
+        let index = snapshot.index();
+        let nothing = NodeChanged {
+            eval_ids: Vec::new(),
+            eval_create_index: 0,
+            node_modify_index: index,
+            index,
+        };
+        return ask.answer(&nothing, index);
+    }
+    change(ask, Command::EvalsUpsert { evals }).await
+}
+
+fn evaluations(snapshot: &Snapshot, id: NodeId) -> Result<Vec<Evaluation>, HttpError> {
+    let record = snapshot
+        .node(id)
+        .ok_or_else(|| HttpError::not_found("node not found"))?;
+    let mut keys: BTreeSet<JobKey> = snapshot
+        .allocs_on_node(id)
+        .map(|alloc| alloc.job_key())
+        .collect();
+    let everywhere = snapshot.jobs().filter(|(_, job)| {
+        job.job_type.is_per_node() && !job.stop && controlplane_state::covers(job, &record.node)
+    });
+    keys.extend(everywhere.map(|(key, _)| key.clone()));
+    if keys.len() > EVALS_MAX {
+        return Err(HttpError::bad_request(format!(
+            "{} jobs would be evaluated at once, at most {EVALS_MAX} are",
+            keys.len()
+        )));
+    }
+    let evals = keys.iter().filter_map(|key| snapshot.job(key)).map(|job| {
+        let mut eval = evaluation(job, 0, EvalTrigger::NodeUpdate);
+        eval.node_id = Some(id);
+        eval.node_modify_index = record.node.modify_index;
+        eval.job_modify_index = job.job_modify_index;
+        eval
+    });
+    Ok(evals.collect())
+}
+
+async fn change(ask: &Ask, command: Command) -> Answered {
+    let changed = ask.api.cluster.change(command).await?;
+    let eval_ids = match changed.outcome {
+        Outcome::Evaluated(ids) => ids,
+        _ => Vec::new(),
+    };
+    let index = changed.index;
+    let eval_create_index = if eval_ids.is_empty() { 0 } else { index };
+    ask.answer(
+        &NodeChanged {
+            eval_ids,
+            eval_create_index,
+            node_modify_index: index,
+            index,
+        },
+        index,
+    )
+}

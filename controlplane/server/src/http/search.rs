@@ -1,0 +1,141 @@
+//! `/v1/search`: ids by their beginning, over several kinds of object.
+
+use std::collections::BTreeMap;
+
+use controlplane_state::{IdPrefix, Snapshot, Table};
+use serde::{Deserialize, Serialize};
+
+use super::ask::{Ask, Verb};
+use super::error::{Answered, HttpError};
+use super::query::Namespaces;
+
+/// Matches per kind; whether there were more is told.
+const MATCHES_MAX: usize = 20;
+
+const JOBS: &str = "jobs";
+const EVALS: &str = "evals";
+const ALLOCS: &str = "allocs";
+const NODES: &str = "nodes";
+const DEPLOYMENTS: &str = "deployment";
+const NAMESPACES: &str = "namespaces";
+/// What can be searched, by the names that clients use.
+const CONTEXTS: [&str; 6] = [JOBS, EVALS, ALLOCS, NODES, DEPLOYMENTS, NAMESPACES];
+const TABLES: [Table; 6] = [
+    Table::Jobs,
+    Table::Evals,
+    Table::Allocs,
+    Table::Nodes,
+    Table::Deployments,
+    Table::Namespaces,
+];
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct SearchRequest {
+    prefix: String,
+    context: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SearchAnswer {
+    matches: BTreeMap<&'static str, Vec<String>>,
+    truncations: BTreeMap<&'static str, bool>,
+    index: u64,
+}
+
+pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
+    match (ask.verb, rest) {
+        (Verb::Put, []) => search(ask).await,
+        (_, []) => Err(HttpError::method()),
+        (_, ["fuzzy"]) => Err(HttpError::not_built(
+            "fuzzy search is not part of this release",
+        )),
+        _ => Err(HttpError::no_route()),
+    }
+}
+
+async fn search(ask: &Ask) -> Answered {
+    let request: SearchRequest = ask.json()?;
+    let contexts: Vec<&'static str> = match request.context.as_str() {
+        "" | "all" => CONTEXTS.to_vec(),
+        name => {
+            let known = CONTEXTS.iter().find(|context| **context == name);
+            let words = || format!("context must be one of {CONTEXTS:?} or \"all\", not {name:?}");
+            vec![known.ok_or_else(|| HttpError::bad_request(words()))?]
+        }
+    };
+    let snapshot = ask.snapshot(&TABLES).await?;
+    let index = snapshot.table_index(&TABLES);
+    let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
+    for context in contexts {
+        let mut found = find(&snapshot, context, &request.prefix, ask.query.namespaces());
+        truncations.insert(context, found.len() > MATCHES_MAX);
+        found.truncate(MATCHES_MAX);
+        if !found.is_empty() {
+            matches.insert(context, found);
+        }
+    }
+    ask.answer(
+        &SearchAnswer {
+            matches,
+            truncations,
+            index,
+        },
+        index,
+    )
+}
+
+/// At most one more than is shown.
+fn find(
+    snapshot: &Snapshot,
+    context: &str,
+    prefix: &str,
+    namespaces: Namespaces<'_>,
+) -> Vec<String> {
+    let limit = MATCHES_MAX + 1;
+    if context == JOBS {
+        let jobs = snapshot.jobs().map(|(key, _)| key);
+        return jobs
+            .filter(|key| namespaces.contains(&key.namespace) && key.id.starts_with(prefix))
+            .map(|key| key.id.clone())
+            .take(limit)
+            .collect();
+    }
+    if context == NAMESPACES {
+        let names = snapshot
+            .namespaces()
+            .map(|namespace| namespace.name.clone());
+        return names
+            .filter(|name| name.starts_with(prefix))
+            .take(limit)
+            .collect();
+    }
+    let Some(ids) = IdPrefix::parse(prefix) else {
+        return Vec::new();
+    };
+    match context {
+        EVALS => snapshot
+            .evals_with_prefix(ids)
+            .filter(|eval| namespaces.contains(&eval.namespace))
+            .map(|eval| eval.id.to_string())
+            .take(limit)
+            .collect(),
+        ALLOCS => snapshot
+            .allocs_with_prefix(ids)
+            .filter(|alloc| namespaces.contains(&alloc.namespace))
+            .map(|alloc| alloc.id.to_string())
+            .take(limit)
+            .collect(),
+        DEPLOYMENTS => snapshot
+            .deployments_with_prefix(ids)
+            .filter(|deployment| namespaces.contains(&deployment.namespace))
+            .map(|deployment| deployment.id.to_string())
+            .take(limit)
+            .collect(),
+        _ => {
+            let nodes = snapshot.nodes_with_prefix(ids);
+            nodes.map(|node| node.id.to_string()).take(limit).collect()
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `/v1/operator/snapshot`: the whole state as a file, verified before its first byte is sent.
+
+use std::io::Read;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use controlplane_raft::Checkpoint;
+use controlplane_state::checkpoint;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use super::ask::Ask;
+use super::error::{Answered, HttpError};
+
+/// Bytes of one part of the answer.
+const PART_BYTES: usize = 256 * 1024;
+/// Parts between the disk and a slow client.
+const PARTS_MAX: usize = 4;
+
+/// Restoring needs a log entry that carries a whole state, which this release does not have.
+pub(super) fn restore() -> Answered {
+    Err(HttpError::not_built(
+        "a running cluster cannot be restored from a snapshot in this release",
+    ))
+}
+
+/// Everything that was acknowledged before the request, unless `?stale`.
+pub(super) async fn save(ask: &Ask) -> Answered {
+    if !ask.query.switch("stale") {
+        ask.api.cluster.consistent().await?;
+    }
+    let checkpoint = ask
+        .api
+        .cluster
+        .raft()
+        .checkpoint()
+        .await
+        .map_err(|error| HttpError::internal(chain(&error)))?;
+    let position = checkpoint.position;
+    let bytes = checkpoint.bytes();
+    let verified = tokio::task::spawn_blocking(move || verified(checkpoint));
+    let (checkpoint, digest) = verified
+        .await
+        .map_err(|error| HttpError::internal(error.to_string()))?
+        .map_err(HttpError::internal)?;
+    let (sender, receiver) = mpsc::channel(PARTS_MAX);
+    tokio::task::spawn_blocking(move || send(checkpoint, &sender));
+    let parts = futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|part| (part, receiver))
+    });
+    let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+    let mut response: Response = (kind, Body::from_stream(parts)).into_response();
+    let digest = format!("sha-256={}", STANDARD.encode(digest));
+    if let Ok(value) = HeaderValue::from_str(&digest) {
+        response.headers_mut().insert("digest", value);
+    }
+    response
+        .headers_mut()
+        .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    ask.put_headers(response.headers_mut(), position.index);
+    Ok(response)
+}
+
+/// The checkpoint, read once to its end: what a backup is worth is found out now, not when it is
+/// needed.
+fn verified(mut checkpoint: Checkpoint) -> Result<(Checkpoint, [u8; 32]), String> {
+    let mut digest = Sha256::new();
+    {
+        let reader = checkpoint.reader().map_err(|error| error.to_string())?;
+        let mut hashed = Hashed {
+            inner: reader,
+            digest: &mut digest,
+        };
+        checkpoint::inspect(&mut hashed).map_err(|error| chain(&error))?;
+        // What follows the end of the state, if anything does, is part of the file too.
+        std::io::copy(&mut hashed, &mut std::io::sink()).map_err(|error| error.to_string())?;
+    }
+    Ok((checkpoint, digest.finalize().into()))
+}
+
+struct Hashed<'a, R> {
+    inner: R,
+    digest: &'a mut Sha256,
+}
+
+impl<R: Read> Read for Hashed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.digest.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+fn send(mut checkpoint: Checkpoint, sender: &mpsc::Sender<std::io::Result<Bytes>>) {
+    let mut reader = match checkpoint.reader() {
+        Ok(reader) => reader,
+        Err(error) => {
+            let _ = sender.blocking_send(Err(error));
+            return;
+        }
+    };
+    loop {
+        let mut part = Vec::with_capacity(PART_BYTES);
+        let limit = u64::try_from(PART_BYTES).unwrap_or(u64::MAX);
+        let read = reader.by_ref().take(limit).read_to_end(&mut part);
+        let part = match read {
+            Ok(0) => return,
+            Ok(_) => Ok(Bytes::from(part)),
+            Err(error) => Err(error),
+        };
+        let broken = part.is_err();
+        // A client that went away needs no more.
+        if sender.blocking_send(part).is_err() || broken {
+            return;
+        }
+    }
+}
+
+/// An error and its causes in one line: the client sees no other.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
