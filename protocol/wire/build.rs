@@ -2,8 +2,8 @@
 //! `protoc`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["session", "watch", "bulk", "cluster", "log"]
-        .map(|name| format!("proto/{name}.proto"));
+    let files =
+        ["session", "watch", "bulk", "cluster", "log"].map(|name| format!("proto/{name}.proto"));
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }

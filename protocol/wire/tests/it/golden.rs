@@ -1,0 +1,368 @@
+//! Frozen bytes: one file per message that travels in a frame of its own, every field set. A test
+//! that fails here means that a server and a node one release apart would not understand each
+//! other: give the changed field a new number, and keep the old file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use protocol_wire::kind::{FrameMessage, KINDS, from_frame, to_frame};
+use protocol_wire::v1;
+
+struct Sample {
+    kind: u8,
+    bytes: Bytes,
+    is_read_from: Box<dyn Fn(Bytes) -> bool>,
+}
+
+fn sample<M: FrameMessage + PartialEq + 'static>(message: M) -> Sample {
+    let (kind, bytes) = to_frame(&message);
+    let is_read_from = move |bytes| from_frame::<M>(kind, bytes).is_ok_and(|read| read == message);
+    Sample {
+        kind,
+        bytes,
+        is_read_from: Box::new(is_read_from),
+    }
+}
+
+fn id(number: u8) -> Bytes {
+    Bytes::from(vec![number; 16])
+}
+
+fn watermark() -> v1::Watermark {
+    v1::Watermark {
+        incarnation: id(0xc1),
+        index: 300,
+    }
+}
+
+fn servers() -> Vec<v1::ServerAddress> {
+    vec![v1::ServerAddress {
+        id: 2,
+        address: "10.0.0.2:4647".to_owned(),
+    }]
+}
+
+fn facts() -> v1::NodeFacts {
+    v1::NodeFacts {
+        json: Bytes::from_static(b"{\"ID\":\"x\"}"),
+    }
+}
+
+fn task() -> v1::TaskReport {
+    let event = v1::TaskEvent {
+        kind: "Terminated".to_owned(),
+        time_ns: 50,
+        message: "Exit Code: 1".to_owned(),
+        details: BTreeMap::from([("exit_code".to_owned(), "1".to_owned())]),
+        exit_code: 1,
+        signal: 9,
+        fails_task: true,
+    };
+    v1::TaskReport {
+        name: "main".to_owned(),
+        state: v1::TaskRunState::Dead.into(),
+        failed: true,
+        restarts: 2,
+        last_restart_ns: 40,
+        started_at_ns: 30,
+        finished_at_ns: 50,
+        events: vec![event],
+    }
+}
+
+fn report() -> v1::AllocReport {
+    v1::AllocReport {
+        alloc_id: id(0xa1),
+        revision: 3,
+        client_status: v1::ClientStatus::Failed.into(),
+        client_description: "Failed tasks".to_owned(),
+        tasks: vec![task()],
+        health: v1::Health::Unhealthy.into(),
+        health_at_ns: 51,
+        desired_version: 12,
+    }
+}
+
+fn session_samples() -> Vec<Sample> {
+    vec![
+        sample(v1::Hello {
+            node_id: id(1),
+            secret: Bytes::from(vec![2; 32]),
+            nonce: id(3),
+            last_epoch: 4,
+            watermark: Some(watermark()),
+            protocol_min: 1,
+            protocol_max: 1,
+            daemon_restarted: true,
+            join_token: "token".to_owned(),
+            facts: Some(facts()),
+            boot_id: id(5),
+        }),
+        sample(v1::Welcome {
+            epoch: 8,
+            resumed: true,
+            protocol: 1,
+            applied_urgent_seq: 2,
+            applied_typical_seq: 3,
+            heartbeat_interval_ms: 125,
+            typical_interval_ms: 1000,
+            urgent_delay_ms: 10,
+            retry_interval_ms: 500,
+            applied: Some(watermark()),
+            servers: servers(),
+        }),
+        sample(v1::Refused {
+            reason: v1::RefusedReason::Behind.into(),
+            message: "behind".to_owned(),
+            retry_interval_ms: 500,
+            servers: servers(),
+        }),
+        sample(v1::Heartbeat {
+            epoch: 8,
+            tick: 9,
+            sent_boottime_ns: 10,
+        }),
+        sample(v1::HeartbeatAck {
+            tick: 9,
+            applied_index: 300,
+            confirmed_sent_boottime_ns: 10,
+            typical_interval_ms: 1000,
+        }),
+        sample(v1::WatchAck {
+            epoch: 8,
+            index: 300,
+        }),
+        sample(v1::AttachBulk {
+            node_id: id(1),
+            secret: Bytes::from(vec![2; 32]),
+            epoch: 8,
+        }),
+        sample(v1::Attached {}),
+        sample(v1::StreamHello {
+            node_id: id(1),
+            epoch: 8,
+            class: v1::UpdateClass::Typical.into(),
+        }),
+    ]
+}
+
+fn report_samples() -> Vec<Sample> {
+    vec![
+        sample(v1::SyncPart {
+            epoch: 8,
+            part: 1,
+            last: true,
+            watch_index: 300,
+            allocs: vec![report()],
+            facts: Some(facts()),
+        }),
+        sample(v1::SyncAck {
+            epoch: 8,
+            index: 301,
+        }),
+        sample(v1::StatusBatch {
+            epoch: 8,
+            class: v1::UpdateClass::Typical.into(),
+            seq: 4,
+            allocs: vec![report()],
+        }),
+        sample(v1::BatchAck {
+            class: v1::UpdateClass::Typical.into(),
+            seq: 4,
+            index: 302,
+            results: vec![
+                v1::ItemResult::Superseded.into(),
+                v1::ItemResult::NotInSession.into(),
+                v1::ItemResult::UnknownAlloc.into(),
+            ],
+        }),
+        sample(v1::FactsUpdate {
+            epoch: 8,
+            facts: Some(facts()),
+        }),
+        sample(v1::WatchMap {
+            at: Some(watermark()),
+            part: 1,
+            last: true,
+            allocs: vec![v1::AllocVersion {
+                alloc_id: id(0xa1),
+                version: 12,
+            }],
+        }),
+        sample(v1::WatchDelta {
+            previous_index: 300,
+            index: 302,
+            specs: vec![v1::JobSpec {
+                hash: Bytes::from(vec![6; 32]),
+                json_zstd: Bytes::from_static(b"compressed"),
+            }],
+            changed: vec![v1::DesiredAlloc {
+                alloc_id: id(0xa1),
+                version: 12,
+                spec_hash: Bytes::from(vec![6; 32]),
+                json: Bytes::from_static(b"{}"),
+            }],
+            removed: vec![id(0xa2)],
+        }),
+    ]
+}
+
+fn bulk_samples() -> Vec<Sample> {
+    let logs = v1::LogsRequest {
+        task: "main".to_owned(),
+        stderr: true,
+        follow: true,
+        offset: 7,
+        origin: v1::Origin::End.into(),
+    };
+    let chunk = v1::FileChunk {
+        file: "stdout.0".to_owned(),
+        offset: 7,
+        data: Bytes::from_static(b"data"),
+        event: "file truncated".to_owned(),
+    };
+    let size = v1::TtySize {
+        height: 24,
+        width: 80,
+    };
+    vec![
+        sample(v1::NodeRequest {
+            alloc_id: id(0xa1),
+            request: Some(v1::node_request::Request::Logs(logs)),
+        }),
+        sample(v1::NodeReply {
+            reply: Some(v1::node_reply::Reply::Chunk(chunk)),
+        }),
+        sample(v1::ExecInput {
+            input: Some(v1::exec_input::Input::TtySize(size)),
+        }),
+    ]
+}
+
+fn server_samples() -> Vec<Sample> {
+    let error = v1::ProposeError {
+        kind: v1::propose_error::Kind::NotLeader.into(),
+        message: "not the leader".to_owned(),
+    };
+    let heard = v1::HeardNode {
+        node_id: id(1),
+        epoch: 8,
+        age_ms: 5,
+        sent_boottime_ns: 10,
+    };
+    let headers = vec![v1::Header {
+        name: "x".to_owned(),
+        value: Bytes::from_static(b"y"),
+    }];
+    let body = Bytes::from_static(b"body");
+    let detail = v1::AllocDetail {
+        alloc_id: id(0xa1),
+        tasks: vec![task()],
+    };
+    vec![
+        sample(v1::ProposeRequest {
+            command: body.clone(),
+        }),
+        sample(v1::ProposeReply {
+            index: 9,
+            response: body.clone(),
+            error: Some(error.clone()),
+        }),
+        sample(v1::LivenessReport {
+            server_id: 2,
+            report: 3,
+            heard: vec![heard],
+        }),
+        sample(v1::LivenessConfirmed { report: 3 }),
+        sample(v1::ReadIndexRequest {}),
+        sample(v1::ReadIndexReply {
+            index: 9,
+            error: Some(error),
+        }),
+        sample(v1::RelayRequest { node_id: id(1) }),
+        sample(v1::HttpForward {
+            method: "PUT".to_owned(),
+            path_and_query: "/v1/jobs".to_owned(),
+            headers: headers.clone(),
+            body: body.clone(),
+        }),
+        sample(v1::HttpForwardReply {
+            status: 200,
+            headers,
+            body,
+        }),
+        sample(v1::Relayed {}),
+        sample(v1::DetailRequest {
+            alloc_ids: vec![id(0xa1)],
+        }),
+        sample(v1::DetailReply {
+            details: vec![detail],
+        }),
+    ]
+}
+
+fn samples() -> impl Iterator<Item = Sample> {
+    [
+        session_samples(),
+        report_samples(),
+        bulk_samples(),
+        server_samples(),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
+/// The frozen bytes. `UPDATE_GOLDEN=1` writes those that are missing, and never changes one.
+fn frozen(kind: u8, written: &Bytes) -> Bytes {
+    let name = KINDS
+        .iter()
+        .find(|(known, _)| *known == kind)
+        .map_or("", |(_, name)| *name);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+    let path = folder.join(format!("{kind:03}_{name}.bin"));
+    if !path.exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(&folder).expect("the folder");
+        std::fs::write(&path, written).expect("the file");
+    }
+    std::fs::read(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .into()
+}
+
+#[test]
+fn every_message_has_a_sample() {
+    let sampled: BTreeSet<u8> = samples().map(|sample| sample.kind).collect();
+    let missing: Vec<_> = KINDS
+        .iter()
+        .filter(|(kind, _)| !sampled.contains(kind))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn messages_are_written_as_they_were_frozen() {
+    for sample in samples() {
+        assert_eq!(
+            sample.bytes,
+            frozen(sample.kind, &sample.bytes),
+            "kind {}",
+            sample.kind
+        );
+    }
+}
+
+#[test]
+fn frozen_messages_are_still_read() {
+    for sample in samples() {
+        let frozen = frozen(sample.kind, &sample.bytes);
+        assert!((sample.is_read_from)(frozen), "kind {}", sample.kind);
+    }
+}
+
+#[test]
+fn a_frame_of_another_kind_is_refused() {
+    let (_, body) = to_frame(&v1::WatchAck { epoch: 1, index: 2 });
+    assert!(from_frame::<v1::WatchAck>(v1::Heartbeat::KIND, body).is_err());
+}

@@ -1,0 +1,4 @@
+//! The messages as peers of another release see them.
+
+mod conversions;
+mod golden;
