@@ -16,7 +16,7 @@ pub struct Usage {
     pub memory_mb: i64,
     /// Disk, MiB.
     pub disk_mb: i64,
-    /// Ports on the host and whole cores. Shared: rows are copied far more often than claims change.
+    /// Ports on the host and whole cores. Shared: rows are copied more often than claims change.
     pub claims: Arc<Claims>,
 }
 

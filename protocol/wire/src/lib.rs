@@ -1,9 +1,9 @@
 //! The messages between nodes and servers, between servers, and in the replicated log.
 //!
-//! - [`v1`]: messages of the node session, the watch, the bulk connection and the cluster, generated
-//!   from `proto/*.proto`. [`log`]: the envelope of a log entry.
-//! - [`convert`]: between messages and the domain types of `protocol-model`; [`report`]: what a node
-//!   says about an allocation, as a domain type.
+//! - [`v1`]: messages of the node session, the watch, the bulk connection and the cluster,
+//!   generated from `proto/*.proto`. [`log`]: what is written into the replicated log.
+//! - [`convert`]: between messages and the domain types of `protocol-model`; [`report`]: what a
+//!   node says about an allocation, as a domain type.
 //! - [`kind`]: which message a frame carries.
 //! - [`PROTOCOL_MIN`], [`PROTOCOL_MAX`]: the versions that this release speaks. A server and a node
 //!   one release apart work together; `tests/golden/` freezes the bytes of every version.

@@ -16,7 +16,8 @@ use crate::command::{DeploymentChange, DeploymentStatusUpdate, PromoteGroups};
 use crate::record::DeploymentRecord;
 
 impl Draft {
-    /// A plan's deployment: a new one, or new numbers of one that goes on. Counters are the state's.
+    /// A plan's deployment: a new one, or new numbers of one that goes on. The counters are the
+    /// state's.
     pub(super) fn upsert_deployment(&mut self, plan: &Deployment) -> Result<(), Refusal> {
         let existing = self.tables.deployments.get(&plan.id).cloned();
         let mut deployment = plan.clone();

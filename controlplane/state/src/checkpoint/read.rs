@@ -140,7 +140,7 @@ impl State {
         tables.acl_bootstrap_index = acl_bootstrap_index;
         for table in Table::ALL {
             let index = table_indexes.get(&format!("{table:?}")).copied();
-            // A table that the writer did not have yet changed, for all a reader can know, just now.
+            // A table that the writer did not have yet: for all a reader can know, it just changed.
             tables.table_indexes[table as usize] = index.unwrap_or(header.index);
         }
         check_specs(&tables)?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use protocol_wire::kind::{FrameMessage, KINDS, from_frame, to_frame};
+use protocol_wire::kind::{FrameMessage, KINDS, MessageError, from_frame, to_frame};
 use protocol_wire::v1;
 
 struct Sample {
@@ -315,6 +315,7 @@ fn samples() -> impl Iterator<Item = Sample> {
 
 #[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
 /// The frozen bytes. `UPDATE_GOLDEN=1` writes those that are missing, and never changes one.
+/// A file is the frame's kind byte and its body: some messages have nothing but their kind.
 fn frozen(kind: u8, written: &Bytes) -> Bytes {
     let name = KINDS
         .iter()
@@ -324,11 +325,11 @@ fn frozen(kind: u8, written: &Bytes) -> Bytes {
     let path = folder.join(format!("{kind:03}_{name}.bin"));
     if !path.exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(&folder).expect("the folder");
-        std::fs::write(&path, written).expect("the file");
+        std::fs::write(&path, [&[kind], written.as_ref()].concat()).expect("the file");
     }
-    std::fs::read(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-        .into()
+    let frame = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(frame[0], kind);
+    Bytes::from(frame).slice(1..)
 }
 
 #[test]
@@ -364,5 +365,13 @@ fn frozen_messages_are_still_read() {
 #[test]
 fn a_frame_of_another_kind_is_refused() {
     let (_, body) = to_frame(&v1::WatchAck { epoch: 1, index: 2 });
-    assert!(from_frame::<v1::WatchAck>(v1::Heartbeat::KIND, body).is_err());
+    let refused = from_frame::<v1::WatchAck>(v1::Heartbeat::KIND, body);
+    let got = v1::Heartbeat::KIND;
+    assert_eq!(
+        refused,
+        Err(MessageError::Unexpected {
+            expected: "WatchAck",
+            got
+        })
+    );
 }
