@@ -100,7 +100,15 @@ impl Draft {
                 description,
                 followup_eval,
             } => {
-                if alloc.terminal() {
+                // A node that is back has said, or is about to say, what runs: `unknown` on top of
+                // that would stay, since the node has nothing new to report.
+                let silent = self.tables.node(alloc.node_id).is_none_or(|record| {
+                    matches!(
+                        record.node.status,
+                        NodeStatus::Disconnected | NodeStatus::Down
+                    )
+                });
+                if alloc.terminal() || !silent {
                     return Err(Refusal::AllocState(id));
                 }
                 alloc.desired_description = description;

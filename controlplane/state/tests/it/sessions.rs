@@ -319,6 +319,24 @@ fn a_returning_allocation_asks_the_scheduler_what_its_return_means() {
 }
 
 #[test]
+fn a_node_that_is_back_cannot_be_called_silent_by_an_old_plan() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = tolerant_job("web", Duration::from_secs(60));
+    cluster.register(&web);
+    let alloc = cluster.place(&web.key(), node);
+    cluster.silent(node);
+    let last = cluster.epoch(node);
+    cluster.welcome(knock(1, 2, last));
+    let change = Change::Disconnect {
+        description: String::new(),
+        followup_eval: None,
+    };
+    let outcome = cluster.change(alloc, change).outcome;
+    assert_eq!(outcome, Outcome::Refused(Refusal::AllocState(alloc)));
+}
+
+#[test]
 fn what_a_node_had_been_told_of_and_no_longer_has_is_lost() {
     let mut cluster = Harness::new();
     let node = cluster.join(1);
