@@ -40,7 +40,17 @@ enum Chain {
         index: u64,
         incarnation: Incarnation,
         missing: BTreeSet<AllocId>,
+        filling: Filling,
     },
+}
+
+/// Whether deltas may still bring what the map names, at the map's own index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Filling {
+    /// They may: they repeat nothing that would be done twice, for versions only rise.
+    Open,
+    /// The chain has gone on.
+    Over,
 }
 
 /// What a message of the watch means for the node, in order.
@@ -246,6 +256,7 @@ impl AllocSet {
             index: at.index,
             incarnation,
             missing,
+            filling: Filling::Open,
         };
         steps.push(WatchStep::Confirmed(confirmed));
         steps.extend(self.move_watermark());
@@ -261,18 +272,23 @@ impl AllocSet {
             removed,
         } = delta;
         let Chain::Following {
-            index: at, missing, ..
+            index: at,
+            missing,
+            filling,
+            ..
         } = &mut self.chain
         else {
             return Err(DisconnectReason::MapMalformed);
         };
-        // A delta at the map's own index only brings what the map named.
-        let fills = index == previous_index && !missing.is_empty();
+        let fills = index == previous_index && *filling == Filling::Open;
         if previous_index != *at || !(index > previous_index || fills) {
             return Err(DisconnectReason::WatchBroken {
                 received: previous_index,
                 expected: *at,
             });
+        }
+        if !fills {
+            *filling = Filling::Over;
         }
         *at = index;
         let mut steps = Vec::new();
@@ -306,6 +322,7 @@ impl AllocSet {
             index,
             incarnation,
             missing,
+            ..
         } = &self.chain
         else {
             return None;

@@ -13,6 +13,7 @@ use crate::test_support::{alloc_of, at, job_with_tasks, task};
 const ID: AllocId = AllocId::from_u128(5);
 
 /// Every kind of record, except those that hold the API's own objects, and its bytes.
+#[expect(clippy::too_many_lines, reason = "one line after the other, no branch")]
 fn frozen() -> Vec<(JournalRecord, &'static str)> {
     let state = PersistedTask {
         epoch: RunEpoch(3),

@@ -103,7 +103,7 @@ const INPUTS: [(&str, Input); 10] = [
         let _ = it.restart("asked", ctx, out, at(5_000));
     }),
     ("revive", |it, ctx, out| {
-        it.revive("asked", ctx, out, at(5_000))
+        it.revive("asked", ctx, out, at(5_000));
     }),
     ("signal", |it, _, out| {
         let _ = it.signal("SIGHUP", out, at(5_000));
@@ -136,7 +136,7 @@ const INPUTS: [(&str, Input); 10] = [
     }),
     ("exit 1", |it, ctx, out| event(it, exit(1), ctx, out)),
     ("old exit", |it, ctx, out| {
-        it.on_run_event(RunEpoch(0), exit(1), ctx, out, at(5_000))
+        it.on_run_event(RunEpoch(0), exit(1), ctx, out, at(5_000));
     }),
 ];
 

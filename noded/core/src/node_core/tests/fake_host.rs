@@ -68,6 +68,7 @@ pub(super) struct FakeHost {
     pub(super) desired: BTreeMap<AllocId, (u64, Allocation)>,
     pub(super) jobs: BTreeMap<SpecHash, Arc<Job>>,
     watching: Option<(Attempt, u64)>,
+    told: BTreeSet<AllocId>,
     applied: (u64, u64),
     pub(super) recorded: BTreeMap<AllocId, AllocReport>,
     pub(super) acked_index: u64,
@@ -109,6 +110,7 @@ impl FakeHost {
             desired: BTreeMap::new(),
             jobs: BTreeMap::new(),
             watching: None,
+            told: BTreeSet::new(),
             applied: (0, 0),
             recorded: BTreeMap::new(),
             acked_index: 0,
@@ -175,11 +177,9 @@ impl FakeHost {
                 alloc: alloc.clone(),
             })
             .collect();
-        let known: Vec<AllocId> = self.core.allocs().map(|runner| runner.id()).collect();
-        let removed = known
-            .into_iter()
-            .filter(|id| !self.desired.contains_key(id))
-            .collect();
+        let wanted: BTreeSet<AllocId> = self.desired.keys().copied().collect();
+        let removed = self.told.difference(&wanted).copied().collect();
+        self.told = wanted;
         let specs = self
             .jobs
             .iter()
@@ -597,6 +597,7 @@ impl FakeHost {
             };
             self.session(attempt, SessionEvent::WatchDelta(delta));
         }
+        self.told = self.desired.keys().copied().collect();
         self.watching = Some((attempt, self.index));
     }
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use protocol_model::{
-    AllocId, ClientStatus, DeploymentId, DisconnectStrategy, Job, Task, TaskEventKind,
-    TaskLifecycle, TaskRunState, UpdateStrategy,
+    AllocId, ClientStatus, DeploymentId, DisconnectStrategy, Job, RestartPolicy, Task,
+    TaskEventKind, TaskLifecycle, TaskRunState, UpdateStrategy,
 };
 
-use super::fake_host::FakeHost;
+use super::fake_host::{FakeHost, Manners};
 use crate::alloc_runner::RestartScope;
 use crate::event::ExitStatus;
 use crate::lifecycle::Stage;
@@ -92,6 +92,34 @@ fn the_end_of_the_lead_task_ends_the_others() {
     assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
     assert!(kind_of_last(&host, "other", TaskEventKind::LeaderDead));
     assert!(!host.task(1, "other").failed);
+}
+
+#[test]
+fn nothing_starts_again_while_the_group_is_being_stopped() {
+    let lead = Task {
+        leader: true,
+        ..task("lead")
+    };
+    let policy = RestartPolicy {
+        attempts: Some(5),
+        delay: Some(Duration::from_secs(1)),
+        interval: Some(Duration::from_secs(600)),
+        ..RestartPolicy::default()
+    };
+    let other = Task {
+        restart_policy: Some(policy),
+        ..task("other")
+    };
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![lead, other])]);
+    host.manners = Manners::Ignores;
+    host.exit(&host.live_run("other"), ExitStatus::Code(1));
+    host.deliver();
+    host.stop(ALLOC);
+    host.log.clear();
+    // The delay of the other one is over long before the lead task is killed.
+    host.run_for(10_000);
+    assert_eq!(host.log, ["stop lead SIGINT"]);
+    assert_eq!(host.status(1), ClientStatus::Complete);
 }
 
 #[test]
