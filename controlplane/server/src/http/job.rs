@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::job_register::{self, check_priority, evaluation, runs_now};
-use super::{alloc, jobs, lookup};
+use super::{alloc, job_plan, jobs, lookup};
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     let key = JobKey::new(ask.query.namespace(), id);
@@ -28,6 +28,7 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Get, ["summary"]) => summary(ask, &key).await,
         (Verb::Get, ["versions"]) => versions(ask, &key).await,
         (Verb::Get, ["submission"]) => Err(HttpError::not_found("job source not found")),
+        (Verb::Put, ["plan"]) => job_plan::plan(ask, id).await,
         (Verb::Put, ["evaluate"]) => evaluate(ask, &key).await,
         (
             _,
@@ -37,6 +38,15 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
                 | "versions" | "submission" | "plan" | "evaluate",
             ],
         ) => Err(HttpError::method()),
+        (
+            _,
+            [
+                "dispatch" | "periodic" | "revert" | "stable" | "scale" | "services" | "actions"
+                | "action",
+                ..,
+            ]
+            | ["versions", _, "tag"],
+        ) => Err(HttpError::not_built("this is not part of this release")),
         _ => Err(HttpError::no_route()),
     }
 }

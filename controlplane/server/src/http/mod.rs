@@ -32,9 +32,12 @@ mod detail;
 mod evals;
 mod exec;
 mod job;
+mod job_diff;
+mod job_plan;
 mod job_register;
 mod jobs;
 mod lookup;
+mod metrics;
 mod namespaces;
 mod nodes;
 mod operator;
@@ -73,6 +76,7 @@ pub async fn serve(
     https: Option<Arc<rustls::ServerConfig>>,
     stopped: watch::Receiver<bool>,
 ) {
+    metrics::install();
     let connections_max = api.config.limits.http_connections;
     let state = entry::Entry {
         api,

@@ -4,8 +4,8 @@ use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
-    acl, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, namespaces, nodes,
-    operator, search, status,
+    acl, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics, namespaces,
+    nodes, operator, search, status,
 };
 
 /// Carries one request to what serves it.
@@ -36,6 +36,7 @@ pub(super) async fn route(ask: &mut Ask, path: &[&str]) -> Answered {
         ["status", rest @ ..] => status::route(ask, rest),
         ["operator", rest @ ..] => operator::route(ask, rest).await,
         ["system", rest @ ..] => operator::system(ask, rest).await,
+        ["metrics"] => metrics::route(ask).await,
         ["acl", rest @ ..] => acl::route(ask, rest).await,
         ["event", ..] => Err(unbuilt("the event stream")),
         ["vars" | "var", ..] => Err(unbuilt("variables")),

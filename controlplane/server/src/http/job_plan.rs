@@ -1,0 +1,200 @@
+//! `/v1/job/:id/plan`: what registering a job would do, found out by doing it to a copy of the state
+//! that nobody else sees.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controlplane_scheduler::{Decision, GroupReport, Scratch, schedule};
+use controlplane_state::command::JobRegister;
+use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
+use protocol_model::{AllocMetric, EvalTrigger, Evaluation, Job, nullable};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::ask::Ask;
+use super::error::{Answered, HttpError};
+use super::job_diff::{DiffType, JobDiff};
+use super::job_register::{JobRequest, Prepared, evaluation, prepare, runs_now};
+use crate::cluster::wall_clock;
+
+/// The time that means "never" to the API's clients.
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
+/// What a plan answers.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct PlanAnswer {
+    annotations: Option<Annotations>,
+    #[serde(rename = "FailedTGAllocs", with = "nullable")]
+    failed: BTreeMap<String, AllocMetric>,
+    next_periodic_launch: &'static str,
+    job_modify_index: u64,
+    #[serde(with = "nullable")]
+    created_evals: Vec<Evaluation>,
+    diff: Option<JobDiff>,
+    warnings: String,
+    index: u64,
+}
+
+#[derive(Serialize)]
+struct Annotations {
+    #[serde(rename = "DesiredTGUpdates")]
+    groups: BTreeMap<String, DesiredUpdates>,
+    #[serde(rename = "PreemptedAllocs")]
+    preempted: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct DesiredUpdates {
+    ignore: u64,
+    place: u64,
+    migrate: u64,
+    stop: u64,
+    in_place_update: u64,
+    destructive_update: u64,
+    canary: u64,
+    preemptions: u64,
+    disconnect: u64,
+    reconnect: u64,
+    reschedule_now: u64,
+    reschedule_later: u64,
+}
+
+pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
+    let request: JobRequest = ask.json()?;
+    let wants_diff = request.diff;
+    let Prepared { job, warnings } = prepare(ask, request.job, Some(id))?;
+    let snapshot = ask.api.cluster.consistent().await?;
+    let index = snapshot.index();
+    let old = snapshot.job(&job.key()).cloned();
+    let mut diff = wants_diff.then(|| JobDiff::new(old.as_deref(), &job));
+    let decision = if runs_now(&job) {
+        // Scheduling is work for a processor, not for a thread that serves sockets.
+        let decided = tokio::task::spawn_blocking(move || dry_run(&snapshot, job));
+        Some(
+            decided
+                .await
+                .map_err(|error| HttpError::internal(error.to_string()))??,
+        )
+    } else {
+        None
+    };
+    if let (Some(diff), Some(decision)) = (&mut diff, &decision) {
+        annotate(diff, &decision.groups);
+    }
+    let answer = PlanAnswer {
+        annotations: decision.as_ref().map(annotations),
+        failed: decision.map(|decision| decision.failed).unwrap_or_default(),
+        next_periodic_launch: NEVER,
+        job_modify_index: old.map_or(0, |job| job.job_modify_index),
+        created_evals: Vec::new(),
+        diff,
+        warnings,
+        index,
+    };
+    ask.answer(&answer, index)
+}
+
+/// Registers the job in a copy of the state, and schedules its evaluation there.
+fn dry_run(snapshot: &Snapshot, job: Job) -> Result<Decision, HttpError> {
+    let mut state = State::from_snapshot(snapshot);
+    let mut eval = evaluation(&job, 0, EvalTrigger::JobRegister);
+    eval.annotate_plan = true;
+    let id = eval.id;
+    let spec = job.spec_hash();
+    let command = Command::JobRegister(JobRegister {
+        job: Arc::new(job),
+        spec,
+        eval: Some(eval),
+        enforce_index: None,
+    });
+    let (now, seed) = (wall_clock(), *Uuid::new_v4().as_bytes());
+    let applied = state.apply(snapshot.index() + 1, Stamped { now, seed, command });
+    if let Outcome::Refused(refusal) = applied.outcome {
+        return Err(refusal.into());
+    }
+    let after = state.snapshot();
+    let eval = after
+        .eval(id)
+        .ok_or_else(|| HttpError::internal("the dry run made no evaluation"))?;
+    Ok(schedule(&after, eval, seed, &mut Scratch::new(), now))
+}
+
+fn annotations(decision: &Decision) -> Annotations {
+    let groups = decision.groups.iter();
+    let preempted = decision
+        .plan
+        .preempted
+        .iter()
+        .map(|preempted| preempted.id.to_string());
+    let preempted: Vec<String> = preempted.collect();
+    Annotations {
+        groups: groups
+            .map(|(name, report)| (name.clone(), desired(*report)))
+            .collect(),
+        preempted: (!preempted.is_empty()).then_some(preempted),
+    }
+}
+
+fn desired(report: GroupReport) -> DesiredUpdates {
+    let GroupReport {
+        place,
+        migrate,
+        stop,
+        in_place,
+        destructive,
+        ignore,
+        reschedule_now,
+        reschedule_later,
+        disconnect,
+        reconnect,
+    } = report;
+    DesiredUpdates {
+        ignore,
+        place,
+        migrate,
+        stop,
+        in_place_update: in_place,
+        destructive_update: destructive,
+        // Neither canaries nor preemption are in this release: jobs that ask for them are warned.
+        canary: 0,
+        preemptions: 0,
+        disconnect,
+        reconnect,
+        reschedule_now,
+        reschedule_later,
+    }
+}
+
+/// Says beside each group's difference what it does to allocations, in the words of `plan`.
+fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
+    for group in &mut diff.task_groups {
+        let Some(report) = groups.get(&group.name) else {
+            continue;
+        };
+        let counted = [
+            ("ignore", report.ignore),
+            ("create", report.place),
+            ("destroy", report.stop),
+            ("migrate", report.migrate),
+            ("in-place update", report.in_place),
+            ("create/destroy update", report.destructive),
+            ("reschedule", report.reschedule_now),
+        ];
+        group.updates = counted
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        for task in &mut group.tasks {
+            let forced = match task.diff_type {
+                DiffType::Added => Some("forces create"),
+                DiffType::Deleted => Some("forces destroy"),
+                DiffType::Edited if report.destructive > 0 => Some("forces create/destroy update"),
+                DiffType::Edited if report.in_place > 0 => Some("forces in-place update"),
+                DiffType::Edited | DiffType::None => None,
+            };
+            task.annotations.extend(forced);
+        }
+    }
+}
