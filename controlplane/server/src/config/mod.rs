@@ -33,7 +33,7 @@ pub struct Config {
     pub tls: TlsConfig,
     /// The other servers.
     pub retry_join: Vec<String>,
-    /// How many servers form the cluster the first time.
+    /// How many servers form the cluster the first time; 0 = join one that exists.
     pub bootstrap_expect: u32,
     /// What a node must show the first time; `None` lets no new node in.
     pub node_join_token: Option<String>,
@@ -219,9 +219,16 @@ impl Config {
                 return Err(value("tls", hint));
             }
         };
-        let expect = file.server.bootstrap_expect.unwrap_or(1);
-        if !matches!(expect, 1 | 3 | 5) {
+        // A server that names others and no number joins them: their cluster exists.
+        let joins = file.server.bootstrap_expect.is_none() && !file.server.retry_join.is_empty();
+        let expect = file.server.bootstrap_expect.unwrap_or(u32::from(!joins));
+        if !joins && !matches!(expect, 1 | 3 | 5) {
             return Err(value("server.bootstrap_expect", "expected 1, 3 or 5"));
+        }
+        if expect == 1 && !file.server.retry_join.is_empty() {
+            let message = "1 forms a cluster alone, but others are named in retry_join: leave \
+                           bootstrap_expect out to join them";
+            return Err(value("server.bootstrap_expect", message));
         }
         if expect > 1 && file.server.retry_join.is_empty() {
             let message = "missing: name the other servers, or bootstrap_expect is never reached";
