@@ -17,6 +17,7 @@ use bytes::Bytes;
 use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello, NodeSynced};
 use controlplane_state::{
     Command, HelloAnswer, Outcome, Refusal, SessionEpoch, Snapshot, Welcome, WelcomeKind,
+    computed_class,
 };
 use protocol_model::{Node, NodeId, NodeStatus};
 use protocol_transport::{FrameReader, FrameWriter};
@@ -66,6 +67,7 @@ pub(super) async fn serve(
         Err(_) => return,
     };
     let node = hello.node;
+    let history = history(gateway, hello.message.watermark.as_ref());
     let welcome = match greet(gateway, hello).await {
         Ok(welcome) => welcome,
         Err(refused) => {
@@ -82,7 +84,7 @@ pub(super) async fn serve(
         return;
     }
     tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
-    let reason = Session { gateway, node, epoch, sync: Sync::default() }
+    let reason = Session { gateway, node, epoch, history, sync: Sync::default() }
         .run(welcome, reader, &mut writer)
         .await;
     tracing::info!(%node, %epoch, %reason, "node session ended");
@@ -119,11 +121,13 @@ async fn read_hello(reader: &mut FrameReader) -> Result<KnownHello, String> {
 }
 
 fn read_facts(facts: &v1::NodeFacts, node: NodeId) -> Result<Node, String> {
-    let facts: Node = serde_json::from_slice(&facts.json)
+    let mut facts: Node = serde_json::from_slice(&facts.json)
         .map_err(|error| format!("the node's facts make no sense: {error}"))?;
     if facts.id != node {
         return Err("the node's facts are of another node".to_owned());
     }
+    // The class is the proposer's to compute, so that servers of two releases never disagree.
+    facts.computed_class = computed_class(&facts);
     Ok(facts)
 }
 
@@ -241,10 +245,28 @@ fn same_incarnation(snapshot: &Snapshot, watermark: &v1::Watermark) -> bool {
         .is_some_and(|incarnation| incarnation.as_bytes().as_slice() == watermark.incarnation.as_ref())
 }
 
+/// Whether what a node was told before belongs to this cluster's history.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum History {
+    /// It does: its watch index means something here.
+    Ours,
+    /// It was told by another incarnation, or by none.
+    Foreign,
+}
+
+fn history(gateway: &Gateway, watermark: Option<&v1::Watermark>) -> History {
+    let snapshot = gateway.cluster.snapshot();
+    match watermark {
+        Some(watermark) if same_incarnation(&snapshot, watermark) => History::Ours,
+        _ => History::Foreign,
+    }
+}
+
 struct Session<'a> {
     gateway: &'a Arc<Gateway>,
     node: NodeId,
     epoch: SessionEpoch,
+    history: History,
     sync: Sync,
 }
 
@@ -393,14 +415,24 @@ impl Session<'_> {
         self.gateway.detail.take_in(self.node, &reports);
         let known: BTreeMap<_, _> =
             reports.iter().map(|report| (report.id, report.desired_version)).collect();
-        let snapshot = self.gateway.cluster.snapshot();
+        // What is news is decided against a state that knows this session; a follower may lag.
+        let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+        let snapshot = self
+            .gateway
+            .cluster
+            .at_least(self.epoch.0, deadline)
+            .await
+            .map_err(|error| error.to_string())?;
         let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
             snapshot.alloc(report.id).is_none_or(|alloc| reports::is_news(report, alloc))
         });
         let command = Command::NodeSynced(Box::new(NodeSynced {
             node: self.node,
             epoch: self.epoch,
-            watch_index: part.watch_index,
+            watch_index: match self.history {
+                History::Ours => part.watch_index,
+                History::Foreign => 0,
+            },
             changed,
             unchanged: same.into_iter().map(|report| report.id).collect(),
             facts,
