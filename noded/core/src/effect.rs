@@ -1,9 +1,10 @@
 //! What the core asks of the world, as data. The shell executes effects and answers with events.
 //!
-//! Effects leave through `NodeCore::poll_effect` in one order. A shell that drains them all, appends
-//! every [`Effect::Append`], syncs the journal once if any effect of the group needs it, and then
-//! executes the others in order is right, and commits in groups by itself. A shell that wants to let
-//! effects overtake each other (a task's start must not wait behind an fsync) may do so between
+//! Effects leave through `NodeCore::poll_effect` in one order. A shell that drains them all,
+//! appends every [`Effect::Append`], syncs the journal once if any effect of the group needs it,
+//! and then executes the others in order is right, and commits in groups by itself. A shell that
+//! wants to let effects overtake each other (a task's start must not wait behind an fsync) may do
+//! so between
 //! [`Lane`]s, never within one.
 
 use std::collections::BTreeMap;
@@ -21,10 +22,11 @@ use crate::time::Moment;
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Durability {
-    /// Written to the file: a crash of the daemon keeps it (a crash of the host ends the tasks too).
+    /// Written to the file: a crash of the daemon keeps it (a crash of the host ends the tasks
+    /// too).
     Appended,
-    /// On the disk (`fdatasync`): needed before a stop or removal is acknowledged, a terminal status
-    /// reported, an epoch or incarnation accepted.
+    /// On the disk (`fdatasync`): needed before a stop or removal is acknowledged, a terminal
+    /// status reported, an epoch or incarnation accepted.
     Synced,
 }
 
@@ -59,7 +61,8 @@ pub enum Effect {
     Append(JournalRecord),
 
     /// Connect to a server, ending the connection of every earlier attempt.
-    /// Answer: [`SessionEvent::Connected`](crate::event::SessionEvent::Connected) or `Disconnected`.
+    /// Answer: [`SessionEvent::Connected`](crate::event::SessionEvent::Connected) or
+    /// `Disconnected`.
     Connect {
         /// The attempt's number; its events carry it.
         attempt: Attempt,
@@ -74,7 +77,8 @@ pub enum Effect {
         /// Why, for logs and for the peer.
         reason: DisconnectReason,
     },
-    /// The session is live: ask for the watch. What it brings are `WatchMap` and `WatchDelta` events.
+    /// The session is live: ask for the watch. What it brings are `WatchMap` and `WatchDelta`
+    /// events.
     OpenWatch {
         /// The attempt.
         attempt: Attempt,
@@ -88,7 +92,8 @@ pub enum Effect {
     },
 
     /// Make the directories of an allocation (idempotent).
-    /// Answer: [`AllocEvent::DirectoryBuilt`](crate::event::AllocEvent::DirectoryBuilt) or `DirectoryFailed`.
+    /// Answer: [`AllocEvent::DirectoryBuilt`](crate::event::AllocEvent::DirectoryBuilt) or
+    /// `DirectoryFailed`.
     BuildAllocDirectory {
         /// The allocation.
         spec: Arc<AllocSpec>,
@@ -108,7 +113,8 @@ pub enum Effect {
     StartTask(Box<StartTask>),
     /// Send `signal` to the main process and kill everything `kill_after` later. A repeat may only
     /// bring the deadline nearer. Answer: `Exited` in the end; a run that keeper does not know is
-    /// answered with `Exited` and [`ExitStatus::Unknown`](crate::event::ExitStatus::Unknown) at once.
+    /// answered with `Exited` and [`ExitStatus::Unknown`](crate::event::ExitStatus::Unknown) at
+    /// once.
     StopTask {
         /// The attempt.
         run: RunKey,
@@ -219,7 +225,8 @@ pub enum DisconnectReason {
 }
 
 /// A message of the session. The shell adds what only it knows: node id, secret, join token, boot
-/// id, protocol versions and facts to a Hello; facts to the last part of a sync, where they changed.
+/// id, protocol versions and facts to a Hello; facts to the last part of a sync, where they
+/// changed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SessionMessage {
     /// Opens the session.

@@ -147,7 +147,8 @@ pub struct HeartbeatAck {
     pub tick: u64,
     /// How long typical updates may gather from now on; zero = unchanged.
     pub typical_interval: Duration,
-    /// Sending time (`CLOCK_BOOTTIME` nanoseconds) of the newest heartbeat that the leader confirmed.
+    /// Sending time (`CLOCK_BOOTTIME` nanoseconds) of the newest heartbeat that the leader
+    /// confirmed.
     pub confirmed_sent_nanos: u64,
 }
 

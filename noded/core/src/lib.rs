@@ -1,11 +1,12 @@
 //! The node's decisions: what a host runs, when it restarts it, what it reports. No clock, no
-//! randomness, no I/O: the daemon (the shell) does what this crate asks for and tells what happened.
+//! randomness, no I/O: the daemon (the shell) does what this crate asks for and tells what
+//! happened.
 //!
 //! ```text
 //!              Event, now                           Issued { needs, effect }
 //!   shell ------------------->  NodeCore  ------------------------------------>  shell
-//!   (QUIC, keeper, files)        |- Session        hello, sync, heartbeats        (executes, journals)
-//!                                |- AllocSet       the watch: what is wanted
+//!   (QUIC, keeper, files)        |- Session        hello, sync, heartbeats    (executes,
+//!                                |- AllocSet       the watch: what is wanted      journals)
 //!                                |- AllocRunner    one per allocation
 //!                                |    |- Lifecycle    which tasks may run
 //!                                |    `- TaskRunner   one per task
@@ -20,15 +21,17 @@
 //! 2. Turn whatever arrives into an [`Event`] and call `NodeCore::on_event`; call
 //!    `NodeCore::on_timeout` when `NodeCore::poll_timeout` has come. Commands of operators
 //!    (`restart`, `signal`) are methods that say at once whether they make sense.
-//! 3. After every call drain `NodeCore::poll_effect`: see [`effect`] for the order and for what must
+//! 3. After every call drain `NodeCore::poll_effect`: see [`effect`] for the order and for what
+//! must
 //!    be durable first.
 //!
 //! Time is two clocks in one argument, [`Now`], always last. Everything is deterministic: the same
 //! settings, events and times give the same effects.
 //!
-//! What the core promises whatever the shell does: of one task no two runs are live at once; an exit
-//! of an earlier run changes nothing; a task that finished never runs again after a restart of the
-//! daemon; nothing is asked for a task that is dead; a stop that was acknowledged is in the journal.
+//! What the core promises whatever the shell does: of one task no two runs are live at once; an
+//! exit of an earlier run changes nothing; a task that finished never runs again after a restart of
+//! the daemon; nothing is asked for a task that is dead; a stop that was acknowledged is in the
+//! journal.
 
 pub mod alloc_runner;
 pub mod alloc_set;

@@ -1,7 +1,7 @@
 //! Time as data: the core never reads a clock, so every entry point takes `now: Now`, last.
 //!
-//! Two clocks travel together. Deadlines are points on the monotonic one; the wall clock only stamps
-//! what people and the API read, and may jump without moving any deadline.
+//! Two clocks travel together. Deadlines are points on the monotonic one; the wall clock only
+//! stamps what people and the API read, and may jump without moving any deadline.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Why a group ends, and who of it is killed next.
 //!
-//! Nomad's order: the lead task first, so that it can still talk to the others; then every task that
-//! is no sidecar; sidecars last, for they carry the others' logs and traffic. Poststop tasks are not
-//! killed: they begin when the others are dead.
+//! Nomad's order: the lead task first, so that it can still talk to the others; then every task
+//! that is no sidecar; sidecars last, for they carry the others' logs and traffic. Poststop tasks
+//! are not killed: they begin when the others are dead.
 
 use protocol_model::TaskRunState;
 

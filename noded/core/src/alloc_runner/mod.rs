@@ -3,9 +3,9 @@
 //! ```text
 //!   accepted -> (held) -> directory building -> built -> tasks start, stage by stage
 //!                                |                            |
-//!                                | failed                     | stop wanted, lead task dead, a task failed,
-//!                                v                            v main tasks dead
-//!                        every task fails            ending: lead task, others, sidecars; then poststop
+//!                                | failed                     | stop wanted, lead task dead,
+//!                                v                            v a task failed, main tasks dead
+//!                        every task fails        ending: lead, others, sidecars; then poststop
 //!                                |                            |
 //!                                +-------> all dead <---------+
 //!                                              |  (not wanted any more)

@@ -67,8 +67,9 @@ impl AllocRunner {
     }
 }
 
-/// After a restart of the host the control plane may have moved the work elsewhere; that of a system
-/// job belongs to this node, unless it may run here only while the control plane hears the node.
+/// After a restart of the host the control plane may have moved the work elsewhere; that of a
+/// system job belongs to this node, unless it may run here only while the control plane hears the
+/// node.
 fn hold_after(boot: Boot, destroy: DestroyWanted, spec: &AllocSpec) -> StartHold {
     let stays = spec.job().job_type.is_per_node() && spec.group().stop_on_client_after().is_none();
     match (boot, destroy) {

@@ -1,18 +1,18 @@
 //! What the control plane wants on this node: the watch, followed as a chain.
 //!
 //! ```text
-//!              part 0..n           last part                    every version of the map is there
-//!   closed ---------------> map ---------------> following ------------------------------> watermark moves
+//!              part 0..n           last part              every version of the map is there
+//!   closed ---------------> map ---------------> following ----------------> watermark moves
 //!     ^                      |                    |  ^   |
 //!     |                      |                    |  +---+ delta from exactly here
 //!     +----------------------+--------------------+
 //!          gap, repeat, another incarnation, the session's end
 //! ```
 //!
-//! Nodes never go back in time: only this machine moves the watermark, and it never moves down within
-//! an incarnation. What a complete map does not name is destroyed, with one exception: where the map
-//! is another incarnation's, nothing that it does not know is stopped until an operator or the
-//! configured grace says so.
+//! Nodes never go back in time: only this machine moves the watermark, and it never moves down
+//! within an incarnation. What a complete map does not name is destroyed, with one exception: where
+//! the map is another incarnation's, nothing that it does not know is stopped until an operator or
+//! the configured grace says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -85,8 +85,8 @@ pub struct AllocSet {
 }
 
 impl AllocSet {
-    /// The set as the journal left it. `grace` is how long allocations that another incarnation does
-    /// not know go on; `None` = for ever.
+    /// The set as the journal left it. `grace` is how long allocations that another incarnation
+    /// does not know go on; `None` = for ever.
     pub(crate) fn new(
         watermark: Watermark,
         known: BTreeMap<AllocId, u64>,

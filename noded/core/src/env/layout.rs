@@ -1,8 +1,8 @@
 //! Where the directories of an allocation are, on the host and as a task sees them.
 //!
 //! ```text
-//!   <alloc root>/<alloc>/alloc/{data,logs,tmp}              shared by the tasks   NOMAD_ALLOC_DIR
-//!   <alloc root>/<alloc>/<task>/{local,secrets,private,tmp} of one task           NOMAD_TASK_DIR = local
+//!   <root>/<alloc>/alloc/{data,logs,tmp}               of all tasks  NOMAD_ALLOC_DIR
+//!   <root>/<alloc>/<task>/{local,secrets,private,tmp}  of one task   NOMAD_TASK_DIR = local
 //! ```
 //!
 //! A task with a root of its own sees `<task>` as `/` and the shared directory as `/alloc`.

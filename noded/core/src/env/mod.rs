@@ -1,8 +1,8 @@
 //! What a task is told about itself: its environment, and the values of `${...}` in its job file.
 //!
-//! From low to high: what the node knows (`NOMAD_*`), the job's `env`, what hooks and templates add.
-//! The variables of the host that a driver lets through lie beneath all of them; the shell adds
-//! them. Names and meanings are Nomad's, so that images and scripts carry over.
+//! From low to high: what the node knows (`NOMAD_*`), the job's `env`, what hooks and templates
+//! add. The variables of the host that a driver lets through lie beneath all of them; the shell
+//! adds them. Names and meanings are Nomad's, so that images and scripts carry over.
 
 use std::collections::BTreeMap;
 

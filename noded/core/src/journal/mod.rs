@@ -6,9 +6,9 @@
 //!                                            +------------- compact <----------+
 //! ```
 //!
-//! The shell frames records (length, checksum), cuts a torn tail, and now and then replaces the file
-//! by what `compact` returns. A record is one version byte and JSON: jobs and allocations are stored
-//! in the API's shapes, which know `null` for empty and grow by fields with defaults.
+//! The shell frames records (length, checksum), cuts a torn tail, and now and then replaces the
+//! file by what `compact` returns. A record is one version byte and JSON: jobs and allocations are
+//! stored in the API's shapes, which know `null` for empty and grow by fields with defaults.
 //! Records are only ever appended to; an unknown kind is an error, never skipped in silence.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Every connection has an attempt number; what an earlier one says is dropped. The nonce stays the
-//! same until a session is live, so that retries under load are answered without a commit and cannot
-//! kill the sync in progress. A restarted daemon never resumes: it owes a sync first.
+//! same until a session is live, so that retries under load are answered without a commit and
+//! cannot kill the sync in progress. A restarted daemon never resumes: it owes a sync first.
 
 use std::time::Duration;
 
@@ -460,8 +460,8 @@ impl Session {
         }
     }
 
-    /// Sending time of the newest heartbeat whose receipt the leader has confirmed. Before the first
-    /// such word no lease is enforced: servers that never confirm must not end healthy tasks.
+    /// Sending time of the newest heartbeat whose receipt the leader has confirmed. Before the
+    /// first such word no lease is enforced: servers that never confirm must not end healthy tasks.
     pub fn confirmed(&self) -> Option<Moment> {
         self.confirmed
     }

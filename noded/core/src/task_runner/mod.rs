@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Every attempt has a run epoch, journaled before anything is asked for it. Events of an earlier
-//! epoch change nothing. A run that nobody expected (an earlier life's) is killed, and nothing of the
-//! task starts before it is gone: two runs of a task are never live at once.
+//! epoch change nothing. A run that nobody expected (an earlier life's) is killed, and nothing of
+//! the task starts before it is gone: two runs of a task are never live at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,12 +1,16 @@
 //! What becomes of a task when the daemon starts again: the journal says what was wanted, keeper
 //! says what runs.
 //!
-//! | journal \ keeper   | starting | running | ending | exited, start failed | nothing, same boot | nothing, another boot |
-//! |---|---|---|---|---|---|---|
-//! | dead               | kill     | kill    | kill   | let go               | dead               | dead                  |
-//! | no attempt open    | kill     | kill    | kill   | let go               | start when permitted | start when permitted |
-//! | attempt not seen to start | go on | go on | go on | its end            | start again        | start again           |
-//! | attempt running    | go on    | go on   | go on  | its end              | "exit status unknown" | start again, not blamed |
+//! ```text
+//! journal \ keeper  starting, running, ending  exited, never started  nothing   another boot
+//! dead              kill                       let go                 dead      dead
+//! no attempt open   kill                       let go                 start     start
+//! not seen to start go on                      take its end           start     start
+//! running           go on                      take its end           unknown   start, unblamed
+//! ```
+//!
+//! *start* waits for its lifecycle stage, *unknown* is an end with "exit status unknown", which the
+//! restart policy counts as a failure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -66,7 +70,8 @@ impl TaskRunner {
         now: Now,
     ) {
         let newest = self.epoch;
-        // A run above the journal's newest means that the journal lost something: trust none of them.
+        // A run above the journal's newest means that the journal lost something: trust none of
+        // them.
         let open = attempt == AttemptState::Open
             && self.phase != Phase::Dead
             && kept.iter().all(|(epoch, _)| *epoch <= newest);
@@ -141,7 +146,8 @@ impl TaskRunner {
                 };
                 self.on_exited(&exit, None, ctx, out, now);
             }
-            // It was never seen to start and keeper does not have it: another attempt, another epoch.
+            // It was never seen to start and keeper does not have it: another attempt, another
+            // epoch.
             (Boot::Same, TaskRunState::Pending | TaskRunState::Dead) => {
                 self.persist(out);
                 out.push(Effect::ReleaseRun { run: self.run() });

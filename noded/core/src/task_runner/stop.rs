@@ -22,7 +22,8 @@ pub enum KillCause {
 }
 
 impl KillCause {
-    /// The line that says so in a task's history, where there is more to say than that it is killed.
+    /// The line that says so in a task's history, where there is more to say than that it is
+    /// killed.
     pub(crate) fn line(self, at: UnixNanos) -> Option<TaskEvent> {
         let (kind, text) = match self {
             Self::AllocStopped => return None,

@@ -1,20 +1,22 @@
 //! Reports to the control plane: newest wins, urgent first, nothing lost, nothing said twice.
 //!
 //! ```text
-//!   on_update --> entry of the allocation --(due, slot free)--> batch in flight --on_ack--> acknowledged
-//!                   ^    (newest report)                             |
-//!                   +----------- comes back unless superseded -------+ failed, refused, fate unknown
+//!   on_update --> entry (newest report) --(due, slot free)--> batch in flight --on_ack--> known
+//!                   ^                                              |
+//!                   +--- comes back unless superseded -------------+ failed, refused, fate unknown
 //! ```
 //!
 //! What holds (each has a test):
 //!
-//! 1. Newest wins per allocation. 2. Every item has a revision that rises per allocation, so batches
-//!    may overtake each other. 3. An update is dropped as equal only while nothing of its allocation
-//!    is in flight and no fate is unknown. 4. At most one batch per class is in flight; urgent ones
-//!    leave within their delay, anything within the maximum. 5. Nothing leaves outside a live
-//!    session. 6. A failed batch comes back except where superseded. 7. Batches respect caps on items
-//!    and bytes: urgent first, then oldest. 8. Sequence numbers are per class and go on from what
-//!    Welcome says. 9. One entry per allocation. 10. A clock that goes back is tolerated and counted.
+//! 1. Newest wins per allocation. 2. Every item has a revision that rises per allocation, so
+//! batches
+//!    may overtake each other. 3. An update is dropped as equal only while nothing of its
+//!    allocation is in flight and no fate is unknown. 4. At most one batch per class is in flight;
+//!    urgent ones leave within their delay, anything within the maximum. 5. Nothing leaves outside
+//!    a live session. 6. A failed batch comes back except where superseded. 7. Batches respect caps
+//!    on items and bytes: urgent first, then oldest. 8. Sequence numbers are per class and go on
+//!    from what Welcome says. 9. One entry per allocation. 10. A clock that goes back is tolerated
+//!    and counted.
 //! 11. Nothing here waits: a dead control plane costs memory for the newest report, no more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +202,8 @@ impl UpdateBatcher {
         };
     }
 
-    /// The session is interrupted: batches stay in flight until the next one says what became of them.
+    /// The session is interrupted: batches stay in flight until the next one says what became of
+    /// them.
     pub fn on_disconnected(&mut self) {
         if let Link::Syncing(epoch) = self.link {
             self.unanswered_syncs = match self.unanswered_syncs {
@@ -262,7 +265,8 @@ impl UpdateBatcher {
         };
         for (offset, (alloc, revision)) in in_flight.items.into_iter().enumerate() {
             match results.get(offset) {
-                // Only this node gives revisions, so what superseded the item is its own later word.
+                // Only this node gives revisions, so what superseded the item is its own later
+                // word.
                 Some(ItemResult::Applied | ItemResult::Superseded) => {
                     self.acknowledge(alloc, class, revision, now);
                 }

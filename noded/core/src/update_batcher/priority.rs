@@ -2,7 +2,7 @@
 //!
 //! | case | priority |
 //! |---|---|
-//! | client status differs; first word that is already failed; health that is newly known | urgent |
+//! | client status differs; first word that is already failed; newly known health | urgent |
 //! | description or any task's state differs; first word otherwise | typical |
 //! | only task events differ | volatile: with the next batch |
 //! | nothing differs | none |
