@@ -109,6 +109,8 @@ impl RaftConfig {
             api_channel_size: Some(8192),
             notification_channel_size: Some(8192),
             backoff: "100ms 200ms ..1s".to_owned(),
+            // Followers write while the leader does: two fsyncs side by side, not one by one.
+            broadcast_submitted_on_append: Some(true),
             enable_pre_vote: Some(true),
             // The committed index on disk may trail what was served: lead only after an election.
             enable_leader_restore: Some(false),

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, RaftConfig};
-use crate::engine::Core;
+use crate::engine::{Core, Fatal};
 use crate::error::StoppedError;
 use crate::formation::{Formation, Parts};
 use crate::machine::Machine;
@@ -75,13 +75,11 @@ pub(crate) async fn open(
     own_info: ServerInfo,
 ) -> Result<Inner, OpenError> {
     let library_config = Arc::new(config.build().map_err(OpenError::Config)?);
-    let opened = database::open(directory).map_err(OpenError::Database)?;
-    let own_id = opened.id;
-    let log = LogStore::start(opened, directory).map_err(OpenError::Database)?;
-    let path = directory.join("snapshots");
-    let snapshots = SnapshotStore::open(path.clone())
-        .map_err(|source| OpenError::Snapshots { path, source })?;
-    let snapshots = Arc::new(snapshots);
+    let Files {
+        own_id,
+        log,
+        snapshots,
+    } = open_files(directory)?;
     let region = pool.endpoint().region().clone();
     let caller = Caller::new(pool, own_id.as_u64());
     let addresses = Addresses::default();
@@ -97,9 +95,8 @@ pub(crate) async fn open(
         clients,
         log.clone(),
         machine,
-    )
-    .await
-    .map_err(|fatal| OpenError::Restore(StoppedError::from_fatal(&fatal)))?;
+    );
+    let core = core.await.map_err(|fatal| restore_error(&fatal))?;
     let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
     let status = follow_status(&core, addresses);
     let members = Arc::new(Members {
@@ -147,6 +144,31 @@ pub(crate) async fn open(
     })
 }
 
+fn restore_error(fatal: &Fatal) -> OpenError {
+    OpenError::Restore(StoppedError::from_fatal(fatal))
+}
+
+/// What is on disk, opened.
+struct Files {
+    own_id: ServerId,
+    log: LogStore,
+    snapshots: Arc<SnapshotStore>,
+}
+
+fn open_files(directory: &Path) -> Result<Files, OpenError> {
+    let opened = database::open(directory).map_err(OpenError::Database)?;
+    let own_id = opened.id;
+    let log = LogStore::start(opened, directory).map_err(OpenError::Database)?;
+    let path = directory.join("snapshots");
+    let snapshots = SnapshotStore::open(path.clone())
+        .map_err(|source| OpenError::Snapshots { path, source })?;
+    Ok(Files {
+        own_id,
+        log,
+        snapshots: Arc::new(snapshots),
+    })
+}
+
 /// Starts the log's driver and says from when on votes may be given.
 ///
 /// A leader counts on its followers' silence for one `lease` after they acknowledged it, and a
@@ -168,7 +190,7 @@ async fn begin(
     let voters: Vec<u64> = core
         .with_raft_state(|state| state.membership_state.effective().voter_ids().collect())
         .await
-        .map_err(|fatal| OpenError::Restore(StoppedError::from_fatal(&fatal)))?;
+        .map_err(|fatal| restore_error(&fatal))?;
     if !voters.is_empty() {
         // What is told about the membership from now on is what was read from disk.
         let mut metrics = core.metrics();

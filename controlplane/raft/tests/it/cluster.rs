@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use controlplane_raft::{Leader, Proposed, Raft, RaftConfig, RaftStatus, ServerId, ServerInfo};
+use controlplane_raft::{
+    Leader, ProposeError, Proposed, Raft, RaftConfig, RaftStatus, ServerId, ServerInfo,
+};
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
 use protocol_transport::{
     BindError, Endpoint, EndpointConfig, Identity, Limits, Listener, Pool, Region, Role, StreamKind,
@@ -298,6 +300,17 @@ async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F:
         }
     })
     .await
+}
+
+/// Proposes to whoever leads: after a fault the leadership may move once more.
+pub(crate) async fn propose(servers: &[Server], command: &str) -> Proposed {
+    loop {
+        let leader = &servers[leader_of(servers).await];
+        match leader.raft.propose(command.to_owned()).await {
+            Err(ProposeError::NotLeader { .. } | ProposeError::Unavailable { .. }) => {}
+            result => return result.expect("is accepted"),
+        }
+    }
 }
 
 /// Waits until one of the servers leads and all the others follow it; returns its place.

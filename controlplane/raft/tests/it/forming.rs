@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controlplane_raft::FormError;
 
-use super::cluster::{Authority, PATIENCE, Server, config, form, leader_of};
+use super::cluster::{Authority, PATIENCE, Server, config, form, leader_of, propose};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_servers_that_know_one_address_form_one_cluster() {
@@ -78,7 +78,7 @@ async fn an_emptied_directory_comes_back_as_a_new_server_at_the_old_address() {
     let authority = Authority::new();
     let mut servers = form(&authority, 3, &config()).await;
     let leader = leader_of(&servers).await;
-    let last = servers[leader].propose("before").await.index;
+    let last = propose(&servers, "before").await.index;
     let lost = servers.remove((leader + 1) % 3);
     let (old_id, address) = (lost.id(), lost.address);
     drop(lost.kill().await);

@@ -2,26 +2,20 @@
 
 use controlplane_raft::{ChangeError, ProposeError, RaftConfig, RaftRole};
 
-use super::cluster::{Authority, Server, config, form, leader_of};
+use super::cluster::{Authority, Server, config, form, leader_of, propose};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_leader_accepts_reaches_everyone() {
     let authority = Authority::new();
     let servers = form(&authority, 3, &config()).await;
-    let leader = leader_of(&servers).await;
     let mut last = 0;
     for number in 0..20 {
-        last = servers[leader]
-            .propose(&format!("command {number}"))
-            .await
-            .index;
+        last = propose(&servers, &format!("command {number}")).await.index;
     }
     for server in &servers {
         server.wait_applied(last).await;
-        assert_eq!(
-            server.journal.commands(),
-            servers[leader].journal.commands()
-        );
+        assert_eq!(server.journal.commands().len(), 20);
+        assert_eq!(server.journal.commands(), servers[0].journal.commands());
         assert_eq!(server.raft.configuration().voters.len(), 3);
     }
 }
@@ -43,7 +37,7 @@ async fn a_follower_refuses_with_the_leaders_address_and_reads_currently() {
     assert_eq!(found.id, servers[leader].id());
     assert_eq!(found.info, Some(servers[leader].info()));
     for number in 0..10 {
-        let written = servers[leader].propose(&format!("command {number}")).await;
+        let written = propose(&servers, &format!("command {number}")).await;
         let read = follower.raft.read_barrier().await.expect("reads");
         assert!(read >= written.index);
         assert_eq!(follower.journal.commands().len(), number + 1);
@@ -55,8 +49,8 @@ async fn a_follower_refuses_with_the_leaders_address_and_reads_currently() {
 async fn the_leadership_goes_where_it_is_sent() {
     let authority = Authority::new();
     let servers = form(&authority, 3, &config()).await;
+    propose(&servers, "before").await;
     let old = leader_of(&servers).await;
-    servers[old].propose("before").await;
     let new = (old + 1) % 3;
     servers[old]
         .raft
@@ -66,7 +60,6 @@ async fn the_leadership_goes_where_it_is_sent() {
     servers[new]
         .wait("leading", |status| status.is_leader())
         .await;
-    servers[new].propose("after").await;
     let error = servers[old]
         .raft
         .transfer_leadership(servers[old].id())
@@ -75,6 +68,7 @@ async fn the_leadership_goes_where_it_is_sent() {
         matches!(error, Err(ChangeError::NotLeader { .. })),
         "{error:?}"
     );
+    propose(&servers, "after").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,9 +170,9 @@ async fn a_server_that_moved_is_found_at_its_new_address() {
         .await
         .expect("in time")
         .expect("is found");
-    let leader = leader_of(&servers).await;
-    let last = servers[leader].propose("after the move").await.index;
+    let last = propose(&servers, "after the move").await.index;
     moved.wait_applied(last).await;
+    let leader = leader_of(&servers).await;
     let membership = servers[leader].raft.configuration();
     assert_eq!(membership.voters.get(&id), Some(&moved.info()));
 }
@@ -224,7 +218,7 @@ async fn a_leader_that_removes_itself_hands_over() {
         .remove_server(leader.id())
         .await
         .expect("is removed");
+    propose(&servers, "after").await;
     let next = leader_of(&servers).await;
-    servers[next].propose("after").await;
     assert_eq!(servers[next].raft.configuration().voters.len(), 2);
 }
