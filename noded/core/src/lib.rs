@@ -22,8 +22,7 @@
 //!    `NodeCore::on_timeout` when `NodeCore::poll_timeout` has come. Commands of operators
 //!    (`restart`, `signal`) are methods that say at once whether they make sense.
 //! 3. After every call drain `NodeCore::poll_effect`: see [`effect`] for the order and for what
-//! must
-//!    be durable first.
+//!    must be durable first.
 //!
 //! Time is two clocks in one argument, [`Now`], always last. Everything is deterministic: the same
 //! settings, events and times give the same effects.

@@ -8,15 +8,18 @@
 //!
 //! What holds (each has a test):
 //!
-//! 1. Newest wins per allocation. 2. Every item has a revision that rises per allocation, so
-//! batches
-//!    may overtake each other. 3. An update is dropped as equal only while nothing of its
-//!    allocation is in flight and no fate is unknown. 4. At most one batch per class is in flight;
-//!    urgent ones leave within their delay, anything within the maximum. 5. Nothing leaves outside
-//!    a live session. 6. A failed batch comes back except where superseded. 7. Batches respect caps
-//!    on items and bytes: urgent first, then oldest. 8. Sequence numbers are per class and go on
-//!    from what Welcome says. 9. One entry per allocation. 10. A clock that goes back is tolerated
-//!    and counted.
+//! 1. Newest wins per allocation.
+//! 2. Every item has a revision that rises per allocation, so batches may overtake each other.
+//! 3. An update is dropped as equal only while nothing of its allocation is in flight and no fate is
+//!    unknown.
+//! 4. At most one batch per class is in flight; urgent ones leave within their delay, anything
+//!    within the maximum.
+//! 5. Nothing leaves outside a live session.
+//! 6. A failed batch comes back except where superseded.
+//! 7. Batches respect caps on items and bytes: urgent first, then oldest.
+//! 8. Sequence numbers are per class and go on from what Welcome says.
+//! 9. There is one entry per allocation.
+//! 10. A clock that goes back is tolerated and counted.
 //! 11. Nothing here waits: a dead control plane costs memory for the newest report, no more.
 
 use std::collections::{BTreeMap, BTreeSet};
