@@ -10,8 +10,8 @@
 //!
 //! 1. Newest wins per allocation.
 //! 2. Every item has a revision that rises per allocation, so batches may overtake each other.
-//! 3. An update is dropped as equal only while nothing of its allocation is in flight and no fate is
-//!    unknown.
+//! 3. An update is dropped as equal only while nothing of its allocation is in flight and no fate
+//!    is unknown.
 //! 4. At most one batch per class is in flight; urgent ones leave within their delay, anything
 //!    within the maximum.
 //! 5. Nothing leaves outside a live session.
