@@ -1,1 +1,44 @@
-//! To be written.
+//! The node daemon: executes what `noded-core` decides, and tells it what happened.
+//!
+//! ```text
+//!            inputs (one bounded channel)                effects, once the journal is far enough
+//!   session --+                              +--> session    QUIC streams to one server
+//!   keeper  --+--> shell { NodeCore } -------+--> executor   directories, sandboxes, keeper
+//!   journal --+        (one task)            `--> journal    append here, sync on its own thread
+//!   calls   --'
+//! ```
+//!
+//! Entry points: [`config::Config::load`] reads `noded --config FILE`; [`daemon::run`] runs a node
+//! until it is told to stop. Everything else is in between:
+//!
+//! - [`shell`] owns the core: the only task that decides.
+//! - [`session`] carries one attempt at a session; a second connection brings [`calls`] (logs,
+//!   files, exec, restart, signal, stats).
+//! - [`executor`] does what an allocation needs, one effect at a time per allocation;
+//!   [`keeper_link`] is its way to the process that owns the tasks.
+//! - [`journal`] is what survives; [`identity`] who we are; [`fingerprint`] what the host is.
+//! - [`alloc_dir`] reaches files of tasks by descriptor only; [`file_io`] reads them on a thread
+//!   with io_uring, or plainly where the host refuses that.
+//!
+//! Stopping, killing or upgrading noded touches no task: keeper and pump are processes of their own.
+
+pub mod alloc_dir;
+mod base64;
+pub mod calls;
+pub mod clock;
+pub mod config;
+pub mod daemon;
+pub mod driver;
+pub mod executor;
+pub mod file_io;
+pub mod fingerprint;
+pub mod identity;
+pub mod input;
+pub mod journal;
+pub mod keeper_events;
+pub mod keeper_link;
+pub mod os_signal;
+mod poll_fd;
+pub mod session;
+pub mod shell;
+pub mod template;

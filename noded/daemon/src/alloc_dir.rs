@@ -1,0 +1,359 @@
+//! The directories of allocations, by descriptor: whatever a task put there, nothing above the
+//! allocation's own directory is reached (`openat2`, `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`).
+//!
+//! ```text
+//!   <root>/<alloc>/alloc/{data,logs,tmp}
+//!   <root>/<alloc>/<task>/{local,secrets,private,tmp}
+//! ```
+
+mod remove;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use isolation::{Identity, scratch};
+use protocol_model::AllocId;
+use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// Size of the secrets' memory file system unless the job says otherwise (Nomad's 1 MiB).
+const SECRETS_BYTES: u64 = 1024 * 1024;
+/// The directory that the tasks of an allocation share.
+pub const SHARED: &str = "alloc";
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// Why a directory or file of an allocation cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AllocDirError {
+    /// An operation failed.
+    #[error("{operation} {}", .path.display())]
+    Operation {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Errno,
+    },
+    /// A path leads out of its directory.
+    #[error("{} leads out of the allocation's directory", .path.display())]
+    Escapes {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The name is taken by the shared directory, or is no plain name.
+    #[error("{name:?} cannot be a task's directory")]
+    TaskName {
+        /// The name.
+        name: String,
+    },
+    /// The secrets' file system could not be mounted.
+    #[error("mounting the secrets directory")]
+    Secrets(#[source] scratch::ScratchError),
+    /// Some of it could not be removed; the rest is gone.
+    #[error("{failures} entries of {} could not be removed, first {first}", .path.display())]
+    Remove {
+        /// The allocation's directory.
+        path: PathBuf,
+        /// How many.
+        failures: usize,
+        /// The first, and why.
+        first: String,
+    },
+}
+
+/// The directory of all allocations.
+#[derive(Debug)]
+pub struct AllocRoot {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+impl AllocRoot {
+    /// Opens the root; makes it where it is missing.
+    ///
+    /// # Errors
+    /// Where it cannot be made or opened.
+    pub fn open(path: &Path) -> Result<Self, AllocDirError> {
+        let made = std::fs::DirBuilder::new().recursive(true).create(path);
+        made.map_err(|error| failed("making", path)(errno(&error)))?;
+        let directory =
+            fs::open(path, DIRECTORY, Mode::empty()).map_err(failed("opening", path))?;
+        // Others may pass through to a task's own directory, and see nothing on the way.
+        fs::fchmod(&directory, Mode::from_raw_mode(0o711)).map_err(failed("closing", path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            directory,
+        })
+    }
+
+    /// The directory of one allocation, as a path.
+    pub fn path_of(&self, alloc: AllocId) -> PathBuf {
+        self.path.join(alloc.to_string())
+    }
+
+    /// Makes the directories that the tasks of an allocation share. Repeating it is harmless.
+    ///
+    /// # Errors
+    /// Where one cannot be made.
+    pub fn build(&self, alloc: AllocId) -> Result<(), AllocDirError> {
+        let path = self.path_of(alloc);
+        let own = make(
+            &self.directory,
+            OsStr::new(&alloc.to_string()),
+            0o711,
+            &path,
+        )?;
+        let path = path.join(SHARED);
+        let shared = make(&own, OsStr::new(SHARED), 0o777, &path)?;
+        for (name, mode) in [("data", 0o777), ("logs", 0o777), ("tmp", 0o1777)] {
+            make(&shared, OsStr::new(name), mode, &path.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directories of one task. Repeating it is harmless.
+    ///
+    /// # Errors
+    /// Where one cannot be made, or the memory file system for secrets cannot be mounted.
+    pub fn build_task(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        owner: &Identity,
+    ) -> Result<(), AllocDirError> {
+        let plain = !task.is_empty() && !task.starts_with('.') && !task.contains(['/', '\0']);
+        if !plain || task == SHARED {
+            return Err(AllocDirError::TaskName {
+                name: task.to_owned(),
+            });
+        }
+        let own = self.directory_of(alloc)?;
+        let path = self.path_of(alloc).join(task);
+        let directory = make(&own, OsStr::new(task), 0o755, &path)?;
+        give(&directory, owner, &path)?;
+        for (name, mode) in [("local", 0o755), ("tmp", 0o1777)] {
+            let path = path.join(name);
+            let made = make(&directory, OsStr::new(name), mode, &path)?;
+            give(&made, owner, &path)?;
+        }
+        make(
+            &directory,
+            OsStr::new("private"),
+            0o700,
+            &path.join("private"),
+        )?;
+        let secrets_path = path.join("secrets");
+        let secrets = make(&directory, OsStr::new("secrets"), 0o700, &secrets_path)?;
+        if rustix::process::geteuid().is_root() && !is_mount(&directory, &secrets)? {
+            scratch::mount(&secrets_path, SECRETS_BYTES, 0o700).map_err(AllocDirError::Secrets)?;
+        }
+        // What is mounted there now, not what lies beneath.
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let mounted = fs::openat(&directory, "secrets", flags, Mode::empty())
+            .map_err(failed("opening", &secrets_path))?;
+        give(&mounted, owner, &secrets_path)
+    }
+
+    /// The allocation's directory itself.
+    ///
+    /// # Errors
+    /// Where it is not there.
+    pub fn directory_of(&self, alloc: AllocId) -> Result<OwnedFd, AllocDirError> {
+        let name = alloc.to_string();
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        fs::openat(&self.directory, &name, flags, Mode::empty())
+            .map_err(failed("opening", &self.path_of(alloc)))
+    }
+
+    /// Opens a file or directory of an allocation, `path` being relative to its directory.
+    ///
+    /// # Errors
+    /// Where it is not there, or the path leads out of the directory by `..` or a link.
+    pub fn open_beneath(
+        &self,
+        alloc: AllocId,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<OwnedFd, AllocDirError> {
+        let own = self.directory_of(alloc)?;
+        let relative = relative(path);
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        fs::openat2(
+            &own,
+            &relative,
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            resolve,
+        )
+        .map_err(|source| match source {
+            Errno::XDEV | Errno::LOOP => AllocDirError::Escapes {
+                path: path.to_owned(),
+            },
+            source => failed("opening", path)(source),
+        })
+    }
+
+    /// Writes a file whole: it appears with its content, mode and owner or not at all. The
+    /// directories above it are made; none of them may be a link. `path` is a host path beneath the
+    /// allocation's directory.
+    ///
+    /// # Errors
+    /// Where the path leads elsewhere, or something cannot be written.
+    pub fn write_file(
+        &self,
+        alloc: AllocId,
+        path: &Path,
+        content: &[u8],
+        attributes: FileAttributes,
+    ) -> Result<(), AllocDirError> {
+        let escapes = || AllocDirError::Escapes {
+            path: path.to_owned(),
+        };
+        let below = path
+            .strip_prefix(self.path_of(alloc))
+            .map_err(|_| escapes())?;
+        let name = below.file_name().ok_or_else(escapes)?;
+        let mut directory = self.directory_of(alloc)?;
+        for part in below.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(part) = part else {
+                return Err(escapes());
+            };
+            directory = open_or_make(&directory, part, path)?;
+        }
+        let mut temporary = name.to_owned();
+        temporary.push(".drover-new");
+        let at = |operation| failed(operation, path);
+        // One that an interrupted attempt left.
+        match fs::unlinkat(&directory, &temporary, fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(source) => return Err(at("writing")(source)),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = fs::openat(&directory, &temporary, flags, Mode::from_raw_mode(0o600))
+            .map_err(at("making"))?;
+        write_all(&file, content).map_err(at("writing"))?;
+        if let Some((uid, gid)) = attributes.owner {
+            fs::fchown(&file, uid, gid).map_err(at("giving away"))?;
+        }
+        fs::fchmod(&file, Mode::from_raw_mode(attributes.mode))
+            .map_err(at("setting the mode of"))?;
+        fs::renameat(&directory, &temporary, &directory, name).map_err(at("renaming"))
+    }
+
+    /// Removes everything of an allocation, memory file systems included. One that is not there is
+    /// removed already.
+    ///
+    /// # Errors
+    /// What could not be removed; the rest is gone.
+    pub fn destroy(&self, alloc: AllocId) -> Result<(), AllocDirError> {
+        remove::remove_alloc(&self.directory, &self.path_of(alloc), &alloc.to_string())
+    }
+}
+
+/// What a written file is like.
+#[derive(Debug, Clone, Copy)]
+pub struct FileAttributes {
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner and group; `None` leaves them as they are. Both absent: noded's own.
+    pub owner: Option<(Option<rustix::process::Uid>, Option<rustix::process::Gid>)>,
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> AllocDirError {
+    let path = path.to_owned();
+    move |source| AllocDirError::Operation {
+        operation,
+        path,
+        source,
+    }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+/// A path of a request: absolute ones are meant from the allocation's directory on.
+fn relative(path: &Path) -> PathBuf {
+    let relative: PathBuf = path
+        .components()
+        .filter(|part| !matches!(part, Component::RootDir | Component::Prefix(_)))
+        .collect();
+    if relative.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        relative
+    }
+}
+
+fn make(parent: impl AsFd, name: &OsStr, mode: u32, path: &Path) -> Result<OwnedFd, AllocDirError> {
+    match fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => {
+            return fs::openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+                .map_err(failed("opening", path));
+        }
+        Err(source) => return Err(failed("making", path)(source)),
+    }
+    let directory = fs::openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+        .map_err(failed("opening", path))?;
+    // The umask does not count.
+    fs::fchmod(&directory, Mode::from_raw_mode(mode))
+        .map_err(failed("setting the mode of", path))?;
+    Ok(directory)
+}
+
+fn open_or_make(parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<OwnedFd, AllocDirError> {
+    match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(source) => return Err(failed("making the directory of", path)(source)),
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    fs::openat2(parent, name, DIRECTORY, Mode::empty(), resolve).map_err(|source| match source {
+        Errno::LOOP | Errno::XDEV => AllocDirError::Escapes {
+            path: path.to_owned(),
+        },
+        source => failed("opening the directory of", path)(source),
+    })
+}
+
+fn give(directory: &OwnedFd, owner: &Identity, path: &Path) -> Result<(), AllocDirError> {
+    let Identity::User { uid, gid, .. } = owner else {
+        return Ok(());
+    };
+    let (uid, gid) = (
+        rustix::process::Uid::from_raw(*uid),
+        rustix::process::Gid::from_raw(*gid),
+    );
+    fs::fchown(directory, Some(uid), Some(gid)).map_err(failed("giving away", path))
+}
+
+/// Whether `child` is on another file system than its parent.
+fn is_mount(parent: &OwnedFd, child: &OwnedFd) -> Result<bool, AllocDirError> {
+    let device = |directory: &OwnedFd| {
+        fs::fstat(directory)
+            .map(|stat| stat.st_dev)
+            .map_err(failed("examining", Path::new("secrets")))
+    };
+    Ok(device(parent)? != device(child)?)
+}
+
+fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! Calls of servers: one stream each, a request, then replies until `end` or `error`.
+//!
+//! ```text
+//!   NodeCall stream --NodeRequest--> CallServer --+-- files: logs, list, stat, read
+//!                   <--NodeReply*---              +-- core:  restart, signal
+//!                                                 +-- stats: cgroups, host
+//!                                                 `-- exec:  a process beside the task
+//! ```
+
+mod exec;
+mod files;
+mod follow;
+mod logs;
+mod stats;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
+use protocol_model::AllocId;
+use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::{from_frame, to_frame};
+use protocol_wire::v1;
+use protocol_wire::v1::node_request::Request;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::executor::Executor;
+use crate::file_io::FileIo;
+use crate::input::{AllocView, Input, Question};
+use crate::keeper_link::chain;
+use crate::os_signal;
+
+/// Calls at a time; more are refused.
+const CALLS_MAX: usize = 256;
+/// How long a server may take to say what it wants.
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// How often a call that waits says that it is still there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Answers calls.
+#[derive(Debug)]
+pub struct CallServer {
+    executor: Arc<Executor>,
+    io: FileIo,
+    inputs: mpsc::Sender<Input>,
+    data_dir: PathBuf,
+    slots: Arc<Semaphore>,
+}
+
+/// Why a call failed, with the HTTP status that fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallFailed {
+    status: u32,
+    message: String,
+}
+
+impl CallFailed {
+    fn new(status: u32, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+        }
+    }
+
+    fn not_found(message: impl Into<String>) -> Self {
+        Self::new(404, message)
+    }
+
+    fn bad(message: impl Into<String>) -> Self {
+        Self::new(400, message)
+    }
+
+    fn internal(error: &dyn std::error::Error) -> Self {
+        Self::new(500, chain(error))
+    }
+}
+
+/// How a call goes wrong: with an answer, or because nobody listens any more.
+#[derive(Debug)]
+pub(crate) enum CallEnd {
+    Failed(CallFailed),
+    Gone,
+}
+
+impl From<CallFailed> for CallEnd {
+    fn from(failed: CallFailed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+/// The way back to whoever called.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    writer: FrameWriter,
+}
+
+impl Replies {
+    async fn send(&mut self, reply: v1::node_reply::Reply) -> Result<(), CallEnd> {
+        let (kind, body) = to_frame(&v1::NodeReply { reply: Some(reply) });
+        self.writer
+            .write(kind, body)
+            .await
+            .map_err(|_| CallEnd::Gone)
+    }
+
+    async fn json<T: serde::Serialize>(&mut self, value: &T) -> Result<(), CallEnd> {
+        let json = serde_json::to_vec(value).map_err(|error| CallFailed::internal(&error))?;
+        self.send(v1::node_reply::Reply::Json(json.into())).await
+    }
+
+    async fn heartbeat(&mut self) -> Result<(), CallEnd> {
+        self.send(v1::node_reply::Reply::Heartbeat(true)).await
+    }
+}
+
+impl CallServer {
+    /// A server of calls.
+    pub fn new(executor: Arc<Executor>, io: FileIo, inputs: mpsc::Sender<Input>) -> Self {
+        Self {
+            data_dir: executor.config.data_dir.clone(),
+            executor,
+            io,
+            inputs,
+            slots: Arc::new(Semaphore::new(CALLS_MAX)),
+        }
+    }
+
+    /// Serves a stream that a server opened.
+    pub fn accept(
+        self: Arc<Self>,
+        send: quinn::SendStream,
+        recv: quinn::RecvStream,
+        body_bytes_max: usize,
+    ) {
+        let mut replies = Replies {
+            writer: FrameWriter::new(send, body_bytes_max),
+        };
+        let reader = FrameReader::new(recv, body_bytes_max);
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        tokio::spawn(async move {
+            let ended = match &slot {
+                Ok(_slot) => self.serve(reader, &mut replies).await,
+                Err(_) => {
+                    let failed = CallFailed::new(429, "this node has too many calls under way");
+                    Err(failed.into())
+                }
+            };
+            let last = match ended {
+                Ok(()) => v1::node_reply::Reply::End(true),
+                Err(CallEnd::Failed(CallFailed { status, message })) => {
+                    v1::node_reply::Reply::Error(v1::NodeError { status, message })
+                }
+                Err(CallEnd::Gone) => return,
+            };
+            if replies.send(last).await.is_ok() {
+                // Finished already where the peer stopped reading.
+                let _ = replies.writer.finish();
+            }
+        });
+    }
+
+    async fn serve(&self, mut reader: FrameReader, replies: &mut Replies) -> Result<(), CallEnd> {
+        let frame = timeout(REQUEST_MAX, reader.expect())
+            .await
+            .map_err(|_| CallEnd::Gone)?
+            .map_err(|_| CallEnd::Gone)?;
+        let message: v1::NodeRequest =
+            from_frame(frame.kind, frame.body).map_err(|error| CallFailed::bad(chain(&error)))?;
+        let request = message
+            .request
+            .ok_or_else(|| CallFailed::bad("a request that this node does not know"))?;
+        if let Request::HostStats(v1::HostStatsRequest {}) = request {
+            return self.host_stats(replies).await;
+        }
+        let alloc = AllocId::from_slice(&message.alloc_id)
+            .ok_or_else(|| CallFailed::bad("the allocation id is not 16 bytes"))?;
+        let view = self.view(alloc).await?;
+        match request {
+            Request::Logs(request) => {
+                // Whatever comes on the stream is its end: the caller went away.
+                tokio::select! {
+                    ended = self.logs(&view, &request, replies) => ended,
+                    _ = reader.read() => Err(CallEnd::Gone),
+                }
+            }
+            Request::FsRead(request) => {
+                tokio::select! {
+                    ended = self.fs_read(&view, &request, replies) => ended,
+                    _ = reader.read(), if request.follow => Err(CallEnd::Gone),
+                }
+            }
+            Request::FsList(request) => self.fs_list(&view, &request, replies).await,
+            Request::FsStat(request) => self.fs_stat(&view, &request, replies).await,
+            Request::Stats(request) => self.stats(&view, &request, replies).await,
+            Request::Restart(request) => self.restart(alloc, request, replies).await,
+            Request::Signal(request) => self.signal(alloc, request, replies).await,
+            Request::Exec(request) => self.exec(&view, request, reader, replies).await,
+            Request::HostStats(_) => Ok(()),
+        }
+    }
+
+    async fn view(&self, alloc: AllocId) -> Result<AllocView, CallEnd> {
+        let (answer, view) = oneshot::channel();
+        self.ask(Question::Alloc { alloc, answer }).await?;
+        let view = view.await.map_err(|_| CallEnd::Gone)?;
+        view.ok_or_else(|| {
+            CallFailed::not_found(format!("Unknown allocation \"{alloc}\" on this node")).into()
+        })
+    }
+
+    async fn ask(&self, question: Question) -> Result<(), CallEnd> {
+        self.inputs
+            .send(Input::Ask(question))
+            .await
+            .map_err(|_| CallEnd::Gone)
+    }
+
+    async fn restart(
+        &self,
+        alloc: AllocId,
+        request: v1::RestartRequest,
+        replies: &mut Replies,
+    ) -> Result<(), CallEnd> {
+        let v1::RestartRequest { task, all_tasks } = request;
+        let scope = match (task.as_str(), all_tasks) {
+            ("", true) => RestartScope::All,
+            ("", false) => RestartScope::Running,
+            (_, false) => RestartScope::Task(task),
+            (_, true) => {
+                let problem = "a task cannot be named when all tasks are meant";
+                return Err(CallFailed::bad(problem).into());
+            }
+        };
+        let (answer, result) = oneshot::channel();
+        let question = Question::Restart {
+            alloc,
+            scope,
+            answer,
+        };
+        self.ask(question).await?;
+        done(result, replies).await
+    }
+
+    async fn signal(
+        &self,
+        alloc: AllocId,
+        request: v1::SignalRequest,
+        replies: &mut Replies,
+    ) -> Result<(), CallEnd> {
+        let v1::SignalRequest { task, signal } = request;
+        if os_signal::number(&signal).is_none() {
+            return Err(CallFailed::bad(format!("unknown signal {signal:?}")).into());
+        }
+        let scope = if task.is_empty() {
+            SignalScope::Running
+        } else {
+            SignalScope::Task(task)
+        };
+        let (answer, result) = oneshot::channel();
+        let question = Question::Signal {
+            alloc,
+            scope,
+            signal,
+            answer,
+        };
+        self.ask(question).await?;
+        done(result, replies).await
+    }
+}
+
+async fn done(
+    result: oneshot::Receiver<Result<(), CommandError>>,
+    replies: &mut Replies,
+) -> Result<(), CallEnd> {
+    match result.await.map_err(|_| CallEnd::Gone)? {
+        Ok(()) => replies.json(&serde_json::json!({})).await,
+        Err(error) => {
+            let status = match &error {
+                CommandError::UnknownAlloc { .. } | CommandError::UnknownTask { .. } => 404,
+                CommandError::AllocStopping
+                | CommandError::NothingRuns
+                | CommandError::Task { .. } => 400,
+            };
+            Err(CallFailed::new(status, chain(&error)).into())
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Reading a file to its end, and beyond it as it grows.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use protocol_wire::v1;
+use protocol_wire::v1::node_reply::Reply;
+
+use super::{CallEnd, CallFailed, HEARTBEAT, Replies};
+use crate::file_io::{READ_BYTES_MAX, Reader};
+
+/// How often a file that may grow is looked at. A caller that follows sees output this late.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A place in a file that is being sent.
+#[derive(Debug)]
+pub(super) struct Position {
+    pub(super) reader: Reader,
+    /// The name that chunks carry.
+    pub(super) name: String,
+    pub(super) offset: u64,
+}
+
+impl Position {
+    /// Sends what is there from this place on, at most `bytes_max` bytes; says how many.
+    pub(super) async fn send_rest(
+        &mut self,
+        bytes_max: u64,
+        replies: &mut Replies,
+    ) -> Result<u64, CallEnd> {
+        let mut sent = 0;
+        while sent < bytes_max {
+            let left = usize::try_from(bytes_max - sent).unwrap_or(usize::MAX);
+            let bytes = self
+                .reader
+                .read_at(self.offset, left.min(READ_BYTES_MAX))
+                .await
+                .map_err(|error| CallFailed::internal(&error))?;
+            if bytes.is_empty() {
+                break;
+            }
+            let count = bytes.len() as u64;
+            self.send_chunk(bytes, "", replies).await?;
+            self.offset += count;
+            sent += count;
+        }
+        Ok(sent)
+    }
+
+    /// Tells something about the file itself: `file truncated`, `file deleted`.
+    pub(super) async fn send_event(
+        &self,
+        event: &str,
+        replies: &mut Replies,
+    ) -> Result<(), CallEnd> {
+        self.send_chunk(Vec::new(), event, replies).await
+    }
+
+    async fn send_chunk(
+        &self,
+        bytes: Vec<u8>,
+        event: &str,
+        replies: &mut Replies,
+    ) -> Result<(), CallEnd> {
+        let chunk = v1::FileChunk {
+            file: self.name.clone(),
+            offset: i64::try_from(self.offset).unwrap_or(i64::MAX),
+            data: Bytes::from(bytes),
+            event: event.to_owned(),
+        };
+        replies.send(Reply::Chunk(chunk)).await
+    }
+}
+
+/// Waits between two looks, and tells the caller now and then that the call lives.
+#[derive(Debug)]
+pub(super) struct Pace {
+    told: Instant,
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        Self {
+            told: Instant::now(),
+        }
+    }
+
+    pub(super) async fn wait(&mut self, replies: &mut Replies) -> Result<(), CallEnd> {
+        tokio::time::sleep(POLL).await;
+        if self.told.elapsed() >= HEARTBEAT {
+            self.told = Instant::now();
+            replies.heartbeat().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn told(&mut self) {
+        self.told = Instant::now();
+    }
+}

@@ -1,0 +1,28 @@
+//! The two clocks that the core's decisions are made of.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use noded_core::{Moment, Now};
+use protocol_model::UnixNanos;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Both clocks, read now.
+pub fn now() -> Now {
+    Now::new(moment(), wall())
+}
+
+/// `CLOCK_BOOTTIME`, which goes on while the host sleeps.
+pub fn moment() -> Moment {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Moment(Duration::new(seconds, nanos))
+}
+
+/// The wall clock; a clock before 1970 reads as 1970.
+pub fn wall() -> UnixNanos {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,123 @@
+//! The configuration file as written: HCL, every key known, nothing decided yet.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// `noded --config FILE`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigFile {
+    /// The node's name; the host's name unless given.
+    pub name: Option<String>,
+    /// The region; `global` unless given. It is part of the certificate's name.
+    pub region: Option<String>,
+    /// The datacenter; `dc1` unless given.
+    pub datacenter: Option<String>,
+    /// The node pool; `default` unless given.
+    pub node_pool: Option<String>,
+    /// The operator's class of nodes.
+    pub node_class: Option<String>,
+    /// Where identity, journal and allocations are. Needed; an absolute path.
+    pub data_dir: Option<PathBuf>,
+    /// keeper's and pump's directory; `/run/drover` unless given. Must be on a tmpfs.
+    #[serde(alias = "runtime_dir")]
+    pub run_dir: Option<PathBuf>,
+    /// `host:port` of servers; the port is 4647 unless given. At least one.
+    pub servers: Vec<String>,
+    /// What the control plane wants to see from a node that it does not know yet.
+    pub join_token: Option<String>,
+    /// A file that holds that token.
+    pub join_token_file: Option<PathBuf>,
+    /// Certificates. Needed: every connection is authenticated on both sides.
+    pub tls: Option<TlsBlock>,
+    /// The operator's own facts, for constraints: `${meta.KEY}`.
+    pub meta: BTreeMap<String, String>,
+    /// What of the host is not for allocations.
+    pub reserved: ReservedBlock,
+    /// The lowest port that is handed out on request; 20000 unless given.
+    pub min_dynamic_port: Option<u16>,
+    /// The highest port that is handed out on request; 32000 unless given.
+    pub max_dynamic_port: Option<u16>,
+    /// `driver "raw_exec" { enabled = true }`.
+    pub driver: BTreeMap<String, DriverBlock>,
+    /// Nomad's spelling of the same: `plugin "raw_exec" { config { enabled = true } }`.
+    pub plugin: BTreeMap<String, PluginBlock>,
+    /// Our part of the cgroup v2 tree, relative to its mount (or an absolute path below it);
+    /// `drover` unless given. Under systemd: `system.slice/drover-keeper.service`.
+    pub cgroup_base: Option<PathBuf>,
+    /// The `noded-keeper` program; the one beside `noded` unless given.
+    pub keeper_binary: Option<PathBuf>,
+    /// `host_volume "NAME" { path = "/srv/data" }`: directories that jobs may mount by name.
+    pub host_volume: BTreeMap<String, HostVolumeBlock>,
+    /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
+    pub chroot_paths: Option<Vec<PathBuf>>,
+    /// `trace`, `debug`, `info`, `warn`, `error`, or a filter; `info` unless given.
+    pub log_level: Option<String>,
+    /// Write log lines as JSON.
+    pub log_json: Option<bool>,
+}
+
+/// `tls { ca_file = ... cert_file = ... key_file = ... }`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsBlock {
+    /// The cluster's CA, PEM.
+    pub ca_file: PathBuf,
+    /// The node's certificate (`node.<region>.drover`), PEM.
+    pub cert_file: PathBuf,
+    /// Its key, PEM; readable by its owner only.
+    pub key_file: PathBuf,
+}
+
+/// `reserved { cpu = 500 memory = 512 disk = 1024 reserved_ports = "22,80" }`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReservedBlock {
+    /// MHz.
+    pub cpu: u32,
+    /// MiB.
+    pub memory: u32,
+    /// MiB.
+    pub disk: u32,
+    /// Ports and ranges: `22,80,8500-8600`.
+    pub reserved_ports: String,
+}
+
+/// Settings of one driver.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DriverBlock {
+    /// Whether jobs may use it. `raw_exec` and `mock_driver` are off unless this says so.
+    pub enabled: Option<bool>,
+}
+
+/// Nomad's `plugin` block.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PluginBlock {
+    /// The driver's settings.
+    pub config: DriverBlock,
+}
+
+/// A directory of the host that jobs may mount.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostVolumeBlock {
+    /// The directory, absolute.
+    pub path: PathBuf,
+    /// Whether tasks may only read it; `false` unless given.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+impl ConfigFile {
+    /// Reads HCL.
+    ///
+    /// # Errors
+    /// Where the text is no HCL, a key is unknown, or a value has another type.
+    pub fn parse(text: &str) -> Result<Self, hcl::Error> {
+        hcl::from_str(text)
+    }
+}

@@ -1,0 +1,105 @@
+use std::path::PathBuf;
+
+use super::*;
+
+const WHOLE: &str = r#"
+name       = "n1"
+region     = "global"
+datacenter = "dc2"
+data_dir   = "/var/lib/drover"
+run_dir    = "/run/drover-test"
+servers    = ["10.0.0.1", "server:5000"]
+join_token = "abc"
+tls {
+  ca_file   = "/etc/ca.pem"
+  cert_file = "/etc/cert.pem"
+  key_file  = "/etc/key.pem"
+}
+meta {
+  rack = "r1"
+}
+reserved {
+  cpu            = 500
+  reserved_ports = "22"
+}
+driver "raw_exec" {
+  enabled = true
+}
+host_volume "data" {
+  path      = "/srv/data"
+  read_only = true
+}
+host_volume "more" {
+  path = "/srv/more"
+}
+"#;
+
+fn parsed(text: &str) -> Result<Config, String> {
+    let file = ConfigFile::parse(text).map_err(|error| error.to_string())?;
+    Config::from_file(file).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_whole_file_is_understood() {
+    let config = parsed(WHOLE).unwrap();
+    assert_eq!(config.datacenter, "dc2");
+    assert_eq!(config.servers, ["10.0.0.1:4647", "server:5000"]);
+    assert_eq!(config.raw_exec, Switch::On);
+    assert_eq!(config.mock_driver, Switch::Off);
+    assert_eq!(config.meta["rack"], "r1");
+    assert_eq!(config.reserved.cpu, 500);
+    assert_eq!(config.host_volumes.len(), 2);
+    assert!(config.host_volumes["data"].read_only);
+    assert_eq!(config.alloc_root(), PathBuf::from("/var/lib/drover/alloc"));
+    assert_eq!(
+        (config.dynamic_port_min, config.dynamic_port_max),
+        (20_000, 32_000)
+    );
+    assert!(config.keeper_binary.ends_with("noded-keeper"));
+}
+
+#[test]
+fn the_other_spelling_of_a_driver_works_and_both_together_do_not() {
+    let text = WHOLE.replace(
+        "driver \"raw_exec\" {\n  enabled = true\n}",
+        "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}",
+    );
+    assert_eq!(parsed(&text).unwrap().raw_exec, Switch::On);
+    let both = format!("{WHOLE}\nplugin \"raw_exec\" {{\n config {{\n enabled = true\n }}\n}}\n");
+    assert!(parsed(&both).unwrap_err().contains("plugin"));
+    let unknown = format!("{WHOLE}\ndriver \"docker\" {{\n enabled = true\n}}\n");
+    assert!(parsed(&unknown).unwrap_err().contains("docker"));
+}
+
+#[test]
+fn raw_exec_is_off_unless_the_file_says_otherwise() {
+    let text = WHOLE.replace("enabled = true", "");
+    assert_eq!(parsed(&text).unwrap().raw_exec, Switch::Off);
+}
+
+#[test]
+fn every_mistake_is_named() {
+    for (from, to, expected) in [
+        ("data_dir   = \"/var/lib/drover\"", "", "data_dir"),
+        ("\"/var/lib/drover\"", "\"relative\"", "data_dir"),
+        ("[\"10.0.0.1\", \"server:5000\"]", "[]", "servers"),
+        ("server:5000", "server:70000", "server:70000"),
+        ("name       = \"n1\"", "nmae = \"n1\"", "nmae"),
+        ("cpu            = 500", "cpu = \"much\"", "cpu"),
+        ("path      = \"/srv/data\"", "path = \"data\"", "data"),
+        (
+            "region     = \"global\"",
+            "region = \"no region!\"",
+            "region",
+        ),
+        (
+            "join_token = \"abc\"",
+            "join_token = \"a\"\njoin_token_file = \"/x\"",
+            "join_token",
+        ),
+    ] {
+        assert!(WHOLE.contains(from), "{from}");
+        let error = parsed(&WHOLE.replace(from, to)).unwrap_err();
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Puts the node together: host, identity, journal, keeper, core, sessions; and takes it apart
+//! again without touching a task.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use isolation::cgroup::{CgroupError, Hierarchy, SUPERVISOR, TASKS};
+use noded_core::settings::TaskRoot;
+use noded_core::task_runner::Boot;
+use noded_core::{NodeCore, Settings};
+use noded_keeper::client::Launch;
+use noded_keeper::paths::RuntimePaths;
+use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
+use tokio::sync::{mpsc, watch};
+
+use crate::alloc_dir::{AllocDirError, AllocRoot};
+use crate::calls::CallServer;
+use crate::clock;
+use crate::config::{Config, Switch};
+use crate::executor::{Executor, SandboxStore};
+use crate::file_io::FileIo;
+use crate::fingerprint::{HostError, fingerprint};
+use crate::identity::{self, IdentityError, NodeIdentity};
+use crate::input::Input;
+use crate::journal::{Journal, JournalError};
+use crate::keeper_events;
+use crate::keeper_link::{self, LinkError};
+use crate::session::SessionContext;
+use crate::shell::{INPUTS_MAX, Shell, ShellError};
+
+/// Why noded could not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The host cannot be a node.
+    #[error("this host cannot be a node")]
+    Host(#[source] HostError),
+    /// The node's own identity.
+    #[error("the node's identity")]
+    Identity(#[source] IdentityError),
+    /// Its certificate.
+    #[error("the node's certificate")]
+    Certificate(#[source] protocol_transport::IdentityError),
+    /// Its certificate is not a node's.
+    #[error("{} is the certificate of a {role}, not of a node", .path.display())]
+    NotANode {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        role: Role,
+    },
+    /// The journal.
+    #[error("the journal")]
+    Journal(#[source] JournalError),
+    /// The directory of allocations.
+    #[error("the directory of allocations")]
+    Allocs(#[source] AllocDirError),
+    /// Our cgroups.
+    #[error("the cgroup of tasks")]
+    Cgroup(#[source] CgroupError),
+    /// The directory for sandboxes.
+    #[error("the runtime directory {}", .path.display())]
+    RunDir {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// keeper.
+    #[error("keeper")]
+    Keeper(#[source] LinkError),
+    /// The thread that reads files.
+    #[error("the io thread")]
+    FileIo(#[source] std::io::Error),
+    /// The UDP socket.
+    #[error("the node's socket")]
+    Bind(#[source] BindError),
+    /// The loop.
+    #[error("the node's loop")]
+    Shell(#[source] ShellError),
+}
+
+/// How to start keeper and pump where systemd does not.
+pub fn launch(config: &Config) -> Result<Launch, DaemonError> {
+    let mount = isolation::cgroup::find_mount()
+        .map_err(|error| DaemonError::Host(HostError::NoCgroup(error.to_string())))?;
+    let base = mount.path.join(&config.cgroup_base);
+    Ok(Launch {
+        program: config.keeper_binary.clone(),
+        paths: RuntimePaths::new(&config.run_dir),
+        cgroup_base: base.join(TASKS),
+        supervisor_cgroup: Some(base.join(SUPERVISOR)),
+    })
+}
+
+/// Runs a node until `stop` says so. `ready` is called once it works, before any server answered.
+///
+/// # Errors
+/// Where it cannot start or go on; tasks are never touched by that.
+pub async fn run(
+    config: Config,
+    stop: watch::Receiver<bool>,
+    ready: impl FnOnce(),
+) -> Result<(), DaemonError> {
+    let config = Arc::new(config);
+    let identity =
+        NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
+    let boot_id = identity::boot_id().map_err(DaemonError::Identity)?;
+    let io = FileIo::start().map_err(DaemonError::FileIo)?;
+    let found = fingerprint(&config, &identity, io.engine()).map_err(DaemonError::Host)?;
+    if let Some(reason) = found.enforcement.cgroup.reason() {
+        tracing::warn!("{reason}");
+    }
+    let endpoint = bind(&config)?;
+    let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
+    let hierarchy = Hierarchy::open(&config.cgroup_base).map_err(DaemonError::Cgroup)?;
+
+    let (inputs, received) = mpsc::channel(INPUTS_MAX);
+    let (journal, restored) = open_journal(&config.node_dir(), inputs.clone())?;
+    let boot = identity::boot_since(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
+    identity::remember_boot(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
+
+    let launch = launch(&config)?;
+    let mut opened = keeper_link::open(&launch)
+        .await
+        .map_err(DaemonError::Keeper)?;
+    let kept = std::mem::take(&mut opened.listing);
+    let kept = kept.iter().filter_map(keeper_events::kept_run).collect();
+    // keeper lives in the runtime directory, so that is there now.
+    let sandboxes = SandboxStore::open(&config.run_dir).map_err(|source| DaemonError::RunDir {
+        path: config.run_dir.clone(),
+        source,
+    })?;
+    let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
+    let executor = Arc::new(Executor::new(
+        Arc::clone(&config),
+        allocs,
+        hierarchy,
+        keeper,
+        sandboxes,
+        inputs.clone(),
+    ));
+    let node = Arc::new(found.node);
+    let seed = identity::random().map_err(DaemonError::Identity)?;
+    let session = Arc::new(SessionContext {
+        endpoint: endpoint.clone(),
+        identity: identity.clone(),
+        join_token: config.join_token.clone(),
+        boot_id,
+        facts: Mutex::new(Arc::clone(&node)),
+        facts_sent: AtomicBool::new(false),
+        calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
+        inputs,
+    });
+    let settings = settings(&config, seed);
+    tracing::info!(
+        node = %identity.id,
+        name = %config.name,
+        restored = restored.allocs.len(),
+        rebooted = boot == Boot::Another,
+        "noded starts"
+    );
+    let core = NodeCore::new(settings, node, restored, kept, boot, clock::now());
+    let shell = Shell {
+        core,
+        journal,
+        executor,
+        session,
+        configured: config.servers.clone(),
+        inputs: received,
+    };
+    ready();
+    let ended = shell.run(stop).await.map_err(DaemonError::Shell);
+    // Servers hear at once that we go, instead of waiting for silence.
+    endpoint.close();
+    endpoint.wait_idle().await;
+    ended
+}
+
+fn open_journal(
+    directory: &Path,
+    inputs: mpsc::Sender<Input>,
+) -> Result<(Journal, noded_core::journal::RestoredNode), DaemonError> {
+    Journal::open(directory, move |count| {
+        // A loop that ended no longer wants to know.
+        let _ = inputs.blocking_send(Input::Synced(count));
+    })
+    .map_err(DaemonError::Journal)
+}
+
+fn keeper_inputs(inputs: mpsc::Sender<Input>) -> mpsc::Sender<keeper_link::KeeperNews> {
+    let (news, mut received) = mpsc::channel(64);
+    tokio::spawn(async move {
+        while let Some(news) = received.recv().await {
+            if inputs.send(Input::Keeper(news)).await.is_err() {
+                return;
+            }
+        }
+    });
+    news
+}
+
+fn bind(config: &Config) -> Result<Endpoint, DaemonError> {
+    let tls = &config.tls;
+    let identity = Identity::load(&tls.ca_file, &tls.cert_file, &tls.key_file)
+        .map_err(DaemonError::Certificate)?;
+    if identity.own().role != Role::Node {
+        return Err(DaemonError::NotANode {
+            path: tls.cert_file.clone(),
+            role: identity.own().role,
+        });
+    }
+    let listen = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+    let endpoint = EndpointConfig {
+        listen,
+        identity,
+        limits: Limits::default(),
+    };
+    Endpoint::bind(&endpoint).map_err(DaemonError::Bind)
+}
+
+fn settings(config: &Config, seed: [u8; 16]) -> Settings {
+    let mut settings = Settings::new(config.alloc_root().to_string_lossy().into_owned(), seed);
+    settings.region = config.region.as_str().to_owned();
+    if config.raw_exec == Switch::Off {
+        settings.drivers.remove("raw_exec");
+    }
+    if config.mock_driver == Switch::On {
+        settings
+            .drivers
+            .insert("mock_driver".to_owned(), TaskRoot::Host);
+    }
+    settings
+}

@@ -1,0 +1,308 @@
+//! Executes what the core asks for one allocation at a time: directories, preparation, processes.
+//!
+//! ```text
+//!   Effect --> Executor::execute --> directories, streams, cgroups, keeper --> Vec<Event>
+//! ```
+//!
+//! The loop runs at most one effect of an allocation at a time, in the core's order; effects of
+//! different allocations run side by side.
+
+mod mock;
+mod prepare;
+mod sandbox;
+mod start;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use isolation::cgroup::{Hierarchy, Patience, TaskPath};
+use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
+use noded_core::{Effect, Event, RunKey};
+use noded_keeper::io::retire_streams;
+use noded_keeper::paths::RuntimePaths;
+use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
+use protocol_model::{AllocId, TaskEventKind};
+use tokio::sync::mpsc;
+
+use crate::alloc_dir::AllocRoot;
+use crate::clock;
+use crate::config::Config;
+use crate::input::Input;
+use crate::keeper_link::{CallError, KeeperHandle, chain};
+use crate::os_signal;
+
+pub use sandbox::{KeptSandbox, SandboxStore};
+
+/// How long a dying process's cgroup is waited for.
+const CGROUP_PATIENCE: Patience = Patience::Milliseconds(2_000);
+/// Between two attempts to remove what an allocation left.
+const DESTROY_RETRY: Duration = Duration::from_secs(5);
+
+/// What executing needs.
+#[derive(Debug)]
+pub struct Executor {
+    /// The node's configuration.
+    pub config: Arc<Config>,
+    /// The directories of allocations.
+    pub allocs: AllocRoot,
+    /// Our cgroups.
+    pub hierarchy: Hierarchy,
+    /// keeper's and pump's directory.
+    pub paths: RuntimePaths,
+    /// keeper.
+    pub keeper: KeeperHandle,
+    /// What running tasks were started with.
+    pub sandboxes: SandboxStore,
+    mocks: mock::MockRuns,
+    networks: Mutex<BTreeMap<AllocId, Arc<OwnedFd>>>,
+}
+
+impl Executor {
+    /// An executor. What mock tasks do is told to `inputs`.
+    pub fn new(
+        config: Arc<Config>,
+        allocs: AllocRoot,
+        hierarchy: Hierarchy,
+        keeper: KeeperHandle,
+        sandboxes: SandboxStore,
+        inputs: mpsc::Sender<Input>,
+    ) -> Self {
+        Self {
+            paths: RuntimePaths::new(&config.run_dir),
+            config,
+            allocs,
+            hierarchy,
+            keeper,
+            sandboxes,
+            mocks: mock::MockRuns::new(inputs),
+            networks: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Does what an effect of an allocation's lane says.
+    pub async fn execute(self: &Arc<Self>, effect: Effect) -> Vec<Event> {
+        match effect {
+            Effect::BuildAllocDirectory { spec } => {
+                let alloc = spec.id();
+                let built = self.blocking(move |own| own.allocs.build(alloc)).await;
+                let event = match built {
+                    Ok(()) => AllocEvent::DirectoryBuilt,
+                    Err(error) => AllocEvent::DirectoryFailed {
+                        message: chain(&error),
+                    },
+                };
+                vec![Event::Alloc { alloc, event }]
+            }
+            Effect::DestroyAlloc { alloc } => {
+                self.destroy(alloc).await;
+                let event = AllocEvent::Destroyed;
+                vec![Event::Alloc { alloc, event }]
+            }
+            Effect::PrepareTask(task) => {
+                let run = task.run.clone();
+                let event = self.blocking(move |own| own.prepare(&task)).await;
+                vec![Event::Run { run, event }]
+            }
+            Effect::StartTask(task) => {
+                let run = task.run.clone();
+                match self.start(*task).await {
+                    // Keeper's event says that it started.
+                    Ok(()) => Vec::new(),
+                    Err(failed) => vec![Event::Run {
+                        run,
+                        event: failed.into(),
+                    }],
+                }
+            }
+            Effect::StopTask {
+                run,
+                signal,
+                kill_after,
+            } => self.stop(run, &signal, kill_after).await,
+            Effect::KillTask { run } => self.kill(run).await,
+            Effect::SignalTask { run, signal } => self.signal(run, &signal).await,
+            Effect::ReleaseRun { run } => {
+                self.release(run).await;
+                Vec::new()
+            }
+            Effect::Append(_)
+            | Effect::Connect { .. }
+            | Effect::Disconnect { .. }
+            | Effect::OpenWatch { .. }
+            | Effect::Send { .. } => Vec::new(),
+        }
+    }
+
+    /// The network namespace of an allocation with no network, made by its first task.
+    fn empty_network(&self, alloc: AllocId) -> Result<Arc<OwnedFd>, netns::NamespaceError> {
+        let mut networks = self.networks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(network) = networks.get(&alloc) {
+            return Ok(Arc::clone(network));
+        }
+        let network = Arc::new(netns::create_loopback_only()?);
+        networks.insert(alloc, Arc::clone(&network));
+        Ok(network)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let own = Arc::clone(self);
+        match tokio::task::spawn_blocking(move || work(&own)).await {
+            Ok(done) => done,
+            // The runtime ends, and nobody reads the answer.
+            Err(error) if error.is_cancelled() => std::future::pending().await,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    async fn stop(&self, run: RunKey, signal: &str, kill_after: Duration) -> Vec<Event> {
+        if self.mocks.stop(&run) {
+            return Vec::new();
+        }
+        let Some(key) = keeper_key(&run) else {
+            return vec![unknown(run)];
+        };
+        let request = Request::Stop {
+            key: key.clone(),
+            signal: OsSignal(os_signal::number(signal).unwrap_or(os_signal::SIGTERM)),
+            kill_after_ms: u64::try_from(kill_after.as_millis()).unwrap_or(u64::MAX),
+        };
+        match self.keeper.call(request, Vec::new()).await {
+            Err(CallError::Refused(Refusal::StillStarting)) => self.kill(run).await,
+            Err(CallError::Refused(refusal)) => ended(run, &refusal),
+            Ok(_) | Err(CallError::ShuttingDown) => Vec::new(),
+        }
+    }
+
+    async fn kill(&self, run: RunKey) -> Vec<Event> {
+        if self.mocks.stop(&run) {
+            return Vec::new();
+        }
+        let Some(key) = keeper_key(&run) else {
+            return vec![unknown(run)];
+        };
+        match self.keeper.call(Request::Kill { key }, Vec::new()).await {
+            Err(CallError::Refused(refusal)) => ended(run, &refusal),
+            Ok(_) | Err(CallError::ShuttingDown) => Vec::new(),
+        }
+    }
+
+    async fn signal(&self, run: RunKey, signal: &str) -> Vec<Event> {
+        let failed = |message: String| {
+            vec![Event::Run {
+                run: run.clone(),
+                event: RunEvent::Message {
+                    kind: TaskEventKind::Signaling,
+                    message,
+                },
+            }]
+        };
+        let (Some(key), Some(number)) = (keeper_key(&run), os_signal::number(signal)) else {
+            return failed(format!("{signal:?} is no signal"));
+        };
+        let signal = OsSignal(number);
+        match self
+            .keeper
+            .call(Request::Signal { key, signal }, Vec::new())
+            .await
+        {
+            Ok(_) | Err(CallError::ShuttingDown) => Vec::new(),
+            Err(error) => failed(format!("the signal was not sent: {}", chain(&error))),
+        }
+    }
+
+    /// Lets go of everything that a run had.
+    async fn release(self: &Arc<Self>, run: RunKey) {
+        self.mocks.forget(&run);
+        let Some(key) = keeper_key(&run) else { return };
+        let acknowledged = self
+            .keeper
+            .call(Request::Acknowledge { key: key.clone() }, Vec::new())
+            .await;
+        if let Err(error) = acknowledged {
+            tracing::warn!(%run, error = %chain(&error), "an outcome was not acknowledged");
+        }
+        self.blocking(move |own| {
+            if let Err(error) = retire_streams(&own.paths, key.owner()) {
+                tracing::warn!(%run, error = %chain(&error), "output streams were not retired");
+            }
+            own.sandboxes.forget(&run);
+            let Ok(path) = TaskPath::new(key.alloc(), key.task()) else {
+                return;
+            };
+            if let Err(errors) = own.hierarchy.remove_task(&path, CGROUP_PATIENCE) {
+                for error in errors {
+                    tracing::warn!(%run, error = %chain(&error), "a cgroup remains");
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Removes everything of an allocation; goes on until nothing is left.
+    async fn destroy(self: &Arc<Self>, alloc: AllocId) {
+        let name = alloc.to_string();
+        let _answer = self
+            .keeper
+            .call(Request::Forget { alloc: name }, Vec::new())
+            .await;
+        self.networks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&alloc);
+        loop {
+            match self.blocking(move |own| own.allocs.destroy(alloc)).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(%alloc, error = %chain(&error), "trying again to remove it");
+                }
+            }
+            tokio::time::sleep(DESTROY_RETRY).await;
+        }
+    }
+
+    /// Retires the streams of a task whatever its run: for allocations that never ran.
+    pub fn log_owner(alloc: AllocId, task: &str) -> Option<AllocAndTask> {
+        AllocAndTask::new(alloc.to_string(), task).ok()
+    }
+
+    /// Where the log files of an allocation are.
+    pub fn logs_path(&self, alloc: AllocId) -> PathBuf {
+        self.allocs.path_of(alloc).join("alloc/logs")
+    }
+}
+
+/// Keeper's name of a run.
+pub fn keeper_key(run: &RunKey) -> Option<TaskKey> {
+    TaskKey::new(run.alloc.to_string(), run.task.clone(), run.epoch.0).ok()
+}
+
+/// What a refused stop means: the run is over. An end that keeper still knows comes as its event.
+fn ended(run: RunKey, refusal: &Refusal) -> Vec<Event> {
+    match refusal {
+        Refusal::AlreadyEnded => Vec::new(),
+        Refusal::UnknownTask => vec![unknown(run)],
+        other => {
+            tracing::error!(%run, refusal = %other, "keeper refused to stop a run");
+            Vec::new()
+        }
+    }
+}
+
+fn unknown(run: RunKey) -> Event {
+    let exit = Exit {
+        status: ExitStatus::Unknown,
+        oom_killed: false,
+        signal_discarded: false,
+        at: clock::wall(),
+    };
+    Event::Run {
+        run,
+        event: RunEvent::Exited(exit),
+    }
+}

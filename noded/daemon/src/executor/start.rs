@@ -1,0 +1,350 @@
+//! Starting a process: configuration -> sandbox -> plan -> keeper.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use isolation::cgroup::{CgroupLimits, MemoryMax, TaskPath};
+use isolation::{Access, Bind, Capabilities, Namespace, Network, Root, SandboxSpec};
+use noded_core::effect::StartTask;
+use noded_core::event::{Recovery, RunEvent};
+use noded_keeper::client::seal_plan;
+use noded_keeper::io::OutputStream;
+use noded_keeper::protocol::{Refusal, Request, SpawnRequest, StdioSource};
+use protocol_model::NetworkMode;
+
+use super::prepare::{identity_of, layout};
+use super::sandbox::KeptSandbox;
+use super::{Executor, keeper_key};
+use crate::driver::{DriverConfig, ExecConfig, HostView, Program, RawExecConfig};
+use crate::keeper_link::{CallError, chain};
+
+/// The kernel needs milliseconds; a program on a slow network disk more.
+const START_TIMEOUT_MS: u64 = 30_000;
+/// Where programs are looked for when noded itself was started without a PATH.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Variables of noded's own environment that say something about the host rather than about noded.
+const HOST_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
+const MIB: u64 = 1024 * 1024;
+
+/// A start that failed.
+pub(super) struct StartFailed {
+    message: String,
+    recovery: Recovery,
+}
+
+impl StartFailed {
+    fn hopeless(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            recovery: Recovery::Hopeless,
+        }
+    }
+
+    fn possible(error: &dyn std::error::Error) -> Self {
+        Self {
+            message: chain(error),
+            recovery: Recovery::Possible,
+        }
+    }
+}
+
+impl From<StartFailed> for RunEvent {
+    fn from(failed: StartFailed) -> Self {
+        let StartFailed { message, recovery } = failed;
+        Self::StartFailed { message, recovery }
+    }
+}
+
+impl Executor {
+    /// Asks keeper for a process. Its events tell the rest.
+    pub(super) async fn start(
+        self: &std::sync::Arc<Self>,
+        start: StartTask,
+    ) -> Result<(), StartFailed> {
+        let config = DriverConfig::parse(&start.driver, &start.config)
+            .map_err(|error| StartFailed::hopeless(error.to_string()))?;
+        if let DriverConfig::Mock(config) = config {
+            if let Some(message) = config.start_error {
+                let recovery = if config.start_error_recoverable {
+                    Recovery::Possible
+                } else {
+                    Recovery::Hopeless
+                };
+                return Err(StartFailed { message, recovery });
+            }
+            self.mocks.start(start.run, config);
+            return Ok(());
+        }
+        let run = start.run.clone();
+        let (request, descriptors) = self
+            .blocking(move |own| own.spawn_request(&start, &config))
+            .await?;
+        match self.keeper.call(request, descriptors).await {
+            Ok(_) => Ok(()),
+            Err(CallError::Refused(refusal)) => Err(refused(&refusal)),
+            // noded ends; the next one asks keeper what became of it.
+            Err(CallError::ShuttingDown) => {
+                tracing::debug!(%run, "not started: noded ends");
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// Everything that keeper needs. Blocks.
+    fn spawn_request(
+        &self,
+        start: &StartTask,
+        config: &DriverConfig,
+    ) -> Result<(Request, Vec<OwnedFd>), StartFailed> {
+        let key = keeper_key(&start.run)
+            .ok_or_else(|| StartFailed::hopeless("the task's name is not one for a file"))?;
+        let spec = self.sandbox(start, config)?;
+        let plan = isolation::plan(&spec).map_err(|error| StartFailed::hopeless(chain(&error)))?;
+        let path = TaskPath::new(key.alloc(), key.task())
+            .map_err(|error| StartFailed::hopeless(chain(&error)))?;
+        let cgroup = self
+            .hierarchy
+            .create_task(&path)
+            .map_err(|error| StartFailed::possible(&error))?;
+        let unenforced = cgroup
+            .apply_limits(&limits(start))
+            .map_err(|error| StartFailed::possible(&error))?;
+        for limit in unenforced {
+            tracing::debug!(run = %start.run, "{limit}");
+        }
+        let sealed = seal_plan(&plan).map_err(|error| StartFailed::possible(&error))?;
+        let mut descriptors = vec![sealed];
+        let network = if spec.network == Network::Descriptor {
+            descriptors.push(self.network_descriptor(start)?);
+            Some(1)
+        } else {
+            None
+        };
+        let kept = KeptSandbox {
+            run: start.run.clone(),
+            spec,
+        };
+        if let Err(error) = self.sandboxes.keep(&kept) {
+            tracing::warn!(run = %start.run, %error, "nobody will be able to exec into it");
+        }
+        let output = |stream: OutputStream| match logs_disabled(start) {
+            true => StdioSource::Null,
+            false => StdioSource::Fifo {
+                name: stream.fifo_name(key.owner()),
+            },
+        };
+        let (stdout, stderr) = (output(OutputStream::Stdout), output(OutputStream::Stderr));
+        let request = Request::Spawn(SpawnRequest {
+            cgroup: path.to_string(),
+            stdin: StdioSource::Null,
+            stdout,
+            stderr,
+            network,
+            target: None,
+            start_timeout_ms: START_TIMEOUT_MS,
+            key,
+        });
+        Ok((request, descriptors))
+    }
+
+    fn network_descriptor(&self, start: &StartTask) -> Result<OwnedFd, StartFailed> {
+        let network = self
+            .empty_network(start.run.alloc)
+            .map_err(|error| StartFailed::possible(&error))?;
+        network
+            .try_clone()
+            .map_err(|error| StartFailed::possible(&error))
+    }
+
+    fn sandbox(
+        &self,
+        start: &StartTask,
+        config: &DriverConfig,
+    ) -> Result<SandboxSpec, StartFailed> {
+        let identity = identity_of(&start.driver, &start.user).map_err(StartFailed::hopeless)?;
+        let base = self.allocs.path_of(start.run.alloc);
+        let layout = layout(&base, &start.run.task);
+        let (mut spec, program, denied): (_, &Program, &[String]) = match config {
+            DriverConfig::Exec(exec) => {
+                let mut spec = SandboxSpec::exec(layout.clone(), identity, &exec.program.command);
+                narrow(&mut spec, exec);
+                spec.root = Root::ReadOnlyHostView {
+                    layout,
+                    paths: self.config.chroot_paths.clone(),
+                    binds: self.binds(start)?,
+                };
+                spec.network = network(start);
+                (spec, &exec.program, &[])
+            }
+            DriverConfig::RawExec(RawExecConfig {
+                program,
+                denied_envvars,
+            }) => {
+                let mut spec = SandboxSpec::raw_exec(layout, &program.command);
+                spec.identity = identity;
+                (spec, program, denied_envvars)
+            }
+            DriverConfig::Mock(_) => {
+                return Err(StartFailed::hopeless("a mock task has no sandbox"));
+            }
+        };
+        spec.args.clone_from(&program.args);
+        spec.oom_score_adj = program.oom_score_adj;
+        if let Some(directory) = &program.work_dir {
+            spec.working_directory.clone_from(directory);
+        }
+        spec.env = environment(&start.environment, denied);
+        Ok(spec)
+    }
+
+    /// Host volumes of the group, where the task mounts them.
+    fn binds(&self, start: &StartTask) -> Result<Vec<Bind>, StartFailed> {
+        let group = start.spec.group();
+        let mounts = start
+            .spec
+            .task(&start.run.task)
+            .map(|task| task.volume_mounts.as_slice())
+            .unwrap_or_default();
+        mounts
+            .iter()
+            .map(|mount| {
+                let name = mount.volume.as_deref().unwrap_or_default();
+                let missing =
+                    |what: &str| StartFailed::hopeless(format!("volume {name:?}: {what}"));
+                let request = group
+                    .volumes
+                    .get(name)
+                    .ok_or_else(|| missing("the group has no such volume"))?;
+                if !matches!(request.volume_type.as_str(), "" | "host") {
+                    return Err(missing("only host volumes are supported"));
+                }
+                let volume = self
+                    .config
+                    .host_volumes
+                    .get(&request.source)
+                    .ok_or_else(|| missing("this node has no such host volume"))?;
+                let read_only =
+                    volume.read_only || request.read_only || mount.read_only.unwrap_or(false);
+                Ok(Bind {
+                    source: volume.path.clone(),
+                    target: PathBuf::from(mount.destination.as_deref().unwrap_or_default()),
+                    access: if read_only {
+                        Access::ReadOnly
+                    } else {
+                        Access::ReadWrite
+                    },
+                })
+            })
+            .collect()
+    }
+}
+
+fn narrow(spec: &mut SandboxSpec, exec: &ExecConfig) {
+    spec.capabilities = Capabilities::Only(exec.capabilities);
+    if exec.host_pids == HostView::Host {
+        spec.namespaces.remove(&Namespace::Pid);
+    }
+    if exec.host_ipc == HostView::Host {
+        spec.namespaces.remove(&Namespace::Ipc);
+    }
+}
+
+fn network(start: &StartTask) -> Network {
+    let isolated = start
+        .spec
+        .group()
+        .networks
+        .iter()
+        .any(|network| network.mode() == NetworkMode::None);
+    if isolated {
+        Network::Descriptor
+    } else {
+        Network::Host
+    }
+}
+
+fn logs_disabled(start: &StartTask) -> bool {
+    start
+        .spec
+        .task(&start.run.task)
+        .and_then(|task| task.log_config.as_ref())
+        .is_some_and(protocol_model::LogConfig::disabled)
+}
+
+/// The host's variables beneath the task's.
+fn environment(of_task: &BTreeMap<String, String>, denied: &[String]) -> BTreeMap<String, String> {
+    let mut environment: BTreeMap<String, String> = HOST_VARIABLES
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
+        .collect();
+    environment
+        .entry("PATH".to_owned())
+        .or_insert_with(|| PATH_DEFAULT.to_owned());
+    environment.retain(|name, _| !denied.contains(name));
+    environment.extend(of_task.clone());
+    environment
+}
+
+/// `exec` gets every limit of its resources; `raw_exec` only its share of the processors, as users
+/// of Nomad know it.
+fn limits(start: &StartTask) -> CgroupLimits {
+    let resources = &start.spec.alloc().allocated_resources;
+    let Some(given) = resources.tasks.get(&start.run.task) else {
+        return CgroupLimits::default();
+    };
+    let mut limits = CgroupLimits {
+        cpu_weight: Some(cpu_weight(given.cpu.cpu_shares)),
+        ..CgroupLimits::default()
+    };
+    if start.driver == "exec" {
+        let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
+        let (reserved, most) = (given.memory.memory_mb, given.memory.memory_max_mb);
+        let ceiling = if most > 0 { most } else { reserved };
+        limits.memory_max_bytes = (ceiling > 0).then(|| bytes(ceiling));
+        limits.memory_low_bytes = (most > 0).then(|| bytes(reserved));
+        limits.swap_max = (ceiling > 0).then_some(MemoryMax::Bytes(0));
+    }
+    limits
+}
+
+/// From shares (2 to 262144, as MHz are taken for) to `cpu.weight` (1 to 10000), as all container
+/// runtimes convert.
+fn cpu_weight(shares: i64) -> u16 {
+    let shares = shares.clamp(2, 262_144);
+    u16::try_from(1 + (shares - 2) * 9_999 / 262_142).unwrap_or(10_000)
+}
+
+fn refused(refusal: &Refusal) -> StartFailed {
+    let recovery = match refusal {
+        Refusal::BadPlan { .. }
+        | Refusal::Malformed { .. }
+        | Refusal::MissingDescriptor { .. }
+        | Refusal::NoCommonVersion { .. } => Recovery::Hopeless,
+        _ => Recovery::Possible,
+    };
+    StartFailed {
+        message: format!("keeper did not start it: {refusal}"),
+        recovery,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_span_the_kernel_s_range() {
+        assert_eq!(cpu_weight(0), 1);
+        assert_eq!(cpu_weight(1024), 39);
+        assert_eq!(cpu_weight(i64::MAX), 10_000);
+    }
+
+    #[test]
+    fn a_task_s_variables_win_over_the_host_s_and_denied_ones_are_gone() {
+        let own = BTreeMap::from([("PATH".to_owned(), "/own".to_owned())]);
+        assert_eq!(environment(&own, &[])["PATH"], "/own");
+        let denied = ["PATH".to_owned()];
+        assert!(!environment(&BTreeMap::new(), &denied).contains_key("PATH"));
+    }
+}

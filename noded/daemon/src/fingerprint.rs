@@ -1,0 +1,232 @@
+//! What this host is and has, as facts for the scheduler, under the names that Nomad's users know.
+
+pub(crate) use host::{disk, meminfo};
+
+mod class;
+mod cpu;
+mod host;
+
+use std::path::Path;
+
+use isolation::enforcement::{CgroupMode, Enforcement, enforcement};
+use protocol_model::{
+    DriverInfo, HostVolume, NetworkResource, Node, NodeCpuResources, NodeDiskResources,
+    NodeMemoryResources, NodeReservedResources, NodeResources, ReservedCpuResources,
+    ReservedNetworkResources,
+};
+
+use crate::config::{Config, Switch};
+use crate::file_io::Engine;
+use crate::identity::NodeIdentity;
+
+/// The release of Nomad whose API and job files we follow: jobs constrain on it.
+const NOMAD_VERSION: &str = "1.10.0";
+const MIB: u64 = 1024 * 1024;
+
+/// Why this host cannot be a node.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Without cgroup v2 tasks cannot be tracked or killed.
+    #[error("this host cannot run tasks: {0}")]
+    NoCgroup(String),
+    /// Sandboxes, cgroups and other users' processes need root.
+    #[error("noded must run as root")]
+    NotRoot,
+}
+
+/// What is known of the host.
+#[derive(Debug)]
+pub struct Fingerprint {
+    /// The node as it describes itself.
+    pub node: Node,
+    /// What can be enforced.
+    pub enforcement: Enforcement,
+}
+
+/// Looks at the host. Reads files and asks netlink; changes nothing.
+///
+/// # Errors
+/// Where the host cannot run tasks at all.
+pub fn fingerprint(
+    config: &Config,
+    identity: &NodeIdentity,
+    engine: Engine,
+) -> Result<Fingerprint, HostError> {
+    let enforcement = enforcement(&config.cgroup_base);
+    if !enforcement.root {
+        return Err(HostError::NotRoot);
+    }
+    if let CgroupMode::None { reason } = &enforcement.cgroup {
+        return Err(HostError::NoCgroup(reason.clone()));
+    }
+    let mut node = Node::new(identity.id, &config.name, &config.datacenter);
+    node.node_pool.clone_from(&config.node_pool);
+    node.node_class.clone_from(&config.node_class);
+    node.meta.clone_from(&config.meta);
+    node.host_volumes = config
+        .host_volumes
+        .iter()
+        .map(|(name, volume)| {
+            let volume = HostVolume {
+                name: name.clone(),
+                path: volume.path.display().to_string(),
+                read_only: volume.read_only,
+            };
+            (name.clone(), volume)
+        })
+        .collect();
+    add_versions(&mut node, engine);
+    add_processors(&mut node);
+    add_memory_and_disk(&mut node, &config.data_dir);
+    host::add_attributes(&mut node);
+    host::add_network(&mut node);
+    add_enforcement(&mut node, &enforcement);
+    add_drivers(&mut node, config, &enforcement);
+    node.node_resources.min_dynamic_port = config.dynamic_port_min;
+    node.node_resources.max_dynamic_port = config.dynamic_port_max;
+    node.reserved_resources = reserved(config);
+    node.computed_class = class::of(&node);
+    Ok(Fingerprint { node, enforcement })
+}
+
+fn set(node: &mut Node, name: &str, value: impl ToString) {
+    node.attributes.insert(name.to_owned(), value.to_string());
+}
+
+fn add_versions(node: &mut Node, engine: Engine) {
+    set(node, "nomad.version", NOMAD_VERSION);
+    set(node, "drover.version", env!("CARGO_PKG_VERSION"));
+    set(node, "io_uring", engine == Engine::Ring);
+}
+
+fn add_processors(node: &mut Node) {
+    let cpu = cpu::look();
+    set(node, "cpu.arch", cpu.architecture);
+    set(node, "cpu.numcores", cpu.cores);
+    set(node, "cpu.reservablecores", cpu.cores);
+    set(node, "cpu.frequency", cpu.mhz);
+    set(node, "cpu.totalcompute", cpu.total_mhz());
+    set(node, "cpu.usablecompute", cpu.total_mhz());
+    if let Some(model) = &cpu.model {
+        set(node, "cpu.modelname", model);
+    }
+    let cores = u16::try_from(cpu.cores).unwrap_or(u16::MAX);
+    node.node_resources.cpu = NodeCpuResources {
+        cpu_shares: i64::try_from(cpu.total_mhz()).unwrap_or(i64::MAX),
+        total_cpu_cores: cores,
+        reservable_cpu_cores: (0..cores).collect(),
+    };
+}
+
+fn add_memory_and_disk(node: &mut Node, data_dir: &Path) {
+    let memory = host::memory_bytes();
+    set(node, "memory.totalbytes", memory);
+    let disk = host::disk(data_dir);
+    set(node, "unique.storage.volume", data_dir.display());
+    set(node, "unique.storage.bytestotal", disk.total);
+    set(node, "unique.storage.bytesfree", disk.free);
+    let mib = |bytes: u64| i64::try_from(bytes / MIB).unwrap_or(i64::MAX);
+    let NodeResources {
+        memory: memory_resource,
+        disk: disk_resource,
+        ..
+    } = &mut node.node_resources;
+    *memory_resource = NodeMemoryResources {
+        memory_mb: mib(memory),
+    };
+    // What is free now is what allocations may have, as Nomad counts.
+    *disk_resource = NodeDiskResources {
+        disk_mb: mib(disk.free),
+    };
+}
+
+fn add_enforcement(node: &mut Node, enforcement: &Enforcement) {
+    set(node, "unique.cgroup.version", "v2");
+    set(node, "os.cgroups.version", "2");
+    let (mount, controllers) = match &enforcement.cgroup {
+        CgroupMode::Full { mount, controllers }
+        | CgroupMode::Hybrid {
+            mount, controllers, ..
+        } => (mount, controllers),
+        CgroupMode::None { .. } => return,
+    };
+    set(node, "unique.cgroup.mountpoint", mount.display());
+    set(node, "cgroup.mode", enforcement.cgroup.name());
+    set(node, "cgroup.controllers", controllers);
+    let missing = match &enforcement.cgroup {
+        CgroupMode::Hybrid { missing, .. } => missing.to_string(),
+        CgroupMode::Full { .. } | CgroupMode::None { .. } => String::new(),
+    };
+    set(node, "drover.limits.enforced", missing.is_empty());
+    set(node, "cgroup.unenforced", missing);
+    set(node, "drover.seccomp", enforcement.seccomp);
+    set(node, "drover.landlock.abi", enforcement.landlock_abi);
+    set(node, "drover.userns.max", enforcement.user_namespaces_max);
+}
+
+fn add_drivers(node: &mut Node, config: &Config, enforcement: &Enforcement) {
+    let healthy = |description: &str| DriverInfo {
+        attributes: [("driver".to_owned(), "true".to_owned())].into(),
+        detected: true,
+        healthy: true,
+        health_description: description.to_owned(),
+    };
+    let exec = if enforcement.seccomp {
+        set(node, "driver.exec", 1);
+        healthy("Healthy")
+    } else {
+        DriverInfo {
+            detected: true,
+            health_description: "the kernel has no seccomp filters".to_owned(),
+            ..DriverInfo::default()
+        }
+    };
+    node.drivers.insert("exec".to_owned(), exec);
+    for (name, switch) in [
+        ("raw_exec", config.raw_exec),
+        ("mock_driver", config.mock_driver),
+    ] {
+        if switch == Switch::On {
+            set(node, &format!("driver.{name}"), 1);
+            node.drivers.insert(name.to_owned(), healthy("Healthy"));
+        } else if name == "raw_exec" {
+            let off = DriverInfo {
+                health_description: "disabled".to_owned(),
+                ..DriverInfo::default()
+            };
+            node.drivers.insert(name.to_owned(), off);
+        }
+    }
+}
+
+fn reserved(config: &Config) -> NodeReservedResources {
+    let reserved = &config.reserved;
+    NodeReservedResources {
+        cpu: ReservedCpuResources {
+            cpu_shares: i64::from(reserved.cpu),
+        },
+        memory: NodeMemoryResources {
+            memory_mb: i64::from(reserved.memory),
+        },
+        disk: NodeDiskResources {
+            disk_mb: i64::from(reserved.disk),
+        },
+        networks: ReservedNetworkResources {
+            reserved_host_ports: reserved.reserved_ports.clone(),
+        },
+    }
+}
+
+/// One interface of the node.
+fn network(device: &str, ip: &str, cidr: &str) -> NetworkResource {
+    NetworkResource {
+        mode: "host".to_owned(),
+        device: device.to_owned(),
+        ip: ip.to_owned(),
+        cidr: cidr.to_owned(),
+        ..NetworkResource::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

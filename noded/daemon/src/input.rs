@@ -1,0 +1,102 @@
+//! What the core's loop is woken by.
+
+use std::sync::Arc;
+
+use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
+use noded_core::event::SessionEvent;
+use noded_core::key::Attempt;
+use noded_core::{AllocSpec, Event, RunKey};
+use protocol_model::AllocId;
+use tokio::sync::oneshot;
+
+use crate::keeper_link::KeeperNews;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Input {
+    /// For the core as it is.
+    Event(Event),
+    /// In the session of an attempt, with the list of servers where the message had one.
+    Session {
+        /// The attempt.
+        attempt: Attempt,
+        /// What.
+        event: SessionEvent,
+        /// The servers that the message named; empty = it named none.
+        servers: Vec<String>,
+    },
+    /// From keeper.
+    Keeper(KeeperNews),
+    /// An effect of an allocation's lane is done, and its events were sent before this.
+    LaneDone(AllocId),
+    /// So many records of the journal are on the disk.
+    Synced(u64),
+    /// A question or command of a call.
+    Ask(Question),
+}
+
+/// What calls want of the core.
+#[derive(Debug)]
+pub enum Question {
+    /// What is known of an allocation.
+    Alloc {
+        /// Which.
+        alloc: AllocId,
+        /// The answer; `None` = this node does not have it.
+        answer: oneshot::Sender<Option<AllocView>>,
+    },
+    /// How many allocations of which kind.
+    Counts {
+        /// The answer.
+        answer: oneshot::Sender<AllocCounts>,
+    },
+    /// Restart tasks.
+    Restart {
+        /// Of which allocation.
+        alloc: AllocId,
+        /// Which.
+        scope: RestartScope,
+        /// Whether that makes sense.
+        answer: oneshot::Sender<Result<(), CommandError>>,
+    },
+    /// Signal tasks.
+    Signal {
+        /// Of which allocation.
+        alloc: AllocId,
+        /// Which.
+        scope: SignalScope,
+        /// The signal's name.
+        signal: String,
+        /// Whether that makes sense.
+        answer: oneshot::Sender<Result<(), CommandError>>,
+    },
+}
+
+/// An allocation as calls see it.
+#[derive(Debug, Clone)]
+pub struct AllocView {
+    /// What is wanted of it.
+    pub spec: Arc<AllocSpec>,
+    /// The newest run of each task, and whether it has a process.
+    pub runs: Vec<(RunKey, Liveness)>,
+    /// Whether nothing of it will run again.
+    pub over: bool,
+}
+
+/// Whether a run has a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// It has.
+    Alive,
+    /// It has none.
+    Ended,
+}
+
+/// Allocations by what they do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AllocCounts {
+    /// With something that runs or will.
+    pub live: usize,
+    /// Without.
+    pub over: usize,
+}

@@ -1,0 +1,160 @@
+//! Keeper's words as the core's.
+
+use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
+use noded_core::{RunEpoch, RunKey};
+use noded_keeper::protocol::{
+    self as keeper, ExitCause, OomKill, SpawnFailure, TaskKey, TaskPhase,
+};
+use protocol_model::{AllocId, UnixNanos};
+use rustix::io::Errno;
+
+/// The core's name of a run; `None` for a run that is none of ours.
+pub fn run_key(key: &TaskKey) -> Option<RunKey> {
+    let alloc: AllocId = key.alloc().parse().ok()?;
+    Some(RunKey::new(alloc, key.task(), RunEpoch(key.run_epoch())))
+}
+
+/// What an event means for its run.
+pub fn run_event(event: keeper::Event) -> (TaskKey, RunEvent) {
+    match event {
+        keeper::Event::Started { key, pid, at } => (key, RunEvent::Started { pid, at: nanos(at) }),
+        keeper::Event::SpawnFailed { key, failure } => {
+            let event = RunEvent::StartFailed {
+                message: describe(&failure),
+                recovery: recovery(&failure),
+            };
+            (key, event)
+        }
+        keeper::Event::Exited { key, exit } => (key, RunEvent::Exited(self::exit(&exit))),
+    }
+}
+
+/// A run of keeper's list, for the core's start.
+pub fn kept_run(report: &keeper::TaskReport) -> Option<KeptRun> {
+    let phase = match &report.phase {
+        TaskPhase::Starting { .. } => KeptPhase::Starting,
+        TaskPhase::Running {
+            pid,
+            started_at,
+            stopping,
+            ..
+        } => KeptPhase::Running {
+            pid: *pid,
+            at: nanos(*started_at),
+            stopping: *stopping,
+        },
+        TaskPhase::Ending { .. } => KeptPhase::Ending,
+        TaskPhase::SpawnFailed(failure) => KeptPhase::StartFailed {
+            message: describe(failure),
+        },
+        TaskPhase::Exited(exit) => KeptPhase::Exited(self::exit(exit)),
+    };
+    Some(KeptRun {
+        run: run_key(&report.key)?,
+        phase,
+    })
+}
+
+/// What an entry of a later list says that may have been missed; `None` = an event will tell.
+pub fn missed_event(report: &keeper::TaskReport) -> Option<RunEvent> {
+    match &report.phase {
+        TaskPhase::Starting { .. } | TaskPhase::Ending { .. } => None,
+        TaskPhase::Running {
+            pid, started_at, ..
+        } => Some(RunEvent::Started {
+            pid: *pid,
+            at: nanos(*started_at),
+        }),
+        TaskPhase::SpawnFailed(failure) => Some(RunEvent::StartFailed {
+            message: describe(failure),
+            recovery: recovery(failure),
+        }),
+        TaskPhase::Exited(exit) => Some(RunEvent::Exited(self::exit(exit))),
+    }
+}
+
+fn exit(exit: &keeper::Exit) -> Exit {
+    Exit {
+        status: match exit.status {
+            keeper::ExitStatus::Code(code) => ExitStatus::Code(code),
+            keeper::ExitStatus::Signal { signal, .. } => ExitStatus::Signal(signal.0),
+            keeper::ExitStatus::Unknown => ExitStatus::Unknown,
+        },
+        oom_killed: exit.oom == OomKill::Yes,
+        signal_discarded: exit.cause == ExitCause::SignalWouldBeDiscarded,
+        at: nanos(exit.at),
+    }
+}
+
+fn describe(failure: &SpawnFailure) -> String {
+    let SpawnFailure {
+        step_index,
+        step,
+        errno,
+        at: _,
+    } = failure;
+    let reason = match errno {
+        0 => String::new(),
+        errno => format!(": {}", Errno::from_raw_os_error(*errno)),
+    };
+    match step_index {
+        Some(index) => format!("step {index} ({step}){reason}"),
+        None => format!("{step}{reason}"),
+    }
+}
+
+/// A program that is not there now will not be there in a second either.
+fn recovery(failure: &SpawnFailure) -> Recovery {
+    let hopeless = [
+        Errno::NOENT,
+        Errno::ACCESS,
+        Errno::NOEXEC,
+        Errno::NOTDIR,
+        Errno::ISDIR,
+        Errno::TOOBIG,
+        Errno::PERM,
+    ];
+    if hopeless.contains(&Errno::from_raw_os_error(failure.errno)) {
+        Recovery::Hopeless
+    } else {
+        Recovery::Possible
+    }
+}
+
+fn nanos(at: keeper::UnixNanos) -> UnixNanos {
+    UnixNanos(i64::try_from(at.0).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(errno: i32) -> SpawnFailure {
+        SpawnFailure {
+            step_index: None,
+            step: "exec".to_owned(),
+            errno,
+            at: keeper::UnixNanos(1),
+        }
+    }
+
+    #[test]
+    fn a_missing_program_is_hopeless_and_a_short_of_memory_is_not() {
+        let missing = failure(Errno::NOENT.raw_os_error());
+        assert_eq!(recovery(&missing), Recovery::Hopeless);
+        assert!(describe(&missing).starts_with("exec: "));
+        assert_eq!(
+            recovery(&failure(Errno::NOMEM.raw_os_error())),
+            Recovery::Possible
+        );
+        assert_eq!(recovery(&failure(0)), Recovery::Possible);
+    }
+
+    #[test]
+    fn runs_keep_their_names_both_ways() {
+        let key = TaskKey::new(AllocId::from_u128(5).to_string(), "web", 3).unwrap();
+        let run = run_key(&key).unwrap();
+        assert_eq!(run, RunKey::new(AllocId::from_u128(5), "web", RunEpoch(3)));
+        assert!(run_key(&TaskKey::new("other", "web", 3).unwrap()).is_none());
+    }
+}

@@ -1,0 +1,453 @@
+//! One attempt at a session: the connections and streams that carry what the core says and hears.
+//!
+//! ```text
+//!   connection 1   NodeSession  Hello, heartbeats, sync  <->  Welcome, acks
+//!                  NodeUpdates  one per class: batch      ->  its acknowledgement
+//!                  NodeWatch    StreamHello               ->  map, deltas   (when the core asks)
+//!   connection 2   Bulk         AttachBulk; then the server opens NodeCall streams
+//! ```
+//!
+//! Whatever breaks ends the attempt as a whole, except the second connection, which is made again:
+//! the core then decides when and where to try next.
+
+mod bulk;
+mod convert;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use noded_core::effect::{SessionMessage, UpdateClass};
+use noded_core::event::SessionEvent;
+use noded_core::key::{Attempt, SessionEpoch};
+use protocol_model::Node;
+use protocol_transport::{Endpoint, FrameReader, FrameWriter, StreamKind};
+use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::v1;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::calls::CallServer;
+use crate::identity::NodeIdentity;
+use crate::input::Input;
+use crate::keeper_link::chain;
+
+/// The largest frame between a node and a server.
+pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Messages that wait for the session's stream; a full queue means that the server does not read.
+const OUTBOUND_MAX: usize = 1024;
+/// Batches of one class that wait; the core has at most one in flight.
+const BATCHES_MAX: usize = 4;
+/// How long name resolution and the handshake may take.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// What every attempt needs.
+#[derive(Debug)]
+pub struct SessionContext {
+    /// The node's one UDP socket.
+    pub endpoint: Endpoint,
+    /// Who we are.
+    pub identity: NodeIdentity,
+    /// What a control plane that does not know us wants to see.
+    pub join_token: String,
+    /// This boot of the host.
+    pub boot_id: [u8; 16],
+    /// What we say about ourselves.
+    pub facts: Mutex<Arc<Node>>,
+    /// Whether the facts were sent since they last changed.
+    pub facts_sent: AtomicBool,
+    /// Where everything that happens goes.
+    pub inputs: mpsc::Sender<Input>,
+    /// Who answers calls.
+    pub calls: Arc<CallServer>,
+}
+
+/// An attempt that goes on. Dropping it ends its connections.
+#[derive(Debug)]
+pub struct Link {
+    attempt: Attempt,
+    outbound: mpsc::Sender<Outbound>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// What the core wants of an attempt.
+#[derive(Debug)]
+pub enum Outbound {
+    /// Send this.
+    Message(SessionMessage),
+    /// The session is live: ask for the watch.
+    OpenWatch,
+}
+
+/// The session cannot keep up with what it should send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{OUTBOUND_MAX} messages wait for a server that does not read")]
+pub struct OutboundFull;
+
+impl Link {
+    /// Begins an attempt to reach the server at `address`.
+    pub fn start(context: &Arc<SessionContext>, attempt: Attempt, address: String) -> Self {
+        let (outbound, messages) = mpsc::channel(OUTBOUND_MAX);
+        let task = tokio::spawn(attend(Arc::clone(context), attempt, address, messages));
+        Self {
+            attempt,
+            outbound,
+            task,
+        }
+    }
+
+    /// Which attempt it is.
+    pub fn attempt(&self) -> Attempt {
+        self.attempt
+    }
+
+    /// Sends a message. One for a connection that is gone is dropped: its end is on its way.
+    ///
+    /// # Errors
+    /// Where the queue is full.
+    pub fn send(&self, message: Outbound) -> Result<(), OutboundFull> {
+        match self.outbound.try_send(message) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(OutboundFull),
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn attend(
+    context: Arc<SessionContext>,
+    attempt: Attempt,
+    address: String,
+    messages: mpsc::Receiver<Outbound>,
+) {
+    let reason = match run(&context, attempt, &address, messages).await {
+        Ok(()) => "the session ended".to_owned(),
+        Err(reason) => reason,
+    };
+    tracing::info!(%address, %reason, "not connected");
+    let ended = Input::Session {
+        attempt,
+        event: SessionEvent::Disconnected { reason },
+        servers: Vec::new(),
+    };
+    // A loop that ended no longer wants to know.
+    let _ = context.inputs.send(ended).await;
+}
+
+async fn run(
+    context: &Arc<SessionContext>,
+    attempt: Attempt,
+    address: &str,
+    messages: mpsc::Receiver<Outbound>,
+) -> Result<(), String> {
+    let connection = timeout(CONNECT_MAX, connect(context, address))
+        .await
+        .map_err(|_| format!("no connection within {CONNECT_MAX:?}"))??;
+    let (writer, reader) = open(&connection, StreamKind::NodeSession).await?;
+    let own = Own {
+        context: Arc::clone(context),
+        attempt,
+        connection,
+        address: address.to_owned(),
+        epoch: Arc::new(AtomicU64::new(0)),
+    };
+    own.tell(SessionEvent::Connected, Vec::new()).await?;
+    let (urgent, urgent_batches) = mpsc::channel(BATCHES_MAX);
+    let (typical, typical_batches) = mpsc::channel(BATCHES_MAX);
+    let outgoing = own.write(writer, messages, [urgent, typical]);
+    let incoming = own.read(reader, [urgent_batches, typical_batches]);
+    tokio::select! {
+        ended = outgoing => ended,
+        ended = incoming => ended,
+    }
+}
+
+async fn connect(context: &SessionContext, address: &str) -> Result<quinn::Connection, String> {
+    let mut last = format!("{address:?} has no address");
+    let found = tokio::net::lookup_host(address)
+        .await
+        .map_err(|error| format!("finding {address:?}: {error}"))?;
+    for address in found {
+        match context.endpoint.connect(address).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = chain(&error),
+        }
+    }
+    Err(last)
+}
+
+async fn open(
+    connection: &quinn::Connection,
+    kind: StreamKind,
+) -> Result<(FrameWriter, FrameReader), String> {
+    let (mut send, recv) = connection
+        .open_bi()
+        .await
+        .map_err(|error| error.to_string())?;
+    kind.write(&mut send)
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok((
+        FrameWriter::new(send, NODE_FRAME_BYTES_MAX),
+        FrameReader::new(recv, NODE_FRAME_BYTES_MAX),
+    ))
+}
+
+async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), String> {
+    let (kind, body) = to_frame(message);
+    writer
+        .write(kind, body)
+        .await
+        .map_err(|error| chain(&error))
+}
+
+fn parse<M: FrameMessage>(frame: protocol_transport::frame::Frame) -> Result<M, String> {
+    from_frame(frame.kind, frame.body).map_err(|error| chain(&error))
+}
+
+/// One attempt, shared by its streams.
+#[derive(Debug, Clone)]
+struct Own {
+    context: Arc<SessionContext>,
+    attempt: Attempt,
+    connection: quinn::Connection,
+    address: String,
+    /// The session that the server welcomed us to; 0 before.
+    epoch: Arc<AtomicU64>,
+}
+
+impl Own {
+    async fn tell(&self, event: SessionEvent, servers: Vec<String>) -> Result<(), String> {
+        let input = Input::Session {
+            attempt: self.attempt,
+            event,
+            servers,
+        };
+        self.context
+            .inputs
+            .send(input)
+            .await
+            .map_err(|_| "noded ends".to_owned())
+    }
+
+    async fn write(
+        &self,
+        mut writer: FrameWriter,
+        mut messages: mpsc::Receiver<Outbound>,
+        [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
+    ) -> Result<(), String> {
+        let mut watch: JoinSet<Result<(), String>> = JoinSet::new();
+        loop {
+            let outbound = tokio::select! {
+                Some(ended) = watch.join_next() => {
+                    let why = ended.map_err(|error| error.to_string())?;
+                    return Err(why.err().unwrap_or_else(|| "the watch ended".to_owned()));
+                }
+                outbound = messages.recv() => outbound,
+            };
+            let message = match outbound {
+                None => return Ok(()),
+                Some(Outbound::OpenWatch) => {
+                    let epoch = SessionEpoch(self.epoch.load(Ordering::Relaxed));
+                    watch.spawn(self.clone().watch(epoch));
+                    continue;
+                }
+                Some(Outbound::Message(message)) => message,
+            };
+            match message {
+                SessionMessage::Hello(hello) => {
+                    let hello = self.hello(&hello)?;
+                    write(&mut writer, &hello).await?;
+                }
+                SessionMessage::SyncPart(part) => {
+                    let facts = part
+                        .last
+                        .then(|| self.changed_facts())
+                        .transpose()?
+                        .flatten();
+                    write(&mut writer, &convert::sync_part(&part, facts)).await?;
+                }
+                SessionMessage::Heartbeat { epoch, tick, sent } => {
+                    let heartbeat = v1::Heartbeat {
+                        epoch: epoch.0,
+                        tick,
+                        sent_boottime_ns: sent.as_nanos(),
+                    };
+                    write(&mut writer, &heartbeat).await?;
+                }
+                SessionMessage::WatchAck { epoch, index } => {
+                    let ack = v1::WatchAck {
+                        epoch: epoch.0,
+                        index,
+                    };
+                    write(&mut writer, &ack).await?;
+                }
+                SessionMessage::StatusBatch(batch) => {
+                    let queue = match batch.class {
+                        UpdateClass::Urgent => &urgent,
+                        UpdateClass::Typical => &typical,
+                    };
+                    queue
+                        .send(convert::status_batch(&batch))
+                        .await
+                        .map_err(|_| "an update stream ended".to_owned())?;
+                }
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        mut reader: FrameReader,
+        [urgent, typical]: [mpsc::Receiver<v1::StatusBatch>; 2],
+    ) -> Result<(), String> {
+        let mut batches = Some((urgent, typical));
+        let mut streams: JoinSet<Result<(), String>> = JoinSet::new();
+        loop {
+            let frame = tokio::select! {
+                biased;
+                Some(ended) = streams.join_next() => {
+                    let why = ended.map_err(|error| error.to_string())?;
+                    return Err(why.err().unwrap_or_else(|| "a stream ended".to_owned()));
+                }
+                // Not cancel-safe, but cancelled only together with the whole attempt.
+                frame = reader.expect() => frame.map_err(|error| chain(&error))?,
+            };
+            match frame.kind {
+                v1::Welcome::KIND => {
+                    let welcome: v1::Welcome = parse(frame)?;
+                    let (event, servers) = convert::welcome(&welcome)?;
+                    let epoch = SessionEpoch(welcome.epoch);
+                    let Some((urgent, typical)) = batches.take() else {
+                        return Err("a second Welcome".to_owned());
+                    };
+                    self.epoch.store(epoch.0, Ordering::Relaxed);
+                    self.tell(SessionEvent::Welcome(event), servers).await?;
+                    streams.spawn(self.clone().updates(UpdateClass::Urgent, epoch, urgent));
+                    streams.spawn(self.clone().updates(UpdateClass::Typical, epoch, typical));
+                    streams.spawn(bulk::serve(self.clone(), epoch));
+                }
+                v1::SyncAck::KIND => {
+                    let ack: v1::SyncAck = parse(frame)?;
+                    let epoch = SessionEpoch(ack.epoch);
+                    let index = ack.index;
+                    self.tell(SessionEvent::SyncAck { epoch, index }, Vec::new())
+                        .await?;
+                }
+                v1::HeartbeatAck::KIND => {
+                    let ack = convert::heartbeat_ack(&parse(frame)?);
+                    self.tell(SessionEvent::HeartbeatAck(ack), Vec::new())
+                        .await?;
+                }
+                v1::Refused::KIND => {
+                    let refused: v1::Refused = parse(frame)?;
+                    tracing::warn!(
+                        address = %self.address,
+                        reason = refused.reason().as_str_name(),
+                        message = %refused.message,
+                        "the server refused the session"
+                    );
+                    let (event, servers) = convert::refused(&refused);
+                    self.tell(SessionEvent::Refused(event), servers).await?;
+                }
+                other => return Err(format!("frame kind {other} does not belong into a session")),
+            }
+        }
+    }
+
+    /// One class of updates: a batch, its acknowledgement, the next batch.
+    async fn updates(
+        self,
+        class: UpdateClass,
+        epoch: SessionEpoch,
+        mut batches: mpsc::Receiver<v1::StatusBatch>,
+    ) -> Result<(), String> {
+        let (mut writer, mut reader) = open(&self.connection, StreamKind::NodeUpdates).await?;
+        if class == UpdateClass::Urgent {
+            writer.set_priority(StreamKind::NodeUpdates.priority() + 2);
+        }
+        write(&mut writer, &self.stream_hello(epoch, Some(class))).await?;
+        while let Some(batch) = batches.recv().await {
+            write(&mut writer, &batch).await?;
+            let frame = reader.expect().await.map_err(|error| chain(&error))?;
+            let ack = convert::batch_ack(&parse(frame)?)?;
+            self.tell(SessionEvent::BatchAck(ack), Vec::new()).await?;
+        }
+        Err("no more batches".to_owned())
+    }
+
+    async fn watch(self, epoch: SessionEpoch) -> Result<(), String> {
+        let (mut writer, mut reader) = open(&self.connection, StreamKind::NodeWatch).await?;
+        write(&mut writer, &self.stream_hello(epoch, None)).await?;
+        loop {
+            let frame = reader
+                .expect()
+                .await
+                .map_err(|error| format!("the watch: {}", chain(&error)))?;
+            let event = match frame.kind {
+                v1::WatchMap::KIND => SessionEvent::WatchMap(convert::watch_map(&parse(frame)?)?),
+                v1::WatchDelta::KIND => {
+                    SessionEvent::WatchDelta(convert::watch_delta(&parse(frame)?)?)
+                }
+                other => return Err(format!("frame kind {other} does not belong into a watch")),
+            };
+            self.tell(event, Vec::new()).await?;
+        }
+    }
+
+    fn stream_hello(&self, epoch: SessionEpoch, class: Option<UpdateClass>) -> v1::StreamHello {
+        v1::StreamHello {
+            node_id: self.context.identity.id.as_bytes().to_vec().into(),
+            epoch: epoch.0,
+            class: class.map(convert::class).unwrap_or_default().into(),
+        }
+    }
+
+    fn hello(&self, hello: &noded_core::effect::Hello) -> Result<v1::Hello, String> {
+        let context = &self.context;
+        // A control plane that does not know us wants everything.
+        let facts = if hello.last_epoch.0 == 0 {
+            context.facts_sent.store(true, Ordering::Relaxed);
+            Some(self.facts()?)
+        } else {
+            None
+        };
+        Ok(v1::Hello {
+            node_id: context.identity.id.as_bytes().to_vec().into(),
+            secret: context.identity.secret.to_vec().into(),
+            nonce: hello.nonce.to_vec().into(),
+            last_epoch: hello.last_epoch.0,
+            watermark: Some(convert::watermark(&hello.watermark)),
+            protocol_min: protocol_wire::PROTOCOL_MIN,
+            protocol_max: protocol_wire::PROTOCOL_MAX,
+            daemon_restarted: hello.daemon_restarted,
+            join_token: context.join_token.clone(),
+            facts,
+            boot_id: context.boot_id.to_vec().into(),
+        })
+    }
+
+    fn facts(&self) -> Result<v1::NodeFacts, String> {
+        let facts = self
+            .context
+            .facts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let json = serde_json::to_vec(&*facts).map_err(|error| error.to_string())?;
+        Ok(v1::NodeFacts { json: json.into() })
+    }
+
+    fn changed_facts(&self) -> Result<Option<v1::NodeFacts>, String> {
+        if self.context.facts_sent.swap(true, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.facts().map(Some)
+    }
+}

@@ -1,0 +1,50 @@
+//! The second connection: the server opens one stream per call on it. It is made again as long as
+//! the session lives; that it is away costs logs and exec, never the session.
+
+use std::time::Duration;
+
+use noded_core::SessionEpoch;
+use protocol_transport::{Role, StreamKind};
+use protocol_wire::v1;
+
+use super::{NODE_FRAME_BYTES_MAX, Own, connect, open, parse, write};
+use crate::keeper_link::chain;
+
+/// Between two attempts.
+const RETRY: Duration = Duration::from_millis(500);
+
+pub(super) async fn serve(own: Own, epoch: SessionEpoch) -> Result<(), String> {
+    loop {
+        if let Err(reason) = attach(&own, epoch).await {
+            tracing::debug!(%reason, "the connection for calls ended");
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn attach(own: &Own, epoch: SessionEpoch) -> Result<(), String> {
+    let context = &own.context;
+    let connection = connect(context, &own.address).await?;
+    let (mut writer, mut reader) = open(&connection, StreamKind::Bulk).await?;
+    let attach = v1::AttachBulk {
+        node_id: context.identity.id.as_bytes().to_vec().into(),
+        secret: context.identity.secret.to_vec().into(),
+        epoch: epoch.0,
+    };
+    write(&mut writer, &attach).await?;
+    let frame = reader.expect().await.map_err(|error| chain(&error))?;
+    let v1::Attached {} = parse(frame)?;
+    loop {
+        let (send, mut recv) = connection
+            .accept_bi()
+            .await
+            .map_err(|error| error.to_string())?;
+        match StreamKind::read(&mut recv, Role::Server).await {
+            Ok(StreamKind::NodeCall) => {
+                std::sync::Arc::clone(&context.calls).accept(send, recv, NODE_FRAME_BYTES_MAX);
+            }
+            Ok(kind) => tracing::debug!(%kind, "a stream that nothing serves"),
+            Err(error) => tracing::debug!(error = %chain(&error), "a stream without a kind"),
+        }
+    }
+}

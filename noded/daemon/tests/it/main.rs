@@ -1,0 +1,1 @@
+//! Real QUIC, real processes.
