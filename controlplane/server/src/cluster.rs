@@ -246,7 +246,7 @@ impl Cluster {
     }
 
     /// Waits until everything that was on a majority before this call is applied here, and answers
-    /// the snapshot then: what a consistent read reads.
+    /// the snapshot then: what a consistent read reads. Works on every member.
     ///
     /// # Errors
     /// When no leader answers in time.
@@ -255,15 +255,7 @@ impl Cluster {
         loop {
             match self.raft.read_barrier().await {
                 Ok(_) => return Ok(self.snapshot()),
-                Err(ReadError::NotLeader { leader }) => {
-                    let asked: Result<v1::ReadIndexReply, _> = self
-                        .call(&leader, StreamKind::Forward, &v1::ReadIndexRequest {})
-                        .await;
-                    if let Ok(v1::ReadIndexReply { index, error: None }) = asked {
-                        return self.at_least(index, deadline).await;
-                    }
-                }
-                Err(ReadError::Unavailable { .. }) => {}
+                Err(ReadError::NotLeader { .. } | ReadError::Unavailable { .. }) => {}
                 Err(ReadError::Stopped(error)) => {
                     return Err(ChangeError::Stopped(error.to_string()));
                 }
@@ -272,21 +264,6 @@ impl Cluster {
                 return Err(ChangeError::NoLeader(PATIENCE));
             }
             sleep(RETRY_PAUSE).await;
-        }
-    }
-
-    /// Answers a follower's question: the index up to which it must have applied to read
-    /// consistently.
-    pub(crate) async fn read_index_here(&self) -> v1::ReadIndexReply {
-        match self.raft.read_barrier().await {
-            Ok(_) => v1::ReadIndexReply { index: self.snapshot().index(), error: None },
-            Err(error) => v1::ReadIndexReply {
-                index: 0,
-                error: Some(v1::ProposeError {
-                    kind: v1::propose_error::Kind::Unavailable.into(),
-                    message: error.to_string(),
-                }),
-            },
         }
     }
 

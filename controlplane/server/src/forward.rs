@@ -1,5 +1,5 @@
-//! What other servers ask of this one: to propose, to say how far a read must be, to take a liveness
-//! report, to relay a call, to tell volatile detail.
+//! What other servers ask of this one: to propose, to take a liveness report, to relay a call, to
+//! tell volatile detail.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,9 +55,6 @@ impl Forward {
             v1::ProposeRequest::KIND => {
                 let request: v1::ProposeRequest = parse(frame)?;
                 reply(writer, &self.cluster.propose_here(request.command).await).await
-            }
-            v1::ReadIndexRequest::KIND => {
-                reply(writer, &self.cluster.read_index_here().await).await
             }
             v1::LivenessReport::KIND => {
                 let report: v1::LivenessReport = parse(frame)?;

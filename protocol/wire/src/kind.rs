@@ -50,14 +50,10 @@ frames! {
     65 => ProposeReply,
     66 => LivenessReport,
     67 => LivenessConfirmed,
-    68 => ReadIndexRequest,
-    69 => ReadIndexReply,
-    70 => RelayRequest,
-    71 => HttpForward,
-    72 => HttpForwardReply,
-    73 => Relayed,
-    74 => DetailRequest,
-    75 => DetailReply,
+    68 => RelayRequest,
+    69 => Relayed,
+    70 => DetailRequest,
+    71 => DetailReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

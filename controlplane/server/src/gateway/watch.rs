@@ -221,8 +221,8 @@ impl Chain {
     }
 
     fn close(&mut self, index: u64, link: Link, removed: &[AllocId]) -> v1::WatchDelta {
-        // The chain never goes back; a map that is newer than the change it names stays where it is.
-        let index = index.max(self.index + 1);
+        // The chain never goes back: what fills a map in was changed before it, and stays at its index.
+        let index = index.max(self.index);
         let previous_index = std::mem::replace(&mut self.index, index);
         v1::WatchDelta {
             previous_index,

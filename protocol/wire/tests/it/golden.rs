@@ -251,10 +251,6 @@ fn server_samples() -> Vec<Sample> {
         age_ms: 5,
         sent_boottime_ns: 10,
     };
-    let headers = vec![v1::Header {
-        name: "x".to_owned(),
-        value: Bytes::from_static(b"y"),
-    }];
     let body = Bytes::from_static(b"body");
     let detail = v1::AllocDetail {
         alloc_id: id(0xa1),
@@ -267,7 +263,7 @@ fn server_samples() -> Vec<Sample> {
         sample(v1::ProposeReply {
             index: 9,
             response: body.clone(),
-            error: Some(error.clone()),
+            error: Some(error),
         }),
         sample(v1::LivenessReport {
             server_id: 2,
@@ -275,23 +271,7 @@ fn server_samples() -> Vec<Sample> {
             heard: vec![heard],
         }),
         sample(v1::LivenessConfirmed { report: 3 }),
-        sample(v1::ReadIndexRequest {}),
-        sample(v1::ReadIndexReply {
-            index: 9,
-            error: Some(error),
-        }),
         sample(v1::RelayRequest { node_id: id(1) }),
-        sample(v1::HttpForward {
-            method: "PUT".to_owned(),
-            path_and_query: "/v1/jobs".to_owned(),
-            headers: headers.clone(),
-            body: body.clone(),
-        }),
-        sample(v1::HttpForwardReply {
-            status: 200,
-            headers,
-            body,
-        }),
         sample(v1::Relayed {}),
         sample(v1::DetailRequest {
             alloc_ids: vec![id(0xa1)],
