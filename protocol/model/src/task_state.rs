@@ -165,7 +165,10 @@ impl TaskEvent {
 
     /// The same event with one more fact.
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "callers pass numbers and texts as they are")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers pass numbers and texts as they are"
+    )]
     pub fn with_detail(mut self, key: &str, value: impl ToString) -> Self {
         self.details.insert(key.to_owned(), value.to_string());
         self

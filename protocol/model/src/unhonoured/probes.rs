@@ -115,12 +115,6 @@ pub(super) fn moves_data(group: &TaskGroup) -> bool {
         .is_some_and(|disk| disk.migrate == Some(true))
 }
 
-pub(super) fn hook(task: &Task) -> Option<&str> {
-    task.lifecycle
-        .as_ref()
-        .map(|lifecycle| lifecycle.hook.as_str())
-}
-
 pub(super) fn waits(task: &Task) -> bool {
     task.templates
         .iter()
@@ -138,8 +132,16 @@ pub(super) fn has_source(task: &Task) -> bool {
 }
 
 pub(super) fn has_functions(task: &Task) -> bool {
-    let acts = |template: &Template| template.embedded_tmpl().contains(template.left_delim());
-    task.templates.iter().any(acts)
+    task.templates.iter().any(has_other_functions)
+}
+
+/// Whether a template acts by anything but `{{ env "NAME" }}` and comments, which nodes render.
+fn has_other_functions(template: &Template) -> bool {
+    let left = template.left_delim();
+    template.embedded_tmpl().split(left).skip(1).any(|after| {
+        let action = after.trim_start_matches('-').trim_start();
+        !action.starts_with("/*") && !action.starts_with("env ")
+    })
 }
 
 pub(super) fn renders_again(task: &Task) -> bool {

@@ -126,12 +126,12 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "max_client_disconnect",
         OfGroup(|group| group.max_client_disconnect.is_some()),
-        "allocations of a silent node are lost at once in this release",
+        "respected while a node is silent; an original that returns always stays, its replacement goes",
     ),
     row(
         "stop_after_client_disconnect",
         OfGroup(|group| group.stop_after_client_disconnect.is_some()),
-        "nodes without contact keep running the group",
+        "the node stops the group itself, but not while its daemon is not running",
     ),
     row(
         "prevent_reschedule_on_lost",
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "disconnect",
         OfGroup(|group| group.disconnect.is_some()),
-        "allocations of a silent node are lost at once in this release",
+        "respected while a node is silent; an original that returns always stays, its replacement goes",
     ),
     row(
         "ephemeral_disk sticky",
@@ -163,11 +163,6 @@ pub(super) const ROWS: &[Row] = &[
         "driver",
         NamedTask(unknown_driver),
         "no node of this release has it (they have exec, raw_exec and mock): the task waits",
-    ),
-    row(
-        "lifecycle",
-        NamedTask(hook),
-        "this release starts all tasks together",
     ),
     row(
         "service",
@@ -193,7 +188,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "template functions",
         OfTask(has_functions),
-        "this release writes the data as it is, without evaluating it",
+        "this release evaluates `env` only; a task with another function fails its setup",
     ),
     row(
         "template wait",

@@ -130,12 +130,6 @@ fn every_block_without_effect_is_named_with_its_place() {
         (
             json!({}),
             json!({}),
-            json!({"Lifecycle": {"Hook": "prestart"}}),
-            format!("{task}lifecycle \"prestart\""),
-        ),
-        (
-            json!({}),
-            json!({}),
             json!({"DispatchPayload": {"File": "x"}}),
             format!("{task}dispatch_payload"),
         ),
@@ -160,7 +154,7 @@ fn every_block_without_effect_is_named_with_its_place() {
         (
             json!({}),
             json!({}),
-            json!({"Templates": [{"EmbeddedTmpl": "{{ env \"A\" }}"}]}),
+            json!({"Templates": [{"EmbeddedTmpl": "{{ key \"a\" }}"}]}),
             format!("{task}template functions"),
         ),
         (
@@ -228,7 +222,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "migrate",
         "resources device",
         "resources network",
-        "lifecycle",
         "template source",
         "max_client_disconnect",
     ] {
