@@ -179,16 +179,15 @@ impl CallServer {
         let view = self.view(alloc).await?;
         match request {
             Request::Logs(request) => {
-                // Whatever comes on the stream is its end: the caller went away.
                 tokio::select! {
                     ended = self.logs(&view, &request, replies) => ended,
-                    _ = reader.read() => Err(CallEnd::Gone),
+                    () = broken(reader) => Err(CallEnd::Gone),
                 }
             }
             Request::FsRead(request) => {
                 tokio::select! {
                     ended = self.fs_read(&view, &request, replies) => ended,
-                    _ = reader.read(), if request.follow => Err(CallEnd::Gone),
+                    () = broken(reader) => Err(CallEnd::Gone),
                 }
             }
             Request::FsList(request) => self.fs_list(&view, &request, replies).await,
@@ -267,6 +266,18 @@ impl CallServer {
         };
         self.ask(question).await?;
         done(result, replies).await
+    }
+}
+
+/// Ends when the caller's side breaks. A caller that has said everything still listens: that it does
+/// not any more is seen by the next heartbeat.
+async fn broken(mut reader: FrameReader) {
+    loop {
+        match reader.read().await {
+            Ok(Some(_)) => {}
+            Ok(None) => std::future::pending().await,
+            Err(_) => return,
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use isolation::cgroup::find_mount;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::Region;
 
-pub use file::{ConfigFile, DriverBlock, HostVolumeBlock, PluginBlock, ReservedBlock, TlsBlock};
+pub use file::{
+    ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
+};
 
 /// The port that servers listen on for nodes unless an address says otherwise.
 const SERVER_PORT_DEFAULT: u16 = 4647;
@@ -104,7 +106,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Where and why.
         #[source]
-        source: hcl::Error,
+        source: ParseError,
     },
     /// A key that must be there.
     #[error("`{0}` is missing")]

@@ -95,7 +95,7 @@ fn describe(failure: &SpawnFailure) -> String {
     } = failure;
     let reason = match errno {
         0 => String::new(),
-        errno => format!(": {}", Errno::from_raw_os_error(*errno)),
+        errno => format!(": {}", std::io::Error::from_raw_os_error(*errno)),
     };
     match step_index {
         Some(index) => format!("step {index} ({step}){reason}"),
@@ -114,7 +114,10 @@ fn recovery(failure: &SpawnFailure) -> Recovery {
         Errno::TOOBIG,
         Errno::PERM,
     ];
-    if hopeless.contains(&Errno::from_raw_os_error(failure.errno)) {
+    let is_hopeless = hopeless
+        .iter()
+        .any(|errno| errno.raw_os_error() == failure.errno);
+    if is_hopeless {
         Recovery::Hopeless
     } else {
         Recovery::Possible

@@ -34,6 +34,8 @@ use crate::keeper_link::CallError;
 const START_TIMEOUT_MS: u64 = 10_000;
 /// Frames of the caller that wait.
 const INPUTS_MAX: usize = 16;
+/// How often a caller that sends nothing any more is asked whether it still listens.
+const PROBE: Duration = Duration::from_millis(250);
 /// How long output that others still hold open is waited for after the process ended.
 const DRAIN_MAX: Duration = Duration::from_millis(500);
 
@@ -67,7 +69,7 @@ impl CallServer {
         };
         let started = self.executor.keeper.call(spawn, descriptors).await;
         let ended = match started {
-            Ok(_) => self.converse(&key, channel, events, reader, replies).await,
+            Ok(_) => self.converse(channel, events, reader, replies).await,
             Err(CallError::ShuttingDown) => Err(CallEnd::Gone),
             Err(error) => Err(CallFailed::internal(&error).into()),
         };
@@ -123,7 +125,6 @@ impl CallServer {
 
     async fn converse(
         &self,
-        key: &TaskKey,
         mut channel: Channel,
         mut events: mpsc::Receiver<Event>,
         reader: FrameReader,
@@ -131,7 +132,7 @@ impl CallServer {
     ) -> Result<(), CallEnd> {
         let mut inputs = read_inputs(reader);
         let mut beat = tokio::time::interval(HEARTBEAT);
-        let mut code = None;
+        let (mut code, mut listening) = (None, Listening::Yes);
         let drained = tokio::time::sleep(Duration::MAX);
         tokio::pin!(drained);
         loop {
@@ -160,12 +161,15 @@ impl CallServer {
                         }
                     }
                 }
-                input = inputs.recv(), if code.is_none() => {
-                    let Some(input) = input else {
-                        tracing::debug!(%key, "whoever ran it went away");
-                        return Err(CallEnd::Gone);
-                    };
-                    take(&mut channel, input).await;
+                input = inputs.recv(), if code.is_none() && listening == Listening::Yes => {
+                    match input {
+                        Some(input) => take(&mut channel, input).await,
+                        // Either it has said everything, or it went away: ask soon.
+                        None => {
+                            listening = Listening::No;
+                            beat = tokio::time::interval(PROBE);
+                        }
+                    }
                 }
                 () = &mut drained, if code.is_some() => channel.close_output(),
                 _ = beat.tick() => replies.heartbeat().await?,
@@ -200,6 +204,13 @@ impl CallServer {
         }
         let _answer = keeper.call(Request::Acknowledge { key }, Vec::new()).await;
     }
+}
+
+/// Whether the caller may still send something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    Yes,
+    No,
 }
 
 /// Its events go nowhere once the call is over, however it ends.

@@ -117,7 +117,82 @@ impl ConfigFile {
     ///
     /// # Errors
     /// Where the text is no HCL, a key is unknown, or a value has another type.
-    pub fn parse(text: &str) -> Result<Self, hcl::Error> {
-        hcl::from_str(text)
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let body: hcl::Body = hcl::from_str(text).map_err(ParseError::Syntax)?;
+        hcl::from_body(body.clone()).map_err(|source| ParseError::Value {
+            place: locate(&body, &source.to_string()),
+            source,
+        })
+    }
+}
+
+/// Why a text is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// It is no HCL.
+    #[error("it is no HCL")]
+    Syntax(#[source] hcl::Error),
+    /// A key or its value.
+    #[error("`{place}`")]
+    Value {
+        /// Which key.
+        place: String,
+        /// What is wrong with it.
+        #[source]
+        source: hcl::Error,
+    },
+}
+
+/// The key that an error is about: the one without which the error is another one, or none.
+fn locate(body: &hcl::Body, error: &str) -> String {
+    for (offset, structure) in body.iter().enumerate() {
+        if still_wrong(&without(body, offset), error) {
+            continue;
+        }
+        let hcl::Structure::Block(block) = structure else {
+            return key_of(structure);
+        };
+        let inner = (0..block.body.iter().count()).find(|inner| {
+            let mut lesser = block.clone();
+            lesser.body = without(&block.body, *inner);
+            let mut structures: Vec<hcl::Structure> = body.iter().cloned().collect();
+            structures[offset] = hcl::Structure::Block(lesser);
+            !still_wrong(&structures.into_iter().collect(), error)
+        });
+        let inner = inner.and_then(|inner| block.body.iter().nth(inner));
+        return match inner {
+            Some(inner) => format!("{}.{}", key_of(structure), key_of(inner)),
+            None => key_of(structure),
+        };
+    }
+    "the file".to_owned()
+}
+
+fn without(body: &hcl::Body, offset: usize) -> hcl::Body {
+    let structures = body.iter().cloned().enumerate();
+    structures
+        .filter(|(other, _)| *other != offset)
+        .map(|(_, structure)| structure)
+        .collect()
+}
+
+fn still_wrong(body: &hcl::Body, error: &str) -> bool {
+    hcl::from_body::<ConfigFile>(body.clone()).is_err_and(|other| other.to_string() == error)
+}
+
+fn key_of(structure: &hcl::Structure) -> String {
+    match structure {
+        hcl::Structure::Attribute(attribute) => attribute.key.to_string(),
+        hcl::Structure::Block(block) => {
+            let labels = block
+                .labels
+                .iter()
+                .map(|label| format!(" {:?}", label.as_str()));
+            format!(
+                "{}{}",
+                block.identifier.as_str(),
+                labels.collect::<String>()
+            )
+        }
     }
 }

@@ -35,7 +35,7 @@ host_volume "more" {
 "#;
 
 fn parsed(text: &str) -> Result<Config, String> {
-    let file = ConfigFile::parse(text).map_err(|error| error.to_string())?;
+    let file = ConfigFile::parse(text).map_err(|error| crate::keeper_link::chain(&error))?;
     Config::from_file(file).map_err(|error| error.to_string())
 }
 
@@ -85,7 +85,16 @@ fn every_mistake_is_named() {
         ("[\"10.0.0.1\", \"server:5000\"]", "[]", "servers"),
         ("server:5000", "server:70000", "server:70000"),
         ("name       = \"n1\"", "nmae = \"n1\"", "nmae"),
-        ("cpu            = 500", "cpu = \"much\"", "cpu"),
+        (
+            "cpu            = 500",
+            "cpu = \"much\"",
+            "`reserved.cpu`: invalid type",
+        ),
+        (
+            "enabled = true",
+            "enable = true",
+            "`driver \"raw_exec\".enable`: unknown field",
+        ),
         ("path      = \"/srv/data\"", "path = \"data\"", "data"),
         (
             "region     = \"global\"",

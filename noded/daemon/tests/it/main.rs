@@ -1,1 +1,5 @@
-//! Real QUIC, real processes.
+//! Real QUIC, real processes: a node against a server that is scripted.
+
+mod fake_server;
+mod node;
+mod scene;

@@ -1,0 +1,206 @@
+//! One node with directories, cgroups, keeper and pump of its own, all of which vanish with it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::fake_server::{FakeServer, PATIENCE};
+
+/// Whether this host can run a node; says what is missing.
+pub(crate) fn can_run() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return false;
+    }
+    if let Err(error) = isolation::cgroup::find_mount() {
+        eprintln!("skipped: needs cgroup v2: {error}");
+        return false;
+    }
+    true
+}
+
+/// Another package's program: built here where the tests of this package are run alone.
+fn keeper_binary() -> PathBuf {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let status = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "noded-keeper",
+                "--bin",
+                "noded-keeper",
+            ])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "noded-keeper was not built");
+    });
+    Path::new(env!("CARGO_BIN_EXE_noded")).with_file_name("noded-keeper")
+}
+
+pub(crate) struct Scene {
+    pub(crate) directory: TempDir,
+    pub(crate) server: FakeServer,
+    cgroup: String,
+    noded: Option<Child>,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let directory = tempfile::Builder::new()
+            .prefix("drover-node-")
+            .tempdir()
+            .unwrap();
+        let tls = directory.path().join("tls");
+        std::fs::create_dir(&tls).unwrap();
+        let server = FakeServer::start(&tls);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let cgroup = format!("drover-node-test-{}-{number}", std::process::id());
+        let mut scene = Self {
+            directory,
+            server,
+            cgroup,
+            noded: None,
+        };
+        scene.write_config();
+        scene.start();
+        scene
+    }
+
+    fn write_config(&self) {
+        let base = self.directory.path().display();
+        let text = format!(
+            r#"
+name          = "test-node"
+data_dir      = "{base}/data"
+run_dir       = "{base}/run"
+servers       = ["{address}"]
+join_token    = "let me in"
+cgroup_base   = "{cgroup}"
+keeper_binary = "{keeper}"
+log_level     = "debug,quinn=warn,rustls=warn"
+tls {{
+  ca_file   = "{base}/tls/ca.pem"
+  cert_file = "{base}/tls/node.pem"
+  key_file  = "{base}/tls/node-key.pem"
+}}
+driver "raw_exec" {{
+  enabled = true
+}}
+driver "mock_driver" {{
+  enabled = true
+}}
+"#,
+            address = self.server.address,
+            cgroup = self.cgroup,
+            keeper = keeper_binary().display(),
+        );
+        std::fs::write(self.directory.path().join("noded.hcl"), text).unwrap();
+    }
+
+    pub(crate) fn start(&mut self) {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.directory.path().join("noded.log"))
+            .unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_noded"))
+            .arg("--config")
+            .arg(self.directory.path().join("noded.hcl"))
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.noded = Some(child);
+    }
+
+    /// kill -9, and gone when this returns.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.noded.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM; says whether it ended well.
+    pub(crate) fn stop(&mut self) -> bool {
+        let mut child = self.noded.take().unwrap();
+        kill(
+            Pid::from_raw(child.id().try_into().unwrap()),
+            Signal::SIGTERM,
+        )
+        .unwrap();
+        child.wait().unwrap().success()
+    }
+
+    pub(crate) fn alloc_path(&self, alloc: protocol_model::AllocId) -> PathBuf {
+        self.directory
+            .path()
+            .join("data/alloc")
+            .join(alloc.to_string())
+    }
+
+    /// Processes of ours besides noded: their command lines name our directory.
+    pub(crate) fn custodians(&self) -> Vec<Pid> {
+        let own = self.directory.path().to_str().unwrap();
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if line.contains("noded-keeper") && line.contains(own) {
+                found.push(Pid::from_raw(pid));
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.noded.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.directory.path().join("noded.log"));
+            eprintln!("noded said:\n{}", log.unwrap_or_default());
+        }
+        for pid in self.custodians() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        let mount = isolation::cgroup::find_mount().unwrap();
+        let base = mount.path.join(&self.cgroup);
+        let _ = std::fs::write(base.join("cgroup.kill"), "1");
+        let end = Instant::now() + PATIENCE;
+        while base.exists() && Instant::now() < end {
+            if let Ok(hierarchy) = isolation::cgroup::Hierarchy::open(Path::new(&self.cgroup)) {
+                let _ = hierarchy.remove(isolation::cgroup::Patience::Milliseconds(1000));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let own = self.directory.path().to_str().unwrap();
+        let ours: Vec<PathBuf> = mounts
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter(|path| path.starts_with(own))
+            .map(PathBuf::from)
+            .collect();
+        let _ = isolation::scratch::unmount_all(&ours);
+    }
+}
