@@ -130,19 +130,19 @@ impl Cluster {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let tried = match self.raft.propose(bytes.clone()).await {
-                Ok(proposed) => return changed(proposed.index, &proposed.response),
-                Err(ProposeError::NotLeader { leader }) => {
-                    self.forward(&leader, bytes.clone()).await
-                }
+                Ok(proposed) => changed(proposed.index, &proposed.response),
+                Err(ProposeError::NotLeader { leader }) => self
+                    .forward(&leader, bytes.clone())
+                    .await
+                    .and_then(|reply| changed(reply.index, &reply.response)),
                 Err(error) => Err(own_error(error)),
             };
             match tried {
-                Ok(reply) => return changed(reply.index, &reply.response),
-                Err(ChangeError::NoLeader(_)) if Instant::now() + RETRY_PAUSE < deadline => {
+                Err(error) if is_early(&error) && Instant::now() + RETRY_PAUSE < deadline => {
                     sleep(RETRY_PAUSE).await;
                 }
                 Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
-                Err(error) => return Err(error),
+                done => return done,
             }
         }
     }
@@ -324,6 +324,12 @@ fn changed(index: u64, response: &[u8]) -> Result<Changed, ChangeError> {
         Outcome::Refused(refusal) => Err(ChangeError::Refused(refusal)),
         outcome => Ok(Changed { index, outcome }),
     }
+}
+
+/// Whether nothing changed and the reason passes by itself. A cluster that was formed a moment ago
+/// has a leader before its first command, which makes the state's tables, is applied.
+fn is_early(error: &ChangeError) -> bool {
+    matches!(error, ChangeError::NoLeader(_) | ChangeError::Refused(Refusal::NotInitialized))
 }
 
 fn own_error(error: ProposeError) -> ChangeError {
