@@ -72,6 +72,37 @@ pub mod rfc3339 {
     }
 }
 
+/// Serde form of the API fields that are RFC 3339 texts and always there. Integer nanoseconds are
+/// read too.
+pub mod rfc3339_always {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::UnixNanos;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Nanos(i64),
+        Text(String),
+    }
+
+    /// Writes the time as RFC 3339 with nanoseconds.
+    pub fn serialize<S: Serializer>(at: &UnixNanos, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::format_rfc3339(*at))
+    }
+
+    /// Reads RFC 3339 or nanoseconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UnixNanos, D::Error> {
+        let text = match Written::deserialize(deserializer)? {
+            Written::Nanos(nanos) => return Ok(UnixNanos(nanos)),
+            Written::Text(text) => text,
+        };
+        let at: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+        let nanos = i64::try_from(at.as_nanosecond()).map_err(serde::de::Error::custom)?;
+        Ok(UnixNanos(nanos))
+    }
+}
+
 /// The time as RFC 3339 in UTC, as the API and people read it.
 pub fn format_rfc3339(at: UnixNanos) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(at.0))
@@ -89,6 +120,22 @@ mod tests {
             UnixNanos(i64::MAX).saturating_add(Duration::from_secs(1)).0,
             i64::MAX
         );
+    }
+
+    #[test]
+    fn a_time_that_is_always_there_survives_its_text_and_is_read_from_nanoseconds() {
+        #[derive(PartialEq, Debug, Serialize, Deserialize)]
+        struct At(#[serde(with = "rfc3339_always")] UnixNanos);
+        for nanos in [0, 1_500_000_001, 1_795_249_936_151_905_014] {
+            let text = serde_json::to_string(&At(UnixNanos(nanos))).expect("a text");
+            assert!(text.starts_with('"'), "{text}");
+            assert_eq!(
+                serde_json::from_str::<At>(&text).ok(),
+                Some(At(UnixNanos(nanos)))
+            );
+            let number = serde_json::from_str::<At>(&nanos.to_string()).ok();
+            assert_eq!(number, Some(At(UnixNanos(nanos))));
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use eval::*;
 pub use ids::{
     AllocId, DEFAULT_NAMESPACE, DeploymentId, EvalId, Incarnation, JobKey, NodeId, SpecHash,
 };
-pub use instant::{UnixNanos, format_rfc3339, rfc3339};
+pub use instant::{UnixNanos, format_rfc3339, rfc3339, rfc3339_always};
 pub use metrics::{AllocMetric, NodeScoreMeta};
 pub use node::*;
 pub use task_state::{TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState, TaskState};

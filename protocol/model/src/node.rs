@@ -279,6 +279,7 @@ pub struct NodeEvent {
     /// Which part says so: `Cluster`, `Driver: exec`...
     pub subsystem: String,
     /// When.
+    #[serde(with = "crate::instant::rfc3339_always")]
     pub timestamp: UnixNanos,
     /// The log index that recorded it.
     pub create_index: u64,
