@@ -313,7 +313,7 @@ fn list(key: &str, old: &Value, new: &Value, objects: &mut Vec<ObjectDiff>) {
             .position(|other| label(other).is_some() && label(other) == label(item));
         // One of each left: it is the same one, changed.
         let lone = old.len() == 1 && new.len() == 1 && label(item).is_none();
-        let partner = match same.or(lone.then_some(0)) {
+        let partner = match same.or_else(|| lone.then_some(0)) {
             Some(place) => new.remove(place),
             None => Value::Null,
         };

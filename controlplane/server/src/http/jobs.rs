@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use controlplane_state::{GroupSummary, Snapshot, Table};
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
-use protocol_model::{Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable};
+use protocol_model::{
+    Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable, nullable::or_default,
+};
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Ask, Verb};
@@ -201,23 +203,15 @@ fn stub<'a>(
 }
 
 /// The body of `/v1/jobs/parse`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct ParseRequest {
-    #[serde(rename = "JobHCL")]
+    #[serde(rename = "JobHCL", deserialize_with = "or_default")]
     job_hcl: String,
+    #[serde(deserialize_with = "or_default")]
     variables: String,
+    #[serde(deserialize_with = "or_default")]
     canonicalize: bool,
-}
-
-impl Default for ParseRequest {
-    fn default() -> Self {
-        Self {
-            job_hcl: String::new(),
-            variables: String::new(),
-            canonicalize: false,
-        }
-    }
 }
 
 /// Job file in, job out. The server's own files and environment are not the caller's to read.

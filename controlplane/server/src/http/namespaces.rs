@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::{Command, Namespace, Table};
-use protocol_model::nullable;
+use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Ask, Verb};
@@ -88,7 +88,9 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct NamespaceRequest {
+    #[serde(deserialize_with = "or_default")]
     name: String,
+    #[serde(deserialize_with = "or_default")]
     description: String,
     #[serde(with = "nullable")]
     meta: BTreeMap<String, String>,

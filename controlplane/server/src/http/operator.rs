@@ -134,7 +134,7 @@ async fn transfer(ask: &Ask) -> Answered {
     let raft = ask.api.cluster.raft();
     raft.transfer_leadership(target)
         .await
-        .map_err(|error| refused(ask, error))?;
+        .map_err(|error| refused(ask, &error))?;
     ask.done(ask.api.cluster.snapshot().index())
 }
 
@@ -147,12 +147,12 @@ async fn remove_peer(ask: &Ask) -> Answered {
     let raft = ask.api.cluster.raft();
     raft.remove_server(target)
         .await
-        .map_err(|error| refused(ask, error))?;
+        .map_err(|error| refused(ask, &error))?;
     ask.done(ask.api.cluster.snapshot().index())
 }
 
-fn refused(ask: &Ask, error: MembershipError) -> HttpError {
-    match &error {
+fn refused(ask: &Ask, error: &MembershipError) -> HttpError {
+    match error {
         MembershipError::NotLeader { .. } => {
             let leader = ask
                 .api

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use controlplane_state::{IdPrefix, Snapshot, Table};
+use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Ask, Verb};
@@ -32,7 +33,9 @@ const TABLES: [Table; 6] = [
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct SearchRequest {
+    #[serde(deserialize_with = "or_default")]
     prefix: String,
+    #[serde(deserialize_with = "or_default")]
     context: String,
 }
 

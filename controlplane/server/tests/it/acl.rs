@@ -1,0 +1,75 @@
+//! Access control.
+
+use serde_json::json;
+
+use crate::world::{World, refusal};
+
+#[tokio::test]
+async fn with_access_control_only_a_management_token_gets_in() {
+    let world = World::start_with(|config| config.acl_enabled = true).await;
+    let denied = (403, "Permission denied".to_owned());
+    for path in [
+        "/v1/jobs",
+        "/v1/nodes",
+        "/v1/metrics",
+        "/v1/nothing",
+        "/v1/acl/token/self",
+    ] {
+        assert_eq!(refusal(world.get(path).await), denied, "{path}");
+    }
+    assert_eq!(refusal(world.put("/v1/system/gc", json!({})).await), denied);
+    world.get("/v1/status/leader").await.expect("open to all");
+    world.get("/v1/agent/health").await.expect("open to all");
+
+    let token = world
+        .put("/v1/acl/bootstrap", json!({}))
+        .await
+        .expect("the first token");
+    assert_eq!(token["Type"], "management");
+    let secret = token["SecretID"].as_str().expect("a secret").to_owned();
+    let known = world.client.clone().with_token(Some(secret.clone()));
+    let query = protocol_client::Query::new();
+    known
+        .get::<serde_json::Value>("/v1/jobs", &query)
+        .await
+        .expect("let in");
+    let own: protocol_client::Answer<serde_json::Value> = known
+        .get("/v1/acl/token/self", &query)
+        .await
+        .expect("its own token");
+    assert_eq!(own.value["AccessorID"], token["AccessorID"]);
+    let wrong = world.client.clone().with_token(Some("wrong".to_owned()));
+    assert_eq!(
+        refusal(wrong.get::<serde_json::Value>("/v1/jobs", &query).await),
+        denied
+    );
+
+    let head = format!("GET /v1/jobs HTTP/1.1\r\nAuthorization: Bearer {secret}");
+    assert_eq!(world.raw(&head, "").await.0, 200);
+    let (status, words) = refusal(world.put("/v1/acl/bootstrap", json!({})).await);
+    assert_eq!(status, 400);
+    assert!(words.contains("reset index"), "{words}");
+}
+
+#[tokio::test]
+async fn a_bootstrap_can_be_repeated_by_whoever_can_write_into_the_data_directory() {
+    let world = World::start_with(|config| config.acl_enabled = true).await;
+    world
+        .put("/v1/acl/bootstrap", json!({}))
+        .await
+        .expect("the first token");
+    let (_, words) = refusal(world.put("/v1/acl/bootstrap", json!({})).await);
+    let index: String = words.chars().filter(char::is_ascii_digit).collect();
+    std::fs::write(world.data_dir().join("acl-bootstrap-reset"), index).expect("is written");
+    world
+        .put("/v1/acl/bootstrap", json!({}))
+        .await
+        .expect("another token");
+}
+
+#[tokio::test]
+async fn without_access_control_there_are_no_tokens() {
+    let world = World::start().await;
+    let (status, words) = refusal(world.put("/v1/acl/bootstrap", json!({})).await);
+    assert_eq!((status, words.as_str()), (400, "ACL support disabled"));
+}

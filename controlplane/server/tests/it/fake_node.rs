@@ -1,0 +1,229 @@
+//! A node that speaks the protocol and runs nothing: what it is called for is answered from a list.
+
+use bytes::Bytes;
+use controlplane_server::dev;
+use protocol_model::NodeId;
+use protocol_transport::{
+    Endpoint, EndpointConfig, FrameReader, FrameWriter, Identity, Region, Role, StreamKind,
+};
+use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::v1::node_reply::Reply;
+use protocol_wire::v1::node_request::Request;
+use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
+
+use crate::world::World;
+
+/// A node in a session.
+pub(crate) struct FakeNode {
+    pub(crate) id: NodeId,
+    _endpoint: Endpoint,
+    _session: (FrameWriter, FrameReader),
+    _calls: quinn::Connection,
+}
+
+const SECRET: [u8; 32] = [7; 32];
+
+impl FakeNode {
+    /// Joins, reports that it runs nothing, and answers calls with [`answer`].
+    pub(crate) async fn join(world: &World) -> Self {
+        let made = dev::certificates(&world.data_dir(), &Region::global()).expect("certificates");
+        let identity =
+            Identity::load(&made.ca, &made.node.certificate, &made.node.key).expect("an identity");
+        let endpoint = Endpoint::bind(&EndpointConfig::loopback(identity)).expect("an endpoint");
+        let address = world.server.quic_address().expect("an address");
+        let session = endpoint.connect(address).await.expect("connects");
+        let (mut writer, mut reader) = open(&session, StreamKind::NodeSession).await;
+        let facts = hack_testkit::nodes::node(1);
+        let id = facts.id;
+        let json = serde_json::to_vec(&facts).expect("facts are JSON");
+        let hello = v1::Hello {
+            node_id: id.as_bytes().to_vec().into(),
+            secret: SECRET.to_vec().into(),
+            nonce: vec![1; 16].into(),
+            boot_id: vec![2; 16].into(),
+            protocol_min: PROTOCOL_MIN,
+            protocol_max: PROTOCOL_MAX,
+            join_token: "dev".to_owned(),
+            facts: Some(v1::NodeFacts { json: json.into() }),
+            ..v1::Hello::default()
+        };
+        write(&mut writer, &hello).await;
+        let welcome: v1::Welcome = read(&mut reader).await;
+        let epoch = welcome.epoch;
+        write(
+            &mut writer,
+            &v1::SyncPart {
+                epoch,
+                last: true,
+                ..v1::SyncPart::default()
+            },
+        )
+        .await;
+        let _: v1::SyncAck = read(&mut reader).await;
+
+        let calls = endpoint.connect(address).await.expect("connects again");
+        let (mut attach, mut attached) = open(&calls, StreamKind::Bulk).await;
+        let node_id = id.as_bytes().to_vec().into();
+        let secret = SECRET.to_vec().into();
+        write(
+            &mut attach,
+            &v1::AttachBulk {
+                node_id,
+                secret,
+                epoch,
+            },
+        )
+        .await;
+        let _: v1::Attached = read(&mut attached).await;
+        tokio::spawn(serve(calls.clone()));
+        Self {
+            id,
+            _endpoint: endpoint,
+            _session: (writer, reader),
+            _calls: calls,
+        }
+    }
+}
+
+async fn serve(calls: quinn::Connection) {
+    while let Ok((send, mut recv)) = calls.accept_bi().await {
+        tokio::spawn(async move {
+            let kind = StreamKind::read(&mut recv, Role::Server)
+                .await
+                .expect("a call");
+            assert_eq!(kind, StreamKind::NodeCall);
+            let mut reader = FrameReader::new(recv, 1 << 20);
+            let mut writer = FrameWriter::new(send, 1 << 20);
+            let request: v1::NodeRequest = read(&mut reader).await;
+            answer(request, &mut writer, &mut reader).await;
+            // A caller that went away first is no failure of the node.
+            let _ = writer.finish();
+        });
+    }
+}
+
+/// What this node has: a file of ten bytes, and a shell that repeats what it is told.
+async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut FrameReader) {
+    let request = request.request.expect("a request");
+    match request {
+        Request::Logs(logs) => {
+            let name = if logs.stderr { "stderr" } else { "stdout" };
+            if logs.task != "server" {
+                let message = format!("task {:?} is not in the allocation", logs.task);
+                return say(
+                    writer,
+                    Reply::Error(v1::NodeError {
+                        status: 404,
+                        message,
+                    }),
+                )
+                .await;
+            }
+            chunks(writer, &format!("alloc/logs/server.{name}.0"), logs.offset).await;
+            if logs.follow {
+                say(writer, Reply::Heartbeat(true)).await;
+                chunks(writer, &format!("alloc/logs/server.{name}.1"), 0).await;
+            }
+            say(writer, Reply::End(true)).await;
+        }
+        Request::FsRead(file) => {
+            chunks(writer, &file.path, file.offset).await;
+            say(writer, Reply::End(true)).await;
+        }
+        Request::FsList(_) => json(writer, r#"[{"Name":"alloc","IsDir":true,"Size":0}]"#).await,
+        Request::FsStat(file) => {
+            json(
+                writer,
+                &format!(r#"{{"Name":{:?},"IsDir":false,"Size":10}}"#, file.path),
+            )
+            .await;
+        }
+        Request::Stats(_) | Request::HostStats(_) => json(writer, r#"{"Timestamp":1}"#).await,
+        Request::Restart(_) => say(writer, Reply::End(true)).await,
+        Request::Signal(signal) if signal.signal == "SIGHUP" => {
+            say(writer, Reply::End(true)).await;
+        }
+        Request::Signal(_) => {
+            let message = "no such signal".to_owned();
+            say(
+                writer,
+                Reply::Error(v1::NodeError {
+                    status: 400,
+                    message,
+                }),
+            )
+            .await;
+        }
+        Request::Exec(exec) => shell(&exec, writer, reader).await,
+    }
+}
+
+/// Repeats input on stdout until input ends, then exits with 3.
+async fn shell(exec: &v1::ExecRequest, writer: &mut FrameWriter, reader: &mut FrameReader) {
+    use v1::exec_input::Input;
+    use v1::exec_output::Output;
+    let output = |output| {
+        Reply::Exec(v1::ExecOutput {
+            output: Some(output),
+        })
+    };
+    let words = exec.command.join(" ");
+    say(writer, output(Output::Stderr(words.into_bytes().into()))).await;
+    loop {
+        let input: v1::ExecInput = read(reader).await;
+        match input.input.expect("an input") {
+            Input::Stdin(data) => say(writer, output(Output::Stdout(data))).await,
+            Input::StdinClose(_) => break,
+            Input::TtySize(size) => {
+                let text = format!("{}x{}", size.width, size.height);
+                say(writer, output(Output::Stdout(text.into_bytes().into()))).await;
+            }
+            Input::Heartbeat(_) => {}
+        }
+    }
+    say(writer, output(Output::ExitCode(3))).await;
+    say(writer, Reply::End(true)).await;
+}
+
+async fn chunks(writer: &mut FrameWriter, file: &str, offset: i64) {
+    let all = b"0123456789";
+    let from = usize::try_from(offset)
+        .expect("not negative")
+        .min(all.len());
+    let data = Bytes::from_static(&all[from..]);
+    let chunk = v1::FileChunk {
+        file: file.to_owned(),
+        offset,
+        data,
+        event: String::new(),
+    };
+    say(writer, Reply::Chunk(chunk)).await;
+}
+
+async fn json(writer: &mut FrameWriter, text: &str) {
+    say(writer, Reply::Json(text.to_owned().into_bytes().into())).await;
+    say(writer, Reply::End(true)).await;
+}
+
+async fn say(writer: &mut FrameWriter, reply: Reply) {
+    write(writer, &v1::NodeReply { reply: Some(reply) }).await;
+}
+
+async fn open(connection: &quinn::Connection, kind: StreamKind) -> (FrameWriter, FrameReader) {
+    let (mut send, recv) = connection.open_bi().await.expect("a stream");
+    kind.write(&mut send).await.expect("its kind");
+    (
+        FrameWriter::new(send, 1 << 20),
+        FrameReader::new(recv, 1 << 20),
+    )
+}
+
+async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) {
+    let (kind, body) = to_frame(message);
+    writer.write(kind, body).await.expect("is written");
+}
+
+async fn read<M: FrameMessage>(reader: &mut FrameReader) -> M {
+    let frame = reader.expect().await.expect("a frame");
+    from_frame(frame.kind, frame.body).expect("the message that fits")
+}

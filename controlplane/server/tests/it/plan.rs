@@ -1,0 +1,84 @@
+//! Plans: what would happen, and that nothing did.
+
+use serde_json::{Value, json};
+
+use crate::fake_node::FakeNode;
+use crate::world::{World, refusal, service};
+
+async fn plan(world: &World, job: Value) -> Value {
+    world
+        .put("/v1/job/web/plan", json!({ "Job": job, "Diff": true }))
+        .await
+        .expect("a plan")
+}
+
+#[tokio::test]
+async fn a_new_job_is_planned_and_nothing_changes() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let before = world.server.cluster().snapshot().index();
+    let answer = plan(&world, service("web")).await;
+    assert_eq!(answer["JobModifyIndex"], 0);
+    assert_eq!(answer["FailedTGAllocs"], Value::Null);
+    assert_eq!(answer["Annotations"]["DesiredTGUpdates"]["web"]["Place"], 1);
+    assert_eq!(answer["Diff"]["Type"], "Added");
+    assert_eq!(
+        answer["Diff"]["TaskGroups"][0]["Updates"],
+        json!({ "create": 1 })
+    );
+    assert_eq!(
+        world.server.cluster().snapshot().index(),
+        before,
+        "a plan writes nothing"
+    );
+    assert_eq!(refusal(world.get("/v1/job/web").await).0, 404);
+}
+
+#[tokio::test]
+async fn a_changed_job_shows_what_is_edited_and_what_it_forces() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    world
+        .put("/v1/jobs", json!({ "Job": service("web") }))
+        .await
+        .expect("registered");
+    world
+        .until(|snapshot| snapshot.allocs().next().is_some())
+        .await;
+
+    let same = plan(&world, service("web")).await;
+    assert_eq!(same["Diff"]["Type"], "None");
+    assert_eq!(same["Annotations"]["DesiredTGUpdates"]["web"]["Ignore"], 1);
+
+    let mut job = service("web");
+    job["TaskGroups"][0]["Tasks"][0]["Config"]["args"] = json!(["900"]);
+    let edited = plan(&world, job).await;
+    assert!(edited["JobModifyIndex"].as_u64() > Some(0));
+    assert_eq!(edited["Diff"]["Type"], "Edited");
+    let group = &edited["Diff"]["TaskGroups"][0];
+    assert_eq!(group["Updates"], json!({ "create/destroy update": 1 }));
+    let task = &group["Tasks"][0];
+    assert_eq!(task["Annotations"], json!(["forces create/destroy update"]));
+    let field = &task["Objects"][0]["Fields"][0];
+    assert_eq!(
+        (&field["Name"], &field["Old"], &field["New"], &field["Type"]),
+        (
+            &json!("args[0]"),
+            &json!("600"),
+            &json!("900"),
+            &json!("Edited")
+        )
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_placed_is_explained() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job = service("web");
+    job["TaskGroups"][0]["Tasks"][0]["Resources"]["MemoryMB"] = json!(1_000_000);
+    let answer = plan(&world, job).await;
+    let metrics = &answer["FailedTGAllocs"]["web"];
+    assert_eq!(metrics["NodesExhausted"], 1, "{metrics}");
+    assert_eq!(metrics["DimensionExhausted"], json!({ "memory": 1 }));
+}

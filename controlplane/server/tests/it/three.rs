@@ -1,0 +1,115 @@
+//! Three servers: whichever is asked, the answer is the same.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+
+use controlplane_server::config::{Config, TlsConfig};
+use controlplane_server::{Server, dev};
+use protocol_client::{Answer, Client, Query, TlsFiles};
+use protocol_transport::Region;
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, service};
+
+/// Addresses that were free a moment ago: the servers have to know each other's before they start.
+fn addresses() -> Vec<SocketAddr> {
+    let sockets: Vec<UdpSocket> = (0..3)
+        .map(|_| UdpSocket::bind(("127.0.0.1", 0)).expect("a port"))
+        .collect();
+    sockets
+        .iter()
+        .map(|socket| socket.local_addr().expect("an address"))
+        .collect()
+}
+
+async fn start(root: &Path, number: usize, addresses: &[SocketAddr]) -> Server {
+    let directory = root.join(number.to_string());
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let mut config = Config::dev(directory).expect("a configuration");
+    let made = dev::certificates(root, &Region::global()).expect("certificates");
+    let (cert, key) = (made.server.certificate, made.server.key);
+    config.tls = TlsConfig::Files {
+        ca: made.ca,
+        cert,
+        key,
+    };
+    config.name = format!("server-{number}");
+    config.http.listen.set_port(0);
+    config.quic_listen = addresses[number];
+    config.bootstrap_expect = 3;
+    config.retry_join = addresses.iter().map(ToString::to_string).collect();
+    Server::start(config).await.expect("a server")
+}
+
+fn client(server: &Server) -> Client {
+    let address = format!("http://{}", server.http_address())
+        .parse()
+        .expect("an address");
+    Client::new(address, &TlsFiles::default()).expect("a client")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_read_what_was_written_and_forward_what_is() {
+    let root = tempfile::tempdir().expect("a directory");
+    let addresses = addresses();
+    let mut servers = Vec::new();
+    for number in 0..3 {
+        servers.push(start(root.path(), number, &addresses).await);
+    }
+    for server in &servers {
+        let mut status = server.cluster().watch_status();
+        let joined = status
+            .wait_for(|status| status.leader.is_some() && status.membership.voters.len() == 3);
+        let joined = tokio::time::timeout(PATIENCE, joined).await;
+        drop(
+            joined
+                .expect("the cluster is formed in time")
+                .expect("the log is there"),
+        );
+    }
+    let clients: Vec<Client> = servers.iter().map(client).collect();
+    let none = Query::new();
+    for (number, writer) in clients.iter().enumerate() {
+        let id = format!("job-{number}");
+        let body = json!({ "Job": service(&id) });
+        let _: Answer<Value> = writer
+            .put("/v1/jobs", &none, &body)
+            .await
+            .expect("registered");
+        // Acknowledged is readable at once, wherever it is asked for.
+        for reader in &clients {
+            let path = format!("/v1/job/{id}");
+            let answer: Answer<Value> = reader.get(&path, &none).await.expect("the job");
+            assert_eq!(answer.value["ID"], id.as_str());
+            assert!(answer.known_leader);
+        }
+    }
+    let mut leaders = Vec::new();
+    for reader in &clients {
+        let answer: Answer<String> = reader
+            .get("/v1/status/leader", &none)
+            .await
+            .expect("a leader");
+        leaders.push(answer.value);
+        let stale: Answer<Value> = reader
+            .get("/v1/jobs", &Query::new().with("stale", ""))
+            .await
+            .expect("a list");
+        assert!(stale.value.is_array());
+        let members: Answer<Value> = reader
+            .get("/v1/agent/members", &none)
+            .await
+            .expect("members");
+        let all = members.value["Members"].as_array().expect("a list").clone();
+        assert_eq!(all.len(), 3);
+        assert!(
+            all.iter().all(|member| member["Status"] == "alive"),
+            "{all:?}"
+        );
+    }
+    leaders.dedup();
+    assert_eq!(leaders.len(), 1, "all know the same leader");
+    for server in servers {
+        server.shutdown().await;
+    }
+}

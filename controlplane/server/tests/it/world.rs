@@ -1,0 +1,150 @@
+//! A server in this process, with a client of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use controlplane_server::Server;
+use controlplane_server::config::Config;
+use controlplane_state::Snapshot;
+use protocol_client::{Answer, Client, ClientError, Query, TlsFiles};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How long a test waits for something that has to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that leads a cluster of its own.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// As [`Self::start`], with the configuration bent.
+    pub(crate) async fn start_with(bend: impl FnOnce(&mut Config)) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = Config::dev(directory.path().to_owned()).expect("a configuration");
+        config.http.listen.set_port(0);
+        config.quic_listen.set_port(0);
+        // Nodes of these tests do not send heartbeats.
+        config.liveness.silence = Duration::from_secs(3600);
+        bend(&mut config);
+        let server = Server::start(config).await.expect("a server");
+        let mut newest = server.cluster().hub().watch();
+        let ready = newest.wait_for(|snapshot| snapshot.cluster().incarnation.is_some());
+        let ready = tokio::time::timeout(PATIENCE, ready).await;
+        drop(
+            ready
+                .expect("the cluster is formed in time")
+                .expect("the state is there"),
+        );
+        let address = format!("http://{}", server.http_address());
+        let address = address.parse().expect("an address");
+        let client = Client::new(address, &TlsFiles::default()).expect("a client");
+        Self {
+            server,
+            client,
+            directory,
+        }
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.directory.path().to_owned()
+    }
+
+    /// The newest state that `wanted` accepts.
+    pub(crate) async fn until(&self, wanted: impl FnMut(&Snapshot) -> bool) -> Snapshot {
+        let mut newest = self.server.cluster().hub().watch();
+        let found = tokio::time::timeout(PATIENCE, newest.wait_for(wanted)).await;
+        found
+            .expect("it happens in time")
+            .expect("the state is there")
+            .clone()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, ClientError> {
+        Ok(self.get_whole(path).await?.value)
+    }
+
+    pub(crate) async fn get_whole(&self, path: &str) -> Result<Answer<Value>, ClientError> {
+        let (path, query) = split(path);
+        self.client.get(path, &query).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Result<Value, ClientError> {
+        let (path, query) = split(path);
+        Ok(self.client.put(path, &query, &body).await?.value)
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
+        let (path, query) = split(path);
+        Ok(self.client.delete(path, &query).await?.value)
+    }
+
+    /// One request as bytes: the status, the head and the body of the answer.
+    pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String, String) {
+        let address = self.server.http_address();
+        let mut stream = tokio::net::TcpStream::connect(address)
+            .await
+            .expect("connects");
+        let length = body.len();
+        let request = format!(
+            "{head}\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.expect("is sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.expect("is answered");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .expect("a status");
+        (status, head.to_ascii_lowercase(), body.to_owned())
+    }
+}
+
+fn split(path: &str) -> (&str, Query) {
+    let (path, text) = path.split_once('?').unwrap_or((path, ""));
+    let mut query = Query::new();
+    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        query = query.with(key, value);
+    }
+    (path, query)
+}
+
+/// The status and the words of a refusal.
+pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> (u16, String) {
+    match answer {
+        Err(ClientError::Status { code, message }) => (code, message),
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+/// A service of one group with one task that nothing runs.
+pub(crate) fn service(id: &str) -> Value {
+    json!({
+        "ID": id,
+        "Name": id,
+        "Type": "service",
+        "Meta": { "owner": "tests" },
+        "TaskGroups": [{
+            "Name": "web",
+            "Count": 1,
+            "Tasks": [{
+                "Name": "server",
+                "Driver": "raw_exec",
+                "Config": { "command": "/bin/sleep", "args": ["600"] },
+                "Resources": { "CPU": 100, "MemoryMB": 64 },
+            }],
+        }],
+    })
+}
