@@ -199,10 +199,10 @@ impl Config {
     }
 }
 
-fn invalid(field: &str, problem: impl ToString) -> ConfigError {
+fn invalid(field: &str, problem: impl std::fmt::Display) -> ConfigError {
     ConfigError::Invalid {
         field: field.to_owned(),
-        problem: problem.to_string(),
+        problem: format!("{problem}"),
     }
 }
 

@@ -118,8 +118,7 @@ pub async fn run(
 
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
     let (journal, restored) = open_journal(&config.node_dir(), inputs.clone())?;
-    let boot = identity::boot_since(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
-    identity::remember_boot(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
+    let boot = note_boot(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
 
     let launch = launch(&config)?;
     let mut opened = keeper_link::open(&launch)
@@ -176,6 +175,13 @@ pub async fn run(
     endpoint.close();
     endpoint.wait_idle().await;
     ended
+}
+
+/// Whether the host was restarted since the last start; from now on it was not.
+fn note_boot(directory: &Path, boot_id: [u8; 16]) -> Result<Boot, IdentityError> {
+    let boot = identity::boot_since(directory, boot_id)?;
+    identity::remember_boot(directory, boot_id)?;
+    Ok(boot)
 }
 
 fn open_journal(

@@ -89,8 +89,8 @@ pub fn fingerprint(
     Ok(Fingerprint { node, enforcement })
 }
 
-fn set(node: &mut Node, name: &str, value: impl ToString) {
-    node.attributes.insert(name.to_owned(), value.to_string());
+fn set(node: &mut Node, name: &str, value: impl std::fmt::Display) {
+    node.attributes.insert(name.to_owned(), format!("{value}"));
 }
 
 fn add_versions(node: &mut Node, engine: Engine) {

@@ -447,7 +447,10 @@ mod tests {
             outcome(&spawn(3), Sent::Again, stale()),
             Ok(Response::Accepted)
         );
-        assert!(outcome(&spawn(3), Sent::Once, stale()).is_err());
-        assert!(outcome(&spawn(2), Sent::Again, stale()).is_err());
+        let refusal = Refusal::StaleEpoch { highest: 3 };
+        for (epoch, sent) in [(3, Sent::Once), (2, Sent::Again)] {
+            let answer = outcome(&spawn(epoch), sent, stale());
+            assert_eq!(answer, Err(refusal.clone()), "{epoch}");
+        }
     }
 }

@@ -235,13 +235,11 @@ mod tests {
             spec_hash: vec![1; 32].into(),
             json: b"{}".to_vec().into(),
         };
-        assert!(desired(&message).is_err());
-        assert!(
-            watch_map(&v1::WatchMap {
-                allocs: vec![v1::AllocVersion::default()],
-                ..v1::WatchMap::default()
-            })
-            .is_err()
-        );
+        assert!(desired(&message).unwrap_err().contains("makes no sense"));
+        let map = v1::WatchMap {
+            allocs: vec![v1::AllocVersion::default()],
+            ..v1::WatchMap::default()
+        };
+        assert!(watch_map(&map).unwrap_err().contains("alloc_id"));
     }
 }

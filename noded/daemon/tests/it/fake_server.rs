@@ -110,6 +110,11 @@ impl FakeServer {
         });
     }
 
+    /// What is known now.
+    pub(crate) fn known(&self) -> Known {
+        self.known.borrow().clone()
+    }
+
     /// Waits until what is known fits.
     pub(crate) async fn until(&self, what: &str, fits: impl FnMut(&Known) -> bool) -> Known {
         let mut known = self.known.subscribe();

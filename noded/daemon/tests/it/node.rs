@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::fake_server::{Known, next, text_of, write};
 use crate::scene::{Scene, can_run};
 
-fn job(id: &str, driver: &str, config: Value, more: Value) -> Arc<Job> {
+fn job(id: &str, driver: &str, config: &Value, more: Value) -> Arc<Job> {
     let mut task = json!({
         "Name": "main",
         "Driver": driver,
@@ -77,7 +77,7 @@ async fn a_task_runs_is_read_back_and_stops() {
     assert!(facts.drivers["raw_exec"].healthy);
 
     let script = "echo out of $NOMAD_JOB_ID; echo bad >&2; pwd; exec sleep 1000";
-    let job = job("web", "raw_exec", sh(script), json!({}));
+    let job = job("web", "raw_exec", &sh(script), json!({}));
     let alloc = alloc(&job, 1);
     let id = alloc.id;
     scene.server.want(alloc.clone(), &job);
@@ -128,7 +128,7 @@ async fn tasks_outlive_noded_and_no_output_is_lost() {
     }
     let mut scene = Scene::new();
     let script = "i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done; exit 7";
-    let job = job("long", "raw_exec", sh(script), json!({}));
+    let job = job("long", "raw_exec", &sh(script), json!({}));
     let alloc = alloc(&job, 2);
     let id = alloc.id;
     scene.server.want(alloc, &job);
@@ -138,17 +138,12 @@ async fn tasks_outlive_noded_and_no_output_is_lost() {
         .await;
     let started = report(&known, id).unwrap().task_states["main"].started_at;
     for _ in 0..3 {
+        let synced = scene.server.known().synced.len();
         scene.kill();
         scene.start();
-        let hellos = scene
-            .server
-            .until("it is back", |_| true)
-            .await
-            .hellos
-            .len();
         scene
             .server
-            .until("another sync", |known| known.synced.len() >= hellos)
+            .until("another sync", |known| known.synced.len() > synced)
             .await;
     }
     let known = scene
@@ -192,7 +187,7 @@ async fn an_isolated_task_sees_its_template_and_can_be_entered() {
         "DestPath": "local/run.sh", "Perms": "755",
     }]});
     let config = json!({"command": "/bin/sh", "args": ["local/run.sh"]});
-    let job = job("inside", "exec", config, more);
+    let job = job("inside", "exec", &config, more);
     let alloc = alloc(&job, 3);
     let id = alloc.id;
     scene.server.want(alloc.clone(), &job);
@@ -363,7 +358,7 @@ async fn what_cannot_run_fails_with_the_reason() {
         ),
     ];
     for (number, driver, config, more, reason) in cases {
-        let job = job(&format!("job-{number}"), driver, config, more);
+        let job = job(&format!("job-{number}"), driver, &config, more);
         let alloc = alloc(&job, number);
         let id = alloc.id;
         scene.server.want(alloc, &job);
@@ -387,7 +382,7 @@ async fn restart_and_signal_reach_the_task_and_mock_tasks_need_no_process() {
     }
     let scene = Scene::new();
     let script = "trap 'echo got it' HUP; echo ready; while :; do sleep 0.05; done";
-    let job_run = job("signals", "raw_exec", sh(script), json!({}));
+    let job_run = job("signals", "raw_exec", &sh(script), json!({}));
     let wanted = alloc(&job_run, 20);
     let id = wanted.id;
     scene.server.want(wanted, &job_run);
@@ -423,7 +418,7 @@ async fn restart_and_signal_reach_the_task_and_mock_tasks_need_no_process() {
     let mock = job(
         "mock",
         "mock_driver",
-        json!({"run_for": "50ms", "exit_code": 0}),
+        &json!({"run_for": "50ms", "exit_code": 0}),
         json!({}),
     );
     let mocked = alloc(&mock, 21);
@@ -459,7 +454,7 @@ async fn a_task_survives_the_death_of_keeper_and_pump() {
     }
     let scene = Scene::new();
     let script = "i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); sleep 0.02; done";
-    let job = job("tough", "raw_exec", sh(script), json!({}));
+    let job = job("tough", "raw_exec", &sh(script), json!({}));
     let alloc = alloc(&job, 30);
     let id = alloc.id;
     scene.server.want(alloc.clone(), &job);
@@ -476,7 +471,7 @@ async fn a_task_survives_the_death_of_keeper_and_pump() {
     while scene.server.logs(id, "main", false).await.len() < length + 300 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    let known = scene.server.until("it is known", |_| true).await;
+    let known = scene.server.known();
     assert!(
         is(&known, id, ClientStatus::Running),
         "{:?}",
