@@ -1,0 +1,339 @@
+//! Servers that form one cluster on this host.
+//!
+//! ```text
+//!   start --> N running --kill | terminate--> one down --restart--> N running
+//!                 |                                                     |
+//!                 +--add_server--> N + 1            --empty--> a directory like a new one
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use protocol_client::{Address, Client, Query, TlsFiles};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::binaries::Program;
+use crate::certificates::Certificates;
+use crate::ports::Ports;
+use crate::process::Daemon;
+use crate::wait::eventually;
+
+/// What a node of a test shows to be let in.
+pub(crate) const JOIN_TOKEN: &str = "let me in";
+/// Starting, electing, catching up: seconds, on a host where much else is going on a few more.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A server promises to end within ten seconds.
+const END_PATIENCE: Duration = Duration::from_secs(15);
+
+/// One cluster at a time: the timing of elections is under test, not that of the test's host.
+static TURN: Semaphore = Semaphore::const_new(1);
+
+/// What a cluster is made of.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Servers that form it: 1, 3 or 5.
+    pub servers: usize,
+    /// Lines for the block `server` of every server's file.
+    pub server_block: String,
+}
+
+impl Settings {
+    /// `servers` servers as they come.
+    pub fn of(servers: usize) -> Self {
+        Self {
+            servers,
+            server_block: String::new(),
+        }
+    }
+
+    /// The same, with one more line in the block `server`.
+    #[must_use]
+    pub fn with(mut self, line: &str) -> Self {
+        self.server_block.push_str("  ");
+        self.server_block.push_str(line);
+        self.server_block.push('\n');
+        self
+    }
+}
+
+/// A running cluster. Dropping it kills its servers and removes its files.
+#[derive(Debug)]
+pub struct Cluster {
+    servers: Vec<Server>,
+    settings: Settings,
+    pub(crate) certificates: Certificates,
+    program: PathBuf,
+    /// After the servers: they must be gone when their files go.
+    folder: TempDir,
+    _turn: SemaphorePermit<'static>,
+}
+
+#[derive(Debug)]
+struct Server {
+    name: String,
+    ports: Ports,
+    daemon: Option<Daemon>,
+}
+
+impl Cluster {
+    /// Starts servers and waits until all of them know a leader.
+    ///
+    /// # Errors
+    /// When one does not start, or they elect nobody.
+    pub async fn start(settings: Settings) -> anyhow::Result<Self> {
+        let turn = TURN.acquire().await?;
+        let folder = tempfile::Builder::new().prefix("drover-e2e-").tempdir()?;
+        let certificates = Certificates::make(&folder.path().join("tls"))?;
+        let mut cluster = Self {
+            servers: Vec::new(),
+            settings,
+            certificates,
+            program: Program::Controlplane.path()?,
+            folder,
+            _turn: turn,
+        };
+        let count = cluster.settings.servers;
+        for number in 0..count {
+            let ports = Ports::free()?;
+            let name = format!("server-{number}");
+            cluster.servers.push(Server {
+                name,
+                ports,
+                daemon: None,
+            });
+        }
+        let all: Vec<u16> = cluster.servers.iter().map(|s| s.ports.quic).collect();
+        for number in 0..count {
+            let expect = format!("  bootstrap_expect = {count}\n");
+            cluster.write_settings(number, &expect, &all)?;
+            cluster.spawn(number)?;
+        }
+        for number in 0..count {
+            cluster.wait_ready(number).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// How many servers there are, running or not.
+    pub fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Whether there is no server.
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    /// The folder that holds everything of this cluster.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The ports of a server.
+    pub fn ports(&self, number: usize) -> Ports {
+        self.servers[number].ports
+    }
+
+    /// A client of one server, with a connection of its own.
+    ///
+    /// # Errors
+    /// Never for plain HTTP.
+    pub fn client(&self, number: usize) -> anyhow::Result<Client> {
+        client_of(self.ports(number))
+    }
+
+    /// `kill -9` of one server. Returns when it is gone.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&mut self, number: usize) -> anyhow::Result<()> {
+        let daemon = self.servers[number].daemon.take();
+        daemon.context("the server is down already")?.kill()
+    }
+
+    /// SIGTERM to one server; answers how it ended.
+    ///
+    /// # Errors
+    /// When it does not run, or does not end.
+    pub async fn terminate(&mut self, number: usize) -> anyhow::Result<ExitStatus> {
+        let server = &mut self.servers[number];
+        let daemon = server.daemon.as_mut().context("the server is down")?;
+        let status = daemon.terminate(END_PATIENCE).await?;
+        server.daemon = None;
+        Ok(status)
+    }
+
+    /// Starts a server again that is down, and waits until it knows a leader.
+    ///
+    /// # Errors
+    /// When it runs, or does not become ready.
+    pub async fn restart(&mut self, number: usize) -> anyhow::Result<()> {
+        self.spawn(number)?;
+        self.wait_ready(number).await
+    }
+
+    /// Removes what a server that is down had on disk.
+    ///
+    /// # Errors
+    /// When it runs, or the files cannot be removed.
+    pub fn empty(&self, number: usize) -> anyhow::Result<()> {
+        ensure!(self.servers[number].daemon.is_none(), "the server runs");
+        Ok(std::fs::remove_dir_all(self.data_dir(number))?)
+    }
+
+    /// Adds a server with an empty directory that knows the others' addresses only; answers its
+    /// number. It may still be joining.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn add_server(&mut self) -> anyhow::Result<usize> {
+        let known: Vec<u16> = self.servers.iter().map(|s| s.ports.quic).collect();
+        let number = self.servers.len();
+        self.servers.push(Server {
+            name: format!("server-{number}"),
+            ports: Ports::free()?,
+            daemon: None,
+        });
+        self.write_settings(number, "", &known)?;
+        self.spawn(number)?;
+        Ok(number)
+    }
+
+    /// Fails if a server that should run has ended.
+    ///
+    /// # Errors
+    /// With the end of its log.
+    pub fn must_run(&mut self) -> anyhow::Result<()> {
+        let running = self
+            .servers
+            .iter_mut()
+            .filter_map(|server| server.daemon.as_mut());
+        running.map(Daemon::must_run).collect()
+    }
+
+    /// Waits for the server that leads, and says so itself.
+    ///
+    /// # Errors
+    /// When nobody does in time.
+    pub async fn leader(&self) -> anyhow::Result<usize> {
+        eventually("a leader", PATIENCE, async || {
+            for (number, server) in self.servers.iter().enumerate() {
+                if server.daemon.is_none() {
+                    continue;
+                }
+                let own = self.agent(number).await?;
+                if own["stats"]["raft"]["state"] == "Leader" {
+                    return Ok(Some(number));
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
+    /// What a server says of itself.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn agent(&self, number: usize) -> anyhow::Result<Value> {
+        let client = self.client(number)?;
+        Ok(client.get("/v1/agent/self", &Query::new()).await?.value)
+    }
+
+    /// The id that a server has in the log.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn server_id(&self, number: usize) -> anyhow::Result<String> {
+        let own = self.agent(number).await?;
+        let id = own["member"]["Tags"]["id"].as_str();
+        Ok(id.context("a server without an id")?.to_owned())
+    }
+
+    /// Waits until a server answers and knows a leader.
+    ///
+    /// # Errors
+    /// When it does not in time, or ends.
+    pub async fn wait_ready(&mut self, number: usize) -> anyhow::Result<()> {
+        let Self { servers, .. } = self;
+        let Server {
+            name,
+            ports,
+            daemon,
+        } = &mut servers[number];
+        let what = format!("a leader that {name} knows");
+        let ready = eventually(&what, PATIENCE, async || {
+            let running = daemon.as_mut().context("the server is down")?;
+            running.must_run()?;
+            let answer = client_of(*ports)?
+                .get::<String>("/v1/status/leader", &Query::new())
+                .await?;
+            Ok((!answer.value.is_empty()).then_some(()))
+        });
+        let ready = ready.await;
+        let log = daemon.as_ref().map(Daemon::log_end).unwrap_or_default();
+        ready.with_context(|| log)
+    }
+
+    /// Where a server keeps its state.
+    pub fn data_dir(&self, number: usize) -> PathBuf {
+        self.folder().join(&self.servers[number].name)
+    }
+
+    /// What a server has written to its log so far.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn log(&self, number: usize) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(self.file(number, "log"))?)
+    }
+
+    fn file(&self, number: usize, suffix: &str) -> PathBuf {
+        let name = &self.servers[number].name;
+        self.folder().join(format!("{name}.{suffix}"))
+    }
+
+    /// Starts a server that is down; it is not ready yet when this returns.
+    ///
+    /// # Errors
+    /// When it runs, or cannot be started.
+    pub fn spawn(&mut self, number: usize) -> anyhow::Result<()> {
+        let (settings, log) = (self.file(number, "hcl"), self.file(number, "log"));
+        let settings = settings.to_str().context("a path that is no UTF-8")?;
+        let server = &mut self.servers[number];
+        ensure!(server.daemon.is_none(), "{} runs already", server.name);
+        let arguments = ["--config", settings];
+        let daemon = Daemon::start(&server.name, &self.program, &arguments, &log)?;
+        server.daemon = Some(daemon);
+        Ok(())
+    }
+
+    fn write_settings(&self, number: usize, block: &str, known: &[u16]) -> anyhow::Result<()> {
+        let Server { name, ports, .. } = &self.servers[number];
+        let others = known.iter().filter(|port| **port != ports.quic);
+        let others: Vec<String> = others.map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+        let text = format!(
+            "name = \"{name}\"\ndata_dir = \"{data}\"\n\
+             ports {{\n  http = {http}\n  quic = {quic}\n}}\n\
+             server {{\n{block}  retry_join = [{others}]\n  node_join_token = \"{JOIN_TOKEN}\"\n\
+             {more}}}\n{tls}",
+            data = self.data_dir(number).display(),
+            http = ports.http,
+            quic = ports.quic,
+            others = others.join(", "),
+            more = self.settings.server_block,
+            tls = self.certificates.block("server"),
+        );
+        std::fs::write(self.file(number, "hcl"), text).context("cannot write the settings")
+    }
+}
+
+/// A client of the server at these ports.
+pub(crate) fn client_of(ports: Ports) -> anyhow::Result<Client> {
+    let address: Address = format!("http://127.0.0.1:{}", ports.http).parse()?;
+    Ok(Client::new(address, &TlsFiles::default())?)
+}
