@@ -1,6 +1,7 @@
 //! Every test layer that this host can run, and an honest account of those that it cannot.
 //!
 //! ```text
+//! cargo build --bins   -> the programs that the layer of real processes starts
 //! cargo test --no-run  -> which binary belongs to which crate, so to which layer
 //! cargo test           -> its lines, through the log reader -> a tally per crate
 //! hack/quickstart      -> the end-to-end layer
@@ -23,7 +24,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use crate::metadata::Metadata;
-use crate::stage::{Outcome, cargo, target_folder};
+use crate::stage::{Outcome, cargo, run as run_program, target_folder};
 use log::{LogReader, Shown};
 use summary::{LayerName, Summary};
 
@@ -53,6 +54,7 @@ impl Strictness {
 /// # Errors
 /// If cargo cannot be run or the tests do not compile. Failing tests are an outcome, not an error.
 pub(crate) fn run(root: &Path, strictness: Strictness) -> anyhow::Result<Outcome> {
+    build_programs(root)?;
     let crate_of_binary = build_tests(root)?;
     let (reader, cargo_ok) = run_tests(root, crate_of_binary, strictness)?;
     let mut summary = Summary::new(&reader.into_tallies());
@@ -85,6 +87,13 @@ struct Message {
 #[derive(Debug, Deserialize)]
 struct Profile {
     test: bool,
+}
+
+/// Builds the daemons and tools: tests that start them find them beside themselves, and old ones
+/// would be tested as if they were new.
+fn build_programs(root: &Path) -> anyhow::Result<()> {
+    eprintln!("building the programs");
+    run_program(cargo(root).args(["build", "--workspace", "--bins", "--locked"]))
 }
 
 /// Builds all tests; the answer maps the file name of each test binary to its crate.

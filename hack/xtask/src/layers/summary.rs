@@ -16,6 +16,8 @@ pub(super) enum LayerName {
     Process,
     /// The kernel: namespaces, cgroups, signals. Needs root.
     Root,
+    /// The programs themselves: clusters that are killed and restarted.
+    RealProcesses,
     /// The checks and tools themselves.
     Tools,
     /// The README's command from start to end.
@@ -37,6 +39,7 @@ const LAYERS: &[(LayerName, &str, &[&str])] = &[
             "controlplane-scheduler",
             "controlplane-leader",
             "noded-core",
+            "hack-fuzz",
         ],
     ),
     (
@@ -56,6 +59,7 @@ const LAYERS: &[(LayerName, &str, &[&str])] = &[
         "root and syscalls",
         &["isolation", "netns", "noded-keeper"],
     ),
+    (LayerName::RealProcesses, "real processes", &["hack-e2e"]),
     (LayerName::Tools, "tools", &["hack-xtask", "hack-testkit"]),
     (LayerName::EndToEnd, "end to end", &[]),
     (LayerName::RealHost, "real host", &[]),
@@ -267,7 +271,7 @@ mod tests {
     fn a_full_run_passes_and_counts_everything() {
         let summary = summary(&full());
         assert_eq!(summary.outcome(Strictness::Fail), Outcome::Passed);
-        assert_eq!(summary.closing_line(), "9 passed, 0 failed, 1 skipped");
+        assert_eq!(summary.closing_line(), "11 passed, 0 failed, 1 skipped");
     }
 
     #[test]
@@ -295,7 +299,7 @@ mod tests {
                 .render()
                 .contains("skipped in root and syscalls: needs root")
         );
-        assert_eq!(summary.closing_line(), "7 passed, 0 failed, 3 skipped");
+        assert_eq!(summary.closing_line(), "9 passed, 0 failed, 3 skipped");
     }
 
     #[test]

@@ -61,7 +61,19 @@ const TABLE: &[(&str, &[&str])] = &[
     ("hack-xtask", &["*"]),
     ("hack-sim-cluster", &["*"]),
     ("hack-bench", &["*"]),
-    ("hack-fuzz", &["*"]),
+    (
+        "hack-fuzz",
+        &[
+            "protocol-*",
+            "controlplane-state",
+            "noded-core",
+            "noded-keeper",
+        ],
+    ),
+    (
+        "hack-e2e",
+        &["protocol-client", "protocol-model", "protocol-transport"],
+    ),
     ("hack-testkit", PURE),
     ("hack-sim", PURE),
 ];
