@@ -10,6 +10,7 @@
 mod exec;
 mod files;
 mod follow;
+mod log_cursor;
 mod logs;
 mod stats;
 

@@ -18,6 +18,7 @@ use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
 use crate::clock;
 use crate::config::{Config, Switch};
+use crate::custody::{CustodyError, NodeLock};
 use crate::executor::{Executor, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint};
@@ -38,6 +39,9 @@ pub enum DaemonError {
     /// The node's own identity.
     #[error("the node's identity")]
     Identity(#[source] IdentityError),
+    /// Another noded, or no lock.
+    #[error("the node's data directory")]
+    Lock(#[source] CustodyError),
     /// Its certificate.
     #[error("the node's certificate")]
     Certificate(#[source] protocol_transport::IdentityError),
@@ -106,6 +110,7 @@ pub async fn run(
     let config = Arc::new(config);
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
+    let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
     let boot_id = identity::boot_id().map_err(DaemonError::Identity)?;
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     let found = fingerprint(&config, &identity, io.engine()).map_err(DaemonError::Host)?;

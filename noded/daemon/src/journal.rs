@@ -447,4 +447,40 @@ mod tests {
         drop(journal);
         assert_eq!(reopen(directory.path()).1.epoch, SessionEpoch(101));
     }
+
+    #[test]
+    fn a_full_disk_loses_nothing_and_is_told() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let disk = directory.path().join("disk");
+        std::fs::create_dir(&disk).unwrap();
+        isolation::scratch::mount(&disk, 64 * 1024, 0o700).unwrap();
+        let (mut journal, _) = reopen(&disk);
+        let mut epoch = 0;
+        while !journal.is_stuck() {
+            epoch += 1;
+            journal.append(&record(epoch)).unwrap();
+            assert!(epoch < 100_000, "the disk never filled");
+        }
+        let written = journal.progress().written;
+        assert_eq!(written, epoch - 1);
+        assert_eq!(journal.append(&record(epoch + 1)).unwrap(), epoch + 1);
+        journal.retry().unwrap_err();
+        assert_eq!(journal.progress().written, written);
+        // More room, as when someone cleans up.
+        let bigger = rustix::mount::mount_remount(
+            &disk,
+            rustix::mount::MountFlags::empty(),
+            c"size=1048576",
+        );
+        bigger.unwrap();
+        journal.retry().unwrap();
+        assert_eq!(journal.progress().written, epoch + 1);
+        drop(journal);
+        assert_eq!(reopen(&disk).1.epoch, SessionEpoch(epoch + 1));
+        isolation::scratch::unmount_all(&[disk]).unwrap();
+    }
 }

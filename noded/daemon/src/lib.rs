@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Entry points: [`config::Config::load`] reads `noded --config FILE`; [`daemon::run`] runs a node
-//! until it is told to stop. Everything else is in between:
+//! until it is told to stop; [`custody::end`] ends
+//! keeper and pump when nothing runs. Everything else is in between:
 //!
 //! - [`shell`] owns the core: the only task that decides.
 //! - [`session`] carries one attempt at a session; a second connection brings [`calls`] (logs,
@@ -27,6 +28,7 @@ mod base64;
 pub mod calls;
 pub mod clock;
 pub mod config;
+pub mod custody;
 pub mod daemon;
 pub mod driver;
 pub mod executor;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use noded_daemon::config::{Config, Switch};
-use noded_daemon::daemon;
+use noded_daemon::{custody, daemon};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -22,6 +22,10 @@ struct Arguments {
     /// Check the configuration and end.
     #[arg(long)]
     validate: bool,
+    /// End keeper and pump, which outlive noded, and remove their cgroups; refused while a task
+    /// or noded itself runs.
+    #[arg(long, conflicts_with = "validate")]
+    end_custody: bool,
 }
 
 fn main() -> ExitCode {
@@ -41,9 +45,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("{} is valid", arguments.config.display());
         return Ok(());
     }
+    if arguments.end_custody {
+        return custody::end(&config).context("custody of tasks goes on");
+    }
     start_logging(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // Preparing and removing allocations; a burst of placements must not become a burst of
+        // threads.
+        .max_blocking_threads(32)
         .build()
         .context("starting the runtime")?;
     runtime.block_on(serve(config))?;

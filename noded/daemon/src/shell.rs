@@ -412,9 +412,16 @@ impl Running {
         let executor = Arc::clone(&self.shell.executor);
         let inputs = self.shell.session.inputs.clone();
         tokio::spawn(async move {
-            for event in executor.execute(effect).await {
-                // A loop that ended no longer wants to know.
-                let _ = inputs.send(Input::Event(event)).await;
+            // A task of its own: a panic in it must not take the lane along.
+            let done = tokio::spawn(async move { executor.execute(effect).await });
+            match done.await {
+                Ok(events) => {
+                    for event in events {
+                        // A loop that ended no longer wants to know.
+                        let _ = inputs.send(Input::Event(event)).await;
+                    }
+                }
+                Err(error) => tracing::error!(%alloc, %error, "an effect was not carried out"),
             }
             let _ = inputs.send(Input::LaneDone(alloc)).await;
         });

@@ -40,7 +40,7 @@ impl Position {
                 break;
             }
             let count = bytes.len() as u64;
-            self.send_chunk(bytes, "", replies).await?;
+            send_chunk(&self.name, self.offset, bytes, "", replies).await?;
             self.offset += count;
             sent += count;
         }
@@ -53,23 +53,25 @@ impl Position {
         event: &str,
         replies: &mut Replies,
     ) -> Result<(), CallEnd> {
-        self.send_chunk(Vec::new(), event, replies).await
+        send_chunk(&self.name, self.offset, Vec::new(), event, replies).await
     }
+}
 
-    async fn send_chunk(
-        &self,
-        bytes: Vec<u8>,
-        event: &str,
-        replies: &mut Replies,
-    ) -> Result<(), CallEnd> {
-        let chunk = v1::FileChunk {
-            file: self.name.clone(),
-            offset: i64::try_from(self.offset).unwrap_or(i64::MAX),
-            data: Bytes::from(bytes),
-            event: event.to_owned(),
-        };
-        replies.send(Reply::Chunk(chunk)).await
-    }
+/// Sends bytes of a file, or tells something about the file itself.
+pub(super) async fn send_chunk(
+    file: &str,
+    offset: u64,
+    bytes: Vec<u8>,
+    event: &str,
+    replies: &mut Replies,
+) -> Result<(), CallEnd> {
+    let chunk = v1::FileChunk {
+        file: file.to_owned(),
+        offset: i64::try_from(offset).unwrap_or(i64::MAX),
+        data: Bytes::from(bytes),
+        event: event.to_owned(),
+    };
+    replies.send(Reply::Chunk(chunk)).await
 }
 
 /// Waits between two looks, and tells the caller now and then that the call lives.

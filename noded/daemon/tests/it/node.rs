@@ -118,7 +118,12 @@ async fn a_task_runs_is_read_back_and_stops() {
     while scene.alloc_path(id).exists() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
+    assert!(scene.end_custody().1.contains("noded is running"));
     assert!(scene.stop(), "noded ended badly");
+    assert_eq!(scene.end_custody(), (true, String::new()));
+    assert!(scene.custodians().is_empty());
+    assert!(!scene.cgroup_path().exists());
+    assert_eq!(scene.end_custody(), (true, String::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

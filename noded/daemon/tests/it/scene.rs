@@ -141,6 +141,23 @@ driver "mock_driver" {{
         child.wait().unwrap().success()
     }
 
+    /// `noded --end-custody`: whether it did, and what it said.
+    pub(crate) fn end_custody(&self) -> (bool, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_noded"))
+            .arg("--config")
+            .arg(self.directory.path().join("noded.hcl"))
+            .arg("--end-custody")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), said)
+    }
+
+    pub(crate) fn cgroup_path(&self) -> PathBuf {
+        let mount = isolation::cgroup::find_mount().unwrap();
+        mount.path.join(&self.cgroup)
+    }
+
     pub(crate) fn alloc_path(&self, alloc: protocol_model::AllocId) -> PathBuf {
         self.directory
             .path()
@@ -183,8 +200,7 @@ impl Drop for Scene {
         for pid in self.custodians() {
             let _ = kill(pid, Signal::SIGKILL);
         }
-        let mount = isolation::cgroup::find_mount().unwrap();
-        let base = mount.path.join(&self.cgroup);
+        let base = self.cgroup_path();
         let _ = std::fs::write(base.join("cgroup.kill"), "1");
         let end = Instant::now() + PATIENCE;
         while base.exists() && Instant::now() < end {

@@ -1,0 +1,306 @@
+//! A place in a task's output: one stream of bytes over rotated files
+//! `<task>.<stdout|stderr>.<number>`, which may lose files at its beginning while it is read, and
+//! grow at its end.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use protocol_wire::v1;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::file_io::{FileIo, READ_BYTES_MAX, Reader};
+
+/// A log directory holds two streams of some tasks, `max_files` each.
+const ENTRIES_MAX: usize = 100_000;
+
+/// Where a stream's files are.
+#[derive(Debug)]
+pub(super) struct LogSource {
+    pub(super) directory: OwnedFd,
+    /// `<task>.<stream>.`
+    pub(super) prefix: String,
+    pub(super) io: FileIo,
+}
+
+/// A place in a stream.
+#[derive(Debug)]
+pub(super) struct LogCursor {
+    source: LogSource,
+    number: u64,
+    /// `None` where the file was rotated away before it was opened.
+    open: Option<OpenLog>,
+}
+
+#[derive(Debug)]
+struct OpenLog {
+    reader: Reader,
+    name: String,
+    offset: u64,
+}
+
+/// What a look at the stream gives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Bytes, and where they are from.
+    Chunk {
+        file: String,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    /// Nothing more for now.
+    AtEnd,
+}
+
+/// One file of a stream, as it was listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LogFile {
+    number: u64,
+    name: String,
+    size: u64,
+}
+
+impl LogCursor {
+    /// The place where a request begins; the source again while the stream has no file yet.
+    pub(super) async fn find(
+        source: LogSource,
+        origin: v1::Origin,
+        offset: i64,
+    ) -> io::Result<Result<Self, LogSource>> {
+        let files = list(&source.directory, &source.prefix)?;
+        let Some((number, offset)) = start(&files, origin, offset) else {
+            return Ok(Err(source));
+        };
+        let open = source.open(number, offset).await?;
+        Ok(Ok(Self {
+            source,
+            number,
+            open,
+        }))
+    }
+
+    /// The next bytes.
+    pub(super) async fn next(&mut self) -> io::Result<Step> {
+        loop {
+            // Listed before the read: nothing is added to a file once a later one exists.
+            let files = list(&self.source.directory, &self.source.prefix)?;
+            if let Some(OpenLog {
+                reader,
+                name,
+                offset,
+            }) = &mut self.open
+            {
+                let bytes = reader.read_at(*offset, READ_BYTES_MAX).await?;
+                if !bytes.is_empty() {
+                    let from = *offset;
+                    *offset += bytes.len() as u64;
+                    return Ok(Step::Chunk {
+                        file: name.clone(),
+                        offset: from,
+                        bytes,
+                    });
+                }
+            }
+            let Some(next) = files.iter().find(|file| file.number > self.number) else {
+                return Ok(Step::AtEnd);
+            };
+            self.number = next.number;
+            self.open = self.source.open(next.number, 0).await?;
+        }
+    }
+}
+
+impl LogSource {
+    async fn open(&self, number: u64, offset: u64) -> io::Result<Option<OpenLog>> {
+        let name = format!("{}{number}", self.prefix);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match rustix::fs::openat(&self.directory, &name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            // Rotated away since it was listed.
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other(format!("{name} is not a regular file")));
+        }
+        let reader = self.io.open(file).await?;
+        Ok(Some(OpenLog {
+            reader,
+            name,
+            offset,
+        }))
+    }
+}
+
+/// The files of a stream, oldest first.
+fn list(directory: &OwnedFd, prefix: &str) -> Result<Vec<LogFile>, Errno> {
+    let mut files = Vec::new();
+    for entry in Dir::read_from(directory)?.take(ENTRIES_MAX) {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        let Some(number) = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok()) else {
+            continue;
+        };
+        let stat = match rustix::fs::statat(directory, &*name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(errno),
+        };
+        files.push(LogFile {
+            number,
+            name: name.into_owned(),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+        });
+    }
+    files.sort_by_key(|file| file.number);
+    Ok(files)
+}
+
+/// The file and the place in it where a request begins; `None` while there is no file. An offset
+/// beyond the other end stops there.
+fn start(files: &[LogFile], origin: v1::Origin, offset: i64) -> Option<(u64, u64)> {
+    let total: u64 = files.iter().map(|file| file.size).sum();
+    let distance = offset.unsigned_abs();
+    let mut left = match origin {
+        v1::Origin::Start => distance.min(total),
+        v1::Origin::End => total.saturating_sub(distance),
+    };
+    for file in files {
+        if left < file.size {
+            return Some((file.number, left));
+        }
+        left -= file.size;
+    }
+    files.last().map(|file| (file.number, file.size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file_io::Engine;
+
+    fn files(sizes: &[u64]) -> Vec<LogFile> {
+        (3..)
+            .zip(sizes)
+            .map(|(number, size)| LogFile {
+                number,
+                name: format!("t.stdout.{number}"),
+                size: *size,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_request_begins_where_its_offset_falls_over_all_files() {
+        let files = files(&[10, 0, 5]);
+        for (origin, offset, expected) in [
+            (v1::Origin::Start, 0, (3, 0)),
+            (v1::Origin::Start, 9, (3, 9)),
+            (v1::Origin::Start, 10, (5, 0)),
+            (v1::Origin::Start, 99, (5, 5)),
+            (v1::Origin::End, 0, (5, 5)),
+            (v1::Origin::End, 5, (5, 0)),
+            (v1::Origin::End, 6, (3, 9)),
+            (v1::Origin::End, 99, (3, 0)),
+        ] {
+            assert_eq!(
+                start(&files, origin, offset),
+                Some(expected),
+                "{origin:?} {offset}"
+            );
+        }
+        assert_eq!(start(&[], v1::Origin::Start, 0), None);
+    }
+
+    #[test]
+    fn files_of_other_streams_and_tasks_are_not_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in [
+            "a.stdout.10",
+            "a.stdout.9",
+            "a.stderr.0",
+            "b.stdout.0",
+            "a.stdout.x",
+        ] {
+            std::fs::write(directory.path().join(name), "xy").unwrap();
+        }
+        let opened: OwnedFd = File::open(directory.path()).unwrap().into();
+        let listed = list(&opened, "a.stdout.").unwrap();
+        let numbers: Vec<u64> = listed.iter().map(|file| file.number).collect();
+        assert_eq!(numbers, [9, 10]);
+        assert_eq!(listed[0].size, 2);
+    }
+
+    fn source(directory: &std::path::Path, engine: Engine) -> Option<LogSource> {
+        match FileIo::start_with(engine) {
+            Ok(io) => Some(LogSource {
+                directory: File::open(directory).unwrap().into(),
+                prefix: "t.stdout.".to_owned(),
+                io,
+            }),
+            Err(error) => {
+                eprintln!("skipped: {engine:?}: {error}");
+                None
+            }
+        }
+    }
+
+    async fn rest(cursor: &mut LogCursor) -> String {
+        let mut all = Vec::new();
+        while let Step::Chunk { bytes, .. } = cursor.next().await.unwrap() {
+            all.extend(bytes);
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    async fn reads_over_rotation(engine: Engine) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |number: u64| directory.path().join(format!("t.stdout.{number}"));
+        let Some(source) = source(directory.path(), engine) else {
+            return;
+        };
+        let Err(source) = LogCursor::find(source, v1::Origin::Start, 0).await.unwrap() else {
+            panic!("a stream without files");
+        };
+        std::fs::write(path(0), "zero,").unwrap();
+        std::fs::write(path(1), "one,").unwrap();
+        let mut cursor = LogCursor::find(source, v1::Origin::Start, 2)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(rest(&mut cursor).await, "ro,one,");
+        let append = |number: u64, text: &str| {
+            use std::io::Write;
+            let mut options = File::options();
+            let mut file = options
+                .append(true)
+                .create(true)
+                .open(path(number))
+                .unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        append(1, "more,");
+        append(2, "two,");
+        std::fs::remove_file(path(0)).unwrap();
+        // The open file goes too: what was in it is still read.
+        std::fs::remove_file(path(1)).unwrap();
+        assert_eq!(rest(&mut cursor).await, "more,two,");
+        // Rotated away unseen: that part is lost, the rest is not.
+        append(3, "three,");
+        std::fs::remove_file(path(3)).unwrap();
+        append(4, "four");
+        assert_eq!(rest(&mut cursor).await, "four");
+        assert_eq!(cursor.next().await.unwrap(), Step::AtEnd);
+    }
+
+    #[tokio::test]
+    async fn output_is_whole_over_rotation_with_the_ring() {
+        reads_over_rotation(Engine::Ring).await;
+    }
+
+    #[tokio::test]
+    async fn output_is_whole_over_rotation_with_plain_reads() {
+        reads_over_rotation(Engine::Plain).await;
+    }
+}

@@ -1,0 +1,235 @@
+//! Ending keeper and pump on purpose: `noded --config FILE --end-custody`.
+//!
+//! They outlive noded by design, so somebody has to say when a host is no node any more. Only when
+//! nothing runs: a task is never taken along.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use isolation::cgroup::{CgroupError, Hierarchy, Patience};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use noded_keeper::client::{Connection, ConnectionError};
+use noded_keeper::paths::RuntimePaths;
+use noded_keeper::protocol::{Message, Refusal, Request, Response};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::config::Config;
+
+/// How long each of them may take to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Why custody goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum CustodyError {
+    /// Another noded works with the same directory.
+    #[error("noded is running with {}; stop it first", .path.display())]
+    NodedRuns {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The lock could not be taken.
+    #[error("locking {}", .path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// keeper could not be asked.
+    #[error("asking keeper to end")]
+    Keeper(#[source] ConnectionError),
+    /// keeper has something to keep.
+    #[error("keeper goes on")]
+    Refused(#[source] Refusal),
+    /// It did not answer.
+    #[error("{0} does not end")]
+    Stuck(&'static str),
+    /// pump could not be found or told.
+    #[error("asking pump to end")]
+    Pump(#[source] std::io::Error),
+    /// A cgroup remains.
+    #[error("{count} cgroups could not be removed")]
+    Cgroups {
+        /// How many.
+        count: usize,
+        /// The first.
+        #[source]
+        source: CgroupError,
+    },
+}
+
+/// Held by the one noded of a data directory, as long as it is not dropped.
+#[derive(Debug)]
+pub struct NodeLock {
+    _file: File,
+}
+
+impl NodeLock {
+    /// Takes the lock of the directory that holds identity and journal.
+    ///
+    /// # Errors
+    /// Where another noded holds it, or it cannot be made.
+    pub fn take(directory: &Path) -> Result<Self, CustodyError> {
+        let path = directory.join("lock");
+        let failed = |source| CustodyError::Lock {
+            path: path.clone(),
+            source,
+        };
+        let file = File::create(&path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(Errno::WOULDBLOCK) => Err(CustodyError::NodedRuns {
+                path: directory.to_owned(),
+            }),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+}
+
+/// Ends keeper and pump, and removes the cgroups. What is not there is ended already.
+///
+/// # Errors
+/// Where noded or a task still runs, or something does not go.
+pub fn end(config: &Config) -> Result<(), CustodyError> {
+    let _lock = match NodeLock::take(&config.node_dir()) {
+        Ok(lock) => Some(lock),
+        // There never was a node here.
+        Err(CustodyError::Lock { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    let paths = RuntimePaths::new(&config.run_dir);
+    end_keeper(&paths)?;
+    end_pump(&paths)?;
+    remove_cgroups(&config.cgroup_base)
+}
+
+fn end_keeper(paths: &RuntimePaths) -> Result<(), CustodyError> {
+    let mut connection = match Connection::connect(paths) {
+        Ok(connection) => connection,
+        Err(ConnectionError::Connect {
+            source: Errno::NOENT | Errno::CONNREFUSED,
+            ..
+        }) => return Ok(()),
+        Err(error) => return Err(CustodyError::Keeper(error)),
+    };
+    connection
+        .send(&Request::Shutdown, &[])
+        .map_err(CustodyError::Keeper)?;
+    loop {
+        match connection.recv_within(PATIENCE) {
+            Ok(Some(Message::Response {
+                response: Response::Refused(refusal),
+                ..
+            })) => return Err(CustodyError::Refused(refusal)),
+            Ok(Some(_)) => {}
+            Err(ConnectionError::Closed | ConnectionError::Receive(_)) => {
+                return until_free(&paths.keeper_lock(), "keeper");
+            }
+            Ok(None) => return Err(CustodyError::Stuck("keeper")),
+            Err(error) => return Err(CustodyError::Keeper(error)),
+        }
+    }
+}
+
+fn end_pump(paths: &RuntimePaths) -> Result<(), CustodyError> {
+    let lock = paths.pump_lock();
+    let Some(pid) = holder(&lock).map_err(CustodyError::Pump)? else {
+        return Ok(());
+    };
+    kill(pid, Signal::SIGTERM).map_err(|errno| CustodyError::Pump(errno.into()))?;
+    until_free(&lock, "pump")
+}
+
+fn until_free(lock: &Path, who: &'static str) -> Result<(), CustodyError> {
+    let end = Instant::now() + PATIENCE;
+    while holder(lock).map_err(CustodyError::Pump)?.is_some() {
+        if Instant::now() > end {
+            return Err(CustodyError::Stuck(who));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// The process that holds a lock, as the kernel lists it (proc_locks(5)).
+fn holder(path: &Path) -> std::io::Result<Option<Pid>> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let device = metadata.dev();
+    let file = format!(
+        "{:02x}:{:02x}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device),
+        metadata.ino()
+    );
+    let locks = std::fs::read_to_string("/proc/locks")?;
+    Ok(find_holder(&locks, &file))
+}
+
+fn find_holder(locks: &str, file: &str) -> Option<Pid> {
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, held, ..] = words.as_slice() else {
+            return None;
+        };
+        (*held == file).then(|| pid.parse().ok().map(Pid::from_raw))?
+    })
+}
+
+fn remove_cgroups(base: &Path) -> Result<(), CustodyError> {
+    let Ok(hierarchy) = Hierarchy::open(base) else {
+        return Ok(());
+    };
+    let millis = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
+    hierarchy
+        .remove(Patience::Milliseconds(millis))
+        .map_err(|mut errors| CustodyError::Cgroups {
+            count: errors.len(),
+            source: errors.swap_remove(0),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_noded() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = NodeLock::take(directory.path()).unwrap();
+        let error = NodeLock::take(directory.path()).unwrap_err();
+        assert!(matches!(error, CustodyError::NodedRuns { .. }), "{error}");
+        drop(first);
+        NodeLock::take(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let _held = NodeLock::take(directory.path()).unwrap();
+        let own = Pid::from_raw(std::process::id().try_into().unwrap());
+        assert_eq!(holder(&directory.path().join("lock")).unwrap(), Some(own));
+        assert_eq!(holder(&directory.path().join("none")).unwrap(), None);
+    }
+
+    #[test]
+    fn other_locks_are_passed_over() {
+        let locks = "1: POSIX  ADVISORY  WRITE 10 08:01:5 0 EOF\n\
+                     2: FLOCK  ADVISORY  READ 11 08:01:5 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 12 08:01:5 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 13 08:01:5 0 EOF\n";
+        assert_eq!(find_holder(locks, "08:01:5"), Some(Pid::from_raw(13)));
+        assert_eq!(find_holder(locks, "08:01:6"), None);
+    }
+}
