@@ -1,8 +1,8 @@
 //! Blocked evaluations: those that found no room, until something that could help them changes.
 //!
-//! An evaluation knows which classes of nodes it looked at: a class that was not feasible cannot help
-//! it, any other may. One whose constraints look at properties unique to a node ("escaped") may be
-//! helped by any node. Per job at most one is kept; the older one is needless.
+//! An evaluation knows which classes of nodes it looked at: a class that was not feasible cannot
+//! help it, any other may. One whose constraints look at properties unique to a node ("escaped")
+//! may be helped by any node. Per job at most one is kept; the older one is needless.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ impl BlockedEvals {
         Self::default()
     }
 
-    /// Keeps an evaluation until something that could help it changes; lets it go at once where that
-    /// happened after the snapshot that it was scheduled from.
+    /// Keeps an evaluation until something that could help it changes; lets it go at once where
+    /// that happened after the snapshot that it was scheduled from.
     pub fn block(&mut self, eval: Arc<Evaluation>) {
         if self.evals.contains_key(&eval.id) {
             return;

@@ -1,5 +1,5 @@
-//! Garbage collection: what is over for long enough to be forgotten. Each pass names candidates; the
-//! replicated state checks each name again.
+//! Garbage collection: what is over for long enough to be forgotten. Each pass names candidates;
+//! the replicated state checks each name again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -192,8 +192,8 @@ impl Leader {
 
     /// A command of [`Self::poll_command`] did not get into the log.
     pub fn on_command_failed(&mut self, command: Command) {
-        // Everything else repeats itself: written-off evaluations are still pending in the state, and
-        // the next look for garbage finds the same.
+        // Everything else repeats itself: written-off evaluations are still pending in the state,
+        // and the next look for garbage finds the same.
         if let Command::HeartbeatMissed { nodes } = command {
             self.again.extend(nodes);
         }

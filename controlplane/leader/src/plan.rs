@@ -1,9 +1,9 @@
 //! The plan check: a plan was computed on a snapshot, and the state went on. Whatever does not hold
 //! on the newest state is taken out, node by node; the rest may be committed.
 //!
-//! Taking away never fails: stops always hold. A placement holds if its node may be placed on and has
-//! room by the same [`fit`] function that the scheduler used, so a plan that is checked on its own
-//! snapshot is never refused.
+//! Taking away never fails: stops always hold. A placement holds if its node may be placed on and
+//! has room by the same [`fit`] function that the scheduler used, so a plan that is checked on its
+//! own snapshot is never refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -101,8 +101,9 @@ fn check_node(
     Ok(())
 }
 
-/// The plan without what it wanted on `refused` nodes. A replaced allocation is stopped only together
-/// with its replacement: where the placement falls, the stop of what it replaces falls too.
+/// The plan without what it wanted on `refused` nodes. A replaced allocation is stopped only
+/// together with its replacement: where the placement falls, the stop of what it replaces falls
+/// too.
 fn without(mut plan: PlanApply, refused: &BTreeSet<NodeId>, snapshot: &Snapshot) -> PlanApply {
     let fallen: Vec<Arc<Allocation>> = plan
         .placed

@@ -164,8 +164,8 @@ impl PortPicker<'_> {
     }
 }
 
-/// Resources of a group that is updated in place: everything asked anew, except the ports, which the
-/// running tasks have.
+/// Resources of a group that is updated in place: everything asked anew, except the ports, which
+/// the running tasks have.
 pub(crate) fn in_place(group: &TaskGroup, old: &AllocatedResources) -> AllocatedResources {
     let mut resources = unassigned(group);
     resources.shared.networks.clone_from(&old.shared.networks);

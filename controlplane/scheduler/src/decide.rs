@@ -191,7 +191,8 @@ impl<'a> Deciding<'a> {
             self.update_in_place(job, group, alloc);
         }
         if !buckets.later.is_empty() {
-            // The rest of the rollout: when those that are being replaced had time to become healthy.
+            // The rest of the rollout: when those that are being replaced had time to become
+            // healthy.
             let wait = group
                 .update
                 .as_ref()
@@ -297,7 +298,8 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Nothing found its place: what should have been replaced goes on, and its room is taken again.
+    /// Nothing found its place: what should have been replaced goes on, and its room is taken
+    /// again.
     fn keep_replaced(
         &mut self,
         wanted: &Wanted,

@@ -1,8 +1,9 @@
 //! The scheduler: a snapshot and an evaluation in, a complete decision out.
 //!
-//! [`schedule`] is a pure function. It looks at every eligible node (an exact scan of thousands takes
-//! microseconds), explains what it filtered and why, and leaves nothing to be chosen later: ids and
-//! ports are in the decision, drawn from the caller's seed. Equal inputs give equal decisions.
+//! [`schedule`] is a pure function. It looks at every eligible node (an exact scan of thousands
+//! takes microseconds), explains what it filtered and why, and leaves nothing to be chosen later:
+//! ids and ports are in the decision, drawn from the caller's seed. Equal inputs give equal
+//! decisions.
 //!
 //! The phases, in the order of `decide.rs`:
 //!

@@ -7,7 +7,8 @@ use regex::{Regex, RegexBuilder};
 
 use crate::feasible::version::{Dialect, Requirement};
 
-/// How many compiled patterns of each kind are kept; a full cache is emptied, which only costs time.
+/// How many compiled patterns of each kind are kept; a full cache is emptied, which only costs
+/// time.
 const ENTRIES_MAX: usize = 1024;
 /// How large one compiled pattern may become. A larger one never matches, and the reason says so.
 const REGEX_BYTES_MAX: usize = 1 << 20;

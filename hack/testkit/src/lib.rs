@@ -1,9 +1,9 @@
 //! Fixtures for tests: a cluster's state in a few lines, and the jobs and nodes that go into it.
 //!
 //! [`World`] is a replicated state with a log of its own: every change goes through
-//! `State::apply`, so a fixture can never be in a condition that a real cluster cannot reach, and the
-//! invariants are checked after each. [`jobs`] and [`nodes`] build ordinary jobs and nodes to be
-//! bent.
+//! `State::apply`, so a fixture can never be in a condition that a real cluster cannot reach, and
+//! the invariants are checked after each. [`jobs`] and [`nodes`] build ordinary jobs and nodes to
+//! be bent.
 
 pub mod jobs;
 pub mod nodes;

@@ -6,10 +6,15 @@ use protocol_model::{DriverInfo, NetworkResource, Node, NodeId};
 pub fn node(number: u8) -> Node {
     let id = NodeId::from_u128(0x0e00_0000_0000_4000_8000_0000_0000_0000 + u128::from(number));
     let mut node = Node::new(id, format!("node-{number}"), "dc1");
-    node.attributes.insert("kernel.name".to_owned(), "linux".to_owned());
+    node.attributes
+        .insert("kernel.name".to_owned(), "linux".to_owned());
     node.computed_class = "linux".to_owned();
     for driver in ["raw_exec", "exec"] {
-        let info = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
+        let info = DriverInfo {
+            detected: true,
+            healthy: true,
+            ..DriverInfo::default()
+        };
         node.drivers.insert(driver.to_owned(), info);
     }
     let resources = &mut node.node_resources;

@@ -40,7 +40,9 @@ impl World {
             now: UnixNanos(1_700_000_000_000_000_000),
             ids: 0,
         };
-        world.apply(Command::ClusterInit { incarnation: Incarnation::from_u128(1) });
+        world.apply(Command::ClusterInit {
+            incarnation: Incarnation::from_u128(1),
+        });
         world
     }
 
@@ -67,9 +69,20 @@ impl World {
         self.index += 1;
         self.now = self.now.saturating_add(Duration::from_millis(1));
         let seed = u128::from(self.index).to_be_bytes();
-        let applied = self.state.apply(self.index, Stamped { now: self.now, seed, command });
+        let applied = self.state.apply(
+            self.index,
+            Stamped {
+                now: self.now,
+                seed,
+                command,
+            },
+        );
         let broken = invariants::check(self.state.tables());
-        assert!(broken.is_empty(), "after log entry {}: {broken:?}", self.index);
+        assert!(
+            broken.is_empty(),
+            "after log entry {}: {broken:?}",
+            self.index
+        );
         applied
     }
 
@@ -112,8 +125,11 @@ impl World {
 
     /// A node reports that everything is as the state has it.
     pub fn sync(&mut self, node: NodeId, epoch: SessionEpoch) {
-        let unchanged =
-            self.snapshot().allocs_on_node(node).map(|alloc| alloc.id).collect::<Vec<_>>();
+        let unchanged = self
+            .snapshot()
+            .allocs_on_node(node)
+            .map(|alloc| alloc.id)
+            .collect::<Vec<_>>();
         self.expect(Command::NodeSynced(Box::new(NodeSynced {
             node,
             epoch,
@@ -127,12 +143,16 @@ impl World {
     /// A node's heartbeats stop.
     pub fn silence(&mut self, node: NodeId) {
         let epoch = self.epoch(node);
-        self.expect(Command::HeartbeatMissed { nodes: vec![(node, epoch)] });
+        self.expect(Command::HeartbeatMissed {
+            nodes: vec![(node, epoch)],
+        });
     }
 
     /// The session of a node.
     pub fn epoch(&self, node: NodeId) -> SessionEpoch {
-        self.snapshot().node(node).map_or(SessionEpoch::NONE, |record| record.session.epoch)
+        self.snapshot()
+            .node(node)
+            .map_or(SessionEpoch::NONE, |record| record.session.epoch)
     }
 
     /// Registers a job with its evaluation, and answers the evaluation.
@@ -197,7 +217,9 @@ impl World {
             seq: self.ids,
             reports: vec![report],
         };
-        self.expect(Command::AllocUpdates { batches: vec![batch] });
+        self.expect(Command::AllocUpdates {
+            batches: vec![batch],
+        });
     }
 
     fn eval(&mut self, key: &JobKey, job: &Job, trigger: EvalTrigger) -> Evaluation {

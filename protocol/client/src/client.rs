@@ -206,8 +206,8 @@ impl Client {
         Ok(Answer::new(value, &parts.headers))
     }
 
-    /// Sends one request and answers what is no refusal. A kept connection that turns out to be dead
-    /// is replaced once, before anything of the answer was read.
+    /// Sends one request and answers what is no refusal. A kept connection that turns out to be
+    /// dead is replaced once, before anything of the answer was read.
     async fn send(
         &self,
         method: Method,

@@ -72,8 +72,8 @@ pub(crate) async fn dial(
     }
 }
 
-/// Starts HTTP/1.1 on a fresh stream. The connection is driven by a task of its own, which ends with
-/// it.
+/// Starts HTTP/1.1 on a fresh stream. The connection is driven by a task of its own, which ends
+/// with it.
 pub(crate) async fn http(socket: Socket) -> Result<SendRequest<Full<Bytes>>, hyper::Error> {
     let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
     tokio::spawn(async move {

@@ -1,7 +1,7 @@
 //! A client of the `/v1` HTTP API, for the command line, for tests and for tools.
 //!
-//! - [`Client`]: an address, credentials and one kept connection. `get`, `put`, `delete` answer typed
-//!   values with the headers that matter ([`Answer`]); `stream` answers bytes as they come;
+//! - [`Client`]: an address, credentials and one kept connection. `get`, `put`, `delete` answer
+//!   typed values with the headers that matter ([`Answer`]); `stream` answers bytes as they come;
 //!   `websocket` opens the stream that `alloc exec` uses.
 //! - [`Address`]: `http://`, `https://` or `unix://`, as users write it in `NOMAD_ADDR`.
 //! - [`TlsFiles`]: the certificates for `https://`.

@@ -1,4 +1,5 @@
-//! `distinct_hosts` and `distinct_property`: constraints about where else the job's allocations are.
+//! `distinct_hosts` and `distinct_property`: constraints about where else the job's allocations
+//! are.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,9 +10,9 @@ use crate::scratch::Scratch;
 /// Whether `left operand right` holds on a node.
 ///
 /// Rules (Nomad, "constraint" block): `=`/`==`/`is` and `!=`/`not` compare text; order operators
-/// compare numbers where both sides are numbers and text otherwise; a property that the node does not
-/// have satisfies only `!=` and `is_not_set`. `distinct_hosts` and `distinct_property` are about
-/// other allocations and are not asked here.
+/// compare numbers where both sides are numbers and text otherwise; a property that the node does
+/// not have satisfies only `!=` and `is_not_set`. `distinct_hosts` and `distinct_property` are
+/// about other allocations and are not asked here.
 pub(crate) fn holds(
     operand: &str,
     left: &Resolved<'_>,

@@ -5,9 +5,9 @@ use protocol_model::Node;
 /// A side of a constraint: a literal, or a property of the node.
 ///
 /// Rule: `${node.unique.id}`, `${node.unique.name}`, `${node.datacenter}`, `${node.class}`,
-/// `${node.pool}`, `${attr.X}`, `${meta.X}`; a text without `${` is itself. A property that the node
-/// does not have resolves to nothing, which fails every operator but `!=`, `is_not_set` and their
-/// like (Nomad, job specification, "constraint").
+/// `${node.pool}`, `${attr.X}`, `${meta.X}`; a text without `${` is itself. A property that the
+/// node does not have resolves to nothing, which fails every operator but `!=`, `is_not_set` and
+/// their like (Nomad, job specification, "constraint").
 pub(crate) fn resolve<'a>(target: &'a str, node: &'a Node) -> Resolved<'a> {
     let Some(name) = interpolation(target) else {
         return Resolved::Value(target.into());

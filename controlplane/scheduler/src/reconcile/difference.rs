@@ -1,4 +1,5 @@
-//! What a new version of a job means for an allocation of an older one. The one definition of "same".
+//! What a new version of a job means for an allocation of an older one. The one definition of
+//! "same".
 
 use protocol_model::{EphemeralDisk, Job, Service, Task, TaskGroup};
 

@@ -1,5 +1,5 @@
-//! Reconciliation: what exists against what is wanted. Every existing allocation lands in exactly one
-//! bucket; what is to be placed follows from the buckets.
+//! Reconciliation: what exists against what is wanted. Every existing allocation lands in exactly
+//! one bucket; what is to be placed follows from the buckets.
 
 mod difference;
 mod group;

@@ -94,8 +94,8 @@ fn stands(
     }
 }
 
-/// A sysbatch allocation that ran to its end counts for the version it ran, and a failed one too: it
-/// is not tried on the same node again.
+/// A sysbatch allocation that ran to its end counts for the version it ran, and a failed one too:
+/// it is not tried on the same node again.
 fn done(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> bool {
     job.job_type == JobType::Sysbatch
         && !alloc.server_terminal()

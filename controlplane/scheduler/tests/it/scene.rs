@@ -1,4 +1,5 @@
-//! A world with a scheduler: decides an evaluation and commits the plan, as the leader's loop would.
+//! A world with a scheduler: decides an evaluation and commits the plan, as the leader's loop
+//! would.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +41,8 @@ impl Scene {
         )
     }
 
-    /// Decides and commits. The plan check's promise is tested with it: a plan that was computed on a
-    /// state holds on that state.
+    /// Decides and commits. The plan check's promise is tested with it: a plan that was computed on
+    /// a state holds on that state.
     pub(crate) fn run(&mut self, eval: &Evaluation) -> Decision {
         let decision = self.decide(eval);
         self.world
