@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "network mode",
         NamedGroup(unhonoured_mode),
-        "the tasks share the host's network in this release",
+        "no node of this release offers it: the group waits",
     ),
     row(
         "network dns",
