@@ -1,6 +1,7 @@
 //! Where a request comes in: read, checked, routed, and answered whatever happens.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::ws::WebSocketUpgrade;
@@ -12,6 +13,7 @@ use controlplane_state::AclTokenKind;
 use futures::FutureExt;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::Api;
 use super::ask::{Ask, Caller, Verb};
@@ -19,6 +21,9 @@ use super::error::{Answered, HttpError};
 use super::query::{Plus, Query, decode};
 use super::route;
 use crate::gateway;
+
+/// How long a client may take to send a body.
+const BODY_MAX: Duration = Duration::from_secs(60);
 
 /// What every request starts with.
 #[derive(Clone, Debug)]
@@ -73,6 +78,14 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     {
         return Err(HttpError::internal("No path to region"));
     }
+    // A page of another site in an operator's browser must not drive an API that asks for no token.
+    if parts
+        .headers
+        .get("sec-fetch-site")
+        .is_some_and(|site| site == "cross-site")
+    {
+        return Err(HttpError::permission_denied());
+    }
     let caller = caller(&api, &parts.headers);
     if caller == Caller::Stranger && !route::is_open(&path, &query) {
         return Err(HttpError::permission_denied());
@@ -119,7 +132,14 @@ fn segments(path: &str) -> Result<Vec<String>, HttpError> {
 }
 
 async fn whole(body: Body, bytes_max: usize) -> Result<Bytes, HttpError> {
-    match Limited::new(body, bytes_max).collect().await {
+    let whole = timeout(BODY_MAX, Limited::new(body, bytes_max).collect());
+    let whole = whole.await.map_err(|_| {
+        HttpError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("no whole body within {BODY_MAX:?}"),
+        )
+    })?;
+    match whole {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(HttpError::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -32,11 +32,12 @@ pub(super) enum DiffType {
 pub(super) struct FieldDiff {
     #[serde(rename = "Type")]
     diff_type: DiffType,
-    name: String,
+    pub(super) name: String,
     old: String,
     new: String,
+    /// What the change forces; the caller's to say.
     #[serde(with = "nullable")]
-    annotations: Vec<&'static str>,
+    pub(super) annotations: Vec<&'static str>,
 }
 
 /// One block's change.
@@ -76,7 +77,7 @@ pub(super) struct GroupDiff {
     pub(super) diff_type: DiffType,
     pub(super) name: String,
     #[serde(with = "nullable")]
-    fields: Vec<FieldDiff>,
+    pub(super) fields: Vec<FieldDiff>,
     #[serde(with = "nullable")]
     objects: Vec<ObjectDiff>,
     #[serde(with = "nullable")]

@@ -186,6 +186,18 @@ fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
             .into_iter()
             .filter(|(_, count)| *count > 0)
             .collect();
+        for field in group
+            .fields
+            .iter_mut()
+            .filter(|field| field.name == "Count")
+        {
+            let fewer = report.stop > 0;
+            field.annotations.push(if fewer {
+                "forces destroy"
+            } else {
+                "forces create"
+            });
+        }
         for task in &mut group.tasks {
             let forced = match task.diff_type {
                 DiffType::Added => Some("forces create"),

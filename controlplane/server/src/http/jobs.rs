@@ -22,6 +22,7 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
         (Verb::Put, ["jobs", "parse"]) => parse(ask),
         (Verb::Put, ["validate", "job"]) => job_register::validate(ask),
         (_, ["jobs"] | ["jobs", "parse"] | ["validate", "job"]) => Err(HttpError::method()),
+        (_, ["jobs", "statuses"]) => Err(HttpError::not_built("this is not part of this release")),
         _ => Err(HttpError::no_route()),
     }
 }

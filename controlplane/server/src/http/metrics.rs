@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use axum::http::header;
 use axum::response::IntoResponse;
 use controlplane_raft::RaftRole;
-use controlplane_state::GroupTally;
+use controlplane_state::{GroupTally, Snapshot};
 use metrics::atomics::AtomicU64;
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
@@ -174,79 +174,94 @@ pub(super) async fn route(ask: &Ask) -> Answered {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "gauges are shown, not computed with"
-)]
+fn reading(name: impl Into<String>, value: u64) -> Reading {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "gauges are shown, not computed with"
+    )]
+    let value = value as f64;
+    Reading {
+        name: name.into(),
+        value,
+    }
+}
+
 fn gauges(api: &Api) -> Vec<Reading> {
     let snapshot = api.cluster.snapshot();
+    let mut readings = server_gauges(api);
+    readings.push(reading("nomad.state.latestIndex", snapshot.index()));
+    readings.extend(state_gauges(&snapshot));
+    readings.extend(registered_gauges());
+    readings
+}
+
+/// This server's part in the log, and what its leader's loop says where it leads.
+fn server_gauges(api: &Api) -> Vec<Reading> {
     let status = api.cluster.status();
     let leading = *api.leading.borrow();
-    let mut readings = Vec::new();
-    let mut put = |name: &str, value: u64| {
-        readings.push(Reading {
-            name: name.to_owned(),
-            value: value as f64,
-        });
-    };
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    put("nomad.raft.appliedIndex", status.applied_index);
-    put("nomad.raft.lastIndex", status.last_index);
-    put("nomad.raft.commitIndex", status.committed_index);
-    put("nomad.raft.snapshotIndex", status.snapshot_index);
-    put("nomad.raft.term", status.term);
-    put(
-        "nomad.raft.state.leader",
-        u64::from(status.role == RaftRole::Leader),
-    );
-    put("nomad.state.latestIndex", snapshot.index());
-    put("drover.node_sessions", count(api.gateway.session_count()));
+    let mut named = vec![
+        ("nomad.raft.appliedIndex", status.applied_index),
+        ("nomad.raft.lastIndex", status.last_index),
+        ("nomad.raft.commitIndex", status.committed_index),
+        ("nomad.raft.snapshotIndex", status.snapshot_index),
+        ("nomad.raft.term", status.term),
+        (
+            "nomad.raft.state.leader",
+            u64::from(status.role == RaftRole::Leader),
+        ),
+        ("drover.node_sessions", count(api.gateway.session_count())),
+    ];
     if leading.leading {
-        put(
-            "nomad.nomad.broker.total_ready",
-            count(leading.broker.ready),
-        );
-        put(
-            "nomad.nomad.broker.total_unacked",
-            count(leading.broker.in_flight),
-        );
-        put(
-            "nomad.nomad.broker.total_pending",
-            count(leading.broker.waiting),
-        );
-        put(
-            "nomad.nomad.broker.total_waiting",
-            count(leading.broker.delayed),
-        );
-        put(
-            "nomad.nomad.blocked_evals.total_blocked",
-            count(leading.blocked),
-        );
-        put(
-            "nomad.nomad.blocked_evals.total_escaped",
-            count(leading.blocked_escaped),
-        );
-        put(
-            "nomad.nomad.plan.queue_depth",
-            count(leading.plans_in_flight),
-        );
-        put("nomad.nomad.heartbeat.active", count(leading.nodes));
+        let broker = leading.broker;
+        named.extend([
+            ("nomad.nomad.broker.total_ready", count(broker.ready)),
+            ("nomad.nomad.broker.total_unacked", count(broker.in_flight)),
+            ("nomad.nomad.broker.total_pending", count(broker.waiting)),
+            ("nomad.nomad.broker.total_waiting", count(broker.delayed)),
+            (
+                "nomad.nomad.blocked_evals.total_blocked",
+                count(leading.blocked),
+            ),
+            (
+                "nomad.nomad.blocked_evals.total_escaped",
+                count(leading.blocked_escaped),
+            ),
+            (
+                "nomad.nomad.plan.queue_depth",
+                count(leading.plans_in_flight),
+            ),
+            ("nomad.nomad.heartbeat.active", count(leading.nodes)),
+        ]);
     }
+    named
+        .into_iter()
+        .map(|(name, value)| reading(name, value))
+        .collect()
+}
+
+/// How many jobs, allocations and nodes are in which status.
+fn state_gauges(snapshot: &Snapshot) -> Vec<Reading> {
     let mut jobs = BTreeMap::from([("pending", 0), ("running", 0), ("dead", 0)]);
-    let mut allocs = GroupTally::default();
+    let mut sum = GroupTally::default();
     for (key, job) in snapshot.jobs() {
         *jobs.entry(JobStatus::as_str(job.status)).or_default() += 1;
         for group in snapshot.job_summary(key).groups.values() {
-            allocs.starting += group.counts.starting;
-            allocs.running += group.counts.running;
-            allocs.complete += group.counts.complete;
-            allocs.failed += group.counts.failed;
-            allocs.lost += group.counts.lost;
-            allocs.unknown += group.counts.unknown;
+            let GroupTally {
+                starting,
+                running,
+                complete,
+                failed,
+                lost,
+                unknown,
+            } = group.counts;
+            sum.starting += starting;
+            sum.running += running;
+            sum.complete += complete;
+            sum.failed += failed;
+            sum.lost += lost;
+            sum.unknown += unknown;
         }
-    }
-    for (status, number) in jobs {
-        put(&format!("nomad.nomad.job_status.{status}"), number);
     }
     let GroupTally {
         starting,
@@ -255,28 +270,29 @@ fn gauges(api: &Api) -> Vec<Reading> {
         failed,
         lost,
         unknown,
-    } = allocs;
-    for (status, number) in [
+    } = sum;
+    let allocs = [
         ("starting", starting),
         ("running", running),
         ("complete", complete),
         ("failed", failed),
         ("lost", lost),
         ("unknown", unknown),
-    ] {
-        put(&format!("drover.allocs.{status}"), number);
-    }
+    ];
     let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
     for record in snapshot.nodes() {
         *nodes
             .entry(NodeStatus::as_str(record.node.status))
             .or_default() += 1;
     }
-    for (status, number) in nodes {
-        put(&format!("drover.nodes.{status}"), number);
-    }
-    readings.extend(registered_gauges());
-    readings
+    let named = |prefix: &'static str| {
+        move |(status, number): (&str, u64)| reading(format!("{prefix}.{status}"), number)
+    };
+    jobs.into_iter()
+        .map(named("nomad.nomad.job_status"))
+        .chain(allocs.into_iter().map(named("drover.allocs")))
+        .chain(nodes.into_iter().map(named("drover.nodes")))
+        .collect()
 }
 
 fn registered_gauges() -> Vec<Reading> {

@@ -1,5 +1,9 @@
 //! Access control.
 
+use controlplane_server::config::{Config, HttpTls};
+use controlplane_server::{Server, dev};
+use protocol_client::{Address, Client, TlsFiles};
+use protocol_transport::Region;
 use serde_json::json;
 
 use crate::world::{World, refusal};
@@ -72,4 +76,39 @@ async fn without_access_control_there_are_no_tokens() {
     let world = World::start().await;
     let (status, words) = refusal(world.put("/v1/acl/bootstrap", json!({})).await);
     assert_eq!((status, words.as_str()), (400, "ACL support disabled"));
+}
+
+#[tokio::test]
+async fn over_tls_the_server_is_known_and_clients_too_where_that_is_asked_for() {
+    for tls in [HttpTls::On, HttpTls::Mutual] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = Config::dev(directory.path().to_owned()).expect("a configuration");
+        config.http.listen.set_port(0);
+        config.quic_listen.set_port(0);
+        config.http.tls = tls;
+        let server = Server::start(config).await.expect("a server");
+        let address: Address = format!("https://localhost:{}", server.http_address().port())
+            .parse()
+            .expect("an address");
+        let made = dev::certificates(directory.path(), &Region::global()).expect("certificates");
+        let files = TlsFiles {
+            ca: Some(made.ca),
+            ..TlsFiles::default()
+        };
+        let query = protocol_client::Query::new();
+        let client = Client::new(address.clone(), &files).expect("a client");
+        let answer = client.get::<String>("/v1/status/leader", &query).await;
+        assert_eq!(answer.is_ok(), tls == HttpTls::On, "{answer:?}");
+        let files = TlsFiles {
+            cert: Some(made.node.certificate),
+            key: Some(made.node.key),
+            ..files
+        };
+        let client = Client::new(address, &files).expect("a client");
+        client
+            .get::<String>("/v1/status/leader", &query)
+            .await
+            .expect("is known");
+        server.shutdown().await;
+    }
 }

@@ -53,6 +53,15 @@ async fn wrong_methods_and_paths_are_refused_in_plain_text() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_gets_nothing() {
+    let world = World::start().await;
+    let head = "PUT /v1/system/gc HTTP/1.1\r\nSec-Fetch-Site: cross-site";
+    assert_eq!(world.raw(head, "").await.0, 403);
+    let head = "PUT /v1/system/gc HTTP/1.1\r\nSec-Fetch-Site: same-origin";
+    assert_eq!(world.raw(head, "").await.0, 200);
+}
+
+#[tokio::test]
 async fn put_and_post_are_one() {
     let world = World::start().await;
     for method in ["PUT", "POST"] {
@@ -85,8 +94,6 @@ async fn a_blocking_query_returns_when_its_table_changes_and_not_before() {
             .expect("registered")
     };
     let begun = Instant::now();
-    let client = world.client.clone();
-    drop(client);
     let (answer, _) = tokio::join!(blocked, register);
     let answer = answer.expect("a list");
     assert!(answer.index > index);

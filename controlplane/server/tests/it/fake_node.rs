@@ -1,12 +1,15 @@
 //! A node that speaks the protocol and runs nothing: what it is called for is answered from a list.
 
+use std::path::Path;
+
 use bytes::Bytes;
-use controlplane_server::dev;
-use protocol_model::NodeId;
+use controlplane_server::{Server, dev};
+use protocol_model::{AllocId, ClientStatus, NodeId, TaskEvent, TaskRunState, TaskState};
 use protocol_transport::{
     Endpoint, EndpointConfig, FrameReader, FrameWriter, Identity, Region, Role, StreamKind,
 };
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::report::AllocReport;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
@@ -17,7 +20,9 @@ use crate::world::World;
 pub(crate) struct FakeNode {
     pub(crate) id: NodeId,
     _endpoint: Endpoint,
-    _session: (FrameWriter, FrameReader),
+    epoch: u64,
+    session: quinn::Connection,
+    _streams: (FrameWriter, FrameReader),
     _calls: quinn::Connection,
 }
 
@@ -26,11 +31,16 @@ const SECRET: [u8; 32] = [7; 32];
 impl FakeNode {
     /// Joins, reports that it runs nothing, and answers calls with [`answer`].
     pub(crate) async fn join(world: &World) -> Self {
-        let made = dev::certificates(&world.data_dir(), &Region::global()).expect("certificates");
+        Self::join_server(&world.server, &world.data_dir()).await
+    }
+
+    /// As [`Self::join`], with the certificates below `root`.
+    pub(crate) async fn join_server(server: &Server, root: &Path) -> Self {
+        let made = dev::certificates(root, &Region::global()).expect("certificates");
         let identity =
             Identity::load(&made.ca, &made.node.certificate, &made.node.key).expect("an identity");
         let endpoint = Endpoint::bind(&EndpointConfig::loopback(identity)).expect("an endpoint");
-        let address = world.server.quic_address().expect("an address");
+        let address = server.quic_address().expect("an address");
         let session = endpoint.connect(address).await.expect("connects");
         let (mut writer, mut reader) = open(&session, StreamKind::NodeSession).await;
         let facts = hack_testkit::nodes::node(1);
@@ -79,9 +89,49 @@ impl FakeNode {
         Self {
             id,
             _endpoint: endpoint,
-            _session: (writer, reader),
+            epoch,
+            session,
+            _streams: (writer, reader),
             _calls: calls,
         }
+    }
+}
+
+impl FakeNode {
+    /// Reports that an allocation's task runs, with one event.
+    pub(crate) async fn report_running(&self, alloc: AllocId, task: &str, event: TaskEvent) {
+        let (mut writer, mut reader) = open(&self.session, StreamKind::NodeUpdates).await;
+        let node_id = self.id.as_bytes().to_vec().into();
+        let class = v1::UpdateClass::Urgent.into();
+        write(
+            &mut writer,
+            &v1::StreamHello {
+                node_id,
+                epoch: self.epoch,
+                class,
+            },
+        )
+        .await;
+        let mut report = AllocReport::new(alloc, 1, ClientStatus::Running);
+        let mut state = TaskState {
+            state: TaskRunState::Running,
+            ..TaskState::default()
+        };
+        state.push_event(event);
+        report.task_states.insert(task.to_owned(), state);
+        let allocs = vec![(&report).into()];
+        write(
+            &mut writer,
+            &v1::StatusBatch {
+                epoch: self.epoch,
+                class,
+                seq: 1,
+                allocs,
+            },
+        )
+        .await;
+        let ack: v1::BatchAck = read(&mut reader).await;
+        assert_eq!(ack.seq, 1);
     }
 }
 

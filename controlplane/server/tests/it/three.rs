@@ -6,9 +6,11 @@ use std::path::Path;
 use controlplane_server::config::{Config, TlsConfig};
 use controlplane_server::{Server, dev};
 use protocol_client::{Answer, Client, Query, TlsFiles};
+use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
 use protocol_transport::Region;
 use serde_json::{Value, json};
 
+use crate::fake_node::FakeNode;
 use crate::world::{PATIENCE, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
@@ -33,6 +35,7 @@ async fn start(root: &Path, number: usize, addresses: &[SocketAddr]) -> Server {
         cert,
         key,
     };
+    config.liveness.silence = std::time::Duration::from_secs(3600);
     config.name = format!("server-{number}");
     config.http.listen.set_port(0);
     config.quic_listen = addresses[number];
@@ -48,13 +51,12 @@ fn client(server: &Server) -> Client {
     Client::new(address, &TlsFiles::default()).expect("a client")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn followers_read_what_was_written_and_forward_what_is() {
-    let root = tempfile::tempdir().expect("a directory");
+/// Three servers that are one cluster.
+async fn cluster(root: &Path) -> Vec<Server> {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
-        servers.push(start(root.path(), number, &addresses).await);
+        servers.push(start(root, number, &addresses).await);
     }
     for server in &servers {
         let mut status = server.cluster().watch_status();
@@ -67,6 +69,54 @@ async fn followers_read_what_was_written_and_forward_what_is() {
                 .expect("the log is there"),
         );
     }
+    servers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_says_and_is_asked_goes_through_every_server() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = cluster(root.path()).await;
+    let clients: Vec<Client> = servers.iter().map(client).collect();
+    let none = Query::new();
+    let node = FakeNode::join_server(&servers[0], root.path()).await;
+    let body = json!({ "Job": service("web") });
+    let _: Answer<Value> = clients[1]
+        .put("/v1/jobs", &none, &body)
+        .await
+        .expect("registered");
+    let mut newest = servers[0].cluster().hub().watch();
+    let placed = newest.wait_for(|snapshot| snapshot.allocs().next().is_some());
+    let placed = tokio::time::timeout(PATIENCE, placed)
+        .await
+        .expect("in time")
+        .expect("there");
+    let id = placed.allocs().next().map(|alloc| alloc.id).expect("one");
+    drop(placed);
+    let event = TaskEvent::new(TaskEventKind::Started, "it runs", UnixNanos(7));
+    node.report_running(id, "server", event).await;
+    for client in &clients {
+        let path = format!("/v1/allocation/{id}");
+        let alloc: Answer<Value> = client.get(&path, &none).await.expect("the allocation");
+        assert_eq!(alloc.value["ClientStatus"], "running");
+        let events = &alloc.value["TaskStates"]["server"]["Events"];
+        assert_eq!(
+            events[0]["DisplayMessage"], "it runs",
+            "events are volatile: {events}"
+        );
+        let query = Query::new().with("task", "server").with("plain", true);
+        let path = format!("/v1/client/fs/logs/{id}");
+        let logs = client.text(&path, &query).await.expect("output");
+        assert_eq!(logs.value, "0123456789");
+    }
+    for server in servers {
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_read_what_was_written_and_forward_what_is() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = cluster(root.path()).await;
     let clients: Vec<Client> = servers.iter().map(client).collect();
     let none = Query::new();
     for (number, writer) in clients.iter().enumerate() {
