@@ -490,3 +490,116 @@ async fn a_task_survives_the_death_of_keeper_and_pump() {
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let job = job("idle", "exec", &sh("exec sleep 1000"), json!({}));
+    let alloc = alloc(&job, 40);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    scene
+        .server
+        .until("running", |known| is(known, id, ClientStatus::Running))
+        .await;
+    let script = "test -t 0 && test -t 1 && stty size; read x; echo got $x";
+    let request = |script: &str, tty| {
+        Request::Exec(v1::ExecRequest {
+            task: "main".to_owned(),
+            command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+            tty,
+        })
+    };
+    let (mut writer, mut reader) = scene.server.open(id, request(script, true)).await;
+    let input = |input| v1::ExecInput { input: Some(input) };
+    let size = v1::TtySize {
+        height: 40,
+        width: 123,
+    };
+    write(&mut writer, &input(v1::exec_input::Input::TtySize(size))).await;
+    let typed = b"hello\n".to_vec().into();
+    write(&mut writer, &input(v1::exec_input::Input::Stdin(typed))).await;
+    let mut out = String::new();
+    loop {
+        match next(&mut reader).await.unwrap() {
+            Reply::Exec(output) => match output.output.unwrap() {
+                v1::exec_output::Output::Stdout(bytes) => {
+                    out.push_str(&String::from_utf8_lossy(&bytes));
+                }
+                other => assert_eq!(other, v1::exec_output::Output::ExitCode(0)),
+            },
+            Reply::Heartbeat(_) => {}
+            Reply::End(_) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(out.contains("got hello"), "{out}");
+
+    let inside = scene.cgroup_path().join(format!("tasks/{id}/main"));
+    let entered = || {
+        std::fs::read_dir(&inside)
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("exec-"))
+            .count()
+    };
+    let (writer, reader) = scene
+        .server
+        .open(id, request("exec sleep 1000", false))
+        .await;
+    while entered() == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    drop((writer, reader));
+    while entered() > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let missing = scene.server.call(id, request("exec /no/such", false)).await;
+    assert!(missing.is_ok(), "a shell says it itself");
+    let nothing = Request::Exec(v1::ExecRequest {
+        task: "main".to_owned(),
+        command: vec!["/no/such/program".to_owned()],
+        tty: false,
+    });
+    let error = scene.server.call(id, nothing).await.unwrap_err();
+    assert!(error.message.contains("/no/such/program"), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_isolated_task_has_the_network_and_the_volume_that_it_asked_for() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let script = "tail -n +3 /proc/net/dev | cut -d: -f1; echo kept > /data/file; exec sleep 1000";
+    let more = json!({"VolumeMounts": [{"Volume": "disk", "Destination": "/data"}]});
+    let mut job = Job::clone(&job("closed", "exec", &sh(script), more));
+    let group = json!({
+        "Networks": [{"Mode": "none"}],
+        "Volumes": {"disk": {"Name": "disk", "Type": "host", "Source": "shared"}},
+    });
+    let mut whole = serde_json::to_value(&job.task_groups[0]).unwrap();
+    let Value::Object(group) = group else { return };
+    whole.as_object_mut().unwrap().extend(group);
+    job.task_groups[0] = serde_json::from_value(whole).unwrap();
+    let job = Arc::new(job);
+    let alloc = alloc(&job, 50);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    scene
+        .server
+        .until("running", |known| is(known, id, ClientStatus::Running))
+        .await;
+    let kept = scene.directory.path().join("volume/file");
+    while std::fs::read_to_string(&kept).unwrap_or_default() != "kept\n" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let mut seen = String::new();
+    while seen.is_empty() {
+        seen = scene.server.logs(id, "main", false).await;
+    }
+    assert_eq!(seen.split_whitespace().collect::<Vec<_>>(), ["lo"]);
+}

@@ -1,5 +1,6 @@
 //! One node with directories, cgroups, keeper and pump of its own, all of which vanish with it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
@@ -62,6 +63,9 @@ impl Scene {
             .unwrap();
         let tls = directory.path().join("tls");
         std::fs::create_dir(&tls).unwrap();
+        let volume = directory.path().join("volume");
+        std::fs::create_dir(&volume).unwrap();
+        std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(0o777)).unwrap();
         let server = FakeServer::start(&tls);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("drover-node-test-{}-{number}", std::process::id());
@@ -98,6 +102,9 @@ driver "raw_exec" {{
 }}
 driver "mock_driver" {{
   enabled = true
+}}
+host_volume "shared" {{
+  path = "{base}/volume"
 }}
 "#,
             address = self.server.address,
