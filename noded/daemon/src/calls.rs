@@ -270,8 +270,8 @@ impl CallServer {
     }
 }
 
-/// Ends when the caller's side breaks. A caller that has said everything still listens: that it does
-/// not any more is seen by the next heartbeat.
+/// Ends when the caller's side breaks. A caller that has said everything still listens: that it
+/// does not any more is seen by the next heartbeat.
 async fn broken(mut reader: FrameReader) {
     loop {
         match reader.read().await {

@@ -113,10 +113,7 @@ pub async fn run(
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
     let boot_id = identity::boot_id().map_err(DaemonError::Identity)?;
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
-    let found = fingerprint(&config, &identity, io.engine()).map_err(DaemonError::Host)?;
-    if let Some(reason) = found.enforcement.cgroup.reason() {
-        tracing::warn!("{reason}");
-    }
+    let found = look_around(&config, &identity, &io)?;
     let endpoint = bind(&config)?;
     let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
     let hierarchy = Hierarchy::open(&config.cgroup_base).map_err(DaemonError::Cgroup)?;
@@ -145,7 +142,7 @@ pub async fn run(
         sandboxes,
         inputs.clone(),
     ));
-    let node = Arc::new(found.node);
+    let node = Arc::new(found);
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let session = Arc::new(SessionContext {
         endpoint: endpoint.clone(),
@@ -180,6 +177,19 @@ pub async fn run(
     endpoint.close();
     endpoint.wait_idle().await;
     ended
+}
+
+/// What the host is; what it cannot enforce is said once.
+fn look_around(
+    config: &Config,
+    identity: &NodeIdentity,
+    io: &FileIo,
+) -> Result<protocol_model::Node, DaemonError> {
+    let found = fingerprint(config, identity, io.engine()).map_err(DaemonError::Host)?;
+    if let Some(reason) = found.enforcement.cgroup.reason() {
+        tracing::warn!("{reason}");
+    }
+    Ok(found.node)
 }
 
 /// Whether the host was restarted since the last start; from now on it was not.

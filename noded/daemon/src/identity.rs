@@ -1,5 +1,5 @@
-//! Who this node is: an id and a secret that are made once and kept with the data, and which boot of
-//! the host this is.
+//! Who this node is: an id and a secret that are made once and kept with the data, and which boot
+//! of the host this is.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -66,8 +66,8 @@ impl NodeIdentity {
     /// The identity in `directory`, made now where there is none.
     ///
     /// # Errors
-    /// Where the file cannot be read or written, or is damaged: a new identity beside old data would
-    /// be another node with the old one's allocations.
+    /// Where the file cannot be read or written, or is damaged: a new identity beside old data
+    /// would be another node with the old one's allocations.
     pub fn load_or_create(directory: &Path) -> Result<Self, IdentityError> {
         DirBuilder::new()
             .recursive(true)

@@ -6,8 +6,8 @@
 //!   append --> written --(syncer thread: one fdatasync for all that was written)--> synced
 //! ```
 //!
-//! A record that cannot be written (a full disk) waits in memory, and with it everything that was to
-//! happen after it; [`Journal::retry`] tries again.
+//! A record that cannot be written (a full disk) waits in memory, and with it everything that was
+//! to happen after it; [`Journal::retry`] tries again.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

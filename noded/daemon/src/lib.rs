@@ -21,7 +21,8 @@
 //! - [`alloc_dir`] reaches files of tasks by descriptor only; [`file_io`] reads them on a thread
 //!   with io_uring, or plainly where the host refuses that.
 //!
-//! Stopping, killing or upgrading noded touches no task: keeper and pump are processes of their own.
+//! Stopping, killing or upgrading noded touches no task: keeper and pump are processes of their
+//! own.
 
 pub mod alloc_dir;
 mod base64;

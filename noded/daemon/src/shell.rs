@@ -4,7 +4,7 @@
 //!   inputs ----> on_event ---> poll_effect ---> held until the journal is far enough
 //!   timer  ----> on_timeout                        |
 //!                                                  +--> session link   (Connect, Send)
-//!                                                  +--> lane of an allocation, one effect at a time
+//!                                                  +--> lane of an allocation, one at a time
 //! ```
 //!
 //! Nothing here waits for a disk or a socket: a journal that is being synced holds back exactly the
@@ -227,7 +227,8 @@ impl Running {
             .collect();
         for alloc in self.shell.core.allocs() {
             for task in alloc.tasks().values() {
-                // One that is starting may not have been asked for yet; whoever asks gets an answer.
+                // One that is starting may not have been asked for yet; whoever asks gets an
+                // answer.
                 let gone = match task.phase() {
                     Phase::Running | Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {
                         !listed.contains(&task.run())

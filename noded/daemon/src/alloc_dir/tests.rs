@@ -1,3 +1,5 @@
+//! Layout, and every way out of it that is refused.
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;

@@ -96,7 +96,8 @@ impl CallServer {
         Ok(found.ok())
     }
 
-    /// Whether nothing will be written to the task's output any more, and all of it is in the files.
+    /// Whether nothing will be written to the task's output any more, and all of it is in the
+    /// files.
     async fn is_over(&self, alloc: AllocId, task: &str) -> Result<bool, CallEnd> {
         let view = match self.view(alloc).await {
             Ok(view) => view,

@@ -1,3 +1,5 @@
+//! Whole files, and every mistake by name.
+
 use std::path::PathBuf;
 
 use super::*;

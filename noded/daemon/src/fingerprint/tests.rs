@@ -1,3 +1,5 @@
+//! The host that the tests run on.
+
 use protocol_model::NodeId;
 
 use super::*;

@@ -506,14 +506,12 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
         .until("running", |known| is(known, id, ClientStatus::Running))
         .await;
     let script = "test -t 0 && test -t 1 && stty size; read x; echo got $x";
-    let request = |script: &str, tty| {
-        Request::Exec(v1::ExecRequest {
-            task: "main".to_owned(),
-            command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
-            tty,
-        })
-    };
-    let (mut writer, mut reader) = scene.server.open(id, request(script, true)).await;
+    let request = Request::Exec(v1::ExecRequest {
+        task: "main".to_owned(),
+        command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+        tty: true,
+    });
+    let (mut writer, mut reader) = scene.server.open(id, request).await;
     let input = |input| v1::ExecInput { input: Some(input) };
     let size = v1::TtySize {
         height: 40,
@@ -538,6 +536,17 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
     }
     assert!(out.contains("got hello"), "{out}");
 
+    a_process_goes_with_its_caller(&scene, id).await;
+    let nothing = Request::Exec(v1::ExecRequest {
+        task: "main".to_owned(),
+        command: vec!["/no/such/program".to_owned()],
+        tty: false,
+    });
+    let error = scene.server.call(id, nothing).await.unwrap_err();
+    assert!(error.message.contains("/no/such/program"), "{error:?}");
+}
+
+async fn a_process_goes_with_its_caller(scene: &Scene, id: AllocId) {
     let inside = scene.cgroup_path().join(format!("tasks/{id}/main"));
     let entered = || {
         std::fs::read_dir(&inside)
@@ -546,10 +555,12 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("exec-"))
             .count()
     };
-    let (writer, reader) = scene
-        .server
-        .open(id, request("exec sleep 1000", false))
-        .await;
+    let request = Request::Exec(v1::ExecRequest {
+        task: "main".to_owned(),
+        command: ["/bin/sleep", "1000"].map(str::to_owned).to_vec(),
+        tty: false,
+    });
+    let (writer, reader) = scene.server.open(id, request).await;
     while entered() == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
@@ -557,15 +568,6 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
     while entered() > 0 {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    let missing = scene.server.call(id, request("exec /no/such", false)).await;
-    assert!(missing.is_ok(), "a shell says it itself");
-    let nothing = Request::Exec(v1::ExecRequest {
-        task: "main".to_owned(),
-        command: vec!["/no/such/program".to_owned()],
-        tty: false,
-    });
-    let error = scene.server.call(id, nothing).await.unwrap_err();
-    assert!(error.message.contains("/no/such/program"), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
