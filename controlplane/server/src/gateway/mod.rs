@@ -142,14 +142,17 @@ impl Gateway {
         true
     }
 
-    /// Forgets a session, unless a newer one took its place.
+    /// Forgets a session and what was kept for it, unless a newer one took its place.
     fn close_session(&self, node: NodeId, epoch: SessionEpoch) {
         {
             let mut sessions = self.lock();
-            if sessions.get(&node).is_some_and(|entry| entry.epoch == epoch) {
-                sessions.remove(&node);
+            if sessions.get(&node).is_none_or(|entry| entry.epoch != epoch) {
+                return;
             }
+            sessions.remove(&node);
         }
+        self.heard.forget(node);
+        self.detail.forget(node);
         self.cluster.hub().forget_node(node);
     }
 

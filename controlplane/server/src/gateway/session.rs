@@ -89,8 +89,6 @@ pub(super) async fn serve(
         .await;
     tracing::info!(%node, %epoch, %reason, "node session ended");
     gateway.close_session(node, epoch);
-    gateway.heard.forget(node);
-    gateway.detail.forget(node);
 }
 
 /// A Hello whose fields make sense.

@@ -59,26 +59,25 @@ impl Coalescer {
 }
 
 async fn run(cluster: Cluster, mut queue: mpsc::Receiver<Waiting>) {
-    let mut next = Vec::new();
-    while queue.recv_many(&mut next, ENTRY_BATCHES_MAX).await > 0 {
-        let mut reports = 0;
-        let count = next
-            .iter()
-            .take_while(|waiting| {
-                reports += waiting.batch.reports.len();
-                reports <= ENTRY_REPORTS_MAX
-            })
-            .count()
-            .max(1);
+    let mut gathered = Vec::new();
+    while queue.recv_many(&mut gathered, ENTRY_BATCHES_MAX).await > 0 {
         // What does not fit goes into the next entry; nodes have one batch per class in flight, so
         // no node is starved by another.
-        let rest = next.split_off(count.min(next.len()));
-        propose(&cluster, std::mem::replace(&mut next, rest)).await;
-        while !next.is_empty() {
-            let rest = std::mem::take(&mut next);
-            propose(&cluster, rest).await;
+        while !gathered.is_empty() {
+            let rest = gathered.split_off(entry_batches(&gathered));
+            propose(&cluster, std::mem::replace(&mut gathered, rest)).await;
         }
     }
+}
+
+/// How many of the gathered batches make one entry: at least one.
+fn entry_batches(gathered: &[Waiting]) -> usize {
+    let mut reports = 0;
+    let fitting = gathered.iter().take_while(|waiting| {
+        reports += waiting.batch.reports.len();
+        reports <= ENTRY_REPORTS_MAX
+    });
+    fitting.count().clamp(1, gathered.len().max(1))
 }
 
 async fn propose(cluster: &Cluster, entry: Vec<Waiting>) {
