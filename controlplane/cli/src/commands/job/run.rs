@@ -1,0 +1,135 @@
+//! `drover job run`.
+
+use clap::Args;
+use protocol_client::Client;
+use protocol_model::{Job, ValidationErrors};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Exit, Failure};
+use crate::find::Length;
+use crate::job_file::JobFileFlags;
+use crate::monitor::Monitor;
+use crate::session::{Session, in_namespace};
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    file: JobFileFlags,
+    /// Only if the job's modify index is this one; 0 = only if there is no such job
+    #[arg(long, value_name = "INDEX")]
+    check_index: Option<u64>,
+    /// Return once the job is registered; prints the evaluation's id
+    #[arg(long)]
+    detach: bool,
+    /// The priority of the evaluation, 1 to 100; the job's where not given
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(i32).range(1..=100))]
+    eval_priority: Option<i32>,
+    /// Print the job as it would be submitted, as JSON; needs no server
+    #[arg(long)]
+    output: bool,
+    /// Keep the counts of a job that runs already
+    #[arg(long)]
+    preserve_counts: bool,
+    /// Whole ids
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// The body of a registration.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Registration<'j> {
+    job: &'j Job,
+    enforce_index: bool,
+    job_modify_index: u64,
+    eval_priority: i32,
+}
+
+/// Its answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Registered {
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    #[serde(default)]
+    warnings: String,
+}
+
+/// What `-output` prints.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct JobDocument<'j> {
+    job: &'j Job,
+}
+
+impl Run {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        if self.preserve_counts {
+            return Err(Failure::usage_hint(
+                "-preserve-counts is not honoured by this release",
+                "write the wanted counts into the job file",
+            ));
+        }
+        let job = self.file.read(session)?;
+        if self.output {
+            session.out.json(&JobDocument { job: &job })?;
+            return Ok(Exit::SUCCESS);
+        }
+        check(&job)?;
+        let client = session.client()?;
+        let registration = Registration {
+            job: &job,
+            enforce_index: self.check_index.is_some(),
+            job_modify_index: self.check_index.unwrap_or(0),
+            eval_priority: self.eval_priority.unwrap_or(0),
+        };
+        let query = in_namespace(&job.namespace);
+        let answer = client.put("/v1/jobs", &query, &registration).await;
+        let Registered { eval_id, warnings } = answer.map(|answer| answer.value)?;
+        warn(session, &warnings);
+        self.follow(session, &client, &job, &eval_id).await
+    }
+
+    async fn follow(
+        &self,
+        session: &Session,
+        client: &Client,
+        job: &Job,
+        eval_id: &str,
+    ) -> Result<Exit, Failure> {
+        let out = &session.out;
+        if eval_id.is_empty() {
+            // Periodic and parameterized jobs wait for their time, or for a dispatch.
+            out.data("Job registration successful")?;
+            out.note(&format!("job {:?} runs nothing by itself now", job.id));
+            return Ok(Exit::SUCCESS);
+        }
+        if self.detach {
+            out.data(&format!(
+                "Job registration successful\nEvaluation ID: {eval_id}"
+            ))?;
+            return Ok(Exit::SUCCESS);
+        }
+        let length = Length::new(self.verbose);
+        Monitor::new(session, client, length).watch(eval_id).await
+    }
+}
+
+/// Finds the job's mistakes before a server is asked.
+///
+/// # Errors
+/// All of them.
+pub(super) fn check(job: &Job) -> Result<(), Failure> {
+    let mut canonical = job.clone();
+    canonical.canonicalize();
+    canonical
+        .validate()
+        .map_err(|errors: ValidationErrors| Failure::Job(errors.to_string()))
+}
+
+/// Shows a server's warnings, a line each.
+pub(super) fn warn(session: &Session, warnings: &str) {
+    for line in warnings.lines().filter(|line| !line.trim().is_empty()) {
+        session.out.note(&format!("warning: {}", line.trim()));
+    }
+}

@@ -1,0 +1,78 @@
+//! `drover`, the command line of the cluster.
+//!
+//! - [`main`] is the whole program: arguments and environment in, text and an exit code out.
+//!
+//! What happens to one call:
+//!
+//! ```text
+//!   argv --argv--> flags as clap reads them --arguments--> a command
+//!        --session--> a client, an Output, the time
+//!        --commands--> calls of /v1 --render--> text (functions: values in, text out)
+//! ```
+//!
+//! - Data goes to stdout; progress, warnings and errors go to stderr.
+//! - Job files are read here (`job_file`), with the files beside them; the server gets JSON.
+//! - Exit codes: 0 done, 1 failed, 2 accepted but not everything placed; `job plan`: 0 nothing
+//!   changes, 1 something does, 255 failed; `alloc exec`: the command's own.
+
+mod arguments;
+mod argv;
+mod commands;
+mod failure;
+mod find;
+mod job_file;
+mod monitor;
+mod output;
+mod render;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use crate::arguments::Arguments;
+use crate::failure::{Exit, Failure};
+use crate::session::Session;
+
+/// Reads the process's arguments and carries them out.
+pub fn main() -> ExitCode {
+    let mut root = Arguments::command();
+    root.build();
+    let words = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned());
+    let words = argv::normalise(&root, words.collect());
+    let program = std::iter::once("drover".to_owned());
+    let parsed = Arguments::command()
+        .try_get_matches_from(program.chain(words))
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // A closed pipe leaves nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(u8::from(error.use_stderr()));
+        }
+    };
+    let session = Session::new(arguments.global);
+    match carry_out(arguments.command, &session) {
+        Ok(Exit(code)) => ExitCode::from(code),
+        Err(failure) => {
+            if !failure.is_closed_pipe() {
+                session.out.failure(&failure);
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn carry_out(command: arguments::Command, session: &Session) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| Failure::Host {
+            what: "starting the runtime",
+            source,
+        })?;
+    runtime.block_on(command.run(session))
+}

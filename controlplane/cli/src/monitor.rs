@@ -1,0 +1,222 @@
+//! Watching what becomes of a change: its evaluation, then its allocations.
+//!
+//! ```text
+//!   evaluation pending --> complete --> follow-up?  --> allocations pending --> running or ended
+//!                      \-> failed       (next_eval)      \-> told as each changes
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol_client::{Client, Query};
+use protocol_model::{AllocationListStub, ClientStatus, EvalStatus, Evaluation};
+use tokio::time::Instant;
+
+use crate::failure::{Exit, Failure};
+use crate::find::{Length, shown};
+use crate::render::{placement, word};
+use crate::session::Session;
+
+/// How long one question waits at the server for a change.
+const WAIT: &str = "5s";
+/// Between two questions where the server does not wait.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long allocations may be pending before we stop watching: a large image may take longer.
+const PLACED_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Watches one evaluation to its end.
+#[derive(Debug)]
+pub(crate) struct Monitor<'s> {
+    session: &'s Session,
+    client: &'s Client,
+    length: Length,
+}
+
+impl<'s> Monitor<'s> {
+    /// Watches with ids shown at `length`.
+    pub(crate) fn new(session: &'s Session, client: &'s Client, length: Length) -> Self {
+        Self {
+            session,
+            client,
+            length,
+        }
+    }
+
+    /// Watches until the evaluation has ended and its allocations run or have ended.
+    ///
+    /// # Errors
+    /// If the server cannot be asked any more. That not everything was placed is no error but
+    /// [`Exit::NOT_PLACED`].
+    pub(crate) async fn watch(&self, eval_id: &str) -> Result<Exit, Failure> {
+        let eval = self.evaluation(eval_id).await?;
+        let id = self.id(eval_id);
+        let status = word(&eval.status);
+        match eval.status {
+            EvalStatus::Complete if eval.failed_tg_allocs.is_empty() => {
+                self.step(&format!(
+                    "Evaluation {id:?} finished with status {status:?}"
+                ));
+            }
+            EvalStatus::Complete => {
+                self.step(&format!(
+                    "Evaluation {id:?} finished with status {status:?} but failed to place all allocations:"
+                ));
+                for line in placement::failures(&eval.failed_tg_allocs).lines() {
+                    self.line(line);
+                }
+                if let Some(blocked) = eval.blocked_eval {
+                    let blocked = self.id(&blocked.to_string());
+                    self.line(&format!(
+                        "Evaluation {blocked:?} waiting for additional capacity to place remainder"
+                    ));
+                }
+            }
+            _ => {
+                let reason = &eval.status_description;
+                self.step(&format!(
+                    "Evaluation {id:?} finished with status {status:?}: {reason}"
+                ));
+            }
+        }
+        if eval.status != EvalStatus::Complete {
+            return Ok(Exit::NOT_PLACED);
+        }
+        self.allocations(eval_id).await?;
+        if !eval.failed_tg_allocs.is_empty() {
+            return Ok(Exit::NOT_PLACED);
+        }
+        match eval.next_eval {
+            Some(next) if eval.wait_until.is_none() => {
+                Box::pin(self.watch(&next.to_string())).await
+            }
+            _ => Ok(Exit::SUCCESS),
+        }
+    }
+
+    async fn evaluation(&self, eval_id: &str) -> Result<Evaluation, Failure> {
+        self.step(&format!("Monitoring evaluation {:?}", self.id(eval_id)));
+        let path = format!("/v1/evaluation/{eval_id}");
+        let mut index = 0;
+        let mut told = None;
+        loop {
+            let answer = self
+                .client
+                .get::<Evaluation>(&path, &waiting(index))
+                .await?;
+            let eval = answer.value;
+            if told.is_none() {
+                self.line(&format!("Evaluation triggered by job {:?}", eval.job_id));
+            }
+            if told != Some(eval.status) {
+                if let Some(before) = told {
+                    self.line(&format!(
+                        "Evaluation status changed: {:?} -> {:?}",
+                        word(&before),
+                        word(&eval.status)
+                    ));
+                }
+                told = Some(eval.status);
+            }
+            if eval.status.is_terminal() || eval.status == EvalStatus::Blocked {
+                return Ok(eval);
+            }
+            pause(index, answer.index).await;
+            index = answer.index;
+        }
+    }
+
+    /// Tells what becomes of the evaluation's allocations until none of them is pending.
+    async fn allocations(&self, eval_id: &str) -> Result<(), Failure> {
+        let path = format!("/v1/evaluation/{eval_id}/allocations");
+        let deadline = Instant::now() + PLACED_TIMEOUT;
+        let mut known: BTreeMap<String, ClientStatus> = BTreeMap::new();
+        let mut index = 0;
+        loop {
+            let answer = self
+                .client
+                .get::<Vec<AllocationListStub>>(&path, &waiting(index))
+                .await?;
+            let mut pending = 0;
+            for alloc in &answer.value {
+                self.tell(alloc, &mut known);
+                if alloc.client_status == ClientStatus::Pending && !is_stopped(alloc) {
+                    pending += 1;
+                }
+            }
+            if pending == 0 {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let seconds = PLACED_TIMEOUT.as_secs();
+                self.step(&format!(
+                    "{pending} allocations are still pending after {seconds} s; `drover job status` shows them"
+                ));
+                return Ok(());
+            }
+            pause(index, answer.index).await;
+            index = answer.index;
+        }
+    }
+
+    fn tell(&self, alloc: &AllocationListStub, known: &mut BTreeMap<String, ClientStatus>) {
+        let id = alloc.id.to_string();
+        let shown = self.id(&id);
+        match known.get(&id) {
+            None => {
+                let node = self.id(&alloc.node_id.to_string());
+                let group = &alloc.task_group;
+                self.line(&format!(
+                    "Allocation {shown:?} created: node {node:?}, group {group:?}"
+                ));
+                if alloc.client_status != ClientStatus::Pending {
+                    self.status(&shown, ClientStatus::Pending, alloc);
+                }
+            }
+            Some(before) if *before != alloc.client_status => self.status(&shown, *before, alloc),
+            Some(_) => {}
+        }
+        known.insert(id, alloc.client_status);
+    }
+
+    fn status(&self, shown: &str, before: ClientStatus, alloc: &AllocationListStub) {
+        let (before, after) = (before.as_str(), alloc.client_status.as_str());
+        let reason = match alloc.client_description.as_str() {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        self.line(&format!(
+            "Allocation {shown:?} status changed: {before:?} -> {after:?}{reason}"
+        ));
+    }
+
+    fn id(&self, id: &str) -> String {
+        shown(id, self.length)
+    }
+
+    fn step(&self, text: &str) {
+        self.session.out.note(&format!("==> {text}"));
+    }
+
+    fn line(&self, text: &str) {
+        self.session.out.note(&format!("    {text}"));
+    }
+}
+
+fn is_stopped(alloc: &AllocationListStub) -> bool {
+    alloc.desired_status != protocol_model::DesiredStatus::Run
+}
+
+/// A question that waits for something newer than `index`; 0 asks for what is there.
+fn waiting(index: u64) -> Query {
+    if index == 0 {
+        return Query::new();
+    }
+    Query::new().with("index", index).with("wait", WAIT)
+}
+
+/// Nothing new came back: the server did not wait, so we do.
+async fn pause(before: u64, after: u64) {
+    if after <= before {
+        tokio::time::sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,263 @@
+//! Jobs: the list, and one with what belongs to it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use protocol_model::{AllocationListStub, Deployment, EvalStatus, Evaluation, Job, UnixNanos};
+use serde::Deserialize;
+
+use super::columns::{Columns, pairs};
+use super::{placement, time, word};
+use crate::find::{Length, shown};
+use crate::output::Colour;
+use crate::session::Clock;
+
+/// A job in a list.
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct JobStub {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(rename = "Type")]
+    job_type: String,
+    priority: i32,
+    status: String,
+    #[serde(default)]
+    stop: bool,
+    #[serde(default)]
+    submit_time: UnixNanos,
+}
+
+/// How many allocations of each group are in which state.
+#[derive(Deserialize, Debug, Default)]
+#[serde(rename_all = "PascalCase", default)]
+pub(crate) struct Summary {
+    summary: BTreeMap<String, GroupSummary>,
+}
+
+#[derive(Deserialize, Debug, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct GroupSummary {
+    queued: i64,
+    complete: u64,
+    failed: u64,
+    running: u64,
+    starting: u64,
+    lost: u64,
+    unknown: u64,
+}
+
+/// Everything that is shown of one job.
+#[derive(Debug)]
+pub(crate) struct JobParts<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) summary: &'a Summary,
+    pub(crate) deployment: Option<Deployment>,
+    pub(crate) allocs: Vec<AllocationListStub>,
+    pub(crate) evals: Vec<Evaluation>,
+    pub(crate) show_evals: bool,
+    pub(crate) show_allocs: bool,
+}
+
+/// All jobs; the namespace only where there are several.
+pub(crate) fn list(jobs: &[JobStub], clock: &Clock) -> String {
+    let Some(first) = jobs.first() else {
+        return "No running jobs".to_owned();
+    };
+    let several = jobs.iter().any(|job| job.namespace != first.namespace);
+    let mut heading = vec!["ID", "Type", "Priority", "Status", "Submit Date"];
+    if several {
+        heading.insert(1, "Namespace");
+    }
+    let mut table = Columns::new(&heading);
+    for job in jobs {
+        let mut cells = vec![
+            job.id.clone(),
+            job.job_type.clone(),
+            job.priority.to_string(),
+            status(&job.status, job.stop),
+            clock.date(job.submit_time),
+        ];
+        if several {
+            cells.insert(1, job.namespace.clone());
+        }
+        table.row(cells);
+    }
+    table.render()
+}
+
+fn status(word: &str, stopped: bool) -> String {
+    if stopped {
+        format!("{word} (stopped)")
+    } else {
+        word.to_owned()
+    }
+}
+
+/// One job.
+pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &Clock) -> String {
+    let mut sections = vec![head(parts.job, clock)];
+    let mut section = |title: &str, body: String| {
+        sections.push(format!("{}\n{body}", colour.bold(title)));
+    };
+    section("Summary", summary(parts.summary));
+    if parts.show_evals && !parts.evals.is_empty() {
+        section("Evaluations", evaluations(&parts.evals, length));
+    }
+    if let Some(failed) = unplaced(&parts.evals) {
+        section("Placement Failure", failed);
+    }
+    if let Some(deployment) = &parts.deployment {
+        section("Latest Deployment", deployment_head(deployment, length));
+        section("Deployed", deployed(deployment));
+    }
+    if parts.show_allocs {
+        let body = if parts.allocs.is_empty() {
+            "No allocations placed\n".to_owned()
+        } else {
+            allocations(&parts.allocs, length, clock)
+        };
+        section("Allocations", body);
+    }
+    sections.join("\n")
+}
+
+fn head(job: &Job, clock: &Clock) -> String {
+    pairs(&[
+        ("ID", job.id.clone()),
+        ("Name", job.name.clone()),
+        ("Submit Date", clock.date(job.submit_time)),
+        ("Type", job.job_type.to_string()),
+        ("Priority", job.priority.to_string()),
+        ("Datacenters", job.datacenters.join(",")),
+        ("Namespace", job.namespace.clone()),
+        ("Node Pool", job.node_pool.clone()),
+        ("Status", status(job.status.as_str(), job.stop)),
+        ("Periodic", job.is_periodic().to_string()),
+        ("Parameterized", job.is_parameterized().to_string()),
+    ])
+}
+
+fn summary(summary: &Summary) -> String {
+    let mut table = Columns::new(&[
+        "Task Group",
+        "Queued",
+        "Starting",
+        "Running",
+        "Failed",
+        "Complete",
+        "Lost",
+        "Unknown",
+    ]);
+    for (name, group) in &summary.summary {
+        table.row([
+            name.clone(),
+            group.queued.to_string(),
+            group.starting.to_string(),
+            group.running.to_string(),
+            group.failed.to_string(),
+            group.complete.to_string(),
+            group.lost.to_string(),
+            group.unknown.to_string(),
+        ]);
+    }
+    table.render()
+}
+
+/// Evaluations, as lists of them show them.
+pub(crate) fn evaluations(evals: &[Evaluation], length: Length) -> String {
+    let mut table = Columns::new(&[
+        "ID",
+        "Priority",
+        "Triggered By",
+        "Status",
+        "Placement Failures",
+    ]);
+    for eval in evals {
+        let failures = match eval.status {
+            EvalStatus::Blocked => "N/A - In Progress".to_owned(),
+            _ => (!eval.failed_tg_allocs.is_empty()).to_string(),
+        };
+        table.row([
+            shown(&eval.id.to_string(), length),
+            eval.priority.to_string(),
+            word(&eval.triggered_by),
+            word(&eval.status),
+            failures,
+        ]);
+    }
+    table.render()
+}
+
+/// What the newest evaluation could not place, while something waits for room.
+fn unplaced(evals: &[Evaluation]) -> Option<String> {
+    let waits = evals.iter().any(|eval| eval.status == EvalStatus::Blocked);
+    let newest = evals
+        .iter()
+        .filter(|eval| !eval.failed_tg_allocs.is_empty())
+        .max_by_key(|eval| eval.create_index)?;
+    waits.then(|| placement::failures(&newest.failed_tg_allocs))
+}
+
+/// A deployment's head, as the job and the deployment itself show it.
+pub(crate) fn deployment_head(deployment: &Deployment, length: Length) -> String {
+    pairs(&[
+        ("ID", shown(&deployment.id.to_string(), length)),
+        ("Status", word(&deployment.status)),
+        ("Description", deployment.status_description.clone()),
+    ])
+}
+
+/// A deployment's groups.
+pub(crate) fn deployed(deployment: &Deployment) -> String {
+    let mut table = Columns::new(&[
+        "Task Group",
+        "Desired",
+        "Placed",
+        "Healthy",
+        "Unhealthy",
+        "Progress Deadline",
+    ]);
+    for (name, group) in &deployment.task_groups {
+        table.row([
+            name.clone(),
+            group.desired_total.to_string(),
+            group.placed_allocs.to_string(),
+            group.healthy_allocs.to_string(),
+            group.unhealthy_allocs.to_string(),
+            time::length(group.progress_deadline),
+        ]);
+    }
+    table.render()
+}
+
+/// Allocations, the newest first.
+pub(crate) fn allocations(allocs: &[AllocationListStub], length: Length, clock: &Clock) -> String {
+    let mut table = Columns::new(&[
+        "ID",
+        "Node ID",
+        "Task Group",
+        "Version",
+        "Desired",
+        "Status",
+        "Created",
+        "Modified",
+    ]);
+    let mut newest: Vec<&AllocationListStub> = allocs.iter().collect();
+    newest.sort_by_key(|alloc| (Reverse(alloc.create_index), alloc.name.clone()));
+    for alloc in newest {
+        table.row([
+            shown(&alloc.id.to_string(), length),
+            shown(&alloc.node_id.to_string(), length),
+            alloc.task_group.clone(),
+            alloc.job_version.to_string(),
+            word(&alloc.desired_status),
+            alloc.client_status.as_str().to_owned(),
+            clock.ago(alloc.create_time),
+            clock.ago(alloc.modify_time),
+        ]);
+    }
+    table.render()
+}

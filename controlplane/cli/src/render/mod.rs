@@ -1,0 +1,18 @@
+//! Answers of the API as text. Everything here is a function: values in, text out.
+
+pub(crate) mod alloc;
+pub(crate) mod columns;
+pub(crate) mod job;
+pub(crate) mod node;
+pub(crate) mod placement;
+pub(crate) mod time;
+
+use serde::Serialize;
+
+/// A value that the API spells as one word: a status, a trigger.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
