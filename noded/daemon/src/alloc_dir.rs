@@ -247,6 +247,20 @@ impl AllocRoot {
         fs::renameat(&directory, &temporary, &directory, name).map_err(at("renaming"))
     }
 
+    /// The tasks that have a directory in an allocation; none where it has none itself.
+    pub fn tasks_of(&self, alloc: AllocId) -> Vec<String> {
+        let Ok(directory) = self.directory_of(alloc) else {
+            return Vec::new();
+        };
+        let entries = remove::entries(&directory).unwrap_or_default();
+        entries
+            .into_iter()
+            .filter(|(_, kind)| *kind == fs::FileType::Directory)
+            .filter_map(|(name, _)| String::from_utf8(name).ok())
+            .filter(|name| name != SHARED)
+            .collect()
+    }
+
     /// Removes everything of an allocation, memory file systems included. One that is not there is
     /// removed already.
     ///

@@ -150,7 +150,7 @@ pub async fn run(
         join_token: config.join_token.clone(),
         boot_id,
         facts: Mutex::new(Arc::clone(&node)),
-        facts_sent: AtomicBool::new(false),
+        facts_known: AtomicBool::new(false),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
         inputs,
     });

@@ -14,14 +14,13 @@ mod start;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use isolation::cgroup::{Hierarchy, Patience, TaskPath};
 use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
 use noded_core::{Effect, Event, RunKey};
-use noded_keeper::io::retire_streams;
+use noded_keeper::io::{retire_streams, streams_are_gone};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_model::{AllocId, TaskEventKind};
@@ -38,6 +37,9 @@ pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// How long a dying process's cgroup is waited for.
 const CGROUP_PATIENCE: Patience = Patience::Milliseconds(2_000);
+/// How long pump may take to empty the streams of an allocation that goes.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+const DRAIN_PAUSE: Duration = Duration::from_millis(5);
 /// Between two attempts to remove what an allocation left.
 const DESTROY_RETRY: Duration = Duration::from_secs(5);
 
@@ -255,6 +257,7 @@ impl Executor {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&alloc);
+        self.drain_streams(alloc).await;
         loop {
             match self.blocking(move |own| own.allocs.destroy(alloc)).await {
                 Ok(()) => return,
@@ -266,14 +269,30 @@ impl Executor {
         }
     }
 
-    /// Retires the streams of a task whatever its run: for allocations that never ran.
-    pub fn log_owner(alloc: AllocId, task: &str) -> Option<AllocAndTask> {
-        AllocAndTask::new(alloc.to_string(), task).ok()
+    /// Lets pump finish with every task of an allocation, those included whose preparation failed.
+    /// A pump that is away is not waited for: it finds nothing to write to, and lets go.
+    async fn drain_streams(self: &Arc<Self>, alloc: AllocId) {
+        let owners: Vec<AllocAndTask> = self
+            .blocking(move |own| own.allocs.tasks_of(alloc))
+            .await
+            .iter()
+            .filter_map(|task| Self::log_owner(alloc, task))
+            .collect();
+        for owner in &owners {
+            if let Err(error) = retire_streams(&self.paths, owner) {
+                tracing::warn!(%alloc, error = %chain(&error), "output streams were not retired");
+            }
+        }
+        let end = tokio::time::Instant::now() + DRAIN_MAX;
+        let gone = |owner| streams_are_gone(&self.paths, owner).unwrap_or(true);
+        while !owners.iter().all(gone) && tokio::time::Instant::now() < end {
+            tokio::time::sleep(DRAIN_PAUSE).await;
+        }
     }
 
-    /// Where the log files of an allocation are.
-    pub fn logs_path(&self, alloc: AllocId) -> PathBuf {
-        self.allocs.path_of(alloc).join("alloc/logs")
+    /// The name under which keeper and pump know a task.
+    pub fn log_owner(alloc: AllocId, task: &str) -> Option<AllocAndTask> {
+        AllocAndTask::new(alloc.to_string(), task).ok()
     }
 }
 

@@ -35,6 +35,21 @@ pub enum Input {
     Ask(Question),
 }
 
+impl Input {
+    /// A word for it, for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Event(Event::Session { .. }) | Self::Session { .. } => "session",
+            Self::Event(Event::Alloc { .. }) => "allocation",
+            Self::Event(Event::Run { .. }) => "run",
+            Self::Keeper(_) => "keeper",
+            Self::LaneDone(_) => "lane",
+            Self::Synced(_) => "synced",
+            Self::Ask(_) => "question",
+        }
+    }
+}
+
 /// What calls want of the core.
 #[derive(Debug)]
 pub enum Question {

@@ -55,8 +55,8 @@ pub struct SessionContext {
     pub boot_id: [u8; 16],
     /// What we say about ourselves.
     pub facts: Mutex<Arc<Node>>,
-    /// Whether the facts were sent since they last changed.
-    pub facts_sent: AtomicBool,
+    /// Whether the control plane has the facts.
+    pub facts_known: AtomicBool,
     /// Where everything that happens goes.
     pub inputs: mpsc::Sender<Input>,
     /// Who answers calls.
@@ -337,6 +337,7 @@ impl Own {
                     let ack: v1::SyncAck = parse(frame)?;
                     let epoch = SessionEpoch(ack.epoch);
                     let index = ack.index;
+                    self.context.facts_known.store(true, Ordering::Relaxed);
                     self.tell(SessionEvent::SyncAck { epoch, index }, Vec::new())
                         .await?;
                 }
@@ -413,7 +414,6 @@ impl Own {
         let context = &self.context;
         // A control plane that does not know us wants everything.
         let facts = if hello.last_epoch.0 == 0 {
-            context.facts_sent.store(true, Ordering::Relaxed);
             Some(self.facts()?)
         } else {
             None
@@ -445,7 +445,8 @@ impl Own {
     }
 
     fn changed_facts(&self) -> Result<Option<v1::NodeFacts>, String> {
-        if self.context.facts_sent.swap(true, Ordering::Relaxed) {
+        // Until a sync with them is committed, every sync carries them.
+        if self.context.facts_known.load(Ordering::Relaxed) {
             return Ok(None);
         }
         self.facts().map(Some)

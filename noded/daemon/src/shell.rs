@@ -158,6 +158,7 @@ impl Running {
 
     fn take(&mut self, input: Input) {
         let now = clock::now();
+        tracing::trace!(input = input.name(), "input");
         match input {
             Input::Event(event) => self.shell.core.on_event(event, now),
             Input::Session {
@@ -345,6 +346,7 @@ impl Running {
     }
 
     fn execute(&mut self, effect: Effect) {
+        tracing::trace!(lane = ?effect.lane(), "effect");
         match effect {
             Effect::Append(_) => {}
             Effect::Connect { attempt, server } => {

@@ -120,7 +120,7 @@ fn unlink(parent: impl AsFd, name: &OsStr, path: &Path, flags: AtFlags, failures
     }
 }
 
-fn entries(directory: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+pub(super) fn entries(directory: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut found = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

@@ -39,6 +39,7 @@ fn the_layout_is_made_with_its_modes_and_goes_without_a_trace() {
     ] {
         assert_eq!(mode(&path.join(name)), expected, "{name}");
     }
+    assert_eq!(root.tasks_of(ALLOC), ["web"]);
     std::fs::create_dir_all(path.join("web/local/a/b/c")).unwrap();
     std::fs::write(path.join("web/local/a/b/file"), "x").unwrap();
     symlink("/", path.join("web/local/root")).unwrap();
