@@ -1,0 +1,30 @@
+//! The node's journal: records, and what a replay makes of them.
+
+use noded_core::journal::{compact, decode, encode, replay};
+
+use crate::Verdict;
+
+/// Records one after the other, each on a line of its own: the version byte, then JSON. What is no
+/// record is left out; a daemon would stop there. Understood if there was any record.
+pub fn journal(data: &[u8]) -> Verdict {
+    let mut records = Vec::new();
+    for line in data.split(|byte| *byte == b'\n') {
+        match decode(line) {
+            Ok(record) => {
+                let written = encode(&record).expect("what was read can be written");
+                let again = decode(&written).expect("what was written is read");
+                assert_eq!(again, record);
+                records.push(record);
+            }
+            Err(error) => {
+                Verdict::refused(&error);
+            }
+        }
+    }
+    if records.is_empty() {
+        return Verdict::Refused("no record".to_owned());
+    }
+    let node = replay(records);
+    assert_eq!(replay(compact(&node)), node, "compacting loses nothing");
+    Verdict::Understood
+}

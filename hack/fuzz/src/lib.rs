@@ -1,0 +1,50 @@
+//! What every decoder is fed: one function per format that comes from a peer, a disk or a user.
+//!
+//! A target takes any bytes and must not panic; it answers with a [`Verdict`]. Where the bytes are
+//! understood it also holds the decoder against its encoder: what was read is written and read
+//! again, and has to be the same.
+//!
+//! [`TARGETS`] lists them all. Two things feed them:
+//!
+//! - `tests/it`: with every `cargo test`, for about a second each: the frozen bytes of the format,
+//!   cut and bent systematically and then at random from a printed seed;
+//! - `libfuzzer/`: for as long as one likes, guided by coverage (see `README.md`).
+//!
+//! Input: bytes. Output: a verdict, or a panic that is a bug in the decoder.
+
+mod checkpoints;
+mod entries;
+mod frames;
+mod jobs;
+mod journal;
+mod keeper;
+mod messages;
+mod verdict;
+
+pub use checkpoints::{checkpoint, checkpoint_records};
+pub use entries::{log_entry, log_history, log_outcome};
+pub use frames::frame;
+pub use jobs::{job_document, job_file};
+pub use journal::journal;
+pub use keeper::{keeper_packet, keeper_stream};
+pub use messages::wire_message;
+pub use verdict::Verdict;
+
+/// One decoder under test.
+pub type Target = fn(&[u8]) -> Verdict;
+
+/// Every target by its name, which is also the name of its wrapper in `libfuzzer/`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("checkpoint", checkpoint),
+    ("checkpoint_records", checkpoint_records),
+    ("frame", frame),
+    ("job_document", job_document),
+    ("job_file", job_file),
+    ("journal", journal),
+    ("keeper_packet", keeper_packet),
+    ("keeper_stream", keeper_stream),
+    ("log_entry", log_entry),
+    ("log_history", log_history),
+    ("log_outcome", log_outcome),
+    ("wire_message", wire_message),
+];

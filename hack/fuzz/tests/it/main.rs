@@ -1,0 +1,166 @@
+//! Every decoder is fed with every `cargo test`, briefly; `README.md` says how to do it longer.
+
+mod feeder;
+mod mutator;
+mod seeds;
+
+use feeder::feed;
+use hack_fuzz::{TARGETS, Verdict, wire_message};
+
+/// Words that take a mutated job file past the first line of the parser.
+const HCL: &[&[u8]] = &[
+    b"job \"j\" {\n",
+    b"group \"g\" {\n",
+    b"task \"t\" {\n",
+    b"config {\n",
+    b"}\n",
+    b"\n",
+    b"${",
+    b"%{ if ",
+    b"%{ for x in ",
+    b"%{ endif }",
+    b"%{ endfor }",
+    b"<<EOT\n",
+    b"\nEOT\n",
+    b"variable \"v\" {\n",
+    b"locals {\n",
+    b"dynamic \"env\" {\n",
+    b"for_each = ",
+    b"content {\n",
+    b"local.a",
+    b"var.v",
+    b"attr.kernel.name",
+    b"each.value",
+    b"[for x in ",
+    b" : x if ",
+    b"...",
+    b" => ",
+    b"[*]",
+    b".*.",
+    b"(",
+    b")",
+    b"?",
+    b":",
+    b"&&",
+    b"!",
+    b"-",
+    b"/ 0",
+    b"% 0",
+    b"null",
+    b"range(0, 10, 0)",
+    b"format(\"%[5]*d\", ",
+    b"formatlist(",
+    b"regex(\"(\", ",
+    b"substr(",
+    b"cidrsubnet(\"::/0\", 128, ",
+    b"parseint(\"z\", ",
+    b"timeadd(timestamp(), ",
+    b"slice(",
+    b"chunklist([1], ",
+    b"element([], ",
+    b"setproduct(",
+    b"jsondecode(",
+    b"csvdecode(",
+    b"base64decode(",
+    b"formatdate(\"",
+    b"pow(0, -1)",
+    b"log(0, 0)",
+    b"indent(-1, ",
+    b"flatten(",
+    b"type = list(object({a = optional(string)}))",
+    b"\"1h\"",
+    b"1e999",
+    b"0x",
+    b"\"\\u",
+];
+
+/// Keys and values of the API.
+const JSON: &[&[u8]] = &[
+    b"null",
+    b"{}",
+    b"[]",
+    b"-1",
+    b"0",
+    b"\"\"",
+    b"true",
+    b"\"Tasks\":",
+    b"\"TaskGroups\":",
+    b"\"Type\":\"system\"",
+    b"\"Type\":\"sysbatch\"",
+    b"\"Periodic\":{}",
+    b"\"Count\":",
+    b"\"Update\":{\"MaxParallel\":0}",
+    b"\"ParameterizedJob\":{}",
+    b"9223372036854775807",
+    b"\"Networks\":[{}]",
+    b"\"Services\":[{}]",
+    b"\"Templates\":[{}]",
+    b"\"Resources\":{}",
+    b"\"Lifecycle\":{}",
+    b"\"Volumes\":{\"v\":{}}",
+    b"1e308",
+    b"\"9999999h\"",
+    b"[[[[",
+    b",",
+    b":",
+];
+
+macro_rules! targets {
+    ($($name:ident: $target:ident, $seeds:expr, $words:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            feed(stringify!($target), &$seeds, $words);
+        })*
+
+        #[test]
+        fn every_target_is_fed() {
+            let fed = [$(stringify!($target)),*];
+            let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+            let mut fed = fed.to_vec();
+            fed.sort_unstable();
+            assert_eq!(fed, names);
+        }
+    };
+}
+
+targets! {
+    no_bytes_upset_the_frame_codec: frame, seeds::frames(), &[];
+    no_bytes_upset_the_messages: wire_message, seeds::messages(), &[];
+    no_bytes_upset_the_log: log_entry, seeds::entries(), JSON;
+    no_bytes_upset_outcomes: log_outcome, seeds::outcomes(), JSON;
+    no_history_upsets_the_state: log_history, seeds::histories(), JSON;
+    no_bytes_upset_checkpoints: checkpoint, seeds::checkpoints(), &[];
+    no_records_upset_checkpoints: checkpoint_records, seeds::checkpoint_records(), JSON;
+    no_text_upsets_the_job_parser: job_file, seeds::job_files(), HCL;
+    no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
+    no_packet_upsets_keeper: keeper_packet, seeds::packets(), &[];
+    no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
+    no_record_upsets_the_journal: journal, seeds::journals(), JSON;
+}
+
+#[test]
+fn every_kind_of_message_is_known_to_its_target() {
+    for (kind, name) in protocol_wire::kind::KINDS {
+        let frozen = seeds::messages()
+            .into_iter()
+            .find(|bytes| bytes[0] == *kind);
+        let frozen = frozen.unwrap_or_else(|| panic!("{name} has no frozen bytes"));
+        assert_eq!(wire_message(&frozen), Verdict::Understood, "{name}");
+    }
+}
+
+#[test]
+fn every_target_has_its_wrapper_and_is_called_by_it() {
+    for (name, _) in TARGETS {
+        let wrapper = format!("hack/fuzz/libfuzzer/fuzz_targets/{name}.rs");
+        let text = std::fs::read_to_string(seeds::in_repository(&wrapper))
+            .unwrap_or_else(|error| panic!("{wrapper}: {error}"));
+        assert!(
+            text.contains(&format!("hack_fuzz::{name}(data)")),
+            "{wrapper}"
+        );
+        let manifest = seeds::in_repository("hack/fuzz/libfuzzer/Cargo.toml");
+        let manifest = std::fs::read_to_string(manifest).expect("the manifest");
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
+    }
+}

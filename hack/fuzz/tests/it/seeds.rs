@@ -1,0 +1,260 @@
+//! Where inputs begin: the frozen bytes of each format, and what a small cluster leaves behind.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use controlplane_state::command::Stamped;
+use controlplane_state::{State, codec};
+use hack_testkit::{World, jobs, nodes};
+use noded_core::journal::JournalRecord;
+use noded_core::key::{RunEpoch, RunKey};
+use protocol_model::{AllocId, Allocation, JobType, SpecHash};
+use protocol_transport::frame;
+use zstd::stream::read::Decoder;
+
+/// The uncompressed head of a checkpoint.
+const CHECKPOINT_HEADER_BYTES: usize = 36;
+
+/// A path relative to the root of the repository.
+pub(crate) fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+/// The files of a folder whose names begin so, by name.
+pub(crate) fn files(folder: &str, prefix: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = in_repository(folder);
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            (name, std::fs::read(&path).expect("a readable file"))
+        })
+        .filter(|(name, _)| name.starts_with(prefix))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "nothing in {}", folder.display());
+    files
+}
+
+fn bytes_of(files: Vec<(String, Vec<u8>)>) -> Vec<Vec<u8>> {
+    files.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// Each frozen message: its kind byte and its body.
+pub(crate) fn messages() -> Vec<Vec<u8>> {
+    bytes_of(files("protocol/wire/tests/golden/v1", ""))
+}
+
+/// Each frozen message in a frame, and three frames in a row.
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let framed = |message: &Vec<u8>| {
+        let mut frame = BytesMut::new();
+        frame::encode(message[0], &message[1..], 4096, &mut frame).expect("it fits");
+        frame.to_vec()
+    };
+    let mut seeds: Vec<Vec<u8>> = messages().iter().map(framed).collect();
+    seeds.push(seeds[..3].concat());
+    seeds
+}
+
+/// Each frozen entry of the log.
+pub(crate) fn entries() -> Vec<Vec<u8>> {
+    bytes_of(files("controlplane/state/tests/golden/v1", ""))
+}
+
+/// Frozen entries in an order in which they make sense to each other.
+fn ordered_entries() -> Vec<Vec<u8>> {
+    const ORDER: &[&str] = &[
+        "cluster_init",
+        "acl_bootstrap",
+        "namespace_upsert",
+        "scheduler_config_set",
+        "node_hello",
+        "node_synced",
+        "job_register",
+        "plan_apply",
+        "alloc_updates",
+        "job_stability",
+        "job_evaluate",
+        "heartbeat_missed",
+        "allocs_stop",
+        "job_deregister",
+        "gc_collect",
+    ];
+    let files = files("controlplane/state/tests/golden/v1", "");
+    let find = |name: &&str| {
+        let found = files
+            .iter()
+            .find(|(file, _)| *file == format!("{name}.bin"));
+        found.expect("the entry is frozen").1.clone()
+    };
+    ORDER.iter().map(find).collect()
+}
+
+/// Whole histories: the ordered entries, and each entry on its own behind the first one.
+pub(crate) fn histories() -> Vec<Vec<u8>> {
+    let with_length = |entry: &Vec<u8>| {
+        let length = u16::try_from(entry.len()).expect("frozen entries are small");
+        [&length.to_be_bytes()[..], entry].concat()
+    };
+    let ordered: Vec<Vec<u8>> = ordered_entries().iter().map(with_length).collect();
+    let first = ordered[0].clone();
+    let mut seeds = vec![ordered.concat()];
+    seeds.extend(
+        entries()
+            .iter()
+            .map(|entry| [first.clone(), with_length(entry)].concat()),
+    );
+    seeds
+}
+
+/// What the proposers of the ordered entries are told, and of those that are refused.
+pub(crate) fn outcomes() -> Vec<Vec<u8>> {
+    let mut state = State::new();
+    let mut seeds: Vec<Vec<u8>> = Vec::new();
+    let entries = [entries(), ordered_entries(), entries()].concat();
+    for (index, entry) in (1..).zip(entries) {
+        let stamped: Stamped = codec::decode(&entry).expect("a frozen entry");
+        let applied = state.apply(index, stamped);
+        let bytes = codec::encode_applied(&applied).expect("an outcome");
+        seeds.push(bytes);
+    }
+    seeds
+}
+
+/// Checkpoints of an empty state, of a small cluster, and of what the ordered entries leave.
+pub(crate) fn checkpoints() -> Vec<Vec<u8>> {
+    let mut world = World::new();
+    let first = world.add_node(nodes::node(1));
+    world.add_node(nodes::node(2));
+    world.register(jobs::job(JobType::Service, "web", 2));
+    world.register(jobs::job(JobType::Batch, "sums", 1));
+    world.silence(first);
+    let mut replayed = State::new();
+    for (index, entry) in (1..).zip(ordered_entries()) {
+        replayed.apply(index, codec::decode(&entry).expect("a frozen entry"));
+    }
+    [
+        State::new().snapshot(),
+        world.snapshot(),
+        replayed.snapshot(),
+    ]
+    .iter()
+    .map(|snapshot| {
+        let mut bytes = Vec::new();
+        snapshot
+            .write_checkpoint(&mut bytes)
+            .expect("it is written");
+        bytes
+    })
+    .collect()
+}
+
+/// The records of those checkpoints, without the checksum at the end.
+pub(crate) fn checkpoint_records() -> Vec<Vec<u8>> {
+    checkpoints()
+        .iter()
+        .map(|bytes| {
+            let mut records = Vec::new();
+            let mut decoder =
+                Decoder::new(&bytes[CHECKPOINT_HEADER_BYTES..]).expect("it is compressed");
+            std::io::Read::read_to_end(&mut decoder, &mut records).expect("whole");
+            records.truncate(records.len() - 4);
+            records
+        })
+        .collect()
+}
+
+/// Job files: those of the repository, and those that use every corner of the language.
+pub(crate) fn job_files() -> Vec<Vec<u8>> {
+    let mut seeds = bytes_of(files("hack/jobs", ""));
+    seeds.extend(bytes_of(files("hack/fuzz/seeds", "job-file-")));
+    seeds.extend(job_documents());
+    seeds
+}
+
+/// Jobs in JSON: small ones, and one with every block.
+pub(crate) fn job_documents() -> Vec<Vec<u8>> {
+    let json = |job| serde_json::to_vec(&job).expect("a job has a form in JSON");
+    let mut seeds = bytes_of(files("hack/fuzz/seeds", "job-document-"));
+    seeds.push(json(jobs::draft(JobType::Batch, "draft", 1)));
+    seeds.push(json(jobs::job(JobType::Service, "web", 3)));
+    seeds.push(json(jobs::job(JobType::System, "everywhere", 0)));
+    seeds
+}
+
+/// Frozen packets, both ways.
+pub(crate) fn packets() -> Vec<Vec<u8>> {
+    let folder = "noded/keeper/tests/golden/v1";
+    [
+        bytes_of(files(folder, "request-")),
+        bytes_of(files(folder, "message-")),
+    ]
+    .concat()
+}
+
+/// The frozen description of a stream, with its checksum and without.
+pub(crate) fn streams() -> Vec<Vec<u8>> {
+    let whole = bytes_of(files("noded/keeper/tests/golden/v1", "spec.bin"));
+    let body = whole[0][..whole[0].len() - 4].to_vec();
+    [whole, vec![body]].concat()
+}
+
+/// A journal of an allocation's whole life, and its records one by one.
+pub(crate) fn journals() -> Vec<Vec<u8>> {
+    let (id, spec) = (AllocId::from_u128(5), SpecHash([1; 32]));
+    let job = Arc::new(jobs::job(JobType::Service, "web", 1));
+    let nobody = "00000000-0000-0000-0000-000000000000";
+    let alloc: Allocation = serde_json::from_value(serde_json::json!({
+        "ID": id, "Namespace": "default", "EvalID": nobody, "Name": "web.group[0]",
+        "NodeID": nobody, "JobID": "web", "TaskGroup": "group", "AllocModifyIndex": 1,
+        "SpecHash": spec,
+    }))
+    .expect("the fields of an allocation");
+    let alloc = Box::new(alloc);
+    let task = "task".to_owned();
+    let records = [
+        JournalRecord::SessionEpoch {
+            epoch: noded_core::SessionEpoch(4),
+        },
+        JournalRecord::Spec { hash: spec, job },
+        JournalRecord::Desired { alloc, spec },
+        JournalRecord::Intent {
+            run: RunKey::new(id, "task", RunEpoch(1)),
+        },
+        JournalRecord::Alloc {
+            alloc: id,
+            state: Default::default(),
+        },
+        JournalRecord::Task {
+            alloc: id,
+            task,
+            state: Box::default(),
+        },
+        JournalRecord::Acknowledged {
+            alloc: id,
+            state: Box::default(),
+        },
+        JournalRecord::Watermark {
+            at: noded_core::Watermark::default(),
+        },
+        JournalRecord::DestroyWanted { alloc: id },
+        JournalRecord::Destroyed { alloc: id },
+    ];
+    let lines: Vec<Vec<u8>> = records
+        .iter()
+        .map(|record| noded_core::journal::encode(record).expect("a record"))
+        .collect();
+    let mut seeds = vec![lines.join(&b'\n'), lines[..9].join(&b'\n')];
+    seeds.extend(lines);
+    seeds
+}
