@@ -24,6 +24,8 @@ use crate::wait::eventually;
 
 /// What a node of a test shows to be let in.
 pub(crate) const JOIN_TOKEN: &str = "let me in";
+/// Set it to look at the logs of a test afterwards.
+const KEEP_VARIABLE: &str = "DROVER_E2E_KEEP";
 /// Starting, electing, catching up: seconds, on a host where much else is going on a few more.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A server promises to end within ten seconds.
@@ -86,7 +88,11 @@ impl Cluster {
     /// When one does not start, or they elect nobody.
     pub async fn start(settings: Settings) -> anyhow::Result<Self> {
         let turn = TURN.acquire().await?;
-        let folder = tempfile::Builder::new().prefix("drover-e2e-").tempdir()?;
+        let mut folder = tempfile::Builder::new().prefix("drover-e2e-").tempdir()?;
+        if std::env::var_os(KEEP_VARIABLE).is_some() {
+            folder.disable_cleanup(true);
+            eprintln!("kept: {}", folder.path().display());
+        }
         let certificates = Certificates::make(&folder.path().join("tls"))?;
         let mut cluster = Self {
             servers: Vec::new(),

@@ -3,5 +3,8 @@
 mod bad_input;
 mod faults;
 mod forwarding;
+mod node_faults;
+mod node_tasks;
+mod running;
 mod single;
 mod snapshots;

@@ -1,0 +1,327 @@
+//! A node beside a cluster: `noded`, and what noded starts and leaves running by design.
+//!
+//! keeper, pump and the tasks are no children of ours. They are found by what is ours alone: the
+//! runtime directory in their arguments, the cgroup below which tasks live.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use protocol_client::Query;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::binaries::Program;
+use crate::cluster::{Cluster, JOIN_TOKEN};
+use crate::process::Daemon;
+use crate::wait::eventually;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const END_PATIENCE: Duration = Duration::from_secs(15);
+/// keeper's records must not wait for a disk: its directory is on a tmpfs.
+const TMPFS: &str = "/dev/shm";
+/// Where cgroup v2 is mounted: alone, or beside v1.
+const CGROUP_MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+
+/// One of the two processes that outlive noded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Helper {
+    /// The parent of all tasks.
+    Keeper,
+    /// The writer of all logs.
+    Pump,
+}
+
+impl Helper {
+    fn argument(self) -> &'static str {
+        match self {
+            Self::Keeper => "keeper",
+            Self::Pump => "pump",
+        }
+    }
+}
+
+/// A node. Dropping it kills it, its helpers and its tasks, and removes its cgroups and mounts.
+#[derive(Debug)]
+pub struct Node {
+    name: String,
+    daemon: Option<Daemon>,
+    program: PathBuf,
+    settings: PathBuf,
+    log: PathBuf,
+    data_dir: PathBuf,
+    run_dir: TempDir,
+    cgroup: PathBuf,
+}
+
+impl Node {
+    /// Starts a node with `raw_exec` and waits until the cluster calls it ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
+        let name = format!("drover-e2e-{}", std::process::id());
+        let run_dir = tempfile::Builder::new()
+            .prefix("drover-e2e-")
+            .tempdir_in(TMPFS)?;
+        // keeper is beside noded.
+        Program::NodedKeeper.path()?;
+        let mut node = Self {
+            daemon: None,
+            program: Program::Noded.path()?,
+            settings: cluster.folder().join("node.hcl"),
+            log: cluster.folder().join("node.log"),
+            data_dir: cluster.folder().join("node"),
+            run_dir,
+            cgroup: cgroup_mount()?.join(&name),
+            name,
+        };
+        std::fs::write(&node.settings, node.text(cluster))?;
+        node.start_again()?;
+        node.wait_ready(cluster).await?;
+        Ok(node)
+    }
+
+    /// Starts noded after its end; it is not ready yet when this returns.
+    ///
+    /// # Errors
+    /// When it runs.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        ensure!(self.daemon.is_none(), "noded runs already");
+        let settings = self.settings.to_str().context("a path that is no UTF-8")?;
+        let arguments = ["--config", settings];
+        self.daemon = Some(Daemon::start(
+            "noded",
+            &self.program,
+            &arguments,
+            &self.log,
+        )?);
+        Ok(())
+    }
+
+    /// `kill -9` of noded. Returns when it is gone.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        let daemon = self.daemon.take();
+        daemon.context("noded is down already")?.kill()
+    }
+
+    /// SIGTERM to noded; answers how it ended.
+    ///
+    /// # Errors
+    /// When it does not run, or does not end.
+    pub async fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
+        let daemon = self.daemon.as_mut().context("noded is down")?;
+        let status = daemon.terminate(END_PATIENCE).await?;
+        self.daemon = None;
+        Ok(status)
+    }
+
+    /// `kill -9` of keeper or pump, and waits for the one that noded starts in its place.
+    ///
+    /// # Errors
+    /// When there is none, before or after.
+    pub async fn kill_helper(&self, helper: Helper) -> anyhow::Result<()> {
+        let killed = self.helper(helper)?;
+        let killed = killed.with_context(|| format!("no {helper:?} runs"))?;
+        kill(killed)?;
+        eventually(&format!("another {helper:?}"), PATIENCE, async || {
+            let found = self.helper(helper)?;
+            Ok(found.filter(|pid| *pid != killed).map(|_| ()))
+        })
+        .await
+    }
+
+    /// `kill -9` of keeper or pump while noded, which would start another, is down.
+    ///
+    /// # Errors
+    /// When none runs.
+    pub fn kill_helper_for_good(&self, helper: Helper) -> anyhow::Result<()> {
+        ensure!(self.daemon.is_none(), "noded runs");
+        let found = self.helper(helper)?;
+        kill(found.with_context(|| format!("no {helper:?} runs"))?)
+    }
+
+    /// Waits until the cluster calls the node ready.
+    ///
+    /// # Errors
+    /// When it does not in time, or noded ends.
+    pub async fn wait_ready(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+        let daemon = self.daemon.as_mut().context("noded is down")?;
+        let ready = eventually("a ready node", PATIENCE, async || {
+            daemon.must_run()?;
+            let nodes = cluster.get("/v1/nodes", &Query::new()).await?;
+            let nodes = nodes.as_array().context("no list of nodes")?;
+            let ours = nodes.iter().find(|node| node["Name"] == self.name.as_str());
+            Ok(ours.filter(|node| node["Status"] == "ready").map(|_| ()))
+        });
+        let ready = ready.await;
+        ready.with_context(|| daemon.log_end())
+    }
+
+    /// What noded and its helpers left after the tasks' end: nothing but the helpers.
+    ///
+    /// # Errors
+    /// Names what is left.
+    pub async fn must_have_no_tasks(&self) -> anyhow::Result<()> {
+        eventually("nothing left of the tasks", PATIENCE, async || {
+            let left = self.task_processes()?;
+            ensure!(left.is_empty(), "processes {left:?}");
+            let below = folders_below(&self.cgroup.join("tasks"));
+            ensure!(below.is_empty(), "cgroups {below:?}");
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// The processes in the cgroups of tasks.
+    ///
+    /// # Errors
+    /// When a cgroup cannot be read.
+    pub fn task_processes(&self) -> anyhow::Result<Vec<i32>> {
+        let mut found = Vec::new();
+        for folder in folders_below(&self.cgroup.join("tasks")) {
+            // It may be removed between the two calls.
+            let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+        }
+        Ok(found)
+    }
+
+    /// The process id of keeper or pump, if it runs.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn helper(&self, helper: Helper) -> anyhow::Result<Option<i32>> {
+        let ours = self.run_dir.path().to_string_lossy().into_owned();
+        for entry in std::fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            // A process may end between the two calls.
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let mut words = line.split('\0');
+            let is_helper = words
+                .next()
+                .is_some_and(|own| own.ends_with("noded-keeper"))
+                && words.next() == Some(helper.argument());
+            // The one that detaches itself is not yet the one that stays.
+            if is_helper && !line.contains("--detach") && words.any(|word| word == ours) {
+                return Ok(Some(pid));
+            }
+        }
+        Ok(None)
+    }
+
+    fn text(&self, cluster: &Cluster) -> String {
+        let servers: Vec<String> = (0..cluster.len())
+            .map(|number| format!("\"127.0.0.1:{}\"", cluster.ports(number).quic))
+            .collect();
+        format!(
+            "name = \"{name}\"\ndata_dir = \"{data_dir}\"\nrun_dir = \"{run_dir}\"\n\
+             cgroup_base = \"{name}\"\nservers = [{servers}]\njoin_token = \"{JOIN_TOKEN}\"\n\
+             {tls}driver \"raw_exec\" {{\n  enabled = true\n}}\n",
+            name = self.name,
+            data_dir = self.data_dir.display(),
+            run_dir = self.run_dir.path().display(),
+            servers = servers.join(", "),
+            tls = cluster.certificates.block("node"),
+        )
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // First noded, which would start the others again. From here on nobody is left to tell.
+        self.daemon = None;
+        for helper in [Helper::Keeper, Helper::Pump] {
+            while let Ok(Some(pid)) = self.helper(helper) {
+                if kill(pid).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let _ = std::fs::write(self.cgroup.join("cgroup.kill"), "1");
+        unmount_below(self.run_dir.path());
+        unmount_below(&self.data_dir);
+        let mut folders = folders_below(&self.cgroup);
+        folders.push(self.cgroup.clone());
+        folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+        for folder in folders {
+            // Killed processes leave a cgroup only when they have ended.
+            for _ in 0..100 {
+                match std::fs::remove_dir(&folder) {
+                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// Kills a process of ours that is no child of ours.
+fn kill(pid: i32) -> anyhow::Result<()> {
+    let pid = Pid::from_raw(pid).context("process 0")?;
+    kill_process(pid, Signal::KILL).with_context(|| format!("cannot kill {pid:?}"))
+}
+
+fn cgroup_mount() -> anyhow::Result<PathBuf> {
+    let mounts = CGROUP_MOUNTS.iter().map(PathBuf::from);
+    let mut found = mounts.filter(|path| path.join("cgroup.procs").exists());
+    found.next().context("cgroup v2 is not mounted")
+}
+
+/// Every folder below `path`, at any depth.
+fn folders_below(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut queue = vec![path.to_owned()];
+    while let Some(folder) = queue.pop() {
+        // It may be removed while we look.
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                queue.push(entry.path());
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+fn unmount_below(folder: &Path) {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    let mut ours: Vec<&str> = points
+        .filter(|point| Path::new(point).starts_with(folder))
+        .collect();
+    ours.sort_unstable();
+    for point in ours.into_iter().rev() {
+        let _ = unmount(point, UnmountFlags::DETACH);
+    }
+}
+
+impl Cluster {
+    /// Reads from the first server that answers.
+    ///
+    /// # Errors
+    /// The last one's, when none does.
+    pub async fn get(&self, path: &str, query: &Query) -> anyhow::Result<Value> {
+        let mut last = anyhow::anyhow!("a cluster without servers");
+        for number in 0..self.len() {
+            match self.client(number)?.get::<Value>(path, query).await {
+                Ok(answer) => return Ok(answer.value),
+                Err(error) => last = error.into(),
+            }
+        }
+        Err(last)
+    }
+}
