@@ -272,7 +272,7 @@ mod tests {
                 width: 80
             })]
         );
-        assert!(inputs(br#"{"stdin":{"data":"?"}}"#).is_err());
+        inputs(br#"{"stdin":{"data":"?"}}"#).expect_err("no base64");
         Ok(())
     }
 

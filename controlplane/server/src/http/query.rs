@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_a_bad_request() {
-        assert!(Query::parse("a=%zz").is_err());
-        assert!(Query::parse("a=%ff").is_err());
+        Query::parse("a=%zz").expect_err("no escape");
+        Query::parse("a=%ff").expect_err("no UTF-8");
         let query = Query::parse("all=perhaps&index=-1").expect("it is a query");
-        assert!(query.flag("all").is_err());
-        assert!(query.number::<u64>("index").is_err());
+        query.flag("all").expect_err("no flag");
+        query.number::<u64>("index").expect_err("negative");
     }
 }

@@ -108,9 +108,6 @@ async fn what_a_node_says_and_is_asked_goes_through_every_server() {
         let logs = client.text(&path, &query).await.expect("output");
         assert_eq!(logs.value, "0123456789");
     }
-    for server in servers {
-        server.shutdown().await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +156,4 @@ async fn followers_read_what_was_written_and_forward_what_is() {
     }
     leaders.dedup();
     assert_eq!(leaders.len(), 1, "all know the same leader");
-    for server in servers {
-        server.shutdown().await;
-    }
 }
