@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use super::Executor;
 use crate::alloc_dir::FileAttributes;
 use crate::config::Switch;
-use crate::driver::DriverConfig;
+use crate::driver::{DriverConfig, DriverError};
 use crate::keeper_link::chain;
 use crate::template::{self, Delimiters, TEMPLATE_BYTES_MAX};
 
@@ -48,6 +48,17 @@ impl Executor {
     /// Runs the hooks of an attempt. Blocks.
     pub(super) fn prepare(&self, prepare: &PrepareTask) -> RunEvent {
         let mut environment = BTreeMap::new();
+        if !prepare.hooks.contains(&Hook::TaskDirectory)
+            && let Some(task) = prepare.spec.task(&prepare.run.task)
+            && let Err(Failed { message, recovery }) = self.task_directory(prepare, task)
+        {
+            // Made before; but a reboot takes the memory file system for secrets away.
+            return RunEvent::PrepareFailed {
+                hook: Hook::TaskDirectory,
+                message,
+                recovery,
+            };
+        }
         for hook in &prepare.hooks {
             let Some(task) = prepare.spec.task(&prepare.run.task) else {
                 return RunEvent::PrepareFailed {
@@ -78,7 +89,12 @@ impl Executor {
 
     fn validate(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
         let config = task.config.clone().into_iter().collect();
-        DriverConfig::parse(&task.driver, &config).map_err(|e| Failed::hopeless(e.to_string()))?;
+        match DriverConfig::parse(&task.driver, &config) {
+            // A value that is not resolved yet is looked at again when the task starts.
+            Err(DriverError::Invalid { .. }) if has_references(&config) => {}
+            Err(error) => return Err(Failed::hopeless(error.to_string())),
+            Ok(_) => {}
+        }
         let off = |name: &str| Failed::hopeless(format!("driver {name:?} is off on this node"));
         match task.driver.as_str() {
             "raw_exec" if self.config.raw_exec == Switch::Off => return Err(off("raw_exec")),
@@ -87,7 +103,7 @@ impl Executor {
             }
             _ => {}
         }
-        identity_of(&task.driver, &task.user).map_err(Failed::hopeless)?;
+        owner_of(task)?;
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
@@ -112,7 +128,7 @@ impl Executor {
     }
 
     fn task_directory(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
-        let owner = identity_of(&task.driver, &task.user).map_err(Failed::hopeless)?;
+        let owner = owner_of(task)?;
         self.allocs
             .build_task(prepare.run.alloc, &task.name, &owner)
             .map_err(|error| Failed::possible(&error))
@@ -238,6 +254,21 @@ fn attributes(template: &Template) -> Result<FileAttributes, String> {
         )
     });
     Ok(FileAttributes { mode, owner })
+}
+
+/// Whom a task's directories belong to. A user that only the task's environment names is known when
+/// it starts; until then they are root's.
+fn owner_of(task: &Task) -> Result<Identity, Failed> {
+    if task.user.contains("${") {
+        return Ok(Identity::Keeper);
+    }
+    identity_of(&task.driver, &task.user).map_err(Failed::hopeless)
+}
+
+fn has_references(config: &serde_json::Map<String, serde_json::Value>) -> bool {
+    config
+        .values()
+        .any(|value| value.to_string().contains("${"))
 }
 
 /// Whom a task runs as. `exec` never runs as root (Nomad's user deny-list).

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use isolation::cgroup::{CgroupLimits, MemoryMax, TaskPath};
-use isolation::{Access, Bind, Capabilities, Namespace, Network, Root, SandboxSpec};
+use isolation::{Access, Bind, Capabilities, Identity, Namespace, Network, Root, SandboxSpec};
 use noded_core::effect::StartTask;
 use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::client::seal_plan;
@@ -194,7 +194,8 @@ impl Executor {
         if let Some(directory) = &program.work_dir {
             spec.working_directory.clone_from(directory);
         }
-        spec.env = environment(&start.environment, denied);
+        let host = host_variables(&spec.identity);
+        spec.env = environment(host, &start.environment, denied);
         Ok(spec)
     }
 
@@ -272,15 +273,35 @@ fn logs_disabled(start: &StartTask) -> bool {
         .is_some_and(protocol_model::LogConfig::disabled)
 }
 
-/// The host's variables beneath the task's.
-fn environment(of_task: &BTreeMap<String, String>, denied: &[String]) -> BTreeMap<String, String> {
-    let mut environment: BTreeMap<String, String> = HOST_VARIABLES
+/// What a task learns about the host and about the user that it runs as.
+fn host_variables(identity: &Identity) -> BTreeMap<String, String> {
+    let mut variables: BTreeMap<String, String> = HOST_VARIABLES
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
         .collect();
-    environment
+    variables
         .entry("PATH".to_owned())
         .or_insert_with(|| PATH_DEFAULT.to_owned());
+    let uid = match identity {
+        Identity::Keeper => 0,
+        Identity::User { uid, .. } => *uid,
+    };
+    if let Ok(Some(user)) = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)) {
+        let home = user.dir.to_string_lossy().into_owned();
+        variables.insert("HOME".to_owned(), home);
+        variables.insert("LOGNAME".to_owned(), user.name.clone());
+        variables.insert("USER".to_owned(), user.name);
+    }
+    variables
+}
+
+/// The host's variables beneath the task's.
+fn environment(
+    host: BTreeMap<String, String>,
+    of_task: &BTreeMap<String, String>,
+    denied: &[String],
+) -> BTreeMap<String, String> {
+    let mut environment = host;
     environment.retain(|name, _| !denied.contains(name));
     environment.extend(of_task.clone());
     environment
@@ -342,9 +363,11 @@ mod tests {
 
     #[test]
     fn a_task_s_variables_win_over_the_host_s_and_denied_ones_are_gone() {
+        let host = || host_variables(&Identity::Keeper);
+        assert_eq!(host()["USER"], "root");
         let own = BTreeMap::from([("PATH".to_owned(), "/own".to_owned())]);
-        assert_eq!(environment(&own, &[])["PATH"], "/own");
+        assert_eq!(environment(host(), &own, &[])["PATH"], "/own");
         let denied = ["PATH".to_owned()];
-        assert!(!environment(&BTreeMap::new(), &denied).contains_key("PATH"));
+        assert!(!environment(host(), &BTreeMap::new(), &denied).contains_key("PATH"));
     }
 }
