@@ -47,6 +47,11 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 }
 
 impl JobFileFlags {
+    /// The path as the user wrote it.
+    pub(crate) fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+
     /// Reads the job. Warnings about the file go to stderr.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ pub(crate) mod columns;
 pub(crate) mod job;
 pub(crate) mod node;
 pub(crate) mod placement;
+pub(crate) mod plan;
 pub(crate) mod time;
 
 use serde::Serialize;

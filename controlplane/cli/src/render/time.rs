@@ -74,7 +74,7 @@ pub(crate) fn length(duration: Duration) -> String {
 
 /// Bytes in the largest unit that leaves a whole part.
 pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
         return format!("{count} B");
     }

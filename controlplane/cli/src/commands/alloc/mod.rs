@@ -1,5 +1,8 @@
 //! `drover alloc`.
 
+mod change;
+mod exec;
+mod files;
 mod logs;
 mod status;
 pub(crate) mod target;
@@ -15,6 +18,16 @@ pub(crate) enum AllocCommand {
     Status(status::Status),
     /// Show what a task wrote
     Logs(logs::Logs),
+    /// Stop an allocation; another one takes its place
+    Stop(change::Stop),
+    /// Restart its tasks
+    Restart(change::Restart),
+    /// Send a signal to its tasks
+    Signal(change::Signal),
+    /// Show its files
+    Fs(files::Files),
+    /// Run a command in a task
+    Exec(exec::Exec),
 }
 
 impl AllocCommand {
@@ -22,6 +35,11 @@ impl AllocCommand {
         match self {
             Self::Status(command) => command.run(session).await,
             Self::Logs(command) => command.run(session).await,
+            Self::Stop(command) => command.run(session).await,
+            Self::Restart(command) => command.run(session).await,
+            Self::Signal(command) => command.run(session).await,
+            Self::Fs(command) => command.run(session).await,
+            Self::Exec(command) => command.run(session).await,
         }
     }
 }

@@ -1,0 +1,260 @@
+//! `drover alloc exec`: a command in a task, our stdin and terminal connected to it.
+//!
+//! ```text
+//!   stdin thread --bytes--> {"stdin":{"data":..}} ---+
+//!   window size ----------> {"tty_size":{..}} -------+--> WebSocket --> task
+//!   stdout, stderr <------- {"stdout":{"data":..}} <-+
+//!   exit code <------------ {"exited":true,"result":{"exit_code":..}}
+//! ```
+
+use std::io::{IsTerminal as _, Read as _};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::{ArgAction, Args};
+use futures::stream::SplitSink;
+use futures::{SinkExt as _, StreamExt as _};
+use protocol_client::{Query, WebSocket};
+use rustix::termios::{self, OptionalActions, Termios};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::target;
+use crate::failure::{Exit, Failure};
+use crate::session::Session;
+
+/// Bytes that are read from stdin at once.
+const PIECE_BYTES: usize = 32 * 1024;
+/// Pieces that may wait for the network; then stdin waits.
+const PIECES_MAX: usize = 8;
+/// How often a silent stream is kept alive.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+#[derive(Args, Debug)]
+pub(crate) struct Exec {
+    /// The task; needed where there are several
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// The target is a job; its newest allocation is meant
+    #[arg(long)]
+    job: bool,
+    /// With -job: of this group
+    #[arg(long, requires = "job")]
+    group: Option<String>,
+    /// Pass our stdin on; -i=false does not
+    #[arg(short = 'i', action = ArgAction::Set, default_value_t = true, num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    stdin: bool,
+    /// Give it a terminal; the default where stdin and stdout are one
+    #[arg(short = 't', action = ArgAction::Set, num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    tty: Option<bool>,
+    /// The allocation's id or its beginning, then the command
+    #[arg(required = true, num_args = 2.., trailing_var_arg = true, allow_hyphen_values = true,
+          value_names = ["ALLOC", "COMMAND"])]
+    words: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Output {
+    stdout: Option<Piece>,
+    stderr: Option<Piece>,
+    exited: bool,
+    result: Option<ExecResult>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Piece {
+    data: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ExecResult {
+    exit_code: i32,
+}
+
+impl Exec {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let Some((target, command)) = self.words.split_first() else {
+            return Err(Failure::usage("an allocation and a command are needed"));
+        };
+        let client = session.client()?;
+        let group = self.group.as_deref();
+        let alloc = target::allocation(&client, target, self.job, group).await?;
+        let task = target::task(&alloc, self.task.as_deref())?;
+        let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let tty = self.tty.unwrap_or(interactive && self.stdin);
+        let words = serde_json::to_string(command).map_err(|source| Failure::Json {
+            what: "the command",
+            source,
+        })?;
+        let query = Query::new()
+            .with("task", task)
+            .with("tty", tty)
+            .with("command", words);
+        let path = format!("/v1/client/allocation/{}/exec", alloc.id);
+        let socket = client.websocket(&path, &query).await?;
+        let raw = if tty && interactive {
+            Some(RawTerminal::enter()?)
+        } else {
+            None
+        };
+        let ended = converse(session, socket, self.stdin, raw.is_some()).await;
+        drop(raw);
+        ended
+    }
+}
+
+/// Carries bytes both ways until the command has ended.
+async fn converse(
+    session: &Session,
+    socket: WebSocket,
+    with_stdin: bool,
+    has_window: bool,
+) -> Result<Exit, Failure> {
+    let (mut sender, mut receiver) = socket.split();
+    let mut input = with_stdin.then(read_stdin);
+    let mut resized = signal(SignalKind::window_change()).map_err(|source| Failure::Host {
+        what: "watching the window's size",
+        source,
+    })?;
+    let mut heartbeat = tokio::time::interval(HEARTBEAT);
+    if has_window {
+        send_window(&mut sender).await?;
+    }
+    if !with_stdin {
+        send(&mut sender, json!({ "stdin": { "close": true } })).await?;
+    }
+    loop {
+        tokio::select! {
+            message = receiver.next() => match message {
+                Some(Ok(message)) => if let Some(exit) = received(session, message)? {
+                    return Ok(exit);
+                },
+                Some(Err(error)) => return Err(Failure::Broken(error.to_string())),
+                None => return Err(Failure::Broken("the server closed it".to_owned())),
+            },
+            piece = next_piece(&mut input) => {
+                let message = match piece {
+                    Some(bytes) => json!({ "stdin": { "data": STANDARD.encode(bytes) } }),
+                    None => {
+                        input = None;
+                        json!({ "stdin": { "close": true } })
+                    }
+                };
+                send(&mut sender, message).await?;
+            }
+            Some(()) = resized.recv(), if has_window => send_window(&mut sender).await?,
+            _ = heartbeat.tick() => send(&mut sender, json!({})).await?,
+        }
+    }
+}
+
+/// Shows what a message brings; the exit code once the command has ended.
+fn received(session: &Session, message: Message) -> Result<Option<Exit>, Failure> {
+    let text = match message {
+        Message::Text(text) => text.as_bytes().to_vec(),
+        Message::Binary(bytes) => bytes.to_vec(),
+        Message::Close(Some(frame)) => return Err(Failure::Broken(frame.reason.to_string())),
+        Message::Close(None) => return Err(Failure::Broken("the server closed it".to_owned())),
+        Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return Ok(None),
+    };
+    let output: Output = serde_json::from_slice(&text).map_err(|source| Failure::Json {
+        what: "a message of exec",
+        source,
+    })?;
+    if let Some(data) = output.stdout.and_then(|piece| piece.data) {
+        session.out.bytes(&decode(&data)?)?;
+    }
+    if let Some(data) = output.stderr.and_then(|piece| piece.data) {
+        session.out.error_bytes(&decode(&data)?);
+    }
+    if !output.exited {
+        return Ok(None);
+    }
+    let code = output.result.unwrap_or_default().exit_code;
+    // What does not fit an exit code is still no success.
+    Ok(Some(Exit(u8::try_from(code).unwrap_or(u8::MAX))))
+}
+
+fn decode(data: &str) -> Result<Vec<u8>, Failure> {
+    STANDARD
+        .decode(data)
+        .map_err(|error| Failure::Broken(format!("a message of exec: {error}")))
+}
+
+async fn send(
+    sender: &mut SplitSink<WebSocket, Message>,
+    message: serde_json::Value,
+) -> Result<(), Failure> {
+    sender
+        .send(Message::Text(message.to_string().into()))
+        .await
+        .map_err(|error| Failure::Broken(error.to_string()))
+}
+
+async fn send_window(sender: &mut SplitSink<WebSocket, Message>) -> Result<(), Failure> {
+    let Ok(size) = termios::tcgetwinsize(std::io::stdout()) else {
+        return Ok(());
+    };
+    let size = json!({ "height": size.ws_row, "width": size.ws_col });
+    send(sender, json!({ "tty_size": size })).await
+}
+
+/// The next piece of stdin; `None` at its end; never, where stdin is not passed on (any more).
+async fn next_piece(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match input {
+        Some(pieces) => pieces.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads stdin on a thread of its own: a read of a terminal cannot be taken back, and the process
+/// must not wait for it when the command has ended.
+fn read_stdin() -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(count) = stdin.read(&mut piece) {
+            if count == 0 || sender.blocking_send(piece[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Our terminal in raw mode; dropping it brings the old mode back.
+#[derive(Debug)]
+struct RawTerminal {
+    before: Termios,
+}
+
+impl RawTerminal {
+    fn enter() -> Result<Self, Failure> {
+        let failed = |error: rustix::io::Errno| Failure::Host {
+            what: "switching the terminal to raw mode",
+            source: error.into(),
+        };
+        let before = termios::tcgetattr(std::io::stdin()).map_err(failed)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        // Nothing better can be done with a terminal that refuses.
+        let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Drain, &self.before);
+    }
+}

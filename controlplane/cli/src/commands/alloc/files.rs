@@ -1,0 +1,144 @@
+//! `drover alloc fs`: a folder is listed, a file is shown.
+
+use std::time::Duration;
+
+use clap::Args;
+use protocol_client::{Client, Query};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::target;
+use crate::failure::{Exit, Failure};
+use crate::render::columns::Columns;
+use crate::render::time;
+use crate::session::Session;
+
+/// How often a followed file is asked for more.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Args, Debug)]
+pub(crate) struct Files {
+    /// The allocation's id, or its beginning; with -job a job
+    #[arg(value_name = "ALLOC")]
+    target: String,
+    /// The file or folder in the allocation's folder
+    #[arg(value_name = "PATH", default_value = "/")]
+    path: String,
+    /// Sizes in bytes
+    #[arg(long)]
+    machine: bool,
+    /// Only what it is
+    #[arg(long)]
+    stat: bool,
+    /// Keep showing what comes
+    #[arg(short = 'f')]
+    follow: bool,
+    /// Only the end
+    #[arg(long)]
+    tail: bool,
+    /// How many bytes of the end
+    #[arg(short = 'c', value_name = "BYTES")]
+    bytes: Option<u64>,
+    /// What the API answers
+    #[arg(long)]
+    json: bool,
+    /// The target is a job; its newest allocation is meant
+    #[arg(long)]
+    job: bool,
+}
+
+/// Bytes of the end that `-tail` shows.
+const TAIL_BYTES: u64 = 1024;
+
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "PascalCase")]
+struct FileInfo {
+    name: String,
+    is_dir: bool,
+    size: u64,
+    file_mode: String,
+    #[serde(default)]
+    mod_time: String,
+}
+
+impl Files {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let alloc = target::allocation(&client, &self.target, self.job, None).await?;
+        let id = alloc.id.to_string();
+        let query = Query::new().with("path", &self.path);
+        let info: Value = client
+            .get(&format!("/v1/client/fs/stat/{id}"), &query)
+            .await?
+            .value;
+        if self.stat {
+            return self.show(session, info, false);
+        }
+        let is_dir = info["IsDir"].as_bool().unwrap_or(false);
+        if is_dir {
+            let path = format!("/v1/client/fs/ls/{id}");
+            let list: Value = client.get(&path, &query).await?.value;
+            return self.show(session, list, true);
+        }
+        let size = info["Size"].as_u64().unwrap_or(0);
+        self.read(session, &client, &id, size).await
+    }
+
+    fn show(&self, session: &Session, answer: Value, is_list: bool) -> Result<Exit, Failure> {
+        if self.json {
+            session.out.json(&answer)?;
+            return Ok(Exit::SUCCESS);
+        }
+        let list = match (is_list, answer) {
+            (true, Value::Null) => Value::Array(Vec::new()),
+            (true, list) => list,
+            (false, one) => Value::Array(vec![one]),
+        };
+        let list: Vec<FileInfo> = serde_json::from_value(list).map_err(|source| Failure::Json {
+            what: "the list of files",
+            source,
+        })?;
+        session.out.data(&table(&list, self.machine))?;
+        Ok(Exit::SUCCESS)
+    }
+
+    async fn read(
+        &self,
+        session: &Session,
+        client: &Client,
+        id: &str,
+        size: u64,
+    ) -> Result<Exit, Failure> {
+        let end = self.bytes.or_else(|| self.tail.then_some(TAIL_BYTES));
+        let mut offset = end.map_or(0, |count| size.saturating_sub(count));
+        let path = format!("/v1/client/fs/readat/{id}");
+        loop {
+            let query = Query::new().with("path", &self.path).with("offset", offset);
+            let mut stream = client.stream(&path, &query).await?;
+            while let Some(bytes) = stream.next().await? {
+                offset += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                session.out.bytes(&bytes)?;
+            }
+            if !self.follow {
+                return Ok(Exit::SUCCESS);
+            }
+            tokio::time::sleep(FOLLOW_PAUSE).await;
+        }
+    }
+}
+
+fn table(list: &[FileInfo], machine: bool) -> String {
+    let mut table = Columns::new(&["Mode", "Size", "Modified Time", "Name"]);
+    for file in list {
+        let size = match machine {
+            true => file.size.to_string(),
+            false => time::bytes(file.size),
+        };
+        let name = match file.is_dir {
+            true => format!("{}/", file.name.trim_end_matches('/')),
+            false => file.name.clone(),
+        };
+        table.row([file.file_mode.clone(), size, file.mod_time.clone(), name]);
+    }
+    table.render()
+}

@@ -1,0 +1,181 @@
+//! The small commands about one job: `validate`, `inspect`, `history`, `eval`.
+
+use clap::Args;
+use protocol_client::Query;
+use protocol_model::{Job, nullable};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::run::{check, warn};
+use crate::failure::{Exit, Failure};
+use crate::find::{self, Length};
+use crate::job_file::JobFileFlags;
+use crate::monitor::Monitor;
+use crate::render::columns::pairs;
+use crate::session::{Session, in_namespace};
+
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    #[command(flatten)]
+    file: JobFileFlags,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct Validated {
+    error: String,
+    warnings: String,
+}
+
+impl Validate {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let job = self.file.read(session)?;
+        check(&job)?;
+        // The server may know more than we do: its release decides what is honoured.
+        let client = session.client()?;
+        let query = in_namespace(&job.namespace);
+        let answer: Validated = client
+            .put("/v1/validate/job", &query, &json!({ "Job": job }))
+            .await?
+            .value;
+        if !answer.error.is_empty() {
+            return Err(Failure::Job(answer.error));
+        }
+        warn(session, &answer.warnings);
+        session.out.data("Job validation successful")?;
+        Ok(Exit::SUCCESS)
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    /// The job's id, or its beginning
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// This version of it
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+    /// Accepted: the answer is JSON anyway
+    #[arg(long, hide = true)]
+    json: bool,
+}
+
+impl Inspect {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let name = find::job(&client, &self.job).await?;
+        let job: Value = match self.version {
+            None => client.get(&name.path(""), &name.query()).await?.value,
+            Some(version) => {
+                let all: Value = client
+                    .get(&name.path("/versions"), &name.query())
+                    .await?
+                    .value;
+                let versions = all["Versions"].as_array().into_iter().flatten();
+                versions
+                    .into_iter()
+                    .find(|job| job["Version"] == version)
+                    .cloned()
+                    .ok_or_else(|| {
+                        Failure::usage(format!("job {:?} has no version {version}", name.id))
+                    })?
+            }
+        };
+        session.out.json(&json!({ "Job": job }))?;
+        Ok(Exit::SUCCESS)
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct History {
+    /// The job's id, or its beginning
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// What the API answers
+    #[arg(long)]
+    json: bool,
+    /// Only this version
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Versions {
+    #[serde(with = "nullable")]
+    versions: Vec<Job>,
+}
+
+impl History {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let name = find::job(&client, &self.job).await?;
+        let path = name.path("/versions");
+        if self.json {
+            let answer: Value = client.get(&path, &name.query()).await?.value;
+            session.out.json(&answer["Versions"])?;
+            return Ok(Exit::SUCCESS);
+        }
+        let clock = session.clock();
+        let Versions { versions } = client.get(&path, &name.query()).await?.value;
+        let shown: Vec<String> = versions
+            .iter()
+            .filter(|job| self.version.is_none_or(|version| job.version == version))
+            .map(|job| {
+                pairs(&[
+                    ("Version", job.version.to_string()),
+                    ("Stable", job.stable.to_string()),
+                    ("Submit Date", clock.date(job.submit_time)),
+                    ("Modify Index", job.job_modify_index.to_string()),
+                ])
+            })
+            .collect();
+        session.out.data(&shown.join("\n"))?;
+        Ok(Exit::SUCCESS)
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Eval {
+    /// The job's id, or its beginning
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// Reschedule failed allocations although their delay is not over
+    #[arg(long)]
+    force_reschedule: bool,
+    /// Return once the evaluation is made; prints its id
+    #[arg(long)]
+    detach: bool,
+    /// Whole ids
+    #[arg(long)]
+    verbose: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Evaluated {
+    #[serde(rename = "EvalID", default)]
+    pub(super) eval_id: String,
+}
+
+impl Eval {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let name = find::job(&client, &self.job).await?;
+        let body = json!({
+            "JobID": name.id,
+            "EvalOptions": { "ForceReschedule": self.force_reschedule },
+        });
+        let query: Query = name.query();
+        let Evaluated { eval_id } = client
+            .put(&name.path("/evaluate"), &query, &body)
+            .await?
+            .value;
+        if self.detach {
+            session.out.data(&eval_id)?;
+            return Ok(Exit::SUCCESS);
+        }
+        let length = Length::new(self.verbose);
+        Monitor::new(session, &client, length).watch(&eval_id).await
+    }
+}
