@@ -1,9 +1,11 @@
 //! Puts the node together: host, identity, journal, keeper, core, sessions; and takes it apart
 //! again without touching a task.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, SUPERVISOR, TASKS};
 use noded_core::settings::TaskRoot;
@@ -29,6 +31,9 @@ use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+
+/// How long servers may take to hear that we go; a dead one never does.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// Why noded could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -173,10 +178,17 @@ pub async fn run(
     };
     ready();
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
-    // Servers hear at once that we go, instead of waiting for silence.
-    endpoint.close();
-    endpoint.wait_idle().await;
+    say_goodbye(&endpoint).await;
     ended
+}
+
+/// Servers hear at once that we go, instead of waiting for silence.
+async fn say_goodbye(endpoint: &Endpoint) {
+    endpoint.close();
+    let goodbye = tokio::time::timeout(GOODBYE_MAX, endpoint.wait_idle()).await;
+    if goodbye.is_err() {
+        tracing::debug!("a server did not hear that we go");
+    }
 }
 
 /// What the host is; what it cannot enforce is said once.
@@ -232,7 +244,14 @@ fn bind(config: &Config) -> Result<Endpoint, DaemonError> {
             role: identity.own().role,
         });
     }
-    let listen = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+    // One socket for all servers; only one of IPv6 reaches both kinds.
+    let six = config.servers.iter().any(|server| server.starts_with('['));
+    let any = if six {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    };
+    let listen = SocketAddr::new(any, 0);
     let endpoint = EndpointConfig {
         listen,
         identity,

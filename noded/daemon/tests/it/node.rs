@@ -605,3 +605,37 @@ async fn an_isolated_task_has_the_network_and_the_volume_that_it_asked_for() {
     }
     assert_eq!(seen.split_whitespace().collect::<Vec<_>>(), ["lo"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_reboot_what_is_wanted_runs_again() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let script = "echo up; grep -c $NOMAD_SECRETS_DIR /proc/self/mounts; exec sleep 1000";
+    let job = job("again", "raw_exec", &sh(script), json!({}));
+    let alloc = alloc(&job, 60);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    let known = scene
+        .server
+        .until("running", |known| is(known, id, ClientStatus::Running))
+        .await;
+    let synced = known.synced.len();
+    scene.lose_everything_but_the_disk();
+    scene.start();
+    scene
+        .server
+        .until("another sync", |known| known.synced.len() > synced)
+        .await;
+    while scene.server.logs(id, "main", false).await != "up\n1\nup\n1\n" {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    scene
+        .server
+        .until("running again", |known| {
+            report(known, id)
+                .is_some_and(|report| report.task_states["main"].state == TaskRunState::Running)
+        })
+        .await;
+}

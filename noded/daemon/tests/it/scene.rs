@@ -148,6 +148,43 @@ host_volume "shared" {{
         child.wait().unwrap().success()
     }
 
+    /// What a reboot leaves of a host: files on its disk.
+    pub(crate) fn lose_everything_but_the_disk(&mut self) {
+        self.kill();
+        for pid in self.custodians() {
+            kill(pid, Signal::SIGKILL).unwrap();
+        }
+        self.remove_cgroups();
+        self.unmount();
+        std::fs::remove_dir_all(self.directory.path().join("run")).unwrap();
+        let boot = self.directory.path().join("data/node/boot-id");
+        std::fs::write(boot, "00").unwrap();
+    }
+
+    fn remove_cgroups(&self) {
+        let base = self.cgroup_path();
+        let _ = std::fs::write(base.join("cgroup.kill"), "1");
+        let end = Instant::now() + PATIENCE;
+        while base.exists() && Instant::now() < end {
+            if let Ok(hierarchy) = isolation::cgroup::Hierarchy::open(Path::new(&self.cgroup)) {
+                let _ = hierarchy.remove(isolation::cgroup::Patience::Milliseconds(1000));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn unmount(&self) {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let own = self.directory.path().to_str().unwrap();
+        let ours: Vec<PathBuf> = mounts
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter(|path| path.starts_with(own))
+            .map(PathBuf::from)
+            .collect();
+        let _ = isolation::scratch::unmount_all(&ours);
+    }
+
     /// `noded --end-custody`: whether it did, and what it said.
     pub(crate) fn end_custody(&self) -> (bool, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_noded"))
@@ -207,23 +244,7 @@ impl Drop for Scene {
         for pid in self.custodians() {
             let _ = kill(pid, Signal::SIGKILL);
         }
-        let base = self.cgroup_path();
-        let _ = std::fs::write(base.join("cgroup.kill"), "1");
-        let end = Instant::now() + PATIENCE;
-        while base.exists() && Instant::now() < end {
-            if let Ok(hierarchy) = isolation::cgroup::Hierarchy::open(Path::new(&self.cgroup)) {
-                let _ = hierarchy.remove(isolation::cgroup::Patience::Milliseconds(1000));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let own = self.directory.path().to_str().unwrap();
-        let ours: Vec<PathBuf> = mounts
-            .lines()
-            .filter_map(|line| line.split(' ').nth(1))
-            .filter(|path| path.starts_with(own))
-            .map(PathBuf::from)
-            .collect();
-        let _ = isolation::scratch::unmount_all(&ours);
+        self.remove_cgroups();
+        self.unmount();
     }
 }
