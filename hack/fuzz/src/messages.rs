@@ -28,7 +28,9 @@ pub fn wire_message(data: &[u8]) -> Verdict {
     macro_rules! by_kind {
         ($($message:ident $check:expr),* $(,)?) => {
             match kind {
-                $(<v1::$message as FrameMessage>::KIND => read::<v1::$message>(kind, body, $check),)*
+                $(<v1::$message as FrameMessage>::KIND => {
+                    read::<v1::$message>(kind, body, $check)
+                })*
                 unknown => match from_frame::<v1::Attached>(unknown, body) {
                     Ok(message) => panic!("kind {unknown} is read as {message:?}"),
                     Err(error) => Verdict::refused(&error),

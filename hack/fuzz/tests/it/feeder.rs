@@ -1,8 +1,8 @@
 //! Feeds one target: its seeds, every way to cut and to flip them, and then random changes.
 //!
 //! Three settings come from the environment. `FUZZ_SEED` is the seed of the random changes,
-//! `FUZZ_SECONDS` how long they go on (a second without it), and `FUZZ_INPUT` one input in hex, as a
-//! failure prints it: then nothing else is fed.
+//! `FUZZ_SECONDS` how long they go on (a second without it), and `FUZZ_INPUT` one input in hex, as
+//! a failure prints it: then nothing else is fed.
 
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ const RANDOM_INPUTS_MAX: usize = 4_000;
 const RANDOM_TIME_MAX: Duration = Duration::from_secs(1);
 /// Cuts and flips per seed; a longer seed is cut and flipped at even distances.
 const POSITIONS_MAX: usize = 2_048;
+/// One input may take this long, unoptimized and on a busy machine; ten times what any needs.
+const INPUT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What a run came to.
 struct Feeder {
@@ -91,7 +93,16 @@ impl Feeder {
                 input.len()
             );
         };
-        self.slowest = self.slowest.max(started.elapsed());
+        let took = started.elapsed();
+        assert!(
+            took < INPUT_TIME_MAX,
+            "{} took {} ms, seed {}, input {}",
+            self.name,
+            took.as_millis(),
+            self.seed,
+            to_hex(input)
+        );
+        self.slowest = self.slowest.max(took);
         self.fed += 1;
         self.understood += usize::from(verdict == Verdict::Understood);
         verdict

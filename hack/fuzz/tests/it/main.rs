@@ -150,6 +150,12 @@ fn every_kind_of_message_is_known_to_its_target() {
 }
 
 #[test]
+fn the_frozen_history_is_one_that_a_cluster_could_have() {
+    let refusals = seeds::refusals();
+    assert!(refusals.is_empty(), "{refusals:?}");
+}
+
+#[test]
 fn every_target_has_its_wrapper_and_is_called_by_it() {
     for (name, _) in TARGETS {
         let wrapper = format!("hack/fuzz/libfuzzer/fuzz_targets/{name}.rs");

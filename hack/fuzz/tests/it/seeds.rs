@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use controlplane_state::command::Stamped;
-use controlplane_state::{State, codec};
+use controlplane_state::{Command, Outcome, Stamped, State, Tables, codec};
 use hack_testkit::{World, jobs, nodes};
 use noded_core::journal::JournalRecord;
 use noded_core::key::{RunEpoch, RunKey};
@@ -71,8 +70,9 @@ pub(crate) fn entries() -> Vec<Vec<u8>> {
     bytes_of(files("controlplane/state/tests/golden/v1", ""))
 }
 
-/// Frozen entries in an order in which they make sense to each other.
-fn ordered_entries() -> Vec<Vec<u8>> {
+/// Frozen entries in an order and a form in which they make sense to each other: a life of one node
+/// and one job. Also what the state refused of it, in words.
+fn history() -> (Vec<Vec<u8>>, Vec<String>) {
     const ORDER: &[&str] = &[
         "cluster_init",
         "acl_bootstrap",
@@ -91,13 +91,74 @@ fn ordered_entries() -> Vec<Vec<u8>> {
         "gc_collect",
     ];
     let files = files("controlplane/state/tests/golden/v1", "");
-    let find = |name: &&str| {
-        let found = files
+    let mut state = State::new();
+    let (mut entries, mut refusals) = (Vec::new(), Vec::new());
+    for (index, name) in (1..).zip(ORDER) {
+        let file = files
             .iter()
             .find(|(file, _)| *file == format!("{name}.bin"));
-        found.expect("the entry is frozen").1.clone()
-    };
-    ORDER.iter().map(find).collect()
+        let (_, frozen) = file.expect("the entry is frozen");
+        let mut stamped: Stamped = codec::decode(frozen).expect("a frozen entry");
+        fit(&mut stamped.command, state.tables());
+        entries.push(codec::encode(&stamped).expect("an entry"));
+        if let Outcome::Refused(refusal) = state.apply(index, stamped).outcome {
+            refusals.push(format!("{name}: {refusal}"));
+        }
+    }
+    (entries, refusals)
+}
+
+/// Makes a frozen command refer to what is there.
+fn fit(command: &mut Command, tables: &Tables) {
+    let alloc = tables.allocs().next().map(|alloc| alloc.id);
+    let epoch_of = |node| tables.node(node).map(|record| record.session.epoch);
+    match command {
+        Command::NodeSynced(synced) => {
+            synced.epoch = epoch_of(synced.node).unwrap_or(synced.epoch);
+            synced.changed.clear();
+            synced.unchanged.clear();
+        }
+        Command::JobRegister(register) => register.enforce_index = None,
+        Command::JobStability { key, version, .. } => {
+            *version = tables.job(key).map_or(0, |job| job.version);
+        }
+        Command::PlanApply(plan) => {
+            plan.snapshot_index = tables.index();
+            plan.updated.clear();
+            plan.changed.clear();
+            plan.preempted.clear();
+            plan.deployment_changes.clear();
+            for placed in &mut plan.placed {
+                let placed = Arc::make_mut(placed);
+                placed.spec = tables.job_spec(&placed.job_key()).unwrap_or(placed.spec);
+            }
+        }
+        Command::AllocUpdates { batches } => {
+            for batch in batches {
+                batch.epoch = epoch_of(batch.node).unwrap_or(batch.epoch);
+                batch.seq = 1;
+                for report in &mut batch.reports {
+                    report.id = alloc.unwrap_or(report.id);
+                }
+            }
+        }
+        Command::AllocsStop { allocs, .. } => {
+            for (id, _) in allocs {
+                *id = alloc.unwrap_or(*id);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The entries of that history.
+fn ordered_entries() -> Vec<Vec<u8>> {
+    history().0
+}
+
+/// What the state refuses of it.
+pub(crate) fn refusals() -> Vec<String> {
+    history().1
 }
 
 /// Whole histories: the ordered entries, and each entry on its own behind the first one.
