@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use isolation::cgroup::{CgroupError, Hierarchy, Patience};
+use isolation::scratch;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use noded_keeper::client::{Connection, ConnectionError};
@@ -53,6 +54,15 @@ pub enum CustodyError {
     /// pump could not be found or told.
     #[error("asking pump to end")]
     Pump(#[source] std::io::Error),
+    /// A memory file system remains.
+    #[error("{count} secrets directories could not be unmounted")]
+    Secrets {
+        /// How many.
+        count: usize,
+        /// The first.
+        #[source]
+        source: scratch::ScratchError,
+    },
     /// A cgroup remains.
     #[error("{count} cgroups could not be removed")]
     Cgroups {
@@ -108,7 +118,28 @@ pub fn end(config: &Config) -> Result<(), CustodyError> {
     let paths = RuntimePaths::new(&config.run_dir);
     end_keeper(&paths)?;
     end_pump(&paths)?;
-    remove_cgroups(&config.cgroup_base)
+    remove_cgroups(&config.cgroup_base)?;
+    unmount_secrets(&config.alloc_root())
+}
+
+/// Allocations that are over keep their files, and until they go the memory for their secrets.
+fn unmount_secrets(alloc_root: &Path) -> Result<(), CustodyError> {
+    let below = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.path())
+            .collect()
+    };
+    let secrets: Vec<PathBuf> = below(alloc_root)
+        .iter()
+        .flat_map(|alloc| below(alloc))
+        .map(|task| task.join("secrets"))
+        .collect();
+    scratch::unmount_all(&secrets).map_err(|mut errors| CustodyError::Secrets {
+        count: errors.len(),
+        source: errors.swap_remove(0),
+    })
 }
 
 fn end_keeper(paths: &RuntimePaths) -> Result<(), CustodyError> {

@@ -22,8 +22,8 @@ struct Arguments {
     /// Check the configuration and end.
     #[arg(long)]
     validate: bool,
-    /// End keeper and pump, which outlive noded, and remove their cgroups; refused while a task
-    /// or noded itself runs.
+    /// End keeper and pump, which outlive noded, and remove cgroups and mounts; refused while a
+    /// task or noded itself runs.
     #[arg(long, conflicts_with = "validate")]
     end_custody: bool,
 }

@@ -39,8 +39,10 @@ pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 const OUTBOUND_MAX: usize = 1024;
 /// Batches of one class that wait; the core has at most one in flight.
 const BATCHES_MAX: usize = 4;
-/// How long name resolution and the handshake may take.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long name resolution and the handshake may take. Short beside the time after which a leader
+/// gives up a node that no server hears (`heartbeat_silence` and 1.5 s): a server that is down must
+/// not cost the node its tasks.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// What every attempt needs.
 #[derive(Debug)]

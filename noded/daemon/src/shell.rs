@@ -81,6 +81,8 @@ struct AllocLane {
 struct Running {
     shell: Shell,
     servers: Vec<String>,
+    /// Where the attempt before this one went.
+    last_server: Option<String>,
     link: Option<Link>,
     held: VecDeque<Held>,
     /// Lanes with an effect under way.
@@ -98,6 +100,7 @@ impl Shell {
         let mut running = Running {
             shell: self,
             servers,
+            last_server: None,
             link: None,
             held: VecDeque::new(),
             lanes: BTreeMap::new(),
@@ -350,11 +353,13 @@ impl Running {
         match effect {
             Effect::Append(_) => {}
             Effect::Connect { attempt, server } => {
-                let Some(address) = self.servers.get(server.offset).cloned() else {
+                let last = self.last_server.as_deref();
+                let Some(address) = another_server(&self.servers, server.offset, last) else {
                     tracing::error!(offset = server.offset, "the core chose an unknown server");
                     return;
                 };
                 tracing::debug!(%address, "connecting");
+                self.last_server = Some(address.clone());
                 self.link = Some(Link::start(&self.shell.session, attempt, address));
             }
             Effect::Disconnect { attempt, reason } => {
@@ -510,6 +515,19 @@ fn is_safe(needs: Durability, record: u64, lane: Lane, progress: Progress) -> bo
     }
 }
 
+/// The server at `offset`, or the one after it where that is the one that was tried last.
+///
+/// The core counts offsets in a list that a welcome may have replaced by one in another order, so
+/// the next offset may be the server that has just fallen silent. Trying it again would cost the
+/// time of a handshake that nobody answers, and with it the node its tasks.
+fn another_server(servers: &[String], offset: usize, last: Option<&str>) -> Option<String> {
+    let chosen = servers.get(offset)?;
+    if last != Some(chosen.as_str()) {
+        return Some(chosen.clone());
+    }
+    servers.get((offset + 1) % servers.len()).cloned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -526,5 +544,18 @@ mod tests {
         assert!(is_safe(Durability::Synced, 3, session, progress));
         assert!(!is_safe(Durability::Synced, 4, session, progress));
         assert!(is_safe(Durability::Synced, 9, Lane::Heartbeat, progress));
+    }
+
+    #[test]
+    fn the_server_that_was_tried_last_is_not_the_next() {
+        let servers = ["a", "b", "c"].map(str::to_owned);
+        let next = |offset, last| another_server(&servers, offset, last);
+        assert_eq!(next(1, Some("a")).as_deref(), Some("b"));
+        assert_eq!(next(1, Some("b")).as_deref(), Some("c"));
+        assert_eq!(next(2, Some("c")).as_deref(), Some("a"));
+        assert_eq!(next(3, None), None);
+        // The only one there is.
+        let only = another_server(&servers[..1], 0, Some("a"));
+        assert_eq!(only.as_deref(), Some("a"));
     }
 }

@@ -179,6 +179,13 @@ async fn tasks_outlive_noded_and_no_output_is_lost() {
             .skip(1)
             .all(|synced| synced.contains(&id))
     );
+    assert_eq!(scene.mounts().len(), 1, "secrets of a task that is kept");
+    while scene.cgroup_path().join(format!("tasks/{id}")).exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(scene.stop());
+    assert_eq!(scene.end_custody(), (true, String::new()));
+    assert!(scene.mounts().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -173,16 +173,19 @@ host_volume "shared" {{
         }
     }
 
-    fn unmount(&self) {
+    pub(crate) fn mounts(&self) -> Vec<PathBuf> {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let own = self.directory.path().to_str().unwrap();
-        let ours: Vec<PathBuf> = mounts
+        mounts
             .lines()
             .filter_map(|line| line.split(' ').nth(1))
             .filter(|path| path.starts_with(own))
             .map(PathBuf::from)
-            .collect();
-        let _ = isolation::scratch::unmount_all(&ours);
+            .collect()
+    }
+
+    fn unmount(&self) {
+        let _ = isolation::scratch::unmount_all(&self.mounts());
     }
 
     /// `noded --end-custody`: whether it did, and what it said.
