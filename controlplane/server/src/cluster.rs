@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CALL_MAX: Duration = Duration::from_secs(8);
 /// The pause before a refused call is tried again: about what an election's last round takes.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// How long a leader that was replaced may still take to answer what it was asked before.
+const REPLACED_GRACE: Duration = Duration::from_millis(500);
 /// The largest frame between servers.
 pub const SERVER_FRAME_BYTES_MAX: usize = 17 * 1024 * 1024;
 
@@ -178,10 +180,17 @@ impl Cluster {
         command: Bytes,
     ) -> Result<v1::ProposeReply, ChangeError> {
         use v1::propose_error::Kind;
-        let reply: v1::ProposeReply = match self
-            .call(leader, StreamKind::Forward, &v1::ProposeRequest { command })
-            .await
-        {
+        let request = v1::ProposeRequest { command };
+        let called = tokio::select! {
+            called = self.call(leader, StreamKind::Forward, &request) => called,
+            () = self.replaced(leader.id) => {
+                if let Some(info) = &leader.info {
+                    self.pool.report_timeout(&info.address);
+                }
+                Err(CallError::Broken("another server leads now".to_owned()))
+            }
+        };
+        let reply: v1::ProposeReply = match called {
             Ok(reply) => reply,
             Err(CallError::NotSent(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
             // It was sent: the leader may have written it.
@@ -195,6 +204,18 @@ impl Cluster {
             Ok(Kind::Unspecified) => Err(ChangeError::OutcomeUnknown),
             Err(_) => Err(ChangeError::Nonsense(error.message.clone())),
         }
+    }
+
+    /// Ends a little after another server has been elected in place of `leader`. A process that was
+    /// killed closes no QUIC connection: without this, its callers would wait out their whole time.
+    async fn replaced(&self, leader: ServerId) {
+        let mut status = self.status.clone();
+        let other = |status: &RaftStatus| status.leader.as_ref().is_some_and(|l| l.id != leader);
+        if status.wait_for(other).await.is_err() {
+            // The log is gone, and with it the news: the call's own limit holds.
+            std::future::pending::<()>().await;
+        }
+        sleep(REPLACED_GRACE).await;
     }
 
     /// One request to the leader, one answer.

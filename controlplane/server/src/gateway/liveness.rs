@@ -13,12 +13,17 @@ use protocol_model::NodeId;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::Gateway;
 
 /// How often the leader is told.
 pub const REPORT_EVERY: Duration = Duration::from_millis(200);
+
+/// How long the leader may take to confirm a report. A leader that was killed answers nothing, and
+/// while its successor is waited for, nodes that are well must not fall silent: the next report says
+/// the same again, to whoever leads then.
+const CONFIRMED_WITHIN: Duration = Duration::from_millis(500);
 
 /// One node, heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,11 +140,14 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), Str
             })
             .collect(),
     };
-    let confirmed: v1::LivenessConfirmed = gateway
-        .cluster
-        .call(&leader, StreamKind::Forward, &report)
-        .await
-        .map_err(|error| error.to_string())?;
+    let called = gateway.cluster.call(&leader, StreamKind::Forward, &report);
+    let Ok(called) = timeout(CONFIRMED_WITHIN, called).await else {
+        if let Some(info) = &leader.info {
+            gateway.cluster.pool().report_timeout(&info.address);
+        }
+        return Err(format!("not confirmed within {CONFIRMED_WITHIN:?}"));
+    };
+    let confirmed: v1::LivenessConfirmed = called.map_err(|error| error.to_string())?;
     if confirmed.report == number { Ok(()) } else { Err("another report was confirmed".to_owned()) }
 }
 
