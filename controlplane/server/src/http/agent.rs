@@ -10,14 +10,16 @@ use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Api;
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 
 /// How long another server may take to show that it is there.
-const PROBE_MAX: Duration = Duration::from_millis(500);
+const PROBE_MAX: Duration = Duration::from_secs(2);
+/// The pause before it is asked again: a connection may have to be made anew first.
+const PROBE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
     match (ask.verb, rest) {
@@ -95,12 +97,19 @@ async fn answers(api: &Api, info: &ServerInfo) -> bool {
     let request = v1::DetailRequest {
         alloc_ids: Vec::new(),
     };
-    let call = api.cluster.call_address::<_, v1::DetailReply>(
-        &info.address,
-        StreamKind::Forward,
-        &request,
-    );
-    matches!(timeout(PROBE_MAX, call).await, Ok(Ok(_)))
+    let asked = async {
+        loop {
+            let answer: Result<v1::DetailReply, _> = api
+                .cluster
+                .call_address(&info.address, StreamKind::Forward, &request)
+                .await;
+            if answer.is_ok() {
+                return;
+            }
+            sleep(PROBE_PAUSE).await;
+        }
+    };
+    timeout(PROBE_MAX, asked).await.is_ok()
 }
 
 fn member(

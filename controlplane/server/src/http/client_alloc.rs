@@ -1,5 +1,5 @@
-//! `/v1/client/allocation/:id` and `/v1/client/stats`: what the node of an allocation is asked to do
-//! or to measure.
+//! `/v1/client/allocation/:id` and `/v1/client/stats`: what the node of an allocation is asked to
+//! do or to measure.
 
 use protocol_model::{AllocId, NodeId, nullable::or_default};
 use protocol_wire::v1;

@@ -195,7 +195,8 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// The answer: its head is sent once the node's first word is known, so that a refusal has a status.
+/// The answer: its head is sent once the node's first word is known, so that a refusal has a
+/// status.
 async fn stream(mut call: NodeCall, form: Form) -> Answered {
     let first = call.next().await?;
     let parts = futures::stream::unfold(Some((call, Some(first))), move |state| async move {

@@ -31,7 +31,8 @@ pub(super) async fn merge(api: &Api, alloc: &mut Allocation) -> Detail {
     if merge_elsewhere(api, alloc).await {
         return Detail::Whole;
     }
-    // A terminal allocation's last word is in the state; one that no node has taken up has no events.
+    // A terminal allocation's last word is in the state; one that no node has taken up has no
+    // events.
     let silent = alloc.client_terminal() || alloc.task_states.is_empty();
     if silent {
         Detail::Whole

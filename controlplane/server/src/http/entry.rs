@@ -1,6 +1,7 @@
 //! Where a request comes in: read, checked, routed, and answered whatever happens.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -30,11 +31,34 @@ const BODY_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Entry {
     pub(super) api: Api,
     pub(super) stopped: watch::Receiver<bool>,
+    /// What the operator adds to every answer.
+    headers: Arc<Vec<(HeaderName, HeaderValue)>>,
+}
+
+impl Entry {
+    /// Where requests for `api` come in. Headers that are none are said once and left out.
+    pub(super) fn new(api: Api, stopped: watch::Receiver<bool>) -> Self {
+        let mut headers = Vec::new();
+        for (name, value) in &api.config.http.response_headers {
+            match (
+                HeaderName::try_from(name.as_str()),
+                HeaderValue::try_from(value.as_str()),
+            ) {
+                (Ok(name), Ok(value)) => headers.push((name, value)),
+                _ => tracing::warn!(%name, %value, "http.response_headers: this is no header"),
+            }
+        }
+        Self {
+            api,
+            stopped,
+            headers: Arc::new(headers),
+        }
+    }
 }
 
 /// Answers one request. A panic on the way is an answer too: 500, and a line in the log.
 pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Response {
-    let config = std::sync::Arc::clone(&entry.api.config);
+    let headers = Arc::clone(&entry.headers);
     let line = format!("{} {}", request.method(), request.uri().path());
     let answered = AssertUnwindSafe(answer(entry, request))
         .catch_unwind()
@@ -52,19 +76,18 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
             HttpError::internal("internal error: see the server's log").into_response()
         }
     };
-    for (name, value) in &config.http.response_headers {
-        if let (Ok(name), Ok(value)) = (
-            HeaderName::try_from(name.as_str()),
-            HeaderValue::try_from(value.as_str()),
-        ) {
-            response.headers_mut().insert(name, value);
-        }
+    for (name, value) in headers.iter() {
+        response.headers_mut().insert(name.clone(), value.clone());
     }
     response
 }
 
 async fn answer(entry: Entry, request: Request) -> Answered {
-    let Entry { api, stopped } = entry;
+    let Entry {
+        api,
+        stopped,
+        headers: _,
+    } = entry;
     let (mut parts, body) = request.into_parts();
     let uri = match OriginalUri::from_request_parts(&mut parts, &()).await {
         Ok(OriginalUri(uri)) => uri,

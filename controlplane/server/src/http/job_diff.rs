@@ -1,7 +1,7 @@
 //! The difference of two jobs, as `plan` shows it.
 //!
-//! Both are compared in the form of the API: a field that a later release adds is compared without a
-//! line here. What is equal is left out.
+//! Both are compared in the form of the API: a field that a later release adds is compared without
+//! a line here. What is equal is left out.
 //!
 //! ```text
 //!   scalars            -> Fields   {Type, Name, Old, New}

@@ -1,5 +1,5 @@
-//! `/v1/job/:id/plan`: what registering a job would do, found out by doing it to a copy of the state
-//! that nobody else sees.
+//! `/v1/job/:id/plan`: what registering a job would do, found out by doing it to a copy of the
+//! state that nobody else sees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

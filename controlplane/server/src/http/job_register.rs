@@ -30,6 +30,9 @@ pub(super) struct JobRequest {
     /// The priority of the evaluation; 0 = the job's.
     #[serde(deserialize_with = "or_default")]
     pub(super) eval_priority: i32,
+    /// Whether groups that are known already keep the count they have.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) preserve_counts: bool,
     /// For plans: whether the difference is wanted.
     #[serde(deserialize_with = "or_default")]
     pub(super) diff: bool,
@@ -62,8 +65,12 @@ pub(super) struct Prepared {
 pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
     let request: JobRequest = ask.json()?;
     let eval_priority = request.eval_priority;
+    let preserve_counts = request.preserve_counts;
     let enforce_index = request.enforce_index.then_some(request.job_modify_index);
-    let Prepared { job, warnings } = prepare(ask, request.job, id)?;
+    let Prepared { mut job, warnings } = prepare(ask, request.job, id)?;
+    if preserve_counts {
+        keep_counts(ask, &mut job).await?;
+    }
     check_priority(eval_priority)?;
     check_registration_allowed(ask)?;
     let eval = runs_now(&job).then(|| evaluation(&job, eval_priority, EvalTrigger::JobRegister));
@@ -100,6 +107,19 @@ pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
     ask.answer(&answer, changed.index)
 }
 
+/// Gives each group the count that it has in the registered job, where it is in there.
+async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<(), HttpError> {
+    let snapshot = ask.api.cluster.consistent().await?;
+    if let Some(registered) = snapshot.job(&job.key()) {
+        for group in &mut job.task_groups {
+            if let Some(known) = registered.task_group(&group.name) {
+                group.count = known.count;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What a validation answers.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -110,7 +130,8 @@ struct Validated {
     warnings: String,
 }
 
-/// `POST /v1/validate/job`: every mistake at once; never an error status for a job that can be read.
+/// `POST /v1/validate/job`: every mistake at once; never an error status for a job that can be
+/// read.
 pub(super) fn validate(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
     let job = canonical(ask, request.job)?;

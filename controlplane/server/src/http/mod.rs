@@ -78,10 +78,7 @@ pub async fn serve(
 ) {
     metrics::install();
     let connections_max = api.config.limits.http_connections;
-    let state = entry::Entry {
-        api,
-        stopped: stopped.clone(),
-    };
+    let state = entry::Entry::new(api, stopped.clone());
     let router = Router::new().fallback(entry::handle).with_state(state);
     listen::listen(router, listener, https, connections_max, stopped).await;
 }

@@ -16,8 +16,8 @@ use super::error::{Answered, HttpError};
 use super::lookup;
 use crate::gateway::NodeCallStream;
 
-/// How long a node may take for an answer that is one document. Streams have no such limit: there is
-/// nothing wrong with a task that prints nothing, and a dead connection ends by itself.
+/// How long a node may take for an answer that is one document. Streams have no such limit: there
+/// is nothing wrong with a task that prints nothing, and a dead connection ends by itself.
 const DOCUMENT_MAX: Duration = Duration::from_secs(30);
 
 /// An open call.

@@ -44,7 +44,8 @@ pub(super) async fn system(ask: &Ask, rest: &[&str]) -> Answered {
         (Verb::Put, ["gc"]) => collect_garbage(ask).await,
         (_, ["gc"]) => Err(HttpError::method()),
         (Verb::Put, ["reconcile", "summaries"]) => {
-            // Counters are derived from what they count by every change of it: they cannot be wrong.
+            // Counters are derived from what they count by every change of it: they cannot be
+            // wrong.
             ask.done(ask.api.cluster.snapshot().index())
         }
         _ => Err(HttpError::no_route()),

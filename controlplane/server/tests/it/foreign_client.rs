@@ -1,5 +1,5 @@
-//! The same API, by a client that is not ours: what it sends is understood, what it reads is what it
-//! expects.
+//! The same API, by a client that is not ours: what it sends is understood, what it reads is what
+//! it expects.
 
 use nomad_client_rs::allocation::{
     ListAllocationsOptions, ReadAllocationOptions, RestartAllocationRequest,

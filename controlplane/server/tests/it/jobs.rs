@@ -167,6 +167,26 @@ async fn a_job_is_updated_at_its_own_path_only_under_its_own_id() {
 }
 
 #[tokio::test]
+async fn counts_are_kept_where_that_is_asked_for() {
+    let world = World::start().await;
+    let mut job = service("web");
+    job["TaskGroups"][0]["Count"] = json!(4);
+    world
+        .put("/v1/jobs", json!({ "Job": job }))
+        .await
+        .expect("registered");
+    job["TaskGroups"][0]["Count"] = json!(1);
+    job["Meta"] = json!({ "owner": "others" });
+    let body = json!({ "Job": job, "PreserveCounts": true });
+    world.put("/v1/jobs", body).await.expect("registered");
+    let found = world.get("/v1/job/web").await.expect("the job");
+    assert_eq!(
+        (&found["TaskGroups"][0]["Count"], &found["Version"]),
+        (&json!(4), &json!(1))
+    );
+}
+
+#[tokio::test]
 async fn a_job_file_is_parsed_with_its_variables() {
     let world = World::start().await;
     let hcl = r#"

@@ -1,5 +1,5 @@
-//! The HTTP API's contract, tried over real sockets against a real server: by our own client, by one
-//! that is not ours, and by bytes that no client would send.
+//! The HTTP API's contract, tried over real sockets against a real server: by our own client, by
+//! one that is not ours, and by bytes that no client would send.
 
 mod acl;
 mod conventions;
