@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{alloc, job, node, tls};
+use crate::commands::{
+    alloc, cluster, deployment, eval, job, namespace, node, operator, status, tls,
+};
 use crate::failure::{Exit, Failure};
 use crate::session::{GlobalFlags, Session};
 
@@ -28,6 +30,33 @@ pub(crate) enum Command {
     /// Nodes: what they run, whether they take more
     #[command(subcommand)]
     Node(node::NodeCommand),
+    /// Evaluations: what the scheduler did and why
+    #[command(subcommand)]
+    Eval(eval::EvalCommand),
+    /// Deployments: rollouts of job versions
+    #[command(subcommand)]
+    Deployment(deployment::DeploymentCommand),
+    /// Namespaces
+    #[command(subcommand)]
+    Namespace(namespace::NamespaceCommand),
+    /// Servers
+    #[command(subcommand)]
+    Server(cluster::ServerCommand),
+    /// The replicated log and snapshots of the state
+    #[command(subcommand)]
+    Operator(operator::OperatorCommand),
+    /// Access control
+    #[command(subcommand)]
+    Acl(cluster::AclCommand),
+    /// The cluster's housekeeping
+    #[command(subcommand)]
+    System(cluster::SystemCommand),
+    /// Show whatever has an id that begins so
+    Status(status::Status),
+    /// The web interface
+    Ui,
+    /// This program's version
+    Version,
     /// Certificates for servers, nodes and people
     #[command(subcommand)]
     Tls(tls::TlsCommand),
@@ -40,6 +69,23 @@ impl Command {
             Self::Job(command) => command.run(session).await,
             Self::Alloc(command) => command.run(session).await,
             Self::Node(command) => command.run(session).await,
+            Self::Eval(command) => command.run(session).await,
+            Self::Deployment(command) => command.run(session).await,
+            Self::Namespace(command) => command.run(session).await,
+            Self::Server(command) => command.run(session).await,
+            Self::Operator(command) => command.run(session).await,
+            Self::Acl(command) => command.run(session).await,
+            Self::System(command) => command.run(session).await,
+            Self::Status(command) => command.run(session).await,
+            Self::Ui => Err(Failure::usage_hint(
+                "this release has no web interface yet",
+                "the API is below /v1",
+            )),
+            Self::Version => {
+                let text = concat!("Drover v", env!("CARGO_PKG_VERSION"));
+                session.out.data(text)?;
+                Ok(Exit::SUCCESS)
+            }
             Self::Tls(command) => command.run(session),
         }
     }

@@ -61,7 +61,7 @@ impl JobFileFlags {
             let text = bounded(std::io::stdin().lock(), Path::new("stdin"))?;
             ("stdin".to_owned(), text, PathBuf::from("."))
         } else {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
+            let folder = self.path.parent().unwrap_or_else(|| Path::new("."));
             let folder = match folder.as_os_str().is_empty() {
                 true => PathBuf::from("."),
                 false => folder.to_owned(),

@@ -1,6 +1,12 @@
 //! One module per command, or per family of small ones.
 
 pub(crate) mod alloc;
+pub(crate) mod cluster;
+pub(crate) mod deployment;
+pub(crate) mod eval;
 pub(crate) mod job;
+pub(crate) mod namespace;
 pub(crate) mod node;
+pub(crate) mod operator;
+pub(crate) mod status;
 pub(crate) mod tls;

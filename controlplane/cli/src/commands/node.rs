@@ -1,6 +1,6 @@
 //! `drover node`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use protocol_client::{Client, Query};
 use protocol_model::{Allocation, Eligibility, Node, NodeListStub};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) struct Status {
 }
 
 #[derive(Args, Debug)]
-#[group(id = "wish", required = true, multiple = false, args = ["enable", "disable"])]
+#[command(group = ArgGroup::new("wish").required(true).args(["enable", "disable"]))]
 pub(crate) struct SetEligibility {
     /// The node's id, or its beginning
     #[arg(value_name = "NODE")]

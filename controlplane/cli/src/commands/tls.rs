@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest, CertifiedPem};
 use protocol_transport::{Region, Role, files};
 
@@ -48,7 +48,7 @@ pub(crate) enum CertCommand {
 }
 
 #[derive(Args, Debug)]
-#[group(id = "role", required = true, multiple = false, args = ["server", "client", "cli"])]
+#[command(group = ArgGroup::new("role").required(true).args(["server", "client", "cli"]))]
 pub(crate) struct CertCreate {
     /// For a server
     #[arg(long)]
@@ -86,7 +86,7 @@ impl TlsCommand {
                     Some(name) => Region::parse(&name)?,
                     None => Region::global(),
                 };
-                command.run(session, folder, region)
+                command.run(session, folder, &region)
             }
         }
     }
@@ -101,7 +101,7 @@ impl CaCreate {
 }
 
 impl CertCreate {
-    fn run(self, session: &Session, folder: &Path, region: Region) -> Result<Exit, Failure> {
+    fn run(self, session: &Session, folder: &Path, region: &Region) -> Result<Exit, Failure> {
         let certificate = std::fs::read_to_string(&self.ca).map_err(|source| {
             let path = self.ca.clone();
             Failure::ReadFile { path, source }
@@ -123,7 +123,7 @@ impl CertCreate {
             addresses.push(IpAddr::from([127, 0, 0, 1]));
         }
         let request = CertificateRequest {
-            common_name: role.dns_name(&region),
+            common_name: role.dns_name(region),
             validity: days(self.days),
             role,
             names,

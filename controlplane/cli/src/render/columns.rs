@@ -18,7 +18,8 @@ impl Columns {
 
     /// One more row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(shown).collect());
+        self.rows
+            .push(cells.into_iter().map(|cell| shown(&cell)).collect());
     }
 
     /// The table as text, a newline after every row.
@@ -43,7 +44,7 @@ impl Columns {
     }
 }
 
-fn shown(cell: String) -> String {
+fn shown(cell: &str) -> String {
     if cell.is_empty() {
         return "<none>".to_owned();
     }
@@ -56,8 +57,7 @@ fn shown(cell: String) -> String {
 /// Names and values: `Name = value`, the signs below each other.
 pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let line =
-        |(name, value): &(&str, String)| format!("{name:<width$} = {}\n", shown(value.clone()));
+    let line = |(name, value): &(&str, String)| format!("{name:<width$} = {}\n", shown(value));
     pairs.iter().map(line).collect()
 }
 

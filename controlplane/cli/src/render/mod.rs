@@ -2,6 +2,7 @@
 
 pub(crate) mod alloc;
 pub(crate) mod columns;
+pub(crate) mod eval;
 pub(crate) mod job;
 pub(crate) mod node;
 pub(crate) mod placement;
@@ -17,3 +18,6 @@ pub(crate) fn word(value: &impl Serialize) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What there is one of in a cluster: `server members`, `acl bootstrap`, `system gc`.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use protocol_client::Query;
+use protocol_model::nullable;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure};
+use crate::render::columns::{Columns, pairs};
+use crate::session::Session;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ServerCommand {
+    /// List the servers and whether they answer
+    Members(Members),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Members {
+    /// What the API answers
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct MemberList {
+    #[serde(rename = "ServerDC", default)]
+    datacenter: String,
+    #[serde(with = "nullable")]
+    members: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Member {
+    name: String,
+    addr: String,
+    port: u16,
+    status: String,
+    #[serde(default, with = "nullable")]
+    tags: BTreeMap<String, String>,
+}
+
+impl ServerCommand {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let Self::Members(Members { json }) = self;
+        let answer: Value = client.get("/v1/agent/members", &Query::new()).await?.value;
+        if json {
+            session.out.json(&answer["Members"])?;
+            return Ok(Exit::SUCCESS);
+        }
+        let MemberList {
+            datacenter,
+            members,
+        } = serde_json::from_value(answer).map_err(|source| Failure::Json {
+            what: "the list of servers",
+            source,
+        })?;
+        let mut table = Columns::new(&[
+            "Name",
+            "Address",
+            "Port",
+            "Status",
+            "Leader",
+            "Datacenter",
+            "Region",
+        ]);
+        for member in members {
+            let tag = |name: &str| member.tags.get(name).cloned().unwrap_or_default();
+            table.row([
+                member.name.clone(),
+                member.addr.clone(),
+                member.port.to_string(),
+                member.status.clone(),
+                tag("leader"),
+                datacenter.clone(),
+                tag("region"),
+            ]);
+        }
+        session.out.data(&table.render())?;
+        Ok(Exit::SUCCESS)
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum AclCommand {
+    /// Make the first management token; its secret is shown once
+    Bootstrap(Bootstrap),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Bootstrap {
+    /// What the API answers
+    #[arg(long)]
+    json: bool,
+}
+
+impl AclCommand {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let Self::Bootstrap(Bootstrap { json }) = self;
+        let path = "/v1/acl/bootstrap";
+        let token: Value = client.put(path, &Query::new(), &json!({})).await?.value;
+        if json {
+            session.out.json(&token)?;
+            return Ok(Exit::SUCCESS);
+        }
+        let text = |name: &str| token[name].as_str().unwrap_or_default().to_owned();
+        session.out.data(&pairs(&[
+            ("Accessor ID", text("AccessorID")),
+            ("Secret ID", text("SecretID")),
+            ("Name", text("Name")),
+            ("Type", text("Type")),
+            ("Create Time", text("CreateTime")),
+        ]))?;
+        Ok(Exit::SUCCESS)
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum SystemCommand {
+    /// Collect what has ended, now
+    Gc,
+}
+
+impl SystemCommand {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let Self::Gc = self;
+        let path = "/v1/system/gc";
+        let _: Value = client.put(path, &Query::new(), &json!({})).await?.value;
+        Ok(Exit::SUCCESS)
+    }
+}

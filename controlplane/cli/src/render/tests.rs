@@ -1,0 +1,189 @@
+//! What users see of fixed answers, kept as texts below `snapshots/`.
+
+use jiff::tz::TimeZone;
+use protocol_model::{
+    Allocation, AllocationListStub, Evaluation, Job, Node, NodeListStub, UnixNanos,
+};
+use serde_json::{Value, json};
+
+use super::job::{JobParts, JobStub, Summary};
+use super::plan::PlanAnswer;
+use super::{alloc, eval, job, node, plan};
+use crate::find::Length;
+use crate::output::Colour;
+use crate::session::Clock;
+
+const SECOND: i64 = 1_000_000_000;
+const NOW: i64 = 1_700_000_000 * SECOND;
+const ALLOC: &str = "0b6c93c7-25f1-4c26-88ad-554ad3ea8e1b";
+const EVAL: &str = "e8b7cf53-0000-4000-8000-000000000001";
+const NODE: &str = "517fc88c-0000-4000-8000-000000000002";
+
+fn clock() -> Clock {
+    Clock {
+        now: UnixNanos(NOW),
+        zone: TimeZone::UTC,
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("the fixture has the API's shape")
+}
+
+fn web() -> Job {
+    let task = json!({ "Name": "server", "Driver": "exec" });
+    let mut job: Job = read(json!({
+        "ID": "web", "Name": "web", "Namespace": "default", "Datacenters": ["*"],
+        "SubmitTime": NOW - 90 * SECOND, "Status": "running",
+        "TaskGroups": [{ "Name": "web", "Count": 2, "Tasks": [task] }],
+    }));
+    job.canonicalize();
+    job
+}
+
+fn stub() -> AllocationListStub {
+    read(json!({
+        "ID": ALLOC, "EvalID": EVAL, "Name": "web.web[0]", "Namespace": "default",
+        "NodeID": NODE, "NodeName": "n1", "JobID": "web", "JobType": "service", "JobVersion": 0,
+        "TaskGroup": "web", "DesiredStatus": "run", "DesiredDescription": "",
+        "ClientStatus": "running", "ClientDescription": "Tasks are running",
+        "CreateIndex": 5, "ModifyIndex": 7,
+        "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 3 * SECOND,
+    }))
+}
+
+fn blocked() -> Evaluation {
+    read(json!({
+        "ID": EVAL, "Namespace": "default", "Priority": 50, "Type": "service",
+        "TriggeredBy": "job-register", "JobID": "web", "Status": "blocked",
+        "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 65 * SECOND,
+        "FailedTGAllocs": { "web": {
+            "NodesEvaluated": 3, "NodesFiltered": 1, "NodesExhausted": 2, "CoalescedFailures": 1,
+            "ConstraintFiltered": { "${attr.kernel.name} = linux": 1 },
+            "DimensionExhausted": { "memory": 2 },
+        }},
+    }))
+}
+
+#[test]
+fn a_list_of_jobs() {
+    let jobs: Vec<JobStub> = read(json!([
+        { "ID": "web", "Namespace": "default", "Type": "service", "Priority": 50,
+          "Status": "running", "SubmitTime": NOW },
+        { "ID": "old", "Namespace": "other", "Type": "batch", "Priority": 80,
+          "Status": "dead", "Stop": true, "SubmitTime": 0 },
+    ]));
+    insta::assert_snapshot!("jobs", job::list(&jobs, &clock()));
+}
+
+#[test]
+fn one_job() {
+    let job = web();
+    let summary: Summary = read(json!({ "Summary": { "web": { "Running": 1, "Queued": 1 } } }));
+    let parts = JobParts {
+        job: &job,
+        summary: &summary,
+        deployment: None,
+        allocs: vec![stub()],
+        evals: vec![blocked()],
+        show_evals: true,
+        show_allocs: true,
+    };
+    let text = job::one(&parts, Length::Short, Colour::Off, &clock());
+    insta::assert_snapshot!("job", text);
+}
+
+#[test]
+fn one_evaluation() {
+    let text = eval::one(&blocked(), Length::Short, Colour::Off, &clock());
+    insta::assert_snapshot!("eval", text);
+}
+
+fn whole_alloc() -> Allocation {
+    let mut alloc: Allocation = read(json!({
+        "ID": ALLOC, "EvalID": EVAL, "Name": "web.web[0]", "Namespace": "default",
+        "NodeID": NODE, "NodeName": "n1", "JobID": "web", "TaskGroup": "web",
+        "ClientStatus": "running", "ClientDescription": "Tasks are running",
+        "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 3 * SECOND,
+        "AllocatedResources": {
+            "Tasks": { "server": { "Cpu": { "CpuShares": 100 }, "Memory": { "MemoryMB": 300 } } },
+            "Shared": { "DiskMB": 300,
+                        "Ports": [{ "Label": "http", "Value": 8080, "To": 80, "HostIP": "::1" }] },
+        },
+        "TaskStates": { "server": {
+            "State": "running", "Restarts": 1, "StartedAt": "2023-11-14T22:12:00Z",
+            "Events": [
+                { "Type": "Received", "Time": NOW - 65 * SECOND, "DisplayMessage": "Task received" },
+                { "Type": "Terminated", "Time": NOW - 30 * SECOND, "Details": { "signal": "9" } },
+            ],
+        }},
+        "Metrics": { "NodesEvaluated": 1, "ScoreMetaData": [
+            { "NodeID": NODE, "Scores": { "binpack": 0.25, "job-anti-affinity": -0.5 },
+              "NormScore": -0.125 },
+        ]},
+    }));
+    alloc.job = Some(std::sync::Arc::new(web()));
+    alloc
+}
+
+#[test]
+fn one_allocation() {
+    let clock = clock();
+    let view = alloc::View {
+        length: Length::Whole,
+        colour: Colour::Off,
+        clock: &clock,
+    };
+    insta::assert_snapshot!("alloc", view.whole(&whole_alloc()));
+    insta::assert_snapshot!("alloc_short", view.short(&whole_alloc()));
+}
+
+#[test]
+fn nodes() {
+    let clock = clock();
+    let one: Node = read(json!({
+        "ID": NODE, "Datacenter": "dc1", "Name": "n1", "NodePool": "default", "Status": "ready",
+        "Drivers": { "exec": { "Detected": true, "Healthy": true, "HealthDescription": "Healthy" } },
+        "NodeResources": { "Cpu": { "CpuShares": 4000 }, "Memory": { "MemoryMB": 2048 },
+                           "Disk": { "DiskMB": 10240 } },
+    }));
+    let list: NodeListStub = one.stub();
+    insta::assert_snapshot!("nodes", node::list(&[list], Some(&[3]), Length::Short));
+    let view = node::View {
+        length: Length::Short,
+        colour: Colour::Off,
+        clock: &clock,
+    };
+    insta::assert_snapshot!("node", view.one(&one, &[whole_alloc()], true));
+}
+
+#[test]
+fn a_plan() {
+    let answer: PlanAnswer = read(json!({
+        "JobModifyIndex": 7,
+        "Annotations": { "DesiredTGUpdates": {
+            "web": { "Place": 2, "InPlaceUpdate": 1, "Ignore": 0 } } },
+        "FailedTGAllocs": null,
+        "Diff": { "Type": "Edited", "ID": "web", "TaskGroups": [{
+            "Type": "Edited", "Name": "web", "Updates": { "create": 2, "in-place update": 1 },
+            "Fields": [{ "Type": "Edited", "Name": "Count", "Old": "1", "New": "3",
+                         "Annotations": ["forces create"] }],
+            "Objects": [{ "Type": "Added", "Name": "Update", "Fields": [
+                { "Type": "Added", "Name": "MaxParallel", "Old": "", "New": "2" }] }],
+            "Tasks": [{ "Type": "Deleted", "Name": "side", "Annotations": ["forces destroy"] }],
+        }]},
+    }));
+    assert!(answer.changes_something());
+    let view = plan::View {
+        colour: Colour::Off,
+        verbose: false,
+        file: "web.nomad.hcl".to_owned(),
+    };
+    insta::assert_snapshot!("plan", view.plan(&answer));
+}
+
+#[test]
+fn colour_is_only_where_it_is_wanted() {
+    assert_eq!(Colour::Off.red("x"), "x");
+    assert_eq!(Colour::On.red("x"), "\u{1b}[31mx\u{1b}[0m");
+}

@@ -1,0 +1,56 @@
+//! The program as its users start it, against files and against a server of canned answers.
+
+mod fake_server;
+mod job_output;
+mod plan;
+mod target;
+mod tls;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// `drover` with these arguments in `folder`, with nothing in its environment that steers it.
+fn drover(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+    for (name, _) in std::env::vars_os() {
+        if let Some(name) = name.to_str()
+            && (name.starts_with("NOMAD_") || name.starts_with("DROVER_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the program was built for this test")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A job file that needs nothing beside it.
+const JOB: &str = r#"
+variable "count" {
+  type    = number
+  default = 1
+}
+
+job "web" {
+  group "web" {
+    count = var.count
+    task "server" {
+      driver = "exec"
+      config {
+        command = "/bin/sleep"
+        args    = ["1"]
+      }
+    }
+  }
+}
+"#;
