@@ -297,11 +297,14 @@ impl Running {
         if self.shell.journal.is_stuck() && self.journal_retry.is_none() {
             self.journal_retry = Some(tokio::time::Instant::now() + JOURNAL_RETRY);
         }
-        if self.shell.journal.wants_compaction() {
+        if self.shell.journal.wants_compaction() && self.journal_retry.is_none() {
             let records = self.shell.core.journal_snapshot();
             match self.shell.journal.compact(&records) {
                 Ok(()) => self.release_held(),
-                Err(error) => tracing::warn!(error = %chain(&error), "journal not compacted"),
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "the journal is not compacted");
+                    self.journal_retry = Some(tokio::time::Instant::now() + JOURNAL_RETRY);
+                }
             }
         }
         Ok(())
