@@ -1,5 +1,5 @@
-//! The cluster as the rest of the server sees it: one handle to read the state, to change it through
-//! whoever leads, and to know who that is.
+//! The cluster as the rest of the server sees it: one handle to read the state, to change it
+//! through whoever leads, and to know who that is.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +41,9 @@ pub enum ChangeError {
     #[error("the change is too large for the log: {0}")]
     TooLarge(String),
     /// It may have happened. Look before trying again.
-    #[error("the outcome is not known: the leader was lost while it answered; look before retrying")]
+    #[error(
+        "the outcome is not known: the leader was lost while it answered; look before retrying"
+    )]
     OutcomeUnknown,
     /// Another server answered something that makes no sense.
     #[error("the leader's answer makes no sense: {0}")]
@@ -73,7 +75,12 @@ impl Cluster {
     /// The handle to what `raft` replicates and `hub` tells of.
     pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool) -> Self {
         let status = raft.status();
-        Self { raft, hub, pool, status }
+        Self {
+            raft,
+            hub,
+            pool,
+            status,
+        }
     }
 
     /// The newest state applied here.
@@ -170,8 +177,15 @@ impl Cluster {
             | ProposeError::Overloaded
             | ProposeError::Stopped(_) => Kind::Unavailable,
         };
-        let error = v1::ProposeError { kind: kind.into(), message: error.to_string() };
-        v1::ProposeReply { index: 0, response: Bytes::new(), error: Some(error) }
+        let error = v1::ProposeError {
+            kind: kind.into(),
+            message: error.to_string(),
+        };
+        v1::ProposeReply {
+            index: 0,
+            response: Bytes::new(),
+            error: Some(error),
+        }
     }
 
     async fn forward(
@@ -197,7 +211,9 @@ impl Cluster {
             Err(CallError::Broken(_)) => return Err(ChangeError::OutcomeUnknown),
             Err(CallError::Nonsense(what)) => return Err(ChangeError::Nonsense(what)),
         };
-        let Some(error) = &reply.error else { return Ok(reply) };
+        let Some(error) = &reply.error else {
+            return Ok(reply);
+        };
         match Kind::try_from(error.kind) {
             Ok(Kind::NotLeader | Kind::Unavailable) => Err(ChangeError::NoLeader(PATIENCE)),
             Ok(Kind::TooLarge) => Err(ChangeError::TooLarge(error.message.clone())),
@@ -226,7 +242,9 @@ impl Cluster {
         request: &Q,
     ) -> Result<A, CallError> {
         let Some(info) = &leader.info else {
-            return Err(CallError::NotSent("the leader's address is not known yet".to_owned()));
+            return Err(CallError::NotSent(
+                "the leader's address is not known yet".to_owned(),
+            ));
         };
         self.call_address(&info.address, kind, request).await
     }
@@ -247,10 +265,16 @@ impl Cluster {
         let mut reader = FrameReader::new(recv, SERVER_FRAME_BYTES_MAX);
         let exchange = async {
             let (kind, body) = to_frame(request);
-            writer.write(kind, body).await.map_err(|error| CallError::NotSent(error.to_string()))?;
-            let frame =
-                reader.expect().await.map_err(|error| CallError::Broken(error.to_string()))?;
-            from_frame(frame.kind, frame.body).map_err(|error| CallError::Nonsense(error.to_string()))
+            writer
+                .write(kind, body)
+                .await
+                .map_err(|error| CallError::NotSent(error.to_string()))?;
+            let frame = reader
+                .expect()
+                .await
+                .map_err(|error| CallError::Broken(error.to_string()))?;
+            from_frame(frame.kind, frame.body)
+                .map_err(|error| CallError::Nonsense(error.to_string()))
         };
         match timeout(CALL_MAX, exchange).await {
             Ok(answer) => {
@@ -294,7 +318,12 @@ impl Cluster {
     /// When it does not come before `deadline`.
     pub async fn at_least(&self, index: u64, deadline: Instant) -> Result<Snapshot, ChangeError> {
         let mut newest = self.hub.watch();
-        match timeout_at(deadline, newest.wait_for(|snapshot| snapshot.index() >= index)).await {
+        match timeout_at(
+            deadline,
+            newest.wait_for(|snapshot| snapshot.index() >= index),
+        )
+        .await
+        {
             Ok(Ok(snapshot)) => Ok(snapshot.clone()),
             Ok(Err(_)) => Err(ChangeError::Stopped("the state is gone".to_owned())),
             Err(_) => Err(ChangeError::NoLeader(PATIENCE)),
@@ -335,7 +364,11 @@ pub fn wall_clock() -> UnixNanos {
 }
 
 fn stamp(command: Command) -> Stamped {
-    Stamped { now: wall_clock(), seed: *uuid::Uuid::new_v4().as_bytes(), command }
+    Stamped {
+        now: wall_clock(),
+        seed: *uuid::Uuid::new_v4().as_bytes(),
+        command,
+    }
 }
 
 fn changed(index: u64, response: &[u8]) -> Result<Changed, ChangeError> {
@@ -350,7 +383,10 @@ fn changed(index: u64, response: &[u8]) -> Result<Changed, ChangeError> {
 /// Whether nothing changed and the reason passes by itself. A cluster that was formed a moment ago
 /// has a leader before its first command, which makes the state's tables, is applied.
 fn is_early(error: &ChangeError) -> bool {
-    matches!(error, ChangeError::NoLeader(_) | ChangeError::Refused(Refusal::NotInitialized))
+    matches!(
+        error,
+        ChangeError::NoLeader(_) | ChangeError::Refused(Refusal::NotInitialized)
+    )
 }
 
 fn own_error(error: ProposeError) -> ChangeError {

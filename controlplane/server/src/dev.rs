@@ -40,15 +40,20 @@ pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCerti
         key: directory.join(format!("{name}-key.pem")),
     };
     let (ca, server, node) = (pair("ca"), pair("server"), pair("node"));
-    let made = DevCertificates { ca: ca.certificate.clone(), server, node };
+    let made = DevCertificates {
+        ca: ca.certificate.clone(),
+        server,
+        node,
+    };
     if made.node.certificate.exists() {
         return Ok(made);
     }
     let authority = CertificateAuthority::create("drover development", VALIDITY)
         .context("cannot make the development authority")?;
-    for (role, files, name) in
-        [(Role::Server, &made.server, "server"), (Role::Node, &made.node, "node")]
-    {
+    for (role, files, name) in [
+        (Role::Server, &made.server, "server"),
+        (Role::Node, &made.node, "node"),
+    ] {
         let request = CertificateRequest {
             role,
             region: region.clone(),
@@ -57,7 +62,9 @@ pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCerti
             addresses: vec![[127, 0, 0, 1].into()],
             validity: VALIDITY,
         };
-        let pem = authority.issue(&request).context("cannot make a development certificate")?;
+        let pem = authority
+            .issue(&request)
+            .context("cannot make a development certificate")?;
         write(files, &pem)?;
     }
     write(&ca, authority.pem())?;
@@ -71,11 +78,7 @@ fn write(files: &CertificateFiles, pem: &CertifiedPem) -> anyhow::Result<()> {
 }
 
 /// The node's configuration for `--dev --node`.
-pub fn node_config(
-    data_dir: &Path,
-    quic: std::net::SocketAddr,
-    made: &DevCertificates,
-) -> String {
+pub fn node_config(data_dir: &Path, quic: std::net::SocketAddr, made: &DevCertificates) -> String {
     format!(
         r#"# Written by `controlplane --dev --node`.
 data_dir    = {data:?}

@@ -29,7 +29,11 @@ pub struct Forward {
 impl Forward {
     /// Answers for `cluster` and `gateway`; liveness reports go to `heard`, the leader's loop.
     pub fn new(cluster: Cluster, gateway: Arc<Gateway>, heard: mpsc::Sender<Vec<Heard>>) -> Self {
-        Self { cluster, gateway, heard }
+        Self {
+            cluster,
+            gateway,
+            heard,
+        }
     }
 
     /// Serves one stream: one request, one answer (or a relayed call).
@@ -62,8 +66,17 @@ impl Forward {
                 if !self.cluster.is_leader() {
                     return Err("a liveness report for a leader that is elsewhere".to_owned());
                 }
-                self.heard.send(heard).await.map_err(|_| "the leader's loop is gone")?;
-                reply(writer, &v1::LivenessConfirmed { report: report.report }).await
+                self.heard
+                    .send(heard)
+                    .await
+                    .map_err(|_| "the leader's loop is gone")?;
+                reply(
+                    writer,
+                    &v1::LivenessConfirmed {
+                        report: report.report,
+                    },
+                )
+                .await
             }
             v1::RelayRequest::KIND => {
                 let request: v1::RelayRequest = parse(frame)?;
@@ -107,6 +120,9 @@ fn parse<M: FrameMessage>(frame: Frame) -> Result<M, String> {
 
 async fn reply<M: FrameMessage>(mut writer: FrameWriter, message: &M) -> Result<(), String> {
     let (kind, body) = to_frame(message);
-    writer.write(kind, body).await.map_err(|error| error.to_string())?;
+    writer
+        .write(kind, body)
+        .await
+        .map_err(|error| error.to_string())?;
     writer.finish().map_err(|error| error.to_string())
 }

@@ -2,8 +2,8 @@
 //!
 //! - [`Server::start`] puts one together: the replicated log, the gateway for nodes, the leader's
 //!   loop, the HTTP API, on one QUIC socket and one TCP listener.
-//! - [`cluster::Cluster`]: the handle that everything else uses. `change` proposes a command here or
-//!   through the leader, `snapshot` and `consistent` read.
+//! - [`cluster::Cluster`]: the handle that everything else uses. `change` proposes a command here
+//!   or through the leader, `snapshot` and `consistent` read.
 //! - [`machine`]: the state behind the log, and the hub that tells what was applied.
 //! - [`leading`]: the loop that owns the pure leader parts while this server leads; scheduler
 //!   threads; the plan queue.

@@ -15,6 +15,9 @@ use controlplane_state::{Applied, Outcome, Refusal, Signal, Snapshot, State, cod
 use protocol_model::NodeId;
 use tokio::sync::{mpsc, watch};
 
+/// Applied entries that wait for the leader's loop.
+const SIGNALS_MAX: usize = 65_536;
+
 /// What was applied, for whoever follows the log.
 #[derive(Debug)]
 pub struct AppliedSignals {
@@ -28,10 +31,9 @@ pub struct AppliedSignals {
 #[derive(Debug)]
 pub struct Hub {
     newest: watch::Sender<Snapshot>,
-    /// The leader's loop, while this server leads. Unbounded, and still limited: an entry is here
-    /// only between its apply and the loop's next turn, and the log lets only so many proposals
-    /// wait.
-    follower: Mutex<Option<mpsc::UnboundedSender<AppliedSignals>>>,
+    /// The leader's loop, while this server leads. One that falls [`SIGNALS_MAX`] entries behind is
+    /// let go: it sees its channel closed and begins anew from a snapshot.
+    follower: Mutex<Option<mpsc::Sender<AppliedSignals>>>,
     nodes: Mutex<BTreeMap<NodeId, watch::Sender<u64>>>,
 }
 
@@ -56,8 +58,8 @@ impl Hub {
 
     /// Follows the log from here on; whoever followed before hears nothing more. Take a snapshot
     /// *after* this call and skip what is not newer than it: nothing is missed then.
-    pub fn follow(&self) -> mpsc::UnboundedReceiver<AppliedSignals> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+    pub fn follow(&self) -> mpsc::Receiver<AppliedSignals> {
+        let (sender, receiver) = mpsc::channel(SIGNALS_MAX);
         *lock(&self.follower) = Some(sender);
         receiver
     }
@@ -91,7 +93,9 @@ impl Hub {
                         }
                     }
                     Signal::IncarnationChanged => {
-                        nodes.values().for_each(|news| news.send_modify(|count| *count += 1));
+                        nodes
+                            .values()
+                            .for_each(|news| news.send_modify(|count| *count += 1));
                     }
                     _ => {}
                 }
@@ -101,7 +105,7 @@ impl Hub {
             let mut follower = lock(&self.follower);
             let gone = follower.as_ref().is_some_and(|sender| {
                 let Applied { index, signals, .. } = applied;
-                sender.send(AppliedSignals { index, signals }).is_err()
+                sender.try_send(AppliedSignals { index, signals }).is_err()
             });
             if gone {
                 *follower = None;
@@ -113,7 +117,9 @@ impl Hub {
         self.newest.send_replace(snapshot);
         // Whoever follows the log has a gap now, and begins anew when it sees its channel closed.
         *lock(&self.follower) = None;
-        lock(&self.nodes).values().for_each(|news| news.send_modify(|count| *count += 1));
+        lock(&self.nodes)
+            .values()
+            .for_each(|news| news.send_modify(|count| *count += 1));
     }
 }
 
@@ -134,7 +140,13 @@ impl StateMachine {
     pub fn new() -> (Self, Arc<Hub>) {
         let state = State::new();
         let hub = Hub::new(state.snapshot());
-        (Self { state, hub: Arc::clone(&hub) }, hub)
+        (
+            Self {
+                state,
+                hub: Arc::clone(&hub),
+            },
+            hub,
+        )
     }
 }
 
@@ -148,7 +160,9 @@ impl Machine for StateMachine {
                 tracing::error!(index = position.index, %error, "log entry is not understood");
                 Applied {
                     index: position.index,
-                    outcome: Outcome::Refused(Refusal::Malformed("the entry is not understood".into())),
+                    outcome: Outcome::Refused(Refusal::Malformed(
+                        "the entry is not understood".into(),
+                    )),
                     signals: Vec::new(),
                 }
             }
@@ -185,6 +199,9 @@ struct Capture(Snapshot);
 
 impl CheckpointSource for Capture {
     fn write_to(self: Box<Self>, sink: &mut dyn Write) -> io::Result<()> {
-        self.0.write_checkpoint(sink).map(drop).map_err(io::Error::other)
+        self.0
+            .write_checkpoint(sink)
+            .map(drop)
+            .map_err(io::Error::other)
     }
 }

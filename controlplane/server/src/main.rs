@@ -25,7 +25,12 @@ struct Arguments {
     #[arg(long, requires = "dev")]
     node: bool,
     /// With --dev: where the state is kept
-    #[arg(long, value_name = "DIR", requires = "dev", default_value = "/tmp/drover-dev")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "dev",
+        default_value = "/tmp/drover-dev"
+    )]
     data_dir: PathBuf,
     /// Check the configuration and exit
     #[arg(long)]
@@ -72,7 +77,11 @@ async fn serve(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
     );
     let mut node = match arguments.node {
         false => None,
-        true => Some(start_node(&server, &data_dir, &dev::certificates(&data_dir, &region)?)?),
+        true => Some(start_node(
+            &server,
+            &data_dir,
+            &dev::certificates(&data_dir, &region)?,
+        )?),
     };
     // Without systemd there is nobody to tell.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -99,8 +108,11 @@ fn start_node(
     certificates: &dev::DevCertificates,
 ) -> anyhow::Result<tokio::process::Child> {
     let path = data_dir.join("node.hcl");
-    std::fs::write(&path, dev::node_config(data_dir, server.quic_address()?, certificates))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(
+        &path,
+        dev::node_config(data_dir, server.quic_address()?, certificates),
+    )
+    .with_context(|| format!("cannot write {}", path.display()))?;
     let own = std::env::current_exe().context("cannot find this program")?;
     let binary = own.with_file_name("noded");
     tokio::process::Command::new(&binary)
@@ -132,11 +144,15 @@ async fn stop_node(child: &mut tokio::process::Child) {
 }
 
 fn log_level(arguments: &Arguments) -> String {
-    raw(arguments).and_then(|file| file.log_level).unwrap_or_else(|| "info".to_owned())
+    raw(arguments)
+        .and_then(|file| file.log_level)
+        .unwrap_or_else(|| "info".to_owned())
 }
 
 fn log_json(arguments: &Arguments) -> bool {
-    raw(arguments).and_then(|file| file.log_json).unwrap_or(false)
+    raw(arguments)
+        .and_then(|file| file.log_json)
+        .unwrap_or(false)
 }
 
 /// The file once more: how to log is needed before anything is built, and nowhere else.

@@ -24,6 +24,8 @@ use crate::{dev, tls};
 
 /// Liveness reports that wait for the leader's loop.
 const REPORTS_MAX: usize = 64;
+/// How long a leader looks for a successor before it ends. The others elect one in that time too.
+const HAND_ON_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a server may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 
@@ -51,19 +53,16 @@ impl Server {
         let http = TcpListener::bind(config.http.listen)
             .await
             .with_context(|| format!("cannot listen on {} (HTTP)", config.http.listen))?;
-        let http_address = http.local_addr().context("the HTTP listener has no address")?;
+        let http_address = http
+            .local_addr()
+            .context("the HTTP listener has no address")?;
         let info = ServerInfo {
             name: config.name.clone(),
             address: advertised(config.quic_advertise.as_deref(), endpoint.local_address()?),
             http_address: advertised(config.http.advertise.as_deref(), http_address),
         };
-        let pool = Pool::new(endpoint.clone());
-        let (machine, hub) = StateMachine::new();
-        let directory = config.data_dir.join("raft");
-        let raft = Raft::open(raft_config(&config), &directory, machine, pool.clone(), info)
-            .await
-            .with_context(|| format!("cannot open the log in {}", directory.display()))?;
-        let cluster = Cluster::new(raft.clone(), hub, pool);
+        let cluster = open_log(&config, endpoint.clone(), info).await?;
+        let raft = cluster.raft().clone();
         let gateway = Gateway::new(
             cluster.clone(),
             config.liveness,
@@ -75,7 +74,12 @@ impl Server {
         let (stats_sender, stats) = watch::channel(LeadingStats::default());
         let (stop_http, stopped) = watch::channel(false);
         let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(accept(endpoint.listen(), raft.clone(), Arc::clone(&gateway), forward));
+        tasks.spawn(accept(
+            endpoint.listen(),
+            raft.clone(),
+            Arc::clone(&gateway),
+            forward,
+        ));
         tasks.spawn(liveness::report(Arc::clone(&gateway), heard));
         tasks.spawn(leading::run(
             cluster.clone(),
@@ -85,9 +89,20 @@ impl Server {
         ));
         tasks.spawn(form(raft, Arc::clone(&config)));
         let https = tls::https(&config, &identity)?;
-        let api = Api { cluster: cluster.clone(), gateway, config, leading: stats };
+        let api = Api {
+            cluster: cluster.clone(),
+            gateway,
+            config,
+            leading: stats,
+        };
         tasks.spawn(http::serve(api, http, https, stopped));
-        Ok(Self { cluster, endpoint, http_address, stop_http, tasks })
+        Ok(Self {
+            cluster,
+            endpoint,
+            http_address,
+            stop_http,
+            tasks,
+        })
     }
 
     /// Where the HTTP API listens.
@@ -97,7 +112,9 @@ impl Server {
 
     /// Where QUIC listens.
     pub fn quic_address(&self) -> anyhow::Result<SocketAddr> {
-        self.endpoint.local_address().context("the QUIC endpoint has no address")
+        self.endpoint
+            .local_address()
+            .context("the QUIC endpoint has no address")
     }
 
     /// The cluster.
@@ -113,7 +130,12 @@ impl Server {
     /// Ends the server: leadership is handed on first, so that the others need no election.
     pub async fn shutdown(mut self) {
         let ended = tokio::time::timeout(SHUTDOWN_MAX, async {
-            self.hand_on().await;
+            if tokio::time::timeout(HAND_ON_MAX, self.hand_on())
+                .await
+                .is_err()
+            {
+                tracing::warn!("nobody took the leadership within {HAND_ON_MAX:?}");
+            }
             self.stop_http.send_replace(true);
             self.cluster.raft().shutdown().await;
             self.endpoint.close();
@@ -139,6 +161,21 @@ impl Server {
     }
 }
 
+/// Opens the log below the data directory, and the state behind it.
+async fn open_log(
+    config: &Config,
+    endpoint: Endpoint,
+    info: ServerInfo,
+) -> anyhow::Result<Cluster> {
+    let pool = Pool::new(endpoint);
+    let (machine, hub) = StateMachine::new();
+    let directory = config.data_dir.join("raft");
+    let raft = Raft::open(raft_config(config), &directory, machine, pool.clone(), info)
+        .await
+        .with_context(|| format!("cannot open the log in {}", directory.display()))?;
+    Ok(Cluster::new(raft, hub, pool))
+}
+
 /// Becomes part of the cluster, however long that takes.
 async fn form(raft: Raft, config: Arc<Config>) {
     match raft.form(config.bootstrap_expect, &config.retry_join).await {
@@ -156,7 +193,10 @@ async fn accept(mut listener: Listener, raft: Raft, gateway: Arc<Gateway>, forwa
 }
 
 async fn serve_peer(peer: Peer, raft: Raft, gateway: Arc<Gateway>, forward: Forward) {
-    let Peer { connection, identity } = peer;
+    let Peer {
+        connection,
+        identity,
+    } = peer;
     let identity = Arc::new(identity);
     while let Ok((send, mut recv)) = connection.accept_bi().await {
         let (raft, gateway, forward) = (raft.clone(), Arc::clone(&gateway), forward.clone());

@@ -18,5 +18,7 @@ pub(crate) fn https(
         HttpTls::On => ClientCertificate::Unasked,
         HttpTls::Mutual => ClientCertificate::Required,
     };
-    https_server(identity, clients).map(Some).context("cannot serve HTTPS")
+    https_server(identity, clients)
+        .map(Some)
+        .context("cannot serve HTTPS")
 }

@@ -173,20 +173,25 @@ impl Config {
     /// # Errors
     /// When the file cannot be read, holds an unknown key, or a value that makes no sense.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         let file: ConfigFile = hcl::from_str(&text).map_err(|error| ConfigError::Parse {
             path: path.to_owned(),
             message: error.to_string(),
         })?;
-        Self::build(file)
+        Self::build(&file)
     }
 
     /// `--dev`: everything embedded, loopback only, state under `data_dir`.
     pub fn dev(data_dir: PathBuf) -> Result<Self, ConfigError> {
-        let mut file = ConfigFile { data_dir: Some(data_dir), ..ConfigFile::default() };
+        let mut file = ConfigFile {
+            data_dir: Some(data_dir),
+            ..ConfigFile::default()
+        };
         file.server.node_join_token = Some("dev".to_owned());
-        let mut config = Self::build_with(file, TlsNeed::Optional)?;
+        let mut config = Self::build_with(&file, TlsNeed::Optional)?;
         config.tls = TlsConfig::Dev;
         Ok(config)
     }
@@ -195,15 +200,18 @@ impl Config {
     ///
     /// # Errors
     /// When a value is missing or makes no sense.
-    pub fn build(file: ConfigFile) -> Result<Self, ConfigError> {
+    pub fn build(file: &ConfigFile) -> Result<Self, ConfigError> {
         Self::build_with(file, TlsNeed::Required)
     }
 
-    fn build_with(file: ConfigFile, need: TlsNeed) -> Result<Self, ConfigError> {
+    fn build_with(file: &ConfigFile, need: TlsNeed) -> Result<Self, ConfigError> {
         let region = Region::parse(file.region.as_deref().unwrap_or("global"))
             .map_err(|error| value("region", error.to_string()))?;
         let data_dir = file.data_dir.clone().ok_or_else(|| {
-            value("data_dir", "missing: name the directory that holds this server's state")
+            value(
+                "data_dir",
+                "missing: name the directory that holds this server's state",
+            )
         })?;
         let quic_ip = ip("bind_addr", file.bind_addr.as_deref())?;
         let tls = match (&file.tls, need) {
@@ -221,7 +229,10 @@ impl Config {
         };
         // A server that names others and no number joins them: their cluster exists.
         let joins = file.server.bootstrap_expect.is_none() && !file.server.retry_join.is_empty();
-        let expect = file.server.bootstrap_expect.unwrap_or(u32::from(!joins));
+        let expect = file
+            .server
+            .bootstrap_expect
+            .unwrap_or(if joins { 0 } else { 1 });
         if !joins && !matches!(expect, 1 | 3 | 5) {
             return Err(value("server.bootstrap_expect", "expected 1, 3 or 5"));
         }
@@ -234,7 +245,7 @@ impl Config {
             let message = "missing: name the other servers, or bootstrap_expect is never reached";
             return Err(value("server.retry_join", message));
         }
-        let liveness = liveness(&file)?;
+        let liveness = liveness(file)?;
         Ok(Self {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
@@ -242,16 +253,20 @@ impl Config {
             data_dir,
             quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
             quic_advertise: file.advertise.quic.clone(),
-            http: http(&file)?,
+            http: http(file)?,
             tls,
             retry_join: file.server.retry_join.clone(),
             bootstrap_expect: expect,
-            node_join_token: join_token(&file)?,
+            node_join_token: join_token(file)?,
             acl_enabled: file.acl.enabled,
-            schedulers: file.server.num_schedulers.unwrap_or_else(cores).clamp(1, 64),
+            schedulers: file
+                .server
+                .num_schedulers
+                .unwrap_or_else(cores)
+                .clamp(1, 64),
             liveness,
-            raft: raft(&file)?,
-            gc: gc(&file)?,
+            raft: raft(file)?,
+            gc: gc(file)?,
             limits: Limits {
                 http_connections: file.limits.http_max_conns.unwrap_or(4096).max(1),
                 body_bytes: file.limits.job_max_bytes.unwrap_or(8 << 20).max(1024),
@@ -329,16 +344,32 @@ fn raft(file: &ConfigFile) -> Result<RaftTiming, ConfigError> {
         return Err(value("server.raft_election", message));
     }
     let snapshot_entries = file.server.raft_snapshot_entries.unwrap_or(8192).max(64);
-    Ok(RaftTiming { heartbeat, election, snapshot_entries })
+    Ok(RaftTiming {
+        heartbeat,
+        election,
+        snapshot_entries,
+    })
 }
 
 fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {
     const HOUR: Duration = Duration::from_secs(3600);
     let server = &file.server;
     Ok(GcConfig {
-        evals: time("server.eval_gc_threshold", server.eval_gc_threshold.as_deref(), HOUR)?,
-        jobs: time("server.job_gc_threshold", server.job_gc_threshold.as_deref(), 4 * HOUR)?,
-        nodes: time("server.node_gc_threshold", server.node_gc_threshold.as_deref(), 24 * HOUR)?,
+        evals: time(
+            "server.eval_gc_threshold",
+            server.eval_gc_threshold.as_deref(),
+            HOUR,
+        )?,
+        jobs: time(
+            "server.job_gc_threshold",
+            server.job_gc_threshold.as_deref(),
+            4 * HOUR,
+        )?,
+        nodes: time(
+            "server.node_gc_threshold",
+            server.node_gc_threshold.as_deref(),
+            24 * HOUR,
+        )?,
         deployments: time(
             "server.deployment_gc_threshold",
             server.deployment_gc_threshold.as_deref(),
@@ -349,7 +380,10 @@ fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {
 
 fn join_token(file: &ConfigFile) -> Result<Option<String>, ConfigError> {
     let key = "server.node_join_token_file";
-    match (&file.server.node_join_token, &file.server.node_join_token_file) {
+    match (
+        &file.server.node_join_token,
+        &file.server.node_join_token_file,
+    ) {
         (Some(_), Some(_)) => Err(value(key, "the token is given twice; keep the file")),
         (Some(token), None) => Ok(Some(token.clone())),
         (None, None) => Ok(None),
@@ -368,15 +402,13 @@ fn join_token(file: &ConfigFile) -> Result<Option<String>, ConfigError> {
 fn ip(key: &'static str, text: Option<&str>) -> Result<IpAddr, ConfigError> {
     match text {
         None => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        Some(text) => text.parse().map_err(|_| value(key, format!("{text:?} is no IP address"))),
+        Some(text) => text
+            .parse()
+            .map_err(|_| value(key, format!("{text:?} is no IP address"))),
     }
 }
 
-fn time(
-    key: &'static str,
-    text: Option<&str>,
-    default: Duration,
-) -> Result<Duration, ConfigError> {
+fn time(key: &'static str, text: Option<&str>, default: Duration) -> Result<Duration, ConfigError> {
     match text {
         None => Ok(default),
         Some(text) => duration::parse_go(text).map_err(|error| value(key, error.to_string())),
@@ -384,7 +416,10 @@ fn time(
 }
 
 fn value(key: &'static str, message: impl Into<String>) -> ConfigError {
-    ConfigError::Value { key, message: message.into() }
+    ConfigError::Value {
+        key,
+        message: message.into(),
+    }
 }
 
 fn cores() -> usize {
@@ -402,7 +437,7 @@ mod tests {
 
     fn build(text: &str) -> Result<Config, String> {
         let file: ConfigFile = hcl::from_str(text).map_err(|error| error.to_string())?;
-        Config::build(file).map_err(|error| error.to_string())
+        Config::build(&file).map_err(|error| error.to_string())
     }
 
     const TLS: &str = r#"
@@ -435,7 +470,7 @@ mod tests {
         let open = "data_dir = \"/d\"\nhttp { bind_addr = \"0.0.0.0\" }\n";
         let error = build(&format!("{open}{TLS}")).expect_err("refused without acl");
         assert!(error.contains("http.bind_addr"), "{error}");
-        assert!(build(&format!("{open}{TLS}\nacl {{ enabled = true }}")).is_ok());
+        build(&format!("{open}{TLS}\nacl {{ enabled = true }}")).expect("with both it is served");
     }
 
     #[test]

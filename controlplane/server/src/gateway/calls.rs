@@ -63,10 +63,13 @@ impl Gateway {
         let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
         let reader = FrameReader::new(recv, NODE_FRAME_BYTES_MAX);
         let (kind, body) = to_frame(request);
-        writer.write(kind, body).await.map_err(|error| CallNodeError::Unreachable {
-            node,
-            reason: error.to_string(),
-        })?;
+        writer
+            .write(kind, body)
+            .await
+            .map_err(|error| CallNodeError::Unreachable {
+                node,
+                reason: error.to_string(),
+            })?;
         Ok(NodeCallStream { writer, reader })
     }
 
@@ -75,7 +78,9 @@ impl Gateway {
         node: NodeId,
     ) -> Result<Option<(quinn::SendStream, quinn::RecvStream)>, CallNodeError> {
         let connection = self.lock().get(&node).and_then(|entry| entry.calls.clone());
-        let Some(connection) = connection else { return Ok(None) };
+        let Some(connection) = connection else {
+            return Ok(None);
+        };
         let unreachable = |reason: String| CallNodeError::Unreachable { node, reason };
         let (mut send, recv) = timeout(OPEN_MAX, connection.open_bi())
             .await
@@ -120,9 +125,14 @@ impl Gateway {
             .map_err(|error| error.to_string())?;
         let mut writer = FrameWriter::new(send, SERVER_FRAME_BYTES_MAX);
         let mut reader = FrameReader::new(recv, SERVER_FRAME_BYTES_MAX);
-        let request = v1::RelayRequest { node_id: node.as_bytes().to_vec().into() };
+        let request = v1::RelayRequest {
+            node_id: node.as_bytes().to_vec().into(),
+        };
         let (kind, body) = to_frame(&request);
-        writer.write(kind, body).await.map_err(|error| error.to_string())?;
+        writer
+            .write(kind, body)
+            .await
+            .map_err(|error| error.to_string())?;
         let frame = reader.expect().await.map_err(|error| error.to_string())?;
         let _: v1::Relayed = from_frame(frame.kind, frame.body).map_err(|e| e.to_string())?;
         Ok((writer.into_inner(), reader.into_inner()))
@@ -136,12 +146,18 @@ impl Gateway {
         reader: FrameReader,
     ) -> Result<(), String> {
         let node = NodeId::from_slice(&request.node_id).ok_or("the node id is not 16 bytes")?;
-        let opened = self.open_here(node).await.map_err(|error| error.to_string())?;
+        let opened = self
+            .open_here(node)
+            .await
+            .map_err(|error| error.to_string())?;
         let Some((mut to_node, mut from_node)) = opened else {
             return Err(format!("node {node} is not connected here"));
         };
         let (kind, body) = to_frame(&v1::Relayed {});
-        writer.write(kind, body).await.map_err(|error| error.to_string())?;
+        writer
+            .write(kind, body)
+            .await
+            .map_err(|error| error.to_string())?;
         let (mut to_server, mut from_server) = (writer.into_inner(), reader.into_inner());
         let forth = async {
             tokio::io::copy(&mut from_server, &mut to_node).await?;
@@ -193,7 +209,9 @@ async fn try_attach(
     let node = NodeId::from_slice(&attach.node_id).ok_or("the node id is not 16 bytes")?;
     let secret: Digest = digest(&attach.secret);
     let snapshot = gateway.cluster.snapshot();
-    let known = snapshot.node(node).ok_or_else(|| format!("node {node} is not registered"))?;
+    let known = snapshot
+        .node(node)
+        .ok_or_else(|| format!("node {node} is not registered"))?;
     if known.secret_hash != secret {
         return Err(format!("node {node}: the secret is another"));
     }
@@ -201,6 +219,9 @@ async fn try_attach(
         return Err(format!("node {node} has no session {} here", attach.epoch));
     }
     let (kind, body) = to_frame(&v1::Attached {});
-    writer.write(kind, body).await.map_err(|error| error.to_string())?;
+    writer
+        .write(kind, body)
+        .await
+        .map_err(|error| error.to_string())?;
     writer.finish().map_err(|error| error.to_string())
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent};
 use protocol_wire::report::AllocReport;
 
-/// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept until
-/// a session ends.
+/// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept
+/// until a session ends.
 const ALLOCS_MAX: usize = 200_000;
 
 /// The newest events of allocations whose nodes are in a session here.
@@ -33,16 +33,19 @@ impl DetailCache {
             if !inner.contains_key(&report.id) && inner.len() >= ALLOCS_MAX {
                 continue;
             }
-            let detail = inner
-                .entry(report.id)
-                .or_insert_with(|| Detail { node, events: BTreeMap::new() });
+            let detail = inner.entry(report.id).or_insert_with(|| Detail {
+                node,
+                events: BTreeMap::new(),
+            });
             detail.node = node;
             for (task, state) in &report.task_states {
                 if state.events.is_empty() {
                     continue;
                 }
                 let surplus = state.events.len().saturating_sub(TASK_EVENTS_MAX);
-                detail.events.insert(task.clone(), state.events[surplus..].to_vec());
+                detail
+                    .events
+                    .insert(task.clone(), state.events[surplus..].to_vec());
             }
         }
     }

@@ -21,8 +21,8 @@ use super::Gateway;
 pub const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// How long the leader may take to confirm a report. A leader that was killed answers nothing, and
-/// while its successor is waited for, nodes that are well must not fall silent: the next report says
-/// the same again, to whoever leads then.
+/// while its successor is waited for, nodes that are well must not fall silent: the next report
+/// says the same again, to whoever leads then.
 const CONFIRMED_WITHIN: Duration = Duration::from_millis(500);
 
 /// One node, heard.
@@ -70,7 +70,9 @@ impl HeardLog {
     }
 
     fn take(&self) -> Vec<Heard> {
-        std::mem::take(&mut self.lock().fresh).into_values().collect()
+        std::mem::take(&mut self.lock().fresh)
+            .into_values()
+            .collect()
     }
 
     fn confirm(&self, heard: &[Heard]) {
@@ -148,7 +150,11 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), Str
         return Err(format!("not confirmed within {CONFIRMED_WITHIN:?}"));
     };
     let confirmed: v1::LivenessConfirmed = called.map_err(|error| error.to_string())?;
-    if confirmed.report == number { Ok(()) } else { Err("another report was confirmed".to_owned()) }
+    if confirmed.report == number {
+        Ok(())
+    } else {
+        Err("another report was confirmed".to_owned())
+    }
 }
 
 /// Another server's report, as the leader's loop takes it. Clocks of servers are not compared: ages

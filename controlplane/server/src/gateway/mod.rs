@@ -129,7 +129,10 @@ impl Gateway {
 
     /// The session of `node` here, if it is this one.
     fn session(&self, node: NodeId, epoch: SessionEpoch) -> Option<SessionEntry> {
-        self.lock().get(&node).filter(|entry| entry.epoch == epoch).cloned()
+        self.lock()
+            .get(&node)
+            .filter(|entry| entry.epoch == epoch)
+            .cloned()
     }
 
     /// Takes a session up. `false` where there are too many already.
@@ -138,7 +141,14 @@ impl Gateway {
         if sessions.len() >= self.sessions_max && !sessions.contains_key(&node) {
             return false;
         }
-        sessions.insert(node, SessionEntry { epoch, known: Arc::default(), calls: None });
+        sessions.insert(
+            node,
+            SessionEntry {
+                epoch,
+                known: Arc::default(),
+                calls: None,
+            },
+        );
         true
     }
 
@@ -157,13 +167,21 @@ impl Gateway {
     }
 
     fn set_known(&self, node: NodeId, epoch: SessionEpoch, known: BTreeMap<AllocId, u64>) {
-        if let Some(entry) = self.lock().get_mut(&node).filter(|entry| entry.epoch == epoch) {
+        if let Some(entry) = self
+            .lock()
+            .get_mut(&node)
+            .filter(|entry| entry.epoch == epoch)
+        {
             entry.known = Arc::new(known);
         }
     }
 
     fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: quinn::Connection) -> bool {
-        match self.lock().get_mut(&node).filter(|entry| entry.epoch == epoch) {
+        match self
+            .lock()
+            .get_mut(&node)
+            .filter(|entry| entry.epoch == epoch)
+        {
             Some(entry) => {
                 entry.calls = Some(calls);
                 true

@@ -26,17 +26,30 @@ pub(super) fn is_news(report: &AllocReport, stored: &Allocation) -> bool {
         || *client_description != stored.client_description
         || task_states.len() != stored.task_states.len()
         || task_states.iter().any(|(name, state)| {
-            stored.task_states.get(name).is_none_or(|known| !same_but_events(state, known))
+            stored
+                .task_states
+                .get(name)
+                .is_none_or(|known| !same_but_events(state, known))
         })
         || health.is_some_and(|health| {
-            stored.deployment_status.as_ref().and_then(|status| status.healthy)
+            stored
+                .deployment_status
+                .as_ref()
+                .and_then(|status| status.healthy)
                 != Some(health.healthy)
         })
 }
 
 fn same_but_events(left: &TaskState, right: &TaskState) -> bool {
-    let TaskState { state, failed, restarts, last_restart, started_at, finished_at, events: _ } =
-        left;
+    let TaskState {
+        state,
+        failed,
+        restarts,
+        last_restart,
+        started_at,
+        finished_at,
+        events: _,
+    } = left;
     *state == right.state
         && *failed == right.failed
         && *restarts == right.restarts

@@ -84,9 +84,15 @@ pub(super) async fn serve(
         return;
     }
     tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
-    let reason = Session { gateway, node, epoch, history, sync: Sync::default() }
-        .run(welcome, reader, &mut writer)
-        .await;
+    let reason = Session {
+        gateway,
+        node,
+        epoch,
+        history,
+        sync: Sync::default(),
+    }
+    .run(welcome, reader, &mut writer)
+    .await;
     tracing::info!(%node, %epoch, %reason, "node session ended");
     gateway.close_session(node, epoch);
 }
@@ -109,13 +115,28 @@ async fn read_hello(reader: &mut FrameReader) -> Result<KnownHello, String> {
     if message.secret.len() != 32 {
         return Err("secret is not 32 bytes".to_owned());
     }
-    let nonce = message.nonce.as_ref().try_into().map_err(|_| "nonce is not 16 bytes")?;
-    let boot_id = message.boot_id.as_ref().try_into().map_err(|_| "boot_id is not 16 bytes")?;
+    let nonce = message
+        .nonce
+        .as_ref()
+        .try_into()
+        .map_err(|_| "nonce is not 16 bytes")?;
+    let boot_id = message
+        .boot_id
+        .as_ref()
+        .try_into()
+        .map_err(|_| "boot_id is not 16 bytes")?;
     let facts = match &message.facts {
         None => None,
         Some(facts) => Some(Arc::new(read_facts(facts, node)?)),
     };
-    Ok(KnownHello { node, secret: message.secret.clone(), nonce, boot_id, facts, message })
+    Ok(KnownHello {
+        node,
+        secret: message.secret.clone(),
+        nonce,
+        boot_id,
+        facts,
+        message,
+    })
 }
 
 fn read_facts(facts: &v1::NodeFacts, node: NodeId) -> Result<Node, String> {
@@ -138,7 +159,10 @@ struct Refuse {
 
 impl Refuse {
     fn new(reason: v1::RefusedReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self {
+            reason,
+            message: message.into(),
+        }
     }
 
     async fn send(self, gateway: &Gateway, writer: &mut FrameWriter) -> Result<(), String> {
@@ -217,7 +241,9 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
 
 /// A server behind what the node has seen waits a little, then sends the node elsewhere.
 async fn catch_up(gateway: &Gateway, watermark: Option<&v1::Watermark>) -> Result<(), Refuse> {
-    let Some(watermark) = watermark else { return Ok(()) };
+    let Some(watermark) = watermark else {
+        return Ok(());
+    };
     let snapshot = gateway.cluster.snapshot();
     if !same_incarnation(&snapshot, watermark) || snapshot.index() >= watermark.index {
         return Ok(());
@@ -237,10 +263,9 @@ async fn catch_up(gateway: &Gateway, watermark: Option<&v1::Watermark>) -> Resul
 }
 
 fn same_incarnation(snapshot: &Snapshot, watermark: &v1::Watermark) -> bool {
-    snapshot
-        .cluster()
-        .incarnation
-        .is_some_and(|incarnation| incarnation.as_bytes().as_slice() == watermark.incarnation.as_ref())
+    snapshot.cluster().incarnation.is_some_and(|incarnation| {
+        incarnation.as_bytes().as_slice() == watermark.incarnation.as_ref()
+    })
 }
 
 /// Whether what a node was told before belongs to this cluster's history.
@@ -326,12 +351,19 @@ impl Session<'_> {
 
     /// Whether the state still has this session, and the node is not silent.
     fn is_current(&self) -> bool {
-        self.gateway.cluster.snapshot().node(self.node).is_some_and(|record| {
-            // A server that lags behind its own session's commit must not end it.
-            record.session.epoch < self.epoch
-                || (record.session.epoch == self.epoch
-                    && matches!(record.node.status, NodeStatus::Ready | NodeStatus::Initializing))
-        })
+        self.gateway
+            .cluster
+            .snapshot()
+            .node(self.node)
+            .is_some_and(|record| {
+                // A server that lags behind its own session's commit must not end it.
+                record.session.epoch < self.epoch
+                    || (record.session.epoch == self.epoch
+                        && matches!(
+                            record.node.status,
+                            NodeStatus::Ready | NodeStatus::Initializing
+                        ))
+            })
     }
 
     async fn on_frame(
@@ -368,8 +400,16 @@ impl Session<'_> {
                 self.check_epoch(update.epoch)?;
                 let facts = update.facts.ok_or("a facts update without facts")?;
                 let facts = Arc::new(read_facts(&facts, self.node)?);
-                let command = Command::NodeFacts { node: self.node, epoch: self.epoch, facts };
-                self.gateway.cluster.change(command).await.map_err(|error| error.to_string())?;
+                let command = Command::NodeFacts {
+                    node: self.node,
+                    epoch: self.epoch,
+                    facts,
+                };
+                self.gateway
+                    .cluster
+                    .change(command)
+                    .await
+                    .map_err(|error| error.to_string())?;
                 Ok(())
             }
             v1::WatchAck::KIND => {
@@ -384,7 +424,10 @@ impl Session<'_> {
         if epoch == self.epoch.0 {
             return Ok(());
         }
-        Err(format!("the node speaks of epoch {epoch} in session {}", self.epoch))
+        Err(format!(
+            "the node speaks of epoch {epoch} in session {}",
+            self.epoch
+        ))
     }
 
     async fn on_sync_part(
@@ -393,13 +436,18 @@ impl Session<'_> {
         writer: &mut FrameWriter,
     ) -> Result<(), EndReason> {
         if part.part != self.sync.next_part {
-            return Err(format!("part {} of the report, expected {}", part.part, self.sync.next_part));
+            return Err(format!(
+                "part {} of the report, expected {}",
+                part.part, self.sync.next_part
+            ));
         }
         self.sync.next_part += 1;
         let reports = reports::from_wire(part.allocs).map_err(|error| error.to_string())?;
         self.sync.reports.extend(reports);
         if self.sync.reports.len() > SYNC_REPORTS_MAX {
-            return Err(format!("a complete report of more than {SYNC_REPORTS_MAX} allocations"));
+            return Err(format!(
+                "a complete report of more than {SYNC_REPORTS_MAX} allocations"
+            ));
         }
         if !part.last {
             return Ok(());
@@ -411,8 +459,10 @@ impl Session<'_> {
         let reports = std::mem::take(&mut self.sync.reports);
         self.sync.next_part = 0;
         self.gateway.detail.take_in(self.node, &reports);
-        let known: BTreeMap<_, _> =
-            reports.iter().map(|report| (report.id, report.desired_version)).collect();
+        let known: BTreeMap<_, _> = reports
+            .iter()
+            .map(|report| (report.id, report.desired_version))
+            .collect();
         // What is news is decided against a state that knows this session; a follower may lag.
         let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
         let snapshot = self
@@ -422,7 +472,9 @@ impl Session<'_> {
             .await
             .map_err(|error| error.to_string())?;
         let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
-            snapshot.alloc(report.id).is_none_or(|alloc| reports::is_news(report, alloc))
+            snapshot
+                .alloc(report.id)
+                .is_none_or(|alloc| reports::is_news(report, alloc))
         });
         let command = Command::NodeSynced(Box::new(NodeSynced {
             node: self.node,
@@ -435,11 +487,22 @@ impl Session<'_> {
             unchanged: same.into_iter().map(|report| report.id).collect(),
             facts,
         }));
-        let changed =
-            self.gateway.cluster.change(command).await.map_err(|error| error.to_string())?;
+        let changed = self
+            .gateway
+            .cluster
+            .change(command)
+            .await
+            .map_err(|error| error.to_string())?;
         self.gateway.set_known(self.node, self.epoch, known);
         self.sync.done = true;
-        write(writer, &v1::SyncAck { epoch: self.epoch.0, index: changed.index }).await
+        write(
+            writer,
+            &v1::SyncAck {
+                epoch: self.epoch.0,
+                index: changed.index,
+            },
+        )
+        .await
     }
 
     fn welcome(&self, welcome: &Welcome) -> v1::Welcome {
@@ -490,7 +553,10 @@ fn servers(gateway: &Gateway) -> Vec<v1::ServerAddress> {
         .membership
         .voters
         .iter()
-        .map(|(id, info)| v1::ServerAddress { id: id.as_u64(), address: info.address.clone() })
+        .map(|(id, info)| v1::ServerAddress {
+            id: id.as_u64(),
+            address: info.address.clone(),
+        })
         .collect()
 }
 
@@ -500,7 +566,10 @@ fn parse<M: FrameMessage>(kind: u8, body: Bytes) -> Result<M, EndReason> {
 
 async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), EndReason> {
     let (kind, body) = to_frame(message);
-    writer.write(kind, body).await.map_err(|error| error.to_string())
+    writer
+        .write(kind, body)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn millis(duration: Duration) -> u32 {

@@ -53,7 +53,10 @@ impl Coalescer {
     async fn submit(&self, batch: NodeBatch) -> Result<(u64, BatchResult), Arc<ChangeError>> {
         let stopped = || Arc::new(ChangeError::Stopped("the update queue is gone".to_owned()));
         let (answer, result) = oneshot::channel();
-        self.queue.send(Waiting { batch, answer }).await.map_err(|_| stopped())?;
+        self.queue
+            .send(Waiting { batch, answer })
+            .await
+            .map_err(|_| stopped())?;
         result.await.unwrap_or_else(|_| Err(stopped()))
     }
 }
@@ -81,13 +84,18 @@ fn entry_batches(gathered: &[Waiting]) -> usize {
 }
 
 async fn propose(cluster: &Cluster, entry: Vec<Waiting>) {
-    let (batches, answers): (Vec<_>, Vec<_>) =
-        entry.into_iter().map(|waiting| (waiting.batch, waiting.answer)).unzip();
+    let (batches, answers): (Vec<_>, Vec<_>) = entry
+        .into_iter()
+        .map(|waiting| (waiting.batch, waiting.answer))
+        .unzip();
     metrics::histogram!("drover_update_entry_batches").record(batches.len() as f64);
     match cluster.change(Command::AllocUpdates { batches }).await {
         Ok(changed) => {
             let Outcome::Updates(results) = changed.outcome else {
-                tracing::error!(index = changed.index, "updates were answered with something else");
+                tracing::error!(
+                    index = changed.index,
+                    "updates were answered with something else"
+                );
                 return;
             };
             for (answer, result) in answers.into_iter().zip(results) {
@@ -133,16 +141,30 @@ async fn run_stream(
         let batch: v1::StatusBatch =
             from_frame(frame.kind, frame.body).map_err(|error| error.to_string())?;
         if batch.epoch != epoch.0 {
-            return Err(format!("node {node} speaks of epoch {} in session {epoch}", batch.epoch));
+            return Err(format!(
+                "node {node} speaks of epoch {} in session {epoch}",
+                batch.epoch
+            ));
         }
         let (class, seq) = (batch.class(), batch.seq);
         let reports = reports::from_wire(batch.allocs).map_err(|error| error.to_string())?;
         gateway.detail.take_in(node, &reports);
-        let batch = NodeBatch { node, epoch, class, seq, reports };
-        let (index, result) =
-            gateway.coalescer.submit(batch).await.map_err(|error| error.to_string())?;
+        let batch = NodeBatch {
+            node,
+            epoch,
+            class,
+            seq,
+            reports,
+        };
+        let (index, result) = gateway
+            .coalescer
+            .submit(batch)
+            .await
+            .map_err(|error| error.to_string())?;
         if let Some(rejected) = result.rejected {
-            return Err(format!("the batch of node {node} was turned away: {rejected:?}"));
+            return Err(format!(
+                "the batch of node {node} was turned away: {rejected:?}"
+            ));
         }
         let ack = v1::BatchAck {
             class: class.into(),
@@ -151,7 +173,10 @@ async fn run_stream(
             results: result.results.into_iter().map(Into::into).collect(),
         };
         let (kind, body) = to_frame(&ack);
-        writer.write(kind, body).await.map_err(|error| error.to_string())?;
+        writer
+            .write(kind, body)
+            .await
+            .map_err(|error| error.to_string())?;
     }
     Ok(())
 }

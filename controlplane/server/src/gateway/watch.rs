@@ -5,8 +5,9 @@
 //! ```
 //!
 //! The map names every allocation that the node may have; what the node already acts on in that
-//! version is not sent again. A delta holds what changed since the index before it. Allocations that
-//! the node is done with and does not know any more are left out: it has nothing to do for them.
+//! version is not sent again. A delta holds what changed since the index before it. Allocations
+//! that the node is done with and does not know any more are left out: it has nothing to do for
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +89,10 @@ fn is_ready(snapshot: &Snapshot, node: NodeId, epoch: SessionEpoch) -> bool {
 
 async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), String> {
     let (kind, body) = to_frame(message);
-    writer.write(kind, body).await.map_err(|error| error.to_string())
+    writer
+        .write(kind, body)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// What a node has been told, and how to tell it the rest.
@@ -102,7 +106,12 @@ struct Chain {
 
 impl Chain {
     fn new(node: NodeId, known: &BTreeMap<AllocId, u64>) -> Self {
-        Self { node, told: known.clone(), specs: BTreeSet::new(), index: 0 }
+        Self {
+            node,
+            told: known.clone(),
+            specs: BTreeSet::new(),
+            index: 0,
+        }
     }
 
     /// The complete map, in parts.
@@ -157,13 +166,19 @@ impl Chain {
             .filter(|alloc| self.concerns(alloc))
             .map(|alloc| (alloc.id, alloc))
             .collect();
-        let removed: Vec<AllocId> =
-            self.told.keys().filter(|id| !present.contains_key(id)).copied().collect();
+        let removed: Vec<AllocId> = self
+            .told
+            .keys()
+            .filter(|id| !present.contains_key(id))
+            .copied()
+            .collect();
         let mut changed: Vec<&Arc<Allocation>> = present
             .values()
             .copied()
             .filter(|alloc| {
-                self.told.get(&alloc.id).is_none_or(|told| *told < alloc.alloc_modify_index)
+                self.told
+                    .get(&alloc.id)
+                    .is_none_or(|told| *told < alloc.alloc_modify_index)
             })
             .collect();
         if changed.is_empty() && removed.is_empty() {
@@ -198,7 +213,7 @@ impl Chain {
             let spec = snapshot
                 .spec(alloc.spec)
                 .ok_or_else(|| format!("specification {} is not in the state", alloc.spec))?;
-            let json = serde_json::to_vec(&*spec).map_err(|error| error.to_string())?;
+            let json = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
             let packed = zstd::encode_all(json.as_slice(), 1).map_err(|error| error.to_string())?;
             link.bytes += packed.len();
             link.specs.push(v1::JobSpec {
@@ -207,7 +222,10 @@ impl Chain {
             });
         }
         // Why it was placed here does not concern the node.
-        let told = Allocation { metrics: AllocMetric::default(), ..Allocation::clone(alloc) };
+        let told = Allocation {
+            metrics: AllocMetric::default(),
+            ..Allocation::clone(alloc)
+        };
         let json = serde_json::to_vec(&told).map_err(|error| error.to_string())?;
         link.bytes += json.len();
         link.changed.push(v1::DesiredAlloc {
@@ -221,7 +239,8 @@ impl Chain {
     }
 
     fn close(&mut self, index: u64, link: Link, removed: &[AllocId]) -> v1::WatchDelta {
-        // The chain never goes back: what fills a map in was changed before it, and stays at its index.
+        // The chain never goes back: what fills a map in was changed before it, and stays at its
+        // index.
         let index = index.max(self.index);
         let previous_index = std::mem::replace(&mut self.index, index);
         v1::WatchDelta {
@@ -229,7 +248,10 @@ impl Chain {
             index,
             specs: link.specs,
             changed: link.changed,
-            removed: removed.iter().map(|id| Bytes::copy_from_slice(id.as_bytes())).collect(),
+            removed: removed
+                .iter()
+                .map(|id| Bytes::copy_from_slice(id.as_bytes()))
+                .collect(),
         }
     }
 }

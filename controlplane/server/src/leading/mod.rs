@@ -99,11 +99,16 @@ struct Clock {
 
 impl Clock {
     fn new() -> Self {
-        Self { started: Instant::now() }
+        Self {
+            started: Instant::now(),
+        }
     }
 
     fn now(self) -> Now {
-        Now { monotonic: self.started.elapsed(), wall: wall_clock() }
+        Now {
+            monotonic: self.started.elapsed(),
+            wall: wall_clock(),
+        }
     }
 
     fn instant(self, monotonic: Duration) -> tokio::time::Instant {
@@ -118,7 +123,7 @@ struct Leading {
     leader: Leader,
     /// The index that the parts were built at.
     since: u64,
-    applied: mpsc::UnboundedReceiver<AppliedSignals>,
+    applied: mpsc::Receiver<AppliedSignals>,
     workers: Workers,
     plans: Plans,
     /// A housekeeping command in the log's hands: one at a time.
@@ -172,8 +177,8 @@ impl Leading {
             let wake = self.leader.poll_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
                 applied = self.applied.recv() => match applied {
-                    // A snapshot replaced the state: only a follower does that.
-                    None => return "the state was replaced",
+                    // A snapshot replaced the state, or the loop was too slow for the log.
+                    None => return "the log went on without the loop",
                     Some(first) => self.on_applied(first),
                 },
                 Some(decided) = self.workers.next() => {
@@ -201,8 +206,13 @@ impl Leading {
         let now = self.clock.now();
         self.leader.on_timeout(now);
         while self.workers.idle() {
-            let Some(delivery) = self.leader.dequeue(now) else { break };
-            self.workers.schedule(delivery, self.cluster.snapshot(), 1);
+            let Some(delivery) = self.leader.dequeue(now) else {
+                break;
+            };
+            if let Err(delivery) = self.workers.schedule(delivery, self.cluster.snapshot(), 1) {
+                self.leader.nack(delivery.eval.id, delivery.token, now);
+                break;
+            }
         }
         if self.housekeeping.is_none() {
             let snapshot = self.cluster.snapshot();
@@ -228,7 +238,8 @@ impl Leading {
     fn on_heard(&mut self, report: &[Heard]) {
         let now = self.clock.now();
         for heard in report {
-            self.leader.on_heard(heard.node, heard.epoch, heard.at.elapsed(), now);
+            self.leader
+                .on_heard(heard.node, heard.epoch, heard.at.elapsed(), now);
         }
     }
 

@@ -1,5 +1,5 @@
-//! The plan queue: decisions are checked against the newest state and proposed, several at a time. A
-//! plan that another one overtook is refused by the state itself and scheduled again.
+//! The plan queue: decisions are checked against the newest state and proposed, several at a time.
+//! A plan that another one overtook is refused by the state itself and scheduled again.
 
 use controlplane_leader::broker::Delivery;
 use controlplane_leader::{Leader, Now, plan};
@@ -68,7 +68,11 @@ impl Plans {
         cluster: &Cluster,
         now: Now,
     ) {
-        let Decided { delivery, attempt, decision } = decided;
+        let Decided {
+            delivery,
+            attempt,
+            decision,
+        } = decided;
         let Some(Decision { plan, .. }) = decision else {
             leader.nack(delivery.eval.id, delivery.token, now);
             return;
@@ -92,9 +96,22 @@ impl Plans {
             tracing::info!(node = %rejected.node, reason = ?rejected.reason, "plan refused in part");
         }
         // What holds is committed, but the evaluation is not over.
-        let part = PlanApply { evals: Vec::new(), ..checked.plan };
+        let part = PlanApply {
+            evals: Vec::new(),
+            ..checked.plan
+        };
         if is_empty(&part) {
-            self.again(Done { delivery, attempt, end: End::Again }, leader, workers, cluster, now);
+            self.again(
+                Done {
+                    delivery,
+                    attempt,
+                    end: End::Again,
+                },
+                leader,
+                workers,
+                cluster,
+                now,
+            );
         } else {
             self.propose(cluster, delivery, attempt, part, End::Again);
         }
@@ -129,7 +146,9 @@ impl Plans {
         cluster: &Cluster,
         now: Now,
     ) {
-        let Done { delivery, attempt, .. } = done;
+        let Done {
+            delivery, attempt, ..
+        } = done;
         let attempts_max = match delivery.eval.job_type {
             JobType::Batch | JobType::Sysbatch => ATTEMPTS_BATCH_MAX,
             JobType::Service | JobType::System => ATTEMPTS_MAX,
@@ -138,7 +157,9 @@ impl Plans {
             leader.nack(delivery.eval.id, delivery.token, now);
             return;
         }
-        workers.schedule(delivery, cluster.snapshot(), attempt + 1);
+        if let Err(delivery) = workers.schedule(delivery, cluster.snapshot(), attempt + 1) {
+            leader.nack(delivery.eval.id, delivery.token, now);
+        }
     }
 
     fn propose(
@@ -163,13 +184,19 @@ impl Plans {
                 }
                 Err(error) => End::Failed(error),
             };
-            Done { delivery, attempt, end }
+            Done {
+                delivery,
+                attempt,
+                end,
+            }
         });
     }
 }
 
 fn all_at_once(snapshot: &Snapshot, delivery: &Delivery) -> bool {
-    snapshot.job(&delivery.eval.job_key()).is_some_and(|job| job.all_at_once)
+    snapshot
+        .job(&delivery.eval.job_key())
+        .is_some_and(|job| job.all_at_once)
 }
 
 fn is_empty(plan: &PlanApply) -> bool {

@@ -1,8 +1,9 @@
-//! Scheduler threads: a snapshot and an evaluation in, a decision out. A panic in the scheduler costs
-//! one evaluation's delivery, never the server.
+//! Scheduler threads: a snapshot and an evaluation in, a decision out. A panic in the scheduler
+//! costs one evaluation's delivery, never the server.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::sync::mpsc::{self as std_mpsc, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::{Decision, Scratch, schedule};
@@ -11,6 +12,10 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::cluster::wall_clock;
+
+/// Evaluations that wait for a thread: one per thread is handed out at first, the rest are second
+/// attempts of plans that were overtaken.
+const JOBS_MAX: usize = 1024;
 
 /// An evaluation to schedule.
 #[derive(Debug)]
@@ -33,17 +38,16 @@ pub(super) struct Decided {
 /// The threads. They end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Workers {
-    jobs: std_mpsc::Sender<Job>,
-    decided: mpsc::UnboundedReceiver<Decided>,
+    jobs: std_mpsc::SyncSender<Job>,
+    decided: mpsc::Receiver<Decided>,
     busy: std::cell::Cell<usize>,
     threads: usize,
 }
 
 impl Workers {
     pub(super) fn start(threads: usize) -> Self {
-        let (jobs, queue) = std_mpsc::channel();
-        // Bounded by what is handed out: at most one job per thread, and retries of those.
-        let (results, decided) = mpsc::unbounded_channel();
+        let (jobs, queue) = std_mpsc::sync_channel(JOBS_MAX);
+        let (results, decided) = mpsc::channel(JOBS_MAX);
         let queue = Arc::new(Mutex::new(queue));
         for number in 0..threads {
             let (queue, results) = (Arc::clone(&queue), results.clone());
@@ -54,7 +58,12 @@ impl Workers {
                 tracing::error!(%error, "a scheduler thread could not be started");
             }
         }
-        Self { jobs, decided, busy: std::cell::Cell::new(0), threads }
+        Self {
+            jobs,
+            decided,
+            busy: std::cell::Cell::new(0),
+            threads,
+        }
     }
 
     /// Whether a thread waits for work.
@@ -63,11 +72,26 @@ impl Workers {
     }
 
     /// Gives an evaluation to a thread.
-    pub(super) fn schedule(&self, delivery: Delivery, snapshot: Snapshot, attempt: u32) {
-        self.busy.set(self.busy.get() + 1);
-        if self.jobs.send(Job { delivery, snapshot, attempt }).is_err() {
-            // No thread is left; the broker's deadline hands the evaluation out again elsewhere.
-            tracing::error!("no scheduler thread is left");
+    ///
+    /// # Errors
+    /// The delivery, where too many wait already or no thread is left: to be refused, and handed
+    /// out again later.
+    pub(super) fn schedule(
+        &self,
+        delivery: Delivery,
+        snapshot: Snapshot,
+        attempt: u32,
+    ) -> Result<(), Delivery> {
+        match self.jobs.try_send(Job {
+            delivery,
+            snapshot,
+            attempt,
+        }) {
+            Ok(()) => {
+                self.busy.set(self.busy.get() + 1);
+                Ok(())
+            }
+            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => Err(job.delivery),
         }
     }
 
@@ -81,11 +105,18 @@ impl Workers {
     }
 }
 
-fn work(queue: &Mutex<std_mpsc::Receiver<Job>>, results: &mpsc::UnboundedSender<Decided>) {
+fn work(queue: &Mutex<std_mpsc::Receiver<Job>>, results: &mpsc::Sender<Decided>) {
     let mut scratch = Scratch::new();
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { delivery, snapshot, attempt }) = next else { return };
+        let Ok(Job {
+            delivery,
+            snapshot,
+            attempt,
+        }) = next
+        else {
+            return;
+        };
         let seed = *Uuid::new_v4().as_bytes();
         let decision = catch_unwind(AssertUnwindSafe(|| {
             schedule(&snapshot, &delivery.eval, seed, &mut scratch, wall_clock())
@@ -95,7 +126,14 @@ fn work(queue: &Mutex<std_mpsc::Receiver<Job>>, results: &mpsc::UnboundedSender<
             scratch = Scratch::new();
             tracing::error!(eval = %delivery.eval.id, "the scheduler panicked");
         }
-        if results.send(Decided { delivery, attempt, decision: decision.ok() }).is_err() {
+        // A full queue makes the thread wait: the loop is behind, and more decisions would not
+        // help.
+        let decided = Decided {
+            delivery,
+            attempt,
+            decision: decision.ok(),
+        };
+        if results.blocking_send(decided).is_err() {
             return;
         }
     }
