@@ -68,11 +68,11 @@ pub(crate) fn normalise(root: &Command, arguments: Vec<String>) -> Vec<String> {
                 .iter()
                 .fold(root, |at, name| at.find_subcommand(name).unwrap_or(at));
             normal.extend(both.map(str::to_owned));
+        } else if command.get_name() == "exec" && !is_short_with_value(&word) {
+            normal.extend(["--".to_owned(), word]);
+            break;
         } else {
             normal.push(word);
-            if command.get_name() == "exec" {
-                break;
-            }
         }
     }
     normal.extend(rest);
@@ -96,6 +96,11 @@ fn long_flag(word: &str) -> Option<&str> {
     let name = flag.split('=').next().unwrap_or(flag);
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
     (name.len() > 1 && begins).then_some(flag)
+}
+
+/// Whether `word` is like `-i=false`.
+fn is_short_with_value(word: &str) -> bool {
+    word.starts_with('-') && word.find('=') == Some(2)
 }
 
 fn long<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
@@ -169,8 +174,12 @@ mod tests {
 
     #[test]
     fn the_command_of_exec_is_left_alone() {
+        assert_eq!(
+            normal("exec -i=false abc ls"),
+            "alloc exec -i=false -- abc ls"
+        );
         let given = "alloc exec -task web abc ls -la -task";
-        assert_eq!(normal(given), "alloc exec --task=web abc ls -la -task");
+        assert_eq!(normal(given), "alloc exec --task=web -- abc ls -la -task");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) enum SnapshotCommand {
     Save(SnapshotFile),
     /// Replace the cluster's state with a file's
     Restore(SnapshotFile),
-    /// Show what a file holds
+    /// Show what a file holds; not in this release
     Inspect(SnapshotFile),
 }
 
@@ -112,10 +112,10 @@ impl OperatorCommand {
                 session.out.data("Snapshot restored")?;
             }
             Self::Snapshot(SnapshotCommand::Inspect(SnapshotFile { file })) => {
-                return Err(Failure::usage_hint(
-                    format!("this program cannot look into {}", file.display()),
-                    "the reader of snapshots is part of the `controlplane` program",
-                ));
+                return Err(Failure::usage(format!(
+                    "this release cannot look into a snapshot: {}",
+                    file.display()
+                )));
             }
         }
         Ok(Exit::SUCCESS)

@@ -43,7 +43,11 @@ impl FakeServer {
     }
 }
 
-fn serve(stream: &TcpStream, answers: &[Canned], seen: &Mutex<Vec<String>>) -> std::io::Result<()> {
+pub(crate) fn serve(
+    stream: &TcpStream,
+    answers: &[Canned],
+    seen: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     loop {

@@ -54,7 +54,7 @@ pub(crate) struct Exec {
           require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     tty: Option<bool>,
     /// The allocation's id or its beginning, then the command
-    #[arg(required = true, num_args = 2.., trailing_var_arg = true, allow_hyphen_values = true,
+    #[arg(required = true, num_args = 2.., trailing_var_arg = true,
           value_names = ["ALLOC", "COMMAND"])]
     words: Vec<String>,
 }
