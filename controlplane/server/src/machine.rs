@@ -1,7 +1,7 @@
 //! The replicated state behind the log, and the hub that tells everyone what was applied.
 //!
 //! ```text
-//!   log --> StateMachine::apply --> State --+--> newest Snapshot (a watch: readers, blocking queries)
+//!   log --> StateMachine::apply --> State --+--> newest Snapshot (readers, blocking queries)
 //!                                           +--> Signals with their index (the leader's loop)
 //!                                           +--> "node n has news" (that node's watch stream)
 //! ```

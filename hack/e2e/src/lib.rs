@@ -3,9 +3,10 @@
 //! - [`Cluster`]: N `controlplane` processes on this host with mutual TLS between them, each with a
 //!   directory, a log file and ports of its own. One is killed, asked to end, or started again by
 //!   its number; dropping the cluster ends what it started and nothing else.
-//! - [`Node`]: `noded` beside a cluster, with keeper, pump and tasks, all of which it takes with it.
-//! - [`Load`]: clients that register jobs through all servers without a pause, and the [`Ledger`] of
-//!   what was acknowledged to them. [`Cluster::must_hold`] compares it with every server.
+//! - [`Node`]: `noded` beside a cluster, with keeper, pump and tasks, all of which it takes with
+//!   it.
+//! - [`Load`]: clients that register jobs through all servers without a pause, and the [`Ledger`]
+//!   of what was acknowledged to them. [`Cluster::must_hold`] compares it with every server.
 //! - [`eventually`]: the one way to wait: a question, asked until it is answered, with a deadline.
 //! - [`binaries`]: where the programs under test are; they are built when they are missing.
 //!

@@ -203,7 +203,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_itself(
-            frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..300)), 0..8),
+            frames in prop::collection::vec(
+                (any::<u8>(), prop::collection::vec(any::<u8>(), 0..300)),
+                0..8,
+            ),
             split in 0usize..2000,
         ) {
             let mut bytes = BytesMut::new();
@@ -223,13 +226,17 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_without_panic_and_in_bounds(input in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_without_panic_and_in_bounds(
+            input in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
             match decode(&input, CAP) {
                 Ok(Decoded::Complete { frame, consumed }) => {
                     prop_assert!(consumed <= input.len());
                     prop_assert_eq!(consumed, HEADER_BYTES + frame.body.len());
                 }
-                Ok(Decoded::Incomplete { missing }) => prop_assert!(missing > 0 && missing <= CAP + HEADER_BYTES),
+                Ok(Decoded::Incomplete { missing }) => {
+                    prop_assert!(missing > 0 && missing <= CAP + HEADER_BYTES);
+                }
                 Err(_) => prop_assert!(input.len() >= HEADER_BYTES),
             }
         }

@@ -1,7 +1,8 @@
 //! Snapshot files: a checkpoint of the machine with what it covers, whole or not at all.
 //!
 //! ```text
-//!   magic 8 | record length u32 | record | checkpoint ... | checkpoint length u64 | CRC-32 u32 | magic 8
+//!   magic 8 | record length u32 | record | checkpoint ...
+//!           | checkpoint length u64 | CRC-32 u32 | magic 8
 //! ```
 //!
 //! Numbers are big-endian; the CRC covers everything before it but the length. A file is written

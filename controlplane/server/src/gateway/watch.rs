@@ -1,7 +1,7 @@
 //! The watch: what is wanted of a node's allocations, pushed as a chain.
 //!
 //! ```text
-//!   StreamHello --> WatchMap (complete, at index i) --> WatchDelta (i -> j) --> WatchDelta (j -> k)
+//!   StreamHello --> WatchMap (complete, at i) --> WatchDelta (i -> j) --> WatchDelta (j -> k)
 //! ```
 //!
 //! The map names every allocation that the node may have; what the node already acts on in that

@@ -1,7 +1,7 @@
 //! The leader's loop: one task that owns the pure parts while this server leads.
 //!
 //! ```text
-//!   log (signals) ---+                        +--> workers (threads): snapshot + evaluation -> decision
+//!   log (signals) ---+                        +--> workers (threads): evaluation -> decision
 //!   heartbeats ------+--> Leader (pure) ------+--> plans: checked, proposed, several in flight
 //!   time ------------+                        +--> housekeeping: expiries, write-offs, garbage
 //! ```

@@ -1,3 +1,5 @@
+//! Custody by examples and by random histories.
+
 use super::*;
 use crate::protocol::OsSignal;
 use proptest::prelude::*;

@@ -462,7 +462,7 @@ impl Inputs for Folder {
     fn directories(&self) -> Option<Directories> {
         Some(Directories {
             working: "/srv/jobs".to_owned(),
-            home: "/home/me".to_owned(),
+            home: "/users/me".to_owned(),
         })
     }
 }
@@ -482,7 +482,7 @@ fn file_functions_see_what_the_caller_gives() {
             false,
             ["a.txt", "b.txt"],
             "/srv/b",
-            "/home/me/c"
+            "/users/me/c"
         ])
     );
 }
