@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use noded_core::journal::{self, JournalRecord, RestoredNode};
@@ -95,7 +95,11 @@ pub struct Journal {
     backlog: VecDeque<Vec<u8>>,
     backlog_bytes: usize,
     wake: SyncSender<Arc<File>>,
+    sync_failed: Arc<AtomicBool>,
 }
+
+/// How a file gets to the disk; another one in tests.
+type Sync = fn(&File) -> io::Result<()>;
 
 impl Journal {
     /// Reads the journal in `directory`, cuts a torn tail, and begins a compacted file.
@@ -107,13 +111,27 @@ impl Journal {
         directory: &Path,
         on_synced: impl Fn(u64) + Send + 'static,
     ) -> Result<(Self, RestoredNode), JournalError> {
+        Self::open_with(directory, File::sync_data, on_synced)
+    }
+
+    fn open_with(
+        directory: &Path,
+        sync: Sync,
+        on_synced: impl Fn(u64) + Send + 'static,
+    ) -> Result<(Self, RestoredNode), JournalError> {
         let path = directory.join(FILE);
         let records = read(&path)?;
         let restored = journal::replay(records);
         let compacted = journal::compact(&restored);
         let (file, end) = replace(directory, &compacted)?;
         let written = Arc::new(AtomicU64::new(0));
-        let wake = start_syncer(Arc::clone(&written), on_synced)?;
+        let sync_failed = Arc::new(AtomicBool::new(false));
+        let wake = start_syncer(
+            Arc::clone(&written),
+            Arc::clone(&sync_failed),
+            sync,
+            on_synced,
+        )?;
         let journal = Self {
             directory: directory.to_owned(),
             file: Arc::new(file),
@@ -124,6 +142,7 @@ impl Journal {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             wake,
+            sync_failed,
         };
         Ok((journal, restored))
     }
@@ -196,7 +215,13 @@ impl Journal {
 
     /// Whether the file should be replaced by a compacted one.
     pub fn wants_compaction(&self) -> bool {
-        self.end > COMPACT_BYTES && self.backlog.is_empty()
+        (self.end > COMPACT_BYTES || self.is_untrusted()) && self.backlog.is_empty()
+    }
+
+    /// Whether a sync failed. The kernel may have dropped what it could not write and would call
+    /// the next sync a success: only a new file can be trusted.
+    pub fn is_untrusted(&self) -> bool {
+        self.sync_failed.load(Ordering::Acquire)
     }
 
     /// Replaces the file by `records`, which say the same as everything appended so far. Everything
@@ -208,6 +233,7 @@ impl Journal {
         let (file, end) = replace(&self.directory, records)?;
         self.file = Arc::new(file);
         self.end = end;
+        self.sync_failed.store(false, Ordering::Release);
         self.synced = self.issued;
         self.written.store(self.issued, Ordering::Release);
         Ok(())
@@ -229,6 +255,8 @@ impl Journal {
 
 fn start_syncer(
     written: Arc<AtomicU64>,
+    failed: Arc<AtomicBool>,
+    sync: Sync,
     on_synced: impl Fn(u64) + Send + 'static,
 ) -> Result<SyncSender<Arc<File>>, JournalError> {
     let (wake, requests) = sync_channel::<Arc<File>>(1);
@@ -236,12 +264,18 @@ fn start_syncer(
         .name("journal".to_owned())
         .spawn(move || {
             while let Ok(file) = requests.recv() {
+                if failed.load(Ordering::Acquire) {
+                    continue;
+                }
                 let count = written.load(Ordering::Acquire);
-                match file.sync_data() {
+                match sync(&file) {
                     Ok(()) => on_synced(count),
-                    // After a failed fdatasync the kernel may have dropped the pages: what waits
-                    // for this stays unacknowledged, which is the truth.
-                    Err(error) => tracing::error!(%error, "the journal cannot be synced"),
+                    Err(error) => {
+                        tracing::error!(%error, "the journal cannot be synced; it begins anew");
+                        failed.store(true, Ordering::Release);
+                        // Nothing new is on the disk, but somebody has to look.
+                        on_synced(0);
+                    }
                 }
             }
         })
@@ -482,5 +516,33 @@ mod tests {
         drop(journal);
         assert_eq!(reopen(&disk).1.epoch, SessionEpoch(epoch + 1));
         isolation::scratch::unmount_all(&[disk]).unwrap();
+    }
+
+    #[test]
+    fn after_a_failed_sync_only_a_new_file_is_trusted() {
+        static BROKEN: AtomicBool = AtomicBool::new(true);
+        fn sync(file: &File) -> io::Result<()> {
+            if BROKEN.swap(false, Ordering::SeqCst) {
+                return Err(io::Error::other("broken"));
+            }
+            file.sync_data()
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let (told, synced) = sync_channel(16);
+        let opened = Journal::open_with(directory.path(), sync, move |count| {
+            told.send(count).unwrap();
+        });
+        let (mut journal, _) = opened.unwrap();
+        journal.append(&record(1)).unwrap();
+        journal.request_sync();
+        assert_eq!(synced.recv().unwrap(), 0);
+        assert!(journal.is_untrusted() && journal.wants_compaction());
+        journal.request_sync();
+        journal.compact(&[record(1)]).unwrap();
+        assert!(!journal.is_untrusted());
+        assert_eq!(journal.progress().synced, 1);
+        journal.append(&record(2)).unwrap();
+        journal.request_sync();
+        assert_eq!(synced.recv().unwrap(), 2);
     }
 }

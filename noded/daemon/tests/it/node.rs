@@ -9,8 +9,10 @@ use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use serde_json::{Value, json};
 
-use crate::fake_server::{Known, next, text_of, write};
+use crate::fake_server::{Known, PATIENCE, next, text_of, write};
 use crate::scene::{Scene, can_run};
+
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn job(id: &str, driver: &str, config: &Value, more: Value) -> Arc<Job> {
     let mut task = json!({
@@ -54,6 +56,30 @@ fn report(known: &Known, id: AllocId) -> Option<&AllocReport> {
 
 fn is(known: &Known, id: AllocId, status: ClientStatus) -> bool {
     report(known, id).is_some_and(|report| report.client_status == status)
+}
+
+/// Polls what no message announces.
+async fn eventually(mut condition: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !condition() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    waited.await.expect("it never happened");
+}
+
+/// Reads the task's output until it fits.
+async fn output(scene: &Scene, id: AllocId, fits: impl Fn(&str) -> bool) -> String {
+    let mut text = String::new();
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !fits(&text) {
+            tokio::time::sleep(PAUSE).await;
+            text = scene.server.logs(id, "main", false).await;
+        }
+    });
+    let in_time = waited.await.is_ok();
+    assert!(in_time, "the output never fit: {text:?}");
+    text
 }
 
 fn sh(script: &str) -> Value {
@@ -115,9 +141,7 @@ async fn a_task_runs_is_read_back_and_stops() {
         .await;
     assert_eq!(scene.server.logs(id, "main", false).await, expected);
     scene.server.forget(id);
-    while scene.alloc_path(id).exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(|| !scene.alloc_path(id).exists()).await;
     assert!(scene.end_custody().1.contains("noded is running"));
     assert!(scene.stop(), "noded ended badly");
     assert_eq!(scene.end_custody(), (true, String::new()));
@@ -180,9 +204,7 @@ async fn tasks_outlive_noded_and_no_output_is_lost() {
             .all(|synced| synced.contains(&id))
     );
     assert_eq!(scene.mounts().len(), 1, "secrets of a task that is kept");
-    while scene.cgroup_path().join(format!("tasks/{id}")).exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(|| !scene.cgroup_path().join(format!("tasks/{id}")).exists()).await;
     assert!(scene.stop());
     assert_eq!(scene.end_custody(), (true, String::new()));
     assert!(scene.mounts().is_empty());
@@ -208,9 +230,7 @@ async fn an_isolated_task_sees_its_template_and_can_be_entered() {
         .until("running", |known| is(known, id, ClientStatus::Running))
         .await;
     let expected = "I am inside.group[0] as 1 of nobody\n";
-    while scene.server.logs(id, "main", false).await != expected {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    output(&scene, id, |text| text == expected).await;
 
     let command = [
         "/bin/sh",
@@ -402,22 +422,13 @@ async fn restart_and_signal_reach_the_task_and_mock_tasks_need_no_process() {
         .server
         .until("running", |known| is(known, id, ClientStatus::Running))
         .await;
-    while !scene.server.logs(id, "main", false).await.contains("ready") {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    output(&scene, id, |text| text.contains("ready")).await;
     let signal = v1::SignalRequest {
         task: "main".to_owned(),
         signal: "SIGHUP".to_owned(),
     };
     json_of(&scene, id, Request::Signal(signal)).await;
-    while !scene
-        .server
-        .logs(id, "main", false)
-        .await
-        .contains("got it")
-    {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    output(&scene, id, |text| text.contains("got it")).await;
     json_of(&scene, id, Request::Restart(v1::RestartRequest::default())).await;
     let twice = |known: &Known| {
         report(known, id).is_some_and(|report| {
@@ -480,9 +491,7 @@ async fn a_task_survives_the_death_of_keeper_and_pump() {
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
     }
     let length = scene.server.logs(id, "main", false).await.len();
-    while scene.server.logs(id, "main", false).await.len() < length + 300 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    output(&scene, id, |text| text.len() >= length + 300).await;
     let known = scene.server.known();
     assert!(
         is(&known, id, ClientStatus::Running),
@@ -568,13 +577,9 @@ async fn a_process_goes_with_its_caller(scene: &Scene, id: AllocId) {
         tty: false,
     });
     let (writer, reader) = scene.server.open(id, request).await;
-    while entered() == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(|| entered() > 0).await;
     drop((writer, reader));
-    while entered() > 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(|| entered() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -603,13 +608,8 @@ async fn an_isolated_task_has_the_network_and_the_volume_that_it_asked_for() {
         .until("running", |known| is(known, id, ClientStatus::Running))
         .await;
     let kept = scene.directory.path().join("volume/file");
-    while std::fs::read_to_string(&kept).unwrap_or_default() != "kept\n" {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    let mut seen = String::new();
-    while seen.is_empty() {
-        seen = scene.server.logs(id, "main", false).await;
-    }
+    eventually(|| std::fs::read_to_string(&kept).is_ok_and(|text| text == "kept\n")).await;
+    let seen = output(&scene, id, |text| !text.is_empty()).await;
     assert_eq!(seen.split_whitespace().collect::<Vec<_>>(), ["lo"]);
 }
 
@@ -629,15 +629,15 @@ async fn after_a_reboot_what_is_wanted_runs_again() {
         .until("running", |known| is(known, id, ClientStatus::Running))
         .await;
     let synced = known.synced.len();
+    // What is still in a pipe goes with the host.
+    output(&scene, id, |text| text == "up\n1\n").await;
     scene.lose_everything_but_the_disk();
     scene.start();
     scene
         .server
         .until("another sync", |known| known.synced.len() > synced)
         .await;
-    while scene.server.logs(id, "main", false).await != "up\n1\nup\n1\n" {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    output(&scene, id, |text| text == "up\n1\nup\n1\n").await;
     scene
         .server
         .until("running again", |known| {
