@@ -214,11 +214,11 @@ impl Cluster {
     /// # Errors
     /// With the end of its log.
     pub fn must_run(&mut self) -> anyhow::Result<()> {
-        let running = self
+        let mut running = self
             .servers
             .iter_mut()
             .filter_map(|server| server.daemon.as_mut());
-        running.map(Daemon::must_run).collect()
+        running.try_for_each(Daemon::must_run)
     }
 
     /// Waits for the server that leads, and says so itself.

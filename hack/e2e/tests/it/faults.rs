@@ -60,14 +60,14 @@ async fn no_acknowledged_write_is_lost_when_all_are_killed_at_once() -> anyhow::
 
 async fn check(cluster: &mut Cluster, ledger: Ledger) -> anyhow::Result<()> {
     cluster.must_run()?;
-    println!(
+    eprintln!(
         "{} acknowledged, {} attempts failed, the slowest took {:?}",
         ledger.acknowledged.len(),
         ledger.failed_attempts,
         ledger.slowest
     );
     for line in &ledger.late_failures {
-        println!("  {line}");
+        eprintln!("  {line}");
     }
     assert!(ledger.slowest < SLOWEST_MAX, "{:?}", ledger.slowest);
     cluster.must_hold(&ledger).await

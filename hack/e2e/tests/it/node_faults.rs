@@ -107,7 +107,7 @@ async fn a_killed_pump_costs_one_read_buffer_at_most() -> anyhow::Result<()> {
         .iter()
         .map(|number| number.to_string().len() + 1)
         .sum();
-    println!("{} bytes of {written} are missing", written - kept);
+    eprintln!("{} bytes of {written} are missing", written - kept);
     assert!(written - kept <= ROUNDS * READ_BUFFER_BYTES);
     task.stop(&node).await?;
     node.must_have_no_tasks().await

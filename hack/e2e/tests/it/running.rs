@@ -15,7 +15,7 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 pub(crate) fn has_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("skipped: needs root: tasks live in cgroups");
+        eprintln!("skipped: needs root: tasks live in cgroups");
     }
     root
 }
