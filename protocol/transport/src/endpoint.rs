@@ -284,8 +284,8 @@ impl Endpoint {
 ///
 /// The key comes from the private key, so that it survives a restart, and from the address: servers
 /// that share a certificate must not be made to reset each other's connections (section 21.11
-/// there). Servers on several hosts that listen on an unspecified address need certificates of their
-/// own for the same reason.
+/// there). Servers on several hosts that listen on an unspecified address need certificates of
+/// their own for the same reason.
 fn remembering(identity: &Identity, listen: SocketAddr) -> quinn::EndpointConfig {
     let secret = hmac::Key::new(hmac::HMAC_SHA256, identity.key.secret_der());
     let purpose = format!("drover quic stateless reset {listen}");
