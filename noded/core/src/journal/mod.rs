@@ -218,6 +218,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
                 let task = known.tasks.entry(run.task).or_default();
                 task.epoch = task.epoch.max(run.epoch);
                 task.attempt = AttemptState::Open;
+                task.delayed_until = None;
             }
         }
         JournalRecord::Alloc { alloc, state } => {

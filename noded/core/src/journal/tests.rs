@@ -26,6 +26,10 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
         prepared: BTreeSet::from([Hook::TaskDirectory]),
         ..PersistedTask::default()
     };
+    let delayed = PersistedTask {
+        delayed_until: Some(at(2_500).moment),
+        ..PersistedTask::default()
+    };
     let acked = AckedState {
         client_status: ClientStatus::Running,
         ..AckedState::default()
@@ -82,6 +86,14 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
                 state: Box::new(state),
             },
             r#"{"kind":"task","alloc":"00000000-0000-0000-0000-000000000005","task":"main","state":{"epoch":3,"attempt":"open","state":{"State":"pending","Failed":false,"Restarts":0,"LastRestart":null,"StartedAt":null,"FinishedAt":null,"Events":null},"restarts":{"count":1,"interval_start":{"secs":1,"nanos":500000000},"total":2},"prepared":["task_directory"]}}"#,
+        ),
+        (
+            JournalRecord::Task {
+                alloc: ID,
+                task: "main".to_owned(),
+                state: Box::new(delayed),
+            },
+            r#"{"kind":"task","alloc":"00000000-0000-0000-0000-000000000005","task":"main","state":{"epoch":0,"attempt":"over","state":{"State":"pending","Failed":false,"Restarts":0,"LastRestart":null,"StartedAt":null,"FinishedAt":null,"Events":null},"restarts":{"count":0,"interval_start":null,"total":0},"prepared":[],"delayed_until":{"secs":2,"nanos":500000000}}}"#,
         ),
         (
             JournalRecord::Acknowledged {

@@ -54,6 +54,10 @@ pub struct PersistedTask {
     pub restarts: RestartTracker,
     /// Hooks that were done once and for all.
     pub prepared: BTreeSet<Hook>,
+    /// Until when the restart policy has it wait; `None` = it does not wait. A point of the boot
+    /// that the journal was written in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed_until: Option<Moment>,
 }
 
 /// Whether the newest attempt may still be alive.
@@ -359,12 +363,23 @@ impl TaskRunner {
             | Phase::ShutdownDelay { .. }
             | Phase::Stopping { .. } => AttemptState::Open,
         };
+        let delayed_until = match self.phase {
+            Phase::Delayed { until } => Some(until),
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Running
+            | Phase::ShutdownDelay { .. }
+            | Phase::Stopping { .. }
+            | Phase::Dead => None,
+        };
         PersistedTask {
             epoch: self.epoch,
             attempt: open,
             state: self.state.clone(),
             restarts: self.restarts,
             prepared: self.prepared.clone(),
+            delayed_until,
         }
     }
 

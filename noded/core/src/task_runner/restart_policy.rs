@@ -130,6 +130,12 @@ impl RestartTracker {
         }
     }
 
+    /// The clock that the interval was measured by began anew: what was counted in it is over.
+    pub(super) fn forget_interval(&mut self) {
+        self.count = 0;
+        self.interval_start = None;
+    }
+
     /// Begins a new interval where the old one is over, or lies in the future (another boot).
     fn enter_interval(&mut self, interval: Duration, now: Moment) -> Moment {
         match self.interval_start {

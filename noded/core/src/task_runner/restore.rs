@@ -5,6 +5,7 @@
 //! journal \ keeper  starting, running, ending  exited, never started  nothing   another boot
 //! dead              kill                       let go                 dead      dead
 //! no attempt open   kill                       let go                 start     start
+//! waits a delay     kill                       let go                 the rest  start
 //! not seen to start go on                      take its end           start     start
 //! running           go on                      take its end           unknown   start, unblamed
 //! ```
@@ -42,10 +43,12 @@ impl TaskRunner {
             state,
             restarts,
             prepared,
+            delayed_until,
         } = persisted;
-        let phase = match state.state {
-            TaskRunState::Dead => Phase::Dead,
-            TaskRunState::Pending | TaskRunState::Running => Phase::Waiting,
+        let phase = match (state.state, delayed_until) {
+            (TaskRunState::Dead, _) => Phase::Dead,
+            (TaskRunState::Pending, Some(until)) => Phase::Delayed { until },
+            (TaskRunState::Pending | TaskRunState::Running, _) => Phase::Waiting,
         };
         Self {
             alloc,
@@ -70,6 +73,13 @@ impl TaskRunner {
         now: Now,
     ) {
         let newest = self.epoch;
+        if boot == Boot::Another {
+            // Its clock began anew: neither the delay nor the interval means anything any more.
+            self.restarts.forget_interval();
+            if let Phase::Delayed { .. } = self.phase {
+                self.phase = Phase::Waiting;
+            }
+        }
         // A run above the journal's newest means that the journal lost something: trust none of
         // them.
         let open = attempt == AttemptState::Open

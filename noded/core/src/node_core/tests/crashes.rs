@@ -76,6 +76,46 @@ fn a_run_that_keeper_lost_counts_as_a_failure() {
 }
 
 #[test]
+fn a_new_daemon_waits_the_rest_of_a_restart_s_delay_and_counts_on() {
+    let patient = Task {
+        restart_policy: Some(RestartPolicy {
+            delay: Some(Duration::from_secs(20)),
+            ..durable("main", 1).restart_policy.expect("it has one")
+        }),
+        ..task("main")
+    };
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![patient])]);
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.run_for(5_000);
+    for _ in 0..3 {
+        host.restart_daemon(Boot::Same);
+        host.run_for(4_000);
+        assert!(host.live_runs().is_empty(), "it waits: 20 s and jitter");
+    }
+    host.run_for(8_001);
+    let run = host.live_run("main");
+    assert_eq!(run.epoch, RunEpoch(2));
+    host.restart_daemon(Boot::Same);
+    host.exit(&run, ExitStatus::Code(1));
+    host.run_for(1_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Failed), "attempts = 1");
+}
+
+#[test]
+fn a_restart_of_the_host_ends_the_delay_and_the_interval() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![durable("main", 1)])]);
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.deliver();
+    host.restart_daemon(Boot::Another);
+    host.deliver();
+    host.run_for(500);
+    let run = host.live_run("main");
+    host.exit(&run, ExitStatus::Code(1));
+    host.run_for(3_000);
+    assert_eq!(host.live_run("main").epoch, RunEpoch(3));
+}
+
+#[test]
 fn after_a_restart_of_the_host_nothing_starts_before_the_control_plane_spoke() {
     let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
     host.online = false;
