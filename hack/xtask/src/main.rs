@@ -20,7 +20,7 @@ mod source;
 mod stage;
 mod tidy;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -66,6 +66,9 @@ enum Verb {
         /// Measure only what the machine itself can do
         #[arg(long)]
         floor_only: bool,
+        /// A `nomad` program to measure beside ours, in turn
+        #[arg(long, value_name = "PROGRAM")]
+        rival: Option<PathBuf>,
     },
 }
 
@@ -89,6 +92,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             suite,
             json,
             floor_only,
+            rival,
         } => {
             let format = if *json {
                 Format::JsonLines
@@ -100,7 +104,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             } else {
                 Extent::Everything
             };
-            bench::run(&root, suite, extent, format)?;
+            bench::run(&root, suite, extent, rival.as_deref(), format)?;
             return Ok(Outcome::Passed);
         }
         Verb::Wrap { paths } => stages.run("comments", || wrap(&root, paths)),

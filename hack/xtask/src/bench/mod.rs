@@ -26,6 +26,8 @@ pub(crate) struct Bench {
     pub(crate) scratch: PathBuf,
     /// What is measured.
     pub(crate) extent: Extent,
+    /// A `nomad` program to measure beside ours.
+    pub(crate) rival: Option<PathBuf>,
 }
 
 /// How much of a suite to run.
@@ -61,7 +63,13 @@ const SUITES: &[Suite] = &[Suite {
 ///
 /// # Errors
 /// If there is no such suite, or it cannot measure what it promises.
-pub(crate) fn run(root: &Path, name: &str, extent: Extent, format: Format) -> anyhow::Result<()> {
+pub(crate) fn run(
+    root: &Path,
+    name: &str,
+    extent: Extent,
+    rival: Option<&Path>,
+    format: Format,
+) -> anyhow::Result<()> {
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
         let known: Vec<String> = SUITES
             .iter()
@@ -78,13 +86,16 @@ pub(crate) fn run(root: &Path, name: &str, extent: Extent, format: Format) -> an
         root: root.to_owned(),
         scratch: scratch.clone(),
         extent,
+        rival: rival.map(Path::to_owned),
     };
     let rows = (suite.run)(&bench);
-    std::fs::remove_dir_all(&scratch).with_context(|| format!("remove {}", scratch.display()))?;
+    let removed = std::fs::remove_dir_all(&scratch);
+    // Why there is nothing to print comes before what was left lying about.
+    let rows = rows?;
     let text = match format {
-        Format::Table => row::table(&rows?),
-        Format::JsonLines => row::json_lines(&rows?)?,
+        Format::Table => row::table(&rows),
+        Format::JsonLines => row::json_lines(&rows)?,
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    removed.with_context(|| format!("remove {}", scratch.display()))
 }

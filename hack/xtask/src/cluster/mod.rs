@@ -9,6 +9,8 @@
 //! The same steps as hack/quickstart, which is a script because it is read as a tour.
 
 pub(crate) mod http;
+mod leavings;
+pub(crate) mod nomad;
 pub(crate) mod process;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -19,8 +21,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::stage::run;
 use http::Http;
+use leavings::Leavings;
 use process::{Daemon, processes_naming};
 
 const REGION: &str = "global";
@@ -33,6 +35,8 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     servers: Vec<Server>,
     node: Daemon,
+    /// The last to be dropped: it can only be cleared when noded is gone.
+    leavings: Leavings,
 }
 
 #[derive(Debug)]
@@ -50,8 +54,7 @@ struct Ports {
 
 impl Cluster {
     /// Starts `server_count` servers and one node, from the binaries in `binaries`, with all state
-    /// in
-    /// `folder`; returns when a job could be submitted.
+    /// in `folder`; returns when a job could be submitted.
     ///
     /// # Errors
     /// If a daemon does not start or the cluster is not ready in a minute; the error has the log.
@@ -89,11 +92,14 @@ impl Cluster {
         let settings = folder.join("node.hcl");
         std::fs::write(&settings, node_settings(folder, &ports))?;
         let arguments = ["--config", text(&settings)?];
-        let node = Daemon::start("node", &binaries.join("noded"), &arguments, folder)?;
+        let noded = binaries.join("noded");
+        let leavings = Leavings::of(noded.clone(), settings.clone());
+        let node = Daemon::start("node", &noded, &arguments, folder)?;
         let mut cluster = Self {
             folder: folder.to_owned(),
             servers,
             node,
+            leavings,
         };
         cluster.wait_for_node()?;
         Ok(cluster)
@@ -132,7 +138,7 @@ impl Cluster {
         Ok(daemons)
     }
 
-    /// Ends everything that was started.
+    /// Ends everything that was started, the tasks included, and takes down what they left.
     ///
     /// # Errors
     /// If a process cannot be ended.
@@ -141,11 +147,7 @@ impl Cluster {
         for server in &mut self.servers {
             server.daemon.stop()?;
         }
-        // The keeper and the pump outlive noded by design.
-        for (pid, _) in processes_naming(text(&self.folder)?)? {
-            run(Command::new("kill").args(["-KILL", &pid.to_string()]))?;
-        }
-        Ok(())
+        self.leavings.clear()
     }
 
     fn wait_for_node(&mut self) -> anyhow::Result<()> {
@@ -238,12 +240,13 @@ fn node_settings(folder: &Path, servers: &[Ports]) -> String {
         .collect();
     format!(
         "name = \"bench\"\nregion = \"{REGION}\"\ndata_dir = \"{folder}/noded\"\n\
-         run_dir = \"{folder}/run\"\nservers = [{}]\njoin_token_file = \"{folder}/join-token\"\n\
+         run_dir = \"{folder}/run\"\ncgroup_base = \"{cgroup}\"\nservers = [{}]\njoin_token_file = \"{folder}/join-token\"\n\
          tls {{\n  ca_file = \"{folder}/tls/drover-agent-ca.pem\"\n  \
          cert_file = \"{folder}/tls/{REGION}-client-drover.pem\"\n  \
          key_file = \"{folder}/tls/{REGION}-client-drover-key.pem\"\n}}\n\
          driver \"raw_exec\" {{\n  enabled = true\n}}\n",
         servers.join(", "),
+        cgroup = leavings::cgroup_base(),
     )
 }
 

@@ -1,0 +1,73 @@
+//! The jobs that are measured, submitted and awaited as any program with an HTTP client would.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::cluster::http::Http;
+
+const RUNNING_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Submits a job of `count` instances that sleep.
+///
+/// # Errors
+/// If it is refused.
+pub(super) fn register(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+    let job = json!({"Job": {
+        "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
+        "TaskGroups": [{
+            "Name": "group", "Count": count,
+            "Tasks": [{
+                "Name": "sleep", "Driver": "raw_exec",
+                "Config": {"command": "/bin/sleep", "args": ["3600"]},
+                "Resources": {"CPU": 1, "MemoryMB": 10},
+                "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
+            }],
+            "EphemeralDisk": {"SizeMB": 10},
+        }],
+    }});
+    http.ask("PUT", "/v1/jobs", Some(&job))?
+        .json()
+        .with_context(|| format!("register {id}"))?;
+    Ok(())
+}
+
+/// Stops a job and has it forgotten.
+///
+/// # Errors
+/// If that is refused.
+pub(super) fn purge(http: &mut Http, id: &str) -> anyhow::Result<()> {
+    http.ask("DELETE", &format!("/v1/job/{id}?purge=true"), None)?
+        .json()?;
+    Ok(())
+}
+
+/// Blocks on the job's allocations until `count` of them run.
+///
+/// # Errors
+/// If one fails, or they do not run in a minute.
+pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+    let deadline = Instant::now() + RUNNING_TIMEOUT;
+    let mut index = 0;
+    loop {
+        let path = format!("/v1/job/{id}/allocations?index={index}&wait=5s");
+        let answer = http.ask("GET", &path, None)?;
+        let allocs = answer.json()?;
+        let status = |wanted: &str| {
+            let is = |alloc: &&Value| alloc["ClientStatus"] == wanted;
+            allocs
+                .as_array()
+                .map_or(0, |allocs| allocs.iter().filter(is).count())
+        };
+        if status("running") >= count {
+            return Ok(());
+        }
+        ensure!(
+            status("failed") == 0,
+            "an allocation of {id} failed: {allocs}"
+        );
+        ensure!(Instant::now() < deadline, "{id} does not run: {allocs}");
+        index = answer.index;
+    }
+}

@@ -1,0 +1,91 @@
+//! What the daemons need of memory: idle, and for each task that does nothing.
+
+use super::jobs::{purge, register, wait_running};
+use super::{Contest, IDLE_TASKS, NAME, RIVAL};
+use crate::bench::row::Row;
+use crate::cluster::Cluster;
+use crate::cluster::nomad::Nomad;
+use crate::cluster::process::memory_kib;
+
+/// Rows of every daemon, right after the start.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub(super) fn idle_rows(contest: &Contest<'_>, when: &str) -> anyhow::Result<Vec<Row>> {
+    let daemons = of_daemons(contest.ours)?;
+    let all: f64 = daemons.iter().map(|(_, kib)| kib).sum();
+    let row = |(name, kib): (&str, f64)| {
+        Row::new(NAME, format!("memory {when}, {name}"), kib / 1024.0, "MiB")
+    };
+    let mut rows: Vec<Row> = daemons.into_iter().map(row).collect();
+    if let Some(rival) = contest.rival {
+        rows.push(Row {
+            rival: Some(RIVAL),
+            rival_value: Some(of_rival(rival)? / 1024.0),
+            ..row(("all daemons", all))
+        });
+    }
+    Ok(rows)
+}
+
+/// Rows of what each daemon needs more for each task that does nothing.
+///
+/// # Errors
+/// If the tasks do not start.
+pub(super) fn task_rows(contest: &Contest<'_>) -> anyhow::Result<Vec<Row>> {
+    let tasks = f64::from(u32::try_from(IDLE_TASKS)?);
+    let before = of_daemons(contest.ours)?;
+    let mut http = contest.ours.http()?;
+    register(&mut http, "idle", IDLE_TASKS)?;
+    wait_running(&mut http, "idle", IDLE_TASKS)?;
+    let after = of_daemons(contest.ours)?;
+    purge(&mut http, "idle")?;
+    let more = |(name, kib): &(&'static str, f64)| {
+        let (_, earlier) = before.iter().find(|(other, _)| other == name)?;
+        Some((*name, (kib - earlier) / tasks))
+    };
+    let more: Vec<(&str, f64)> = after.iter().filter_map(more).collect();
+    let figure = |name: &str| format!("memory per idle task of {IDLE_TASKS}, {name}");
+    let row = |name: &str, kib: f64| Row::new(NAME, figure(name), kib, "KiB");
+    let mut rows: Vec<Row> = more.iter().map(|(name, kib)| row(name, *kib)).collect();
+    if let Some(rival) = contest.rival {
+        rows.push(Row {
+            rival: Some(RIVAL),
+            rival_value: Some(of_rival_tasks(rival)? / tasks),
+            ..row("all daemons", more.iter().map(|(_, kib)| kib).sum())
+        });
+    }
+    Ok(rows)
+}
+
+/// Proportional set size by daemon, in KiB; the largest server stands for all of them.
+fn of_daemons(cluster: &Cluster) -> anyhow::Result<Vec<(&'static str, f64)>> {
+    let mut memory: Vec<(&'static str, f64)> = Vec::new();
+    for (pid, name) in cluster.daemons()? {
+        let kib = f64::from(u32::try_from(memory_kib(pid)?)?);
+        match memory.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, largest)) => *largest = largest.max(kib),
+            None => memory.push((name, kib)),
+        }
+    }
+    Ok(memory)
+}
+
+fn of_rival(rival: &Nomad) -> anyhow::Result<f64> {
+    let mut sum = 0;
+    for pid in rival.processes()? {
+        sum += memory_kib(pid)?;
+    }
+    Ok(f64::from(u32::try_from(sum)?))
+}
+
+/// What the rival needs more for all of the tasks, in KiB.
+fn of_rival_tasks(rival: &Nomad) -> anyhow::Result<f64> {
+    let before = of_rival(rival)?;
+    let mut http = rival.http()?;
+    register(&mut http, "idle", IDLE_TASKS)?;
+    wait_running(&mut http, "idle", IDLE_TASKS)?;
+    let after = of_rival(rival)?;
+    purge(&mut http, "idle")?;
+    Ok(after - before)
+}

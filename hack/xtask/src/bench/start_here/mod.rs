@@ -1,0 +1,236 @@
+//! Suite `start-here`: from a submitted job to running tasks, with the machine's own floor beside
+//! it, and a rival where one was named.
+//!
+//! Measured from outside, as a user's program would see it: a register request goes out, a blocking
+//! query on the job's allocations comes back with `running`. Logs are on the disk that holds the
+//! build, with fsync on. One job at a time, ours and the rival's in turn: this is the latency of an
+//! idle cluster, and whatever else the machine does meanwhile falls on both.
+
+mod jobs;
+mod memory;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use self::jobs::{purge, register, wait_running};
+use super::floor::{self, Quantiles};
+use super::row::Row;
+use super::{Bench, Extent};
+use crate::cluster::Cluster;
+use crate::cluster::http::Http;
+use crate::cluster::nomad::Nomad;
+use crate::stage::target_folder;
+
+/// The name on the command line and in every row.
+pub(super) const NAME: &str = "start-here";
+const RIVAL: &str = "nomad";
+
+/// The programs that are measured, as the release build leaves them.
+const BINARIES: &[&str] = &["controlplane", "noded", "noded-keeper", "drover"];
+
+const STARTS: usize = 200;
+const REGISTRATIONS_PER_CLIENT: usize = 250;
+const REGISTRATION_CLIENTS: usize = 8;
+const IDLE_TASKS: usize = 200;
+/// Goals for one server, from submit to running.
+const GOAL_P50_MS: f64 = 5.0;
+const GOAL_P99_MS: f64 = 25.0;
+
+/// Our cluster and, where there is one, the rival's.
+struct Contest<'a> {
+    ours: &'a Cluster,
+    rival: Option<&'a Nomad>,
+}
+
+/// The floors of the machine.
+#[derive(Clone, Copy)]
+struct Floors {
+    spawn: Quantiles,
+    durable: Quantiles,
+}
+
+/// Measures the floors and, unless only those were asked for, clusters of one and three servers.
+///
+/// # Errors
+/// If a floor cannot be measured, or the clusters' figures were asked for and cannot be measured.
+pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let floors = Floors {
+        spawn: floor::spawn(&bench.scratch).context("measure the spawn floor")?,
+        durable: floor::durable_write(&bench.scratch).context("measure the durable-write floor")?,
+    };
+    let mut rows = Vec::new();
+    rows.extend(quantile_rows(
+        "floor: posix_spawn of a static program, to its end",
+        floors.spawn,
+    ));
+    rows.extend(quantile_rows(
+        "floor: write 4 KiB and fdatasync",
+        floors.durable,
+    ));
+    if bench.extent == Extent::FloorOnly {
+        return Ok(rows);
+    }
+    let binaries = target_folder(&bench.root).join("release");
+    must_exist(&binaries)?;
+    for server_count in [1, 3] {
+        let folder = bench.scratch.join(format!("servers-{server_count}"));
+        eprintln!("-- {server_count} server(s): starting");
+        let ours = Cluster::start(&binaries, &folder, server_count)?;
+        // A rival of one server is compared with one of ours.
+        let program = bench.rival.as_deref().filter(|_| server_count == 1);
+        let rival = program
+            .map(|program| Nomad::start(program, &bench.scratch.join("rival")))
+            .transpose()?;
+        let contest = Contest {
+            ours: &ours,
+            rival: rival.as_ref(),
+        };
+        rows.extend(cluster_rows(&contest, server_count, floors)?);
+        rival.map(Nomad::stop).transpose()?;
+        ours.stop()?;
+    }
+    Ok(rows)
+}
+
+fn must_exist(binaries: &Path) -> anyhow::Result<()> {
+    let missing: Vec<&str> = BINARIES
+        .iter()
+        .copied()
+        .filter(|name| !binaries.join(name).is_file())
+        .collect();
+    ensure!(
+        missing.is_empty(),
+        "the figures of a cluster need {}; build them with `cargo build --release`, or ask for the \
+         machine's own figures with --floor-only",
+        missing.join(", ")
+    );
+    Ok(())
+}
+
+fn quantile_rows(figure: &str, quantiles: Quantiles) -> [Row; 2] {
+    let Quantiles { p50, p99 } = quantiles;
+    [(p50, "p50"), (p99, "p99")]
+        .map(|(value, name)| Row::new(NAME, format!("{figure}, {name}"), milliseconds(value), "ms"))
+}
+
+fn cluster_rows(
+    contest: &Contest<'_>,
+    server_count: usize,
+    floors: Floors,
+) -> anyhow::Result<Vec<Row>> {
+    let plural = if server_count == 1 {
+        "server"
+    } else {
+        "servers"
+    };
+    let mut rows = memory::idle_rows(contest, &format!("idle, {server_count} {plural}"))?;
+    eprintln!("-- {server_count} {plural}: {STARTS} starts, one after the other");
+    rows.extend(start_rows(contest, server_count, plural, floors)?);
+    eprintln!("-- {server_count} {plural}: registrations");
+    let ours = measure_registrations(|| contest.ours.http())?;
+    let theirs = contest
+        .rival
+        .map(|rival| measure_registrations(|| rival.http()))
+        .transpose()?;
+    let figure = format!("registrations, {server_count} {plural}, {REGISTRATION_CLIENTS} clients");
+    rows.push(Row {
+        rival: contest.rival.map(|_| RIVAL),
+        rival_value: theirs,
+        // One durable write each, one after the other; clients that share one are faster.
+        floor_value: Some(1.0 / floors.durable.p50.as_secs_f64()),
+        ..Row::new(NAME, figure, ours, "/s")
+    });
+    if server_count == 1 {
+        eprintln!("-- {server_count} {plural}: {IDLE_TASKS} idle tasks");
+        rows.extend(memory::task_rows(contest)?);
+    }
+    Ok(rows)
+}
+
+fn start_rows(
+    contest: &Contest<'_>,
+    server_count: usize,
+    plural: &str,
+    floors: Floors,
+) -> anyhow::Result<Vec<Row>> {
+    let (ours, theirs) = measure_starts(contest)?;
+    let figure = format!("submit to running, {server_count} {plural}");
+    let floor = [
+        floors.spawn.p50 + floors.durable.p50,
+        floors.spawn.p99 + floors.durable.p99,
+    ];
+    let goals = [GOAL_P50_MS, GOAL_P99_MS];
+    let theirs = theirs.map(|theirs| [theirs.p50, theirs.p99]);
+    let rows = quantile_rows(&figure, ours).into_iter().enumerate();
+    let rows = rows.map(|(number, row)| {
+        // Goals are promised for one server; three pay a round trip that no goal is set for.
+        let goal = (server_count == 1).then_some(goals[number]);
+        Row {
+            rival: theirs.map(|_| RIVAL),
+            rival_value: theirs.map(|theirs| milliseconds(theirs[number])),
+            floor_value: Some(milliseconds(floor[number])),
+            goal,
+            met: goal.map(|goal| row.value <= goal),
+            ..row
+        }
+    });
+    Ok(rows.collect())
+}
+
+/// One job after the other, from the request to the answer that says `running`.
+fn measure_starts(contest: &Contest<'_>) -> anyhow::Result<(Quantiles, Option<Quantiles>)> {
+    let mut ours = contest.ours.http()?;
+    let mut theirs = contest.rival.map(Nomad::http).transpose()?;
+    let (mut own_samples, mut their_samples) = (Vec::new(), Vec::new());
+    for number in 0..STARTS {
+        let id = format!("start-{number}");
+        own_samples.push(measure_start(&mut ours, &id)?);
+        if let Some(theirs) = &mut theirs {
+            their_samples.push(measure_start(theirs, &id).context("the rival")?);
+        }
+    }
+    let own = Quantiles::of(own_samples).context("no samples")?;
+    Ok((own, Quantiles::of(their_samples)))
+}
+
+fn measure_start(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
+    let start = Instant::now();
+    register(http, id, 1)?;
+    wait_running(http, id, 1)?;
+    let took = start.elapsed();
+    purge(http, id)?;
+    Ok(took)
+}
+
+/// Jobs that want no instance: the price of accepting one, not of placing it.
+fn measure_registrations(connect: impl Fn() -> anyhow::Result<Http>) -> anyhow::Result<f64> {
+    let mut connections = (0..REGISTRATION_CLIENTS)
+        .map(|_| connect())
+        .collect::<Result<Vec<_>, _>>()?;
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = connections
+            .iter_mut()
+            .enumerate()
+            .map(|(client, http)| {
+                scope.spawn(move || {
+                    (0..REGISTRATIONS_PER_CLIENT)
+                        .try_for_each(|number| register(http, &format!("r-{client}-{number}"), 0))
+                })
+            })
+            .collect();
+        clients.into_iter().try_for_each(|client| {
+            client
+                .join()
+                .map_err(|_| anyhow::anyhow!("a client panicked"))?
+        })
+    })?;
+    let count = u32::try_from(REGISTRATION_CLIENTS * REGISTRATIONS_PER_CLIENT)?;
+    Ok(f64::from(count) / start.elapsed().as_secs_f64())
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
