@@ -21,6 +21,11 @@ const GC_EVERY: Duration = Duration::from_secs(60);
 /// that many do not come back at once.
 const FOLLOW_UP_AFTER: Duration = Duration::from_secs(60);
 
+/// What a node without a session gets once, beyond its silence: the cluster was restored, and every
+/// node has to find out and knock anew. Their waiting is 15 s at most; taking all tasks of a host
+/// for lost that only came late costs far more than the rest of the minute.
+const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
+
 /// What a leader is told once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaderConfig {
@@ -70,9 +75,11 @@ impl Leader {
         for record in snapshot.nodes() {
             if in_session(record.node.status) {
                 let (node, epoch) = (record.node.id, record.session.epoch);
-                leader
-                    .liveness
-                    .watch(node, epoch, config.takeover_extra, now);
+                let extra = match epoch {
+                    SessionEpoch::NONE => config.takeover_extra.max(KNOCK_AGAIN_MAX),
+                    SessionEpoch(_) => config.takeover_extra,
+                };
+                leader.liveness.watch(node, epoch, extra, now);
             }
         }
         leader

@@ -16,7 +16,7 @@ use crate::record::SessionEpoch;
 /// The result of [`crate::State::apply`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Applied {
-    /// The log index that was applied.
+    /// The state's index from now on.
     pub index: u64,
     /// What the proposer is told.
     pub outcome: Outcome,
@@ -249,6 +249,39 @@ pub enum Refusal {
         /// What the state has.
         found: u64,
     },
+    /// Another checkpoint is on its way.
+    #[error("another restore is in progress: {received} of {bytes} bytes have come")]
+    RestoreInProgress {
+        /// How much of it has come.
+        received: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// The checkpoint is longer than is restored.
+    #[error("the snapshot has {bytes} bytes: at most {bytes_max} are restored")]
+    RestoreTooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// No such restore is on its way: it was silent for too long, or dropped.
+    #[error("the restore was given up: it was silent for too long, or another one dropped it")]
+    RestoreUnknown,
+    /// A piece of the checkpoint is missing.
+    #[error("the restore has {expected} bytes: those before {offset} are missing")]
+    RestoreGap {
+        /// Where the piece begins.
+        offset: u64,
+        /// Where the next one has to.
+        expected: u64,
+    },
+    /// What was sent is no checkpoint that can be restored.
+    #[error("the snapshot cannot be restored: {0}")]
+    BadCheckpoint(String),
+    /// It was decided on a state that another one has replaced.
+    #[error("the cluster was restored meanwhile")]
+    AnotherIncarnation,
     /// The command's index is not newer than the state's.
     #[error("log index {index} is not above the applied index {applied}")]
     OldIndex {

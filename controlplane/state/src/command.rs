@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use protocol_model::{
     AllocId, Allocation, Deployment, DeploymentId, DeploymentStatus, Eligibility, EvalId,
     Evaluation, Incarnation, Job, JobKey, Node, NodeId, SpecHash, UnixNanos,
@@ -43,8 +44,26 @@ pub enum Command {
     Barrier,
     /// The first entry of a cluster: fixes its incarnation. Refused when there is one already.
     ClusterInit { incarnation: Incarnation },
-    /// The state was restored from an operator's snapshot: another history begins.
-    SnapshotRestored { incarnation: Incarnation },
+    /// An operator's checkpoint will come, in pieces, and begin this incarnation. Refused while
+    /// another one is on its way.
+    RestoreBegin {
+        incarnation: Incarnation,
+        /// How long it is.
+        bytes: u64,
+        /// SHA-256 of the whole.
+        sha256: Digest,
+    },
+    /// The next piece of it. A piece that came already is no news.
+    #[serde(skip)]
+    RestoreChunk {
+        incarnation: Incarnation,
+        offset: u64,
+        bytes: Bytes,
+    },
+    /// All of it has come: it takes the state's place, and another history begins.
+    RestoreCommit { incarnation: Incarnation },
+    /// Its sender gives it up.
+    RestoreDrop { incarnation: Incarnation },
     /// Registers a job, or a new version of it, with its evaluation.
     JobRegister(JobRegister),
     /// Stops a job, or forgets it.
@@ -193,7 +212,8 @@ pub enum DrainSwitch {
 pub struct PlanApply {
     /// The evaluation that was scheduled.
     pub eval_id: Option<EvalId>,
-    /// The index of the snapshot that the plan was checked against.
+    /// The index of the snapshot that the plan was checked against; 0 = it was not said. A plan made
+    /// before the cluster's present incarnation is void.
     pub snapshot_index: u64,
     /// New allocations: `job` absent, `spec` set, ids never seen before.
     pub placed: Vec<Arc<Allocation>>,

@@ -81,9 +81,14 @@ pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
             .map(|(hash, spec)| (*hash, spec.references))
             .collect()
     };
-    let checks: [(&'static str, bool); 15] = [
+    let checks: [(&'static str, bool); 17] = [
         ("index", left.index == right.index),
+        ("log offset", left.log_offset == right.log_offset),
         ("time", left.now == right.now),
+        (
+            "pending restore",
+            left.pending_restore == right.pending_restore,
+        ),
         ("table indexes", left.table_indexes == right.table_indexes),
         ("cluster", left.cluster == right.cluster),
         (

@@ -13,13 +13,20 @@ use crate::record::{
     AclToken, ClusterMeta, GroupSummary, JobSummary, JobTally, Namespace, NodeRecord, ReportMark,
     SchedulerConfig,
 };
+use crate::restore::PendingRestore;
 use crate::tables::{Table, Tables};
 
 /// The cluster as a whole.
 impl Tables {
-    /// The log index that was applied last.
+    /// The index of what was applied last: its place in the log, and what restores added to it. It
+    /// never goes back.
     pub fn index(&self) -> u64 {
         self.index
+    }
+
+    /// An operator's checkpoint that is on its way into the state.
+    pub fn pending_restore(&self) -> Option<&PendingRestore> {
+        self.pending_restore.as_ref()
     }
 
     /// The state's time: that of the newest command, never going back.

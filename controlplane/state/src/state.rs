@@ -19,21 +19,30 @@ impl State {
     }
 
     /// A copy of what `snapshot` shows, for trying commands out. It shares everything with it until
-    /// it differs.
+    /// it differs, and follows no log: its next entry is the one after the snapshot's index.
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
-        Self::from_tables(Tables::clone(snapshot))
+        let mut tables = Tables::clone(snapshot);
+        tables.log_offset = 0;
+        Self::from_tables(tables)
     }
 
     pub(crate) fn from_tables(tables: Tables) -> Self {
         Self { tables }
     }
 
-    /// Carries out one log entry. Total: a command that cannot be carried out is refused and
-    /// changes nothing but the applied index and the state's time, which are facts about the log.
+    pub(crate) fn into_tables(self) -> Tables {
+        self.tables
+    }
+
+    /// Carries out the log's entry at `log_index`. Total: a command that cannot be carried out is
+    /// refused and changes nothing but the applied index and the state's time, which are facts
+    /// about the log.
     ///
-    /// An `index` that is not above the applied one is refused and changes nothing at all.
-    pub fn apply(&mut self, index: u64, stamped: Stamped) -> Applied {
+    /// The index that the state goes on with is the log's, plus what restores have added to it. One
+    /// that is not above the applied one is refused and changes nothing at all.
+    pub fn apply(&mut self, log_index: u64, stamped: Stamped) -> Applied {
         let Stamped { now, seed, command } = stamped;
+        let index = log_index.saturating_add(self.tables.log_offset);
         if index <= self.tables.index {
             let applied = self.tables.index;
             let outcome = Outcome::Refused(Refusal::OldIndex { index, applied });
@@ -52,7 +61,7 @@ impl State {
                 let (tables, signals) = draft.finish();
                 self.tables = tables;
                 Applied {
-                    index,
+                    index: self.tables.index,
                     outcome,
                     signals,
                 }
@@ -84,12 +93,23 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
     match command {
         Command::Barrier => return Ok(Outcome::Done),
         Command::ClusterInit { incarnation } => return draft.cluster_init(incarnation),
-        Command::SnapshotRestored { .. } | Command::AclBootstrap { .. } => {}
+        Command::AclBootstrap { .. } => {}
         _ => draft.initialized()?,
     }
     match command {
         Command::Barrier | Command::ClusterInit { .. } => Ok(Outcome::NoOp),
-        Command::SnapshotRestored { incarnation } => draft.snapshot_restored(incarnation),
+        Command::RestoreBegin {
+            incarnation,
+            bytes,
+            sha256,
+        } => draft.restore_begin(incarnation, bytes, sha256),
+        Command::RestoreChunk {
+            incarnation,
+            offset,
+            bytes,
+        } => draft.restore_chunk(incarnation, offset, bytes),
+        Command::RestoreCommit { incarnation } => draft.restore_commit(incarnation),
+        Command::RestoreDrop { incarnation } => Ok(draft.restore_drop(incarnation)),
         Command::JobRegister(command) => draft.job_register(command),
         Command::JobDeregister(command) => draft.job_deregister(command),
         Command::JobStability {

@@ -16,6 +16,7 @@ use crate::record::{
     AclToken, ClusterMeta, DeploymentRecord, GroupTally, JobRecord, JobTally, JobVersionRecord,
     Namespace, NodeRecord, ReportMark, SchedulerConfig,
 };
+use crate::restore::PendingRestore;
 use crate::usage::Usage;
 
 /// The tables that readers can wait for.
@@ -82,12 +83,16 @@ pub(crate) struct SpecRecord {
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     pub(crate) index: u64,
+    /// What restores added to the log's index: a restored state goes on above every index that it
+    /// or the cluster's readers have seen.
+    pub(crate) log_offset: u64,
     pub(crate) now: UnixNanos,
     pub(crate) table_indexes: [u64; Table::ALL.len()],
 
     pub(crate) cluster: ClusterMeta,
     pub(crate) scheduler_config: SchedulerConfig,
     pub(crate) acl_bootstrap_index: u64,
+    pub(crate) pending_restore: Option<PendingRestore>,
 
     pub(crate) nodes: OrdMap<NodeId, Arc<NodeRecord>>,
     pub(crate) jobs: OrdMap<JobKey, Arc<JobRecord>>,

@@ -10,7 +10,7 @@ const HEADER: [u8; 36] = {
     let mut header = [0; 36];
     let (magic, rest) = header.split_at_mut(8);
     magic.copy_from_slice(b"DROVERCP");
-    rest[3] = 1;
+    rest[3] = 2;
     rest[4] = 7;
     rest[27] = 100;
     header
@@ -39,7 +39,8 @@ pub fn checkpoint(data: &[u8]) -> Verdict {
 /// that make a whole file of them: damage that a checksum would hide, or that was meant.
 pub fn checkpoint_records(data: &[u8]) -> Verdict {
     let mut records = data.to_vec();
-    records.extend(crc32fast::hash(data).to_be_bytes());
+    let checksum = crc32fast::hash(&[&HEADER[..], data].concat());
+    records.extend(checksum.to_be_bytes());
     let compressed = zstd::bulk::compress(&records, 1).expect("bytes can be compressed");
     checkpoint(&[&HEADER[..], &compressed].concat())
 }

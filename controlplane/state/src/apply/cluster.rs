@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use protocol_model::{DEFAULT_NAMESPACE, Incarnation, Node, NodeStatus};
+use protocol_model::{DEFAULT_NAMESPACE, Incarnation};
 
 use super::draft::Draft;
 use crate::applied::{Outcome, Refusal, Signal};
-use crate::record::{AclToken, ClusterMeta, Namespace, NodeRecord, SchedulerConfig, SessionState};
+use crate::record::{AclToken, ClusterMeta, Namespace, SchedulerConfig};
 use crate::tables::Table;
 
 impl Draft {
@@ -42,34 +42,7 @@ impl Draft {
         Ok(Outcome::Done)
     }
 
-    /// Another history begins: no session of the old one goes on, and every node owes its complete
-    /// report before it is ready again.
-    pub(crate) fn snapshot_restored(
-        &mut self,
-        incarnation: Incarnation,
-    ) -> Result<Outcome, Refusal> {
-        if self.tables.cluster.incarnation == Some(incarnation) {
-            return Err(Refusal::AlreadyInitialized);
-        }
-        self.begin_incarnation(incarnation);
-        let records: Vec<Arc<NodeRecord>> = self.tables.nodes().cloned().collect();
-        for record in records {
-            let mut record = NodeRecord::clone(&record);
-            record.session = SessionState::default();
-            record.owes_evals = true;
-            let mut node = Node::clone(&record.node);
-            if node.status == NodeStatus::Ready {
-                node.status = NodeStatus::Initializing;
-                node.status_description = "the cluster was restored from a snapshot".to_owned();
-                node.modify_index = self.index;
-            }
-            record.node = Arc::new(node);
-            self.tables.put_node(record);
-        }
-        Ok(Outcome::Done)
-    }
-
-    fn begin_incarnation(&mut self, incarnation: Incarnation) {
+    pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
         self.tables.cluster = ClusterMeta {
             incarnation: Some(incarnation),
             created_at: self.now,

@@ -45,6 +45,13 @@ impl Draft {
     pub(crate) fn new(mut tables: Tables, index: u64, now: UnixNanos, seed: [u8; 16]) -> Self {
         tables.index = index;
         tables.now = now;
+        if tables
+            .pending_restore
+            .as_ref()
+            .is_some_and(|pending| pending.is_over(now))
+        {
+            tables.pending_restore = None;
+        }
         Self {
             tables,
             index,

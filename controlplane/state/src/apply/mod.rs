@@ -13,6 +13,7 @@ mod node_evals;
 mod nodes;
 mod plan;
 mod reports;
+mod restore;
 mod sessions;
 
 pub(crate) use draft::{Draft, job_status};

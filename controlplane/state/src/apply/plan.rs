@@ -27,7 +27,7 @@ impl Draft {
     pub(crate) fn plan_apply(&mut self, plan: PlanApply) -> Result<Outcome, Refusal> {
         let PlanApply {
             eval_id,
-            snapshot_index: _,
+            snapshot_index,
             placed,
             updated,
             changed,
@@ -36,6 +36,9 @@ impl Draft {
             deployment_changes,
             evals,
         } = plan;
+        if (1..self.tables.cluster.index).contains(&snapshot_index) {
+            return Err(Refusal::AnotherIncarnation);
+        }
         self.check_evals(&evals)?;
         // The fence against a worker that lost its evaluation: someone else has finished it.
         if let Some(eval) = eval_id.and_then(|id| self.tables.eval(id))

@@ -212,8 +212,12 @@ impl Draft {
             .tables
             .allocs_on_node(synced.node)
             .filter(|alloc| !seen.contains(&alloc.id) && !alloc.client_terminal())
-            // The node was told of it at its creation; a later version is the same allocation.
-            .filter(|alloc| alloc.create_index <= synced.watch_index)
+            // The node was told of it at its creation, or has said itself that it runs (to an
+            // earlier incarnation, perhaps); a later version is the same allocation.
+            .filter(|alloc| {
+                alloc.create_index <= synced.watch_index
+                    || alloc.client_status != ClientStatus::Pending
+            })
             .map(|alloc| Allocation::clone(alloc))
             .collect();
         let mut lost = Vec::new();

@@ -12,15 +12,23 @@ use crate::tables::{Table, Tables};
 
 pub(super) const MAGIC: [u8; 8] = *b"DROVERCP";
 
-/// The version of the format that this release writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+/// The version of the format that this release writes.
+pub const VERSION: u32 = 2;
+
+/// The oldest version that this release reads. Its checksum left the header out.
+pub const VERSION_MIN: u32 = 1;
 
 /// The longest record that is written or read: far above any row.
 pub const RECORD_BYTES_MAX: u32 = 64 * 1024 * 1024;
 
+/// The bytes of a checkpoint's records that an operator's restore reads, before compression: what
+/// fits a server's memory as a state, and a small file that unpacks to more is no checkpoint of ours.
+pub const RESTORE_RECORDS_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
 /// The header, which is not compressed: it can be read without reading the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
+    pub(super) version: u32,
     pub(super) incarnation: Option<Incarnation>,
     pub(super) index: u64,
 }
@@ -30,16 +38,32 @@ pub(super) const HEADER_BYTES: usize = 8 + 4 + 16 + 8;
 impl Header {
     pub(super) fn of(tables: &Tables) -> Self {
         Self {
+            version: VERSION,
             incarnation: tables.cluster().incarnation,
             index: tables.index(),
         }
     }
 
+    /// Nothing, where the magic number is another.
+    pub(super) fn from_bytes(bytes: [u8; HEADER_BYTES]) -> Option<Self> {
+        let (magic, rest) = bytes.split_first_chunk::<8>()?;
+        let (version, rest) = rest.split_first_chunk::<4>()?;
+        let (incarnation, rest) = rest.split_first_chunk::<16>()?;
+        let (index, _) = rest.split_first_chunk::<8>()?;
+        // No incarnation is all zeros: a random one never is.
+        let incarnation =
+            Incarnation::from_slice(incarnation).filter(|incarnation| !incarnation.0.is_nil());
+        (*magic == MAGIC).then(|| Self {
+            version: u32::from_be_bytes(*version),
+            incarnation,
+            index: u64::from_be_bytes(*index),
+        })
+    }
+
     pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_be_bytes());
-        // No incarnation is all zeros: a random one never is.
+        bytes[8..12].copy_from_slice(&self.version.to_be_bytes());
         if let Some(incarnation) = self.incarnation {
             bytes[12..28].copy_from_slice(incarnation.as_bytes());
         }
@@ -61,11 +85,13 @@ pub(super) enum Tag {
     Alloc = 8,
     Namespace = 9,
     AclToken = 10,
+    PendingRestore = 11,
+    RestoreChunk = 12,
     Trailer = 255,
 }
 
 impl Tag {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Meta,
         Self::Spec,
         Self::Job,
@@ -76,6 +102,8 @@ impl Tag {
         Self::Alloc,
         Self::Namespace,
         Self::AclToken,
+        Self::PendingRestore,
+        Self::RestoreChunk,
         Self::Trailer,
     ];
 
@@ -96,6 +124,8 @@ impl Tag {
             Self::Alloc => "allocations",
             Self::Namespace => "namespaces",
             Self::AclToken => "access tokens",
+            Self::PendingRestore => "pending restore",
+            Self::RestoreChunk => "pending restore's bytes",
             Self::Trailer => "trailer",
         }
     }
@@ -110,6 +140,9 @@ pub(super) struct MetaRow {
     pub(super) acl_bootstrap_index: u64,
     /// By name, so that a table more or less changes nothing.
     pub(super) table_indexes: BTreeMap<String, u64>,
+    /// What restores added to the log's index. (Version 1 knew no restores.)
+    #[serde(default)]
+    pub(super) log_offset: u64,
 }
 
 impl MetaRow {
@@ -124,6 +157,7 @@ impl MetaRow {
             scheduler_config: tables.scheduler_config,
             acl_bootstrap_index: tables.acl_bootstrap_index,
             table_indexes,
+            log_offset: tables.log_offset,
         }
     }
 }

@@ -4,10 +4,10 @@
 //! ```text
 //!  magic (8) | version (4) | incarnation (16) | index (8) | zstd { record* trailer }
 //!  record  = tag (1) | length (4) | JSON
-//!  trailer = tag 255 | length (4) | JSON { records per tag } | CRC-32 of everything before it (4)
+//!  trailer = tag 255 | length (4) | JSON { records per tag } | CRC-32 of header and records (4)
 //! ```
 //!
-//! Numbers are big-endian. What is derived (indexes, counters, columns) is not written. A record is
+//! Numbers are big-endian. In version 1 the checksum left the header out. What is derived (indexes, counters, columns) is not written. A record is
 //! JSON, so that a release reads what the one before it wrote; an unknown tag is an error, because
 //! leaving rows out would be a silent loss.
 
@@ -15,6 +15,6 @@ mod format;
 mod read;
 mod write;
 
-pub use format::{RECORD_BYTES_MAX, VERSION};
-pub use read::{CheckpointSummary, RestoreError, inspect};
+pub use format::{RECORD_BYTES_MAX, RESTORE_RECORDS_BYTES_MAX, VERSION, VERSION_MIN};
+pub use read::{CheckpointSummary, RestoreError, Unpacked, inspect};
 pub use write::{Section, WriteError};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
-use protocol_model::{Evaluation, Incarnation};
+use protocol_model::{Evaluation, Incarnation, UnixNanos};
 use serde::de::DeserializeOwned;
 
 use super::format::{
-    AllocRow, HEADER_BYTES, Header, MAGIC, MetaRow, RECORD_BYTES_MAX, SpecRow, Tag, TrailerRow,
-    VERSION,
+    AllocRow, HEADER_BYTES, Header, MetaRow, RECORD_BYTES_MAX, SpecRow, Tag, TrailerRow, VERSION,
+    VERSION_MIN,
 };
 use super::write::Section;
 use crate::record::{
@@ -28,7 +28,9 @@ pub enum RestoreError {
     #[error("not a checkpoint of this program")]
     Magic,
     /// Another release wrote it.
-    #[error("checkpoint version {found} is not known: this release reads {VERSION}")]
+    #[error(
+        "checkpoint version {found} is not known: this release reads {VERSION_MIN} to {VERSION}"
+    )]
     Version {
         /// The version.
         found: u32,
@@ -59,6 +61,18 @@ pub enum RestoreError {
     /// The bytes changed since they were written.
     #[error("the checksum does not match: the checkpoint is damaged")]
     Checksum,
+    /// Something follows that belongs to no checkpoint.
+    #[error("bytes follow the end of the checkpoint")]
+    Trailing,
+    /// It unpacks to more than a restore takes.
+    #[error("its records have more than {limit} bytes in all")]
+    TooLong {
+        /// How many may be read.
+        limit: u64,
+    },
+    /// The bytes of a restore under way are not what its record says.
+    #[error("the bytes of the pending restore do not add up")]
+    PendingRestore,
     /// The records do not add up.
     #[error("{section}: {found} records, the trailer says {said}")]
     Count {
@@ -80,25 +94,49 @@ pub enum RestoreError {
     },
 }
 
+/// How much a checkpoint may unpack to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unpacked {
+    /// Whatever it has: it is a server's own.
+    All,
+    /// So many bytes of records; one with more is refused.
+    AtMost(u64),
+}
+
 /// What a checkpoint is, without restoring it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckpointSummary {
+    /// The version of its format.
+    pub version: u32,
     /// The incarnation it was written in.
     pub incarnation: Option<Incarnation>,
-    /// The last log index in it.
+    /// The index that the state was at.
     pub index: u64,
+    /// The state's time.
+    pub now: UnixNanos,
     /// Its sections in order.
     pub sections: Vec<Section>,
 }
 
 /// Reads a checkpoint to its end, checksum included, and says what is in it.
 pub fn inspect(input: impl Read) -> Result<CheckpointSummary, RestoreError> {
-    let (header, mut records) = open(input)?;
-    while records.next()?.is_some() {}
-    let Header { incarnation, index } = header;
-    Ok(CheckpointSummary {
+    let (header, mut records) = open(input, Unpacked::All)?;
+    let mut meta = None;
+    while let Some((tag, row)) = records.next()? {
+        if tag == Tag::Meta {
+            meta = Some(parse::<MetaRow>(tag, row)?);
+        }
+    }
+    let Header {
+        version,
         incarnation,
         index,
+    } = header;
+    Ok(CheckpointSummary {
+        version,
+        incarnation,
+        index,
+        now: meta.ok_or(RestoreError::NoMeta)?.now,
         sections: records.sections,
     })
 }
@@ -106,7 +144,12 @@ pub fn inspect(input: impl Read) -> Result<CheckpointSummary, RestoreError> {
 impl State {
     /// The state that a checkpoint describes: as it was, what is derived included.
     pub fn restore(input: impl Read) -> Result<Self, RestoreError> {
-        let (header, mut records) = open(input)?;
+        Self::restore_at_most(input, Unpacked::All)
+    }
+
+    /// As [`Self::restore`], for a checkpoint of unknown origin.
+    pub fn restore_at_most(input: impl Read, unpacked: Unpacked) -> Result<Self, RestoreError> {
+        let (header, mut records) = open(input, unpacked)?;
         let mut tables = Tables {
             index: header.index,
             ..Tables::default()
@@ -124,6 +167,8 @@ impl State {
                 | Tag::Alloc
                 | Tag::Namespace
                 | Tag::AclToken
+                | Tag::PendingRestore
+                | Tag::RestoreChunk
                 | Tag::Trailer => put(&mut tables, tag, row)?,
             }
         }
@@ -133,8 +178,10 @@ impl State {
             scheduler_config,
             acl_bootstrap_index,
             table_indexes,
+            log_offset,
         } = meta.ok_or(RestoreError::NoMeta)?;
         tables.now = now;
+        tables.log_offset = log_offset;
         tables.cluster = cluster;
         tables.scheduler_config = scheduler_config;
         tables.acl_bootstrap_index = acl_bootstrap_index;
@@ -144,6 +191,10 @@ impl State {
             tables.table_indexes[table as usize] = index.unwrap_or(header.index);
         }
         check_specs(&tables)?;
+        let pending = tables.pending_restore.as_ref();
+        if pending.is_some_and(|pending| !pending.adds_up()) {
+            return Err(RestoreError::PendingRestore);
+        }
         Ok(Self::from_tables(tables))
     }
 }
@@ -184,6 +235,11 @@ fn put(tables: &mut Tables, tag: Tag, row: &[u8]) -> Result<(), RestoreError> {
                 .acl_tokens
                 .insert(token.accessor_id.clone(), Arc::new(token));
         }
+        Tag::PendingRestore => tables.pending_restore = Some(parse(tag, row)?),
+        Tag::RestoreChunk => {
+            let pending = tables.pending_restore.as_mut();
+            pending.ok_or(RestoreError::PendingRestore)?.refill(row);
+        }
         Tag::Meta | Tag::Trailer => {}
     }
     Ok(())
@@ -216,46 +272,46 @@ fn check_specs(tables: &Tables) -> Result<(), RestoreError> {
 
 type Decoder<R> = zstd::stream::read::Decoder<'static, BufReader<R>>;
 
-fn open<R: Read>(mut input: R) -> Result<(Header, Records<Decoder<R>>), RestoreError> {
+fn open<R: Read>(
+    mut input: R,
+    unpacked: Unpacked,
+) -> Result<(Header, Records<Decoder<R>>), RestoreError> {
     let mut bytes = [0; HEADER_BYTES];
     input.read_exact(&mut bytes).map_err(RestoreError::Read)?;
-    if bytes[..8] != MAGIC {
-        return Err(RestoreError::Magic);
+    let header = Header::from_bytes(bytes).ok_or(RestoreError::Magic)?;
+    let found = header.version;
+    if !(VERSION_MIN..=VERSION).contains(&found) {
+        return Err(RestoreError::Version { found });
     }
-    let number = |range: std::ops::Range<usize>| {
-        bytes[range]
-            .iter()
-            .fold(0u64, |number, byte| number << 8 | u64::from(*byte))
-    };
-    if number(8..12) != u64::from(VERSION) {
-        return Err(RestoreError::Version {
-            found: u32::try_from(number(8..12)).unwrap_or(0),
-        });
-    }
-    let incarnation =
-        Incarnation::from_slice(&bytes[12..28]).filter(|incarnation| !incarnation.0.is_nil());
-    let header = Header {
-        incarnation,
-        index: number(28..36),
-    };
     let decoder = zstd::stream::read::Decoder::new(input).map_err(RestoreError::Read)?;
-    Ok((header, Records::new(decoder)))
+    let mut records = Records::new(decoder, unpacked);
+    if found >= VERSION_WITH_WHOLE_CHECKSUM {
+        records.crc.update(&bytes);
+    }
+    Ok((header, records))
 }
+
+/// The first version whose checksum covers the header too.
+const VERSION_WITH_WHOLE_CHECKSUM: u32 = 2;
 
 struct Records<R> {
     input: R,
     crc: crc32fast::Hasher,
     buffer: Vec<u8>,
     sections: Vec<Section>,
+    unpacked: Unpacked,
+    bytes: u64,
 }
 
 impl<R: Read> Records<R> {
-    fn new(input: R) -> Self {
+    fn new(input: R, unpacked: Unpacked) -> Self {
         Self {
             input,
             crc: crc32fast::Hasher::new(),
             buffer: Vec::new(),
             sections: Vec::new(),
+            unpacked,
+            bytes: 0,
         }
     }
 
@@ -271,6 +327,12 @@ impl<R: Read> Records<R> {
         let section = tag.name();
         if length > RECORD_BYTES_MAX {
             return Err(RestoreError::RecordTooLong { section, length });
+        }
+        self.bytes += u64::from(length);
+        if let Unpacked::AtMost(limit) = self.unpacked
+            && self.bytes > limit
+        {
+            return Err(RestoreError::TooLong { limit });
         }
         self.buffer.clear();
         // Grows with what really comes: a damaged length costs no memory.
@@ -315,6 +377,10 @@ impl<R: Read> Records<R> {
             .map_err(RestoreError::Read)?;
         if u32::from_be_bytes(crc) != self.crc.clone().finalize() {
             return Err(RestoreError::Checksum);
+        }
+        // To the very end, which the compression checks too.
+        if self.input.read(&mut crc).map_err(RestoreError::Read)? != 0 {
+            return Err(RestoreError::Trailing);
         }
         let trailer: TrailerRow = parse(Tag::Trailer, &self.buffer)?;
         let found: BTreeMap<&str, u64> = self

@@ -50,10 +50,10 @@ pub struct Section {
 impl Tables {
     /// Writes the state as a checkpoint, and says what is in it. `out` is best buffered.
     pub fn write_checkpoint(&self, mut out: impl Write) -> Result<Vec<Section>, WriteError> {
-        out.write_all(&Header::of(self).to_bytes())
-            .map_err(WriteError::Write)?;
+        let header = Header::of(self).to_bytes();
+        out.write_all(&header).map_err(WriteError::Write)?;
         let encoder = zstd::stream::write::Encoder::new(out, LEVEL).map_err(WriteError::Write)?;
-        let mut records = Records::new(encoder);
+        let mut records = Records::new(encoder, &header);
         self.write_records(&mut records)?;
         let (encoder, sections) = records.finish()?;
         encoder
@@ -105,6 +105,12 @@ impl Tables {
             };
             records.put(Tag::Alloc, &row)?;
         }
+        if let Some(pending) = &self.pending_restore {
+            records.put(Tag::PendingRestore, pending)?;
+            for chunk in pending.chunks() {
+                records.put_bytes(Tag::RestoreChunk, chunk)?;
+            }
+        }
         Ok(())
     }
 }
@@ -117,10 +123,12 @@ struct Records<W> {
 }
 
 impl<W: Write> Records<W> {
-    fn new(out: W) -> Self {
+    fn new(out: W, header: &[u8]) -> Self {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(header);
         Self {
             out,
-            crc: crc32fast::Hasher::new(),
+            crc,
             buffer: Vec::new(),
             sections: Vec::new(),
         }
@@ -128,11 +136,26 @@ impl<W: Write> Records<W> {
 
     fn put<T: Serialize>(&mut self, tag: Tag, row: &T) -> Result<(), WriteError> {
         let section = tag.name();
+        self.begin(tag);
+        serde_json::to_writer(&mut self.buffer, row)
+            .map_err(|source| WriteError::Row { section, source })?;
+        self.end(section)
+    }
+
+    fn put_bytes(&mut self, tag: Tag, bytes: &[u8]) -> Result<(), WriteError> {
+        self.begin(tag);
+        self.buffer.extend_from_slice(bytes);
+        self.end(tag.name())
+    }
+
+    fn begin(&mut self, tag: Tag) {
         self.buffer.clear();
         self.buffer.push(tag as u8);
         self.buffer.extend([0; 4]);
-        serde_json::to_writer(&mut self.buffer, row)
-            .map_err(|source| WriteError::Row { section, source })?;
+    }
+
+    /// Writes the record that the buffer holds, and counts it.
+    fn end(&mut self, section: &'static str) -> Result<(), WriteError> {
         let length = self.buffer.len() - 5;
         let prefix = u32::try_from(length)
             .ok()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use protocol_model::{AllocId, Node, NodeId};
+use protocol_model::{AllocId, Incarnation, Node, NodeId};
 use protocol_wire::convert::{
     ConvertError, alloc_report_messages, alloc_reports, bytes16, bytes32, id_bytes, node_id,
 };
@@ -31,8 +31,19 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
             Message::SyncRejected(epoch_message(*node, *epoch))
         }
         Command::PlanApply(plan) => Message::PlanApply(to_document(plan)?),
+        Command::RestoreChunk {
+            incarnation,
+            offset,
+            bytes,
+        } => Message::RestoreChunk(log::RestoreChunk {
+            incarnation: id_bytes(incarnation.as_bytes()),
+            offset: *offset,
+            bytes: bytes.clone(),
+        }),
         Command::ClusterInit { .. }
-        | Command::SnapshotRestored { .. }
+        | Command::RestoreBegin { .. }
+        | Command::RestoreCommit { .. }
+        | Command::RestoreDrop { .. }
         | Command::JobRegister(_)
         | Command::JobDeregister(_)
         | Command::JobStability { .. }
@@ -75,6 +86,19 @@ pub(super) fn from_message(message: Message) -> Result<Command, DecodeError> {
         Message::SyncRejected(message) => {
             let (node, epoch) = epoch(message)?;
             Command::SyncRejected { node, epoch }
+        }
+        Message::RestoreChunk(message) => {
+            let log::RestoreChunk {
+                incarnation,
+                offset,
+                bytes,
+            } = message;
+            let id = bytes16("incarnation", &incarnation).map_err(DecodeError::Field)?;
+            Command::RestoreChunk {
+                incarnation: Incarnation::from_u128(u128::from_be_bytes(id)),
+                offset,
+                bytes,
+            }
         }
         Message::PlanApply(document) => Command::PlanApply(from_document(document)?),
         Message::Cold(document) => from_document(document)?,

@@ -1,10 +1,10 @@
 //! Checkpoints: what is written is what is read, and damage is noticed.
 
-use controlplane_state::checkpoint::{RestoreError, inspect};
-use controlplane_state::{State, invariants};
-use protocol_model::{ClientStatus, JobType};
+use controlplane_state::checkpoint::{RestoreError, Unpacked, inspect};
+use controlplane_state::{Command, State, invariants};
+use protocol_model::{ClientStatus, Incarnation, JobType};
 
-use crate::harness::{Harness, job, says};
+use crate::harness::{Harness, begin_of_restore, job, says};
 
 fn some_state() -> Harness {
     let mut cluster = Harness::new();
@@ -19,13 +19,7 @@ fn some_state() -> Harness {
 }
 
 fn written(cluster: &Harness) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    cluster
-        .state
-        .snapshot()
-        .write_checkpoint(&mut bytes)
-        .expect("a checkpoint");
-    bytes
+    cluster.checkpoint()
 }
 
 #[test]
@@ -61,9 +55,7 @@ fn inspecting_counts_what_is_there() {
 fn no_damaged_byte_does_harm_unnoticed() {
     let cluster = some_state();
     let bytes = written(&cluster);
-    // Bytes 12..36 are the header's incarnation and index, which no checksum covers: the caller
-    // compares them with what the log says.
-    for offset in (0..12).chain(36..bytes.len()) {
+    for offset in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[offset] ^= 0x10;
         // A bit of the compression's own header may mean nothing: then nothing is lost either.
@@ -73,9 +65,20 @@ fn no_damaged_byte_does_harm_unnoticed() {
         let lost = invariants::difference(cluster.tables(), state.tables());
         assert_eq!(lost, None, "byte {offset} of {}", bytes.len());
     }
-    for length in [0, 7, 35, 36, bytes.len() / 2, bytes.len() - 1] {
+    for offset in 0..36 {
+        let mut damaged = bytes.clone();
+        damaged[offset] ^= 0x10;
+        let refused = inspect(damaged.as_slice());
+        assert!(refused.is_err(), "byte {offset} of the header");
+    }
+    for length in 0..bytes.len() {
         assert!(State::restore(&bytes[..length]).is_err(), "cut at {length}");
     }
+    let longer = [bytes.as_slice(), b"x"].concat();
+    assert!(matches!(
+        State::restore(longer.as_slice()),
+        Err(RestoreError::Read(_) | RestoreError::Trailing)
+    ));
 }
 
 #[test]
@@ -86,9 +89,114 @@ fn another_file_is_called_what_it_is() {
         Err(RestoreError::Magic)
     ));
     let mut newer = written(&some_state());
-    newer[11] = 2;
+    newer[11] = 3;
     assert!(matches!(
         inspect(newer.as_slice()),
-        Err(RestoreError::Version { found: 2 })
+        Err(RestoreError::Version { found: 3 })
     ));
+}
+
+#[test]
+fn a_small_file_that_unpacks_to_too_much_is_refused() {
+    let bytes = written(&some_state());
+    let restored = State::restore_at_most(bytes.as_slice(), Unpacked::AtMost(1000));
+    assert!(matches!(
+        restored,
+        Err(RestoreError::TooLong { limit: 1000 })
+    ));
+}
+
+#[test]
+fn a_restore_under_way_is_part_of_a_checkpoint() {
+    let mut cluster = some_state();
+    let incarnation = Incarnation::from_u128(0xc2);
+    let begin = cluster.begin_of_restore(incarnation);
+    cluster.done(begin);
+    let saved = cluster.saved.clone();
+    let (first, second) = saved.split_at(saved.len() / 3);
+    cluster.done(Command::RestoreChunk {
+        incarnation,
+        offset: 0,
+        bytes: first.to_vec().into(),
+    });
+    let mut member = State::restore(written(&cluster).as_slice()).expect("a state");
+    assert_eq!(
+        invariants::difference(cluster.tables(), member.tables()),
+        None
+    );
+    for command in [
+        Command::RestoreChunk {
+            incarnation,
+            offset: first.len() as u64,
+            bytes: second.to_vec().into(),
+        },
+        Command::RestoreCommit { incarnation },
+    ] {
+        let applied = cluster.done(command);
+        let (index, stamped) = cluster.log.last().expect("the entry").clone();
+        assert_eq!(member.apply(index, stamped), applied);
+    }
+    assert_eq!(member.tables().cluster().incarnation, Some(incarnation));
+    assert_eq!(
+        invariants::difference(cluster.tables(), member.tables()),
+        None
+    );
+}
+
+// --- frozen bytes ---
+
+#[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
+fn frozen(version: &str) -> Vec<u8> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(version)
+        .join("checkpoint.bin");
+    if !path.exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
+        std::fs::write(&path, written(&with_a_restore_under_way())).expect("the file");
+    }
+    std::fs::read(&path).expect("the frozen checkpoint")
+}
+
+fn with_a_restore_under_way() -> Harness {
+    let mut cluster = some_state();
+    let incarnation = Incarnation::from_u128(0xc2);
+    cluster.done(begin_of_restore(incarnation, b"three pieces"));
+    cluster.done(Command::RestoreChunk {
+        incarnation,
+        offset: 0,
+        bytes: b"three".to_vec().into(),
+    });
+    cluster
+}
+
+/// The records, whatever the compressor made of them.
+fn unpacked(checkpoint: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (header, packed) = checkpoint.split_at(36);
+    let records = zstd::stream::decode_all(packed).expect("it unpacks");
+    (header.to_vec(), records)
+}
+
+#[test]
+fn a_checkpoint_of_version_1_is_still_read() {
+    let bytes = frozen("v1");
+    let summary = inspect(bytes.as_slice()).expect("a summary");
+    assert_eq!((summary.version, summary.index), (1, 9));
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    assert_eq!(invariants::check(state.tables()), []);
+    let failed = state.tables().allocs().filter(|alloc| alloc.terminal());
+    assert_eq!((state.tables().allocs().count(), failed.count()), (2, 1));
+    assert_eq!(state.tables().nodes().count(), 2);
+}
+
+#[test]
+fn a_checkpoint_is_written_as_it_was_frozen() {
+    let bytes = frozen("v2");
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    let pending = state.tables().pending_restore().expect("under way");
+    assert_eq!((pending.received, pending.bytes), (5, 12));
+    let mut again = Vec::new();
+    let snapshot = state.snapshot();
+    snapshot.write_checkpoint(&mut again).expect("written");
+    assert_eq!(unpacked(&again), unpacked(&bytes));
 }

@@ -243,10 +243,6 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
         ("barrier", Command::Barrier),
         ("cluster_init", Command::ClusterInit { incarnation }),
         (
-            "snapshot_restored",
-            Command::SnapshotRestored { incarnation },
-        ),
-        (
             "acl_bootstrap",
             Command::AclBootstrap {
                 token,
@@ -267,6 +263,26 @@ fn settings_commands() -> Vec<(&'static str, Command)> {
                 enforce_index: Some(1),
             },
         ),
+    ]
+}
+
+fn restore_commands() -> Vec<(&'static str, Command)> {
+    let incarnation = Incarnation::from_u128(0xc2);
+    let begin = Command::RestoreBegin {
+        incarnation,
+        bytes: 10,
+        sha256: Digest([4; 32]),
+    };
+    let chunk = Command::RestoreChunk {
+        incarnation,
+        offset: 7,
+        bytes: vec![1, 2, 3].into(),
+    };
+    vec![
+        ("restore_begin", begin),
+        ("restore_chunk", chunk),
+        ("restore_commit", Command::RestoreCommit { incarnation }),
+        ("restore_drop", Command::RestoreDrop { incarnation }),
     ]
 }
 
@@ -318,6 +334,7 @@ fn commands() -> Vec<(&'static str, Command)> {
         job_commands(),
         node_commands(),
         settings_commands(),
+        restore_commands(),
         decision_commands(),
     ]
     .concat()
@@ -377,6 +394,7 @@ fn hot_commands_are_written_as_they_were_frozen() {
         "sync_deadline",
         "alloc_updates",
         "heartbeat_missed",
+        "restore_chunk",
     ];
     for (name, command) in commands()
         .into_iter()

@@ -20,6 +20,7 @@ use protocol_model::{
     UnixNanos,
 };
 use protocol_wire::report::AllocReport;
+use sha2::{Digest as _, Sha256};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
@@ -28,6 +29,8 @@ pub(crate) struct Harness {
     pub(crate) index: u64,
     pub(crate) now: UnixNanos,
     pub(crate) log: Vec<(u64, Stamped)>,
+    /// The checkpoint of the restore that began last.
+    pub(crate) saved: Vec<u8>,
     ids: u128,
 }
 
@@ -51,6 +54,7 @@ impl Harness {
             index: 0,
             now,
             log: Vec::new(),
+            saved: Vec::new(),
             ids: 0,
         }
     }
@@ -106,6 +110,45 @@ impl Harness {
 
     pub(crate) fn pass(&mut self, duration: Duration) {
         self.now = self.now.saturating_add(duration);
+    }
+
+    // --- restores ---
+
+    pub(crate) fn checkpoint(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let snapshot = self.state.snapshot();
+        snapshot.write_checkpoint(&mut bytes).expect("a checkpoint");
+        bytes
+    }
+
+    /// The first command of a restore of the state as it is now.
+    pub(crate) fn begin_of_restore(&mut self, incarnation: Incarnation) -> Command {
+        // What is on its way is kept: a second beginning is refused.
+        let bytes = self.checkpoint();
+        if self.tables().pending_restore().is_none() {
+            self.saved.clone_from(&bytes);
+        }
+        begin_of_restore(incarnation, &bytes)
+    }
+
+    /// Restores a checkpoint, in pieces of `piece` bytes.
+    pub(crate) fn restore(
+        &mut self,
+        checkpoint: &[u8],
+        incarnation: Incarnation,
+        piece: usize,
+    ) -> Applied {
+        self.done(begin_of_restore(incarnation, checkpoint));
+        let mut offset = 0;
+        for bytes in checkpoint.chunks(piece) {
+            self.done(Command::RestoreChunk {
+                incarnation,
+                offset,
+                bytes: bytes.to_vec().into(),
+            });
+            offset += bytes.len() as u64;
+        }
+        self.apply(Command::RestoreCommit { incarnation })
     }
 
     // --- jobs ---
@@ -326,6 +369,14 @@ impl Harness {
             .collect();
         triggers.sort();
         triggers
+    }
+}
+
+pub(crate) fn begin_of_restore(incarnation: Incarnation, checkpoint: &[u8]) -> Command {
+    Command::RestoreBegin {
+        incarnation,
+        bytes: checkpoint.len() as u64,
+        sha256: Digest(Sha256::digest(checkpoint).into()),
     }
 }
 

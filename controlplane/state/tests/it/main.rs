@@ -8,5 +8,6 @@ mod harness;
 mod jobs;
 mod plans;
 mod random;
+mod restores;
 mod sessions;
 mod updates;

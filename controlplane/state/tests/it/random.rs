@@ -40,7 +40,7 @@ struct Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step =
-        (0u8..26, any::<u8>(), any::<u8>(), any::<u16>()).prop_map(|(kind, who, which, how)| {
+        (0u8..28, any::<u8>(), any::<u8>(), any::<u16>()).prop_map(|(kind, who, which, how)| {
             Step {
                 kind,
                 who,
@@ -148,7 +148,8 @@ fn command(cluster: &mut Harness, step: Step) -> Command {
         20 | 21 => eval_command(cluster, step),
         22 => deployment_command(cluster, step),
         23 | 24 => collect_command(cluster, step),
-        _ => odd_command(cluster, step),
+        25 => odd_command(cluster, step),
+        _ => restore_command(cluster, step),
     }
 }
 
@@ -567,8 +568,7 @@ fn collect_command(cluster: &Harness, step: Step) -> Command {
 fn odd_command(cluster: &Harness, step: Step) -> Command {
     let incarnation = Incarnation::from_u128(u128::from(step.how) + 1);
     match step.how % 8 {
-        0 => Command::SnapshotRestored { incarnation },
-        1 => Command::ClusterInit { incarnation },
+        0 | 1 => Command::ClusterInit { incarnation },
         2 => Command::NamespaceDelete {
             name: "default".to_owned(),
         },
@@ -601,6 +601,33 @@ fn odd_command(cluster: &Harness, step: Step) -> Command {
         _ => Command::NodePurge {
             node: node_of(step),
         },
+    }
+}
+
+/// The next step of a restore of the state as it was when it began; now and then a wrong one.
+fn restore_command(cluster: &mut Harness, step: Step) -> Command {
+    let pending = cluster.tables().pending_restore().cloned();
+    let Some(pending) = pending else {
+        let incarnation = Incarnation::from_u128(cluster.draw());
+        return cluster.begin_of_restore(incarnation);
+    };
+    let incarnation = pending.incarnation;
+    if step.how.is_multiple_of(32) {
+        return Command::RestoreDrop { incarnation };
+    }
+    if step.how.is_multiple_of(31) {
+        return cluster.begin_of_restore(Incarnation::from_u128(1));
+    }
+    if pending.received == pending.bytes {
+        return Command::RestoreCommit { incarnation };
+    }
+    let offset = usize::try_from(pending.received).expect("small");
+    let saved = &cluster.saved;
+    let end = saved.len().min(offset + saved.len() / 2 + 1);
+    Command::RestoreChunk {
+        incarnation,
+        offset: pending.received,
+        bytes: saved[offset..end].to_vec().into(),
     }
 }
 

@@ -7,11 +7,9 @@ use controlplane_state::session::{EpochMatch, Knock, NodeEvent, NodePhase, Toler
 use controlplane_state::{
     Command, Digest, HelloAnswer, MissedResult, Outcome, Refusal, SessionEpoch, Signal, WelcomeKind,
 };
-use protocol_model::{ClientStatus, DesiredStatus, EvalTrigger, Incarnation, JobType, NodeStatus};
+use protocol_model::{ClientStatus, DesiredStatus, EvalTrigger, JobType, NodeStatus};
 
-use crate::harness::{
-    Harness, facts, has_signal, job, knock, node_id, registration, says, tolerant_job,
-};
+use crate::harness::{Harness, facts, job, knock, node_id, registration, says, tolerant_job};
 
 const PHASES: [NodePhase; 5] = [
     NodePhase::Unregistered,
@@ -508,20 +506,5 @@ fn a_purged_node_has_to_register_again_and_its_jobs_are_looked_at() {
             .expect("the row")
             .allocs_live,
         1
-    );
-}
-
-#[test]
-fn a_restored_snapshot_ends_every_session() {
-    let mut cluster = Harness::new();
-    let node = cluster.join(1);
-    let epoch = cluster.epoch(node);
-    let incarnation = Incarnation::from_u128(0xc2);
-    let applied = cluster.done(Command::SnapshotRestored { incarnation });
-    assert!(has_signal(&applied, |signal| *signal == Signal::IncarnationChanged));
-    assert_eq!(cluster.status(node), NodeStatus::Initializing);
-    assert_eq!(
-        cluster.tables().answer_hello(&knock(1, 5, epoch)),
-        HelloAnswer::Propose
     );
 }
