@@ -56,6 +56,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
             facts(message.facts);
             Ok(())
         },
+        FactsAck nothing_inside,
         AttachBulk |message: v1::AttachBulk| {
             node_id("node_id", &message.node_id)?;
             bytes32("secret", &message.secret).map(drop)
@@ -87,6 +88,8 @@ pub fn wire_message(data: &[u8]) -> Verdict {
             ids.try_for_each(|id| alloc_id("alloc_ids", id).map(drop))
         },
         DetailReply detail_reply,
+        MembershipRequest nothing_inside,
+        MembershipReply nothing_inside,
     }
 }
 

@@ -38,6 +38,7 @@ frames! {
     12 => AttachBulk,
     13 => Attached,
     14 => StreamHello,
+    15 => FactsAck,
     // The watch.
     32 => WatchMap,
     33 => WatchDelta,
@@ -54,6 +55,8 @@ frames! {
     69 => Relayed,
     70 => DetailRequest,
     71 => DetailReply,
+    72 => MembershipRequest,
+    73 => MembershipReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

@@ -9,7 +9,7 @@
 //! It ends when the node leaves, when the stream breaks, when the node breaks the protocol, or when
 //! the state says that the session is over (another epoch, silent, purged).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,13 @@ use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
 use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
+use super::detail::{self, AllocEvents};
 use super::liveness::Heard;
 use super::{Gateway, NODE_FRAME_BYTES_MAX, digest, reports};
-use crate::cluster::ChangeError;
+use crate::cluster::{ChangeError, Changed};
 
 /// How long a node may take to say Hello.
 const HELLO_MAX: Duration = Duration::from_secs(10);
@@ -67,7 +69,7 @@ pub(super) async fn serve(
         Err(_) => return,
     };
     let node = hello.node;
-    let history = history(gateway, hello.message.watermark.as_ref());
+    let watermark = hello.message.watermark.clone();
     let welcome = match greet(gateway, hello).await {
         Ok(welcome) => welcome,
         Err(refused) => {
@@ -77,24 +79,27 @@ pub(super) async fn serve(
         }
     };
     let epoch = welcome.epoch;
-    if !gateway.open_session(node, epoch) {
+    if !gateway.open_session(node, epoch, connection) {
         let message = "this server holds as many sessions as it may".to_owned();
         let refused = Refuse::new(v1::RefusedReason::Overloaded, message);
         let _ = refused.send(gateway, &mut writer).await;
         return;
     }
     tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
+    // Asked of a state that knows this session: its incarnation is the session's.
+    let history = history(gateway, watermark.as_ref());
     let reason = Session {
         gateway,
         node,
         epoch,
         history,
         sync: Sync::default(),
+        facts: JoinSet::new(),
     }
     .run(welcome, reader, &mut writer)
     .await;
     tracing::info!(%node, %epoch, %reason, "node session ended");
-    gateway.close_session(node, epoch);
+    gateway.close_session(node, epoch, connection);
 }
 
 /// A Hello whose fields make sense.
@@ -231,7 +236,16 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
     }
     let command = Command::NodeHello(Box::new(knock));
     match gateway.cluster.change(command).await?.outcome {
-        Outcome::Welcome(welcome) => Ok(welcome),
+        Outcome::Welcome(welcome) => {
+            let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+            match gateway.cluster.at_least(welcome.epoch.0, deadline).await {
+                Ok(_) => Ok(welcome),
+                Err(_) => {
+                    let text = "this server is behind the session that was made";
+                    Err(Refuse::new(v1::RefusedReason::Behind, text))
+                }
+            }
+        }
         other => {
             let text = format!("the state answered a hello with {other:?}");
             Err(Refuse::new(v1::RefusedReason::NoLeader, text))
@@ -291,6 +305,8 @@ struct Session<'a> {
     epoch: SessionEpoch,
     history: History,
     sync: Sync,
+    /// The commit of the node's new facts, at most one.
+    facts: JoinSet<Result<Changed, ChangeError>>,
 }
 
 /// The parts of a complete report that have come so far.
@@ -317,6 +333,10 @@ impl Session<'_> {
         }
         let mut news = self.gateway.cluster.hub().node_news(self.node);
         let (frames, mut incoming) = mpsc::channel(FRAMES_AHEAD_MAX);
+        // It may have ended before anybody listened.
+        if !self.is_current() {
+            return "the session ended as it began".to_owned();
+        }
         // Reading is not cancel-safe, so it has a task of its own; it ends with the stream or with
         // this loop's end of the channel.
         tokio::spawn(read_frames(reader, frames));
@@ -334,6 +354,11 @@ impl Session<'_> {
                         }
                     }
                 },
+                Some(committed) = self.facts.join_next() => {
+                    if let Err(reason) = self.facts_committed(committed, writer).await {
+                        return reason;
+                    }
+                }
                 changed = news.changed() => {
                     if changed.is_err() || !self.is_current() {
                         let text = "the session is over as far as the state is concerned";
@@ -351,19 +376,14 @@ impl Session<'_> {
 
     /// Whether the state still has this session, and the node is not silent.
     fn is_current(&self) -> bool {
-        self.gateway
-            .cluster
-            .snapshot()
-            .node(self.node)
-            .is_some_and(|record| {
-                // A server that lags behind its own session's commit must not end it.
-                record.session.epoch < self.epoch
-                    || (record.session.epoch == self.epoch
-                        && matches!(
-                            record.node.status,
-                            NodeStatus::Ready | NodeStatus::Initializing
-                        ))
-            })
+        let snapshot = self.gateway.cluster.snapshot();
+        snapshot.node(self.node).is_some_and(|record| {
+            record.session.epoch == self.epoch
+                && matches!(
+                    record.node.status,
+                    NodeStatus::Ready | NodeStatus::Initializing
+                )
+        })
     }
 
     async fn on_frame(
@@ -400,16 +420,18 @@ impl Session<'_> {
                 self.check_epoch(update.epoch)?;
                 let facts = update.facts.ok_or("a facts update without facts")?;
                 let facts = Arc::new(read_facts(&facts, self.node)?);
+                if !self.facts.is_empty() {
+                    return Err("facts before the last ones were acknowledged".to_owned());
+                }
                 let command = Command::NodeFacts {
                     node: self.node,
                     epoch: self.epoch,
                     facts,
                 };
-                self.gateway
-                    .cluster
-                    .change(command)
-                    .await
-                    .map_err(|error| error.to_string())?;
+                let gateway = Arc::clone(self.gateway);
+                // Beside the loop: heartbeats must not wait for this commit.
+                self.facts
+                    .spawn(async move { gateway.cluster.change(command).await });
                 Ok(())
             }
             v1::WatchAck::KIND => {
@@ -418,6 +440,21 @@ impl Session<'_> {
             }
             other => Err(format!("frame kind {other} does not belong into a session")),
         }
+    }
+
+    async fn facts_committed(
+        &self,
+        committed: Result<Result<Changed, ChangeError>, JoinError>,
+        writer: &mut FrameWriter,
+    ) -> Result<(), EndReason> {
+        let changed = committed
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?;
+        let ack = v1::FactsAck {
+            epoch: self.epoch.0,
+            index: changed.index,
+        };
+        write(writer, &ack).await
     }
 
     fn check_epoch(&self, epoch: u64) -> Result<(), EndReason> {
@@ -458,10 +495,14 @@ impl Session<'_> {
         };
         let reports = std::mem::take(&mut self.sync.reports);
         self.sync.next_part = 0;
-        self.gateway.detail.take_in(self.node, &reports);
+        let volatile = detail::events(&reports);
         let known: BTreeMap<_, _> = reports
             .iter()
-            .map(|report| (report.id, report.desired_version))
+            .map(|report| match self.history {
+                History::Ours => (report.id, report.desired_version),
+                // Versions of another history say nothing: all of it is told anew.
+                History::Foreign => (report.id, 0),
+            })
             .collect();
         // What is news is decided against a state that knows this session; a follower may lag.
         let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
@@ -493,6 +534,12 @@ impl Session<'_> {
             .change(command)
             .await
             .map_err(|error| error.to_string())?;
+        if let Outcome::Synced { unknown, .. } = &changed.outcome {
+            let unknown: BTreeSet<_> = unknown.iter().collect();
+            let own = |events: &AllocEvents| !unknown.contains(&events.alloc());
+            let own = volatile.into_iter().filter(own);
+            self.gateway.detail.take_in(self.node, own);
+        }
         self.gateway.set_known(self.node, self.epoch, known);
         self.sync.done = true;
         write(

@@ -181,6 +181,10 @@ fn report_samples() -> Vec<Sample> {
             epoch: 8,
             facts: Some(facts()),
         }),
+        sample(v1::FactsAck {
+            epoch: 8,
+            index: 303,
+        }),
         sample(v1::WatchMap {
             at: Some(watermark()),
             part: 1,
@@ -278,6 +282,13 @@ fn server_samples() -> Vec<Sample> {
         }),
         sample(v1::DetailReply {
             details: vec![detail],
+        }),
+        sample(v1::MembershipRequest {
+            change: Some(v1::membership_request::Change::Remove(7)),
+        }),
+        sample(v1::MembershipReply {
+            kind: v1::membership_reply::Kind::UnknownServer.into(),
+            message: "server 7 is not a member".to_owned(),
         }),
     ]
 }
