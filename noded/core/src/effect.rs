@@ -98,6 +98,12 @@ pub enum Effect {
         /// The allocation.
         spec: Arc<AllocSpec>,
     },
+    /// Every task of the allocation is dead: what only running tasks need goes now (the memory file
+    /// systems of secrets, its network namespace). Logs and data stay. No answer.
+    RetireAlloc {
+        /// The allocation.
+        alloc: AllocId,
+    },
     /// Everything of the allocation may go: its directories, its output streams and log files, what
     /// keeper remembers of it. Nothing of it runs any more. Retry until it succeeds; answer:
     /// [`AllocEvent::Destroyed`](crate::event::AllocEvent::Destroyed).
@@ -156,10 +162,11 @@ impl Effect {
                 SessionMessage::StatusBatch(batch) => Lane::Batch(batch.class),
                 SessionMessage::Hello(_)
                 | SessionMessage::SyncPart(_)
+                | SessionMessage::Facts { .. }
                 | SessionMessage::WatchAck { .. } => Lane::Session,
             },
             Self::BuildAllocDirectory { spec } => Lane::Alloc(spec.id()),
-            Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
+            Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
             Self::PrepareTask(prepare) => Lane::Alloc(prepare.run.alloc),
             Self::StartTask(start) => Lane::Alloc(start.run.alloc),
             Self::StopTask { run, .. }
@@ -225,8 +232,7 @@ pub enum DisconnectReason {
 }
 
 /// A message of the session. The shell adds what only it knows: node id, secret, join token, boot
-/// id, protocol versions and facts to a Hello; facts to the last part of a sync, where they
-/// changed.
+/// id, protocol versions and facts to a Hello; facts where a message says so.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SessionMessage {
     /// Opens the session.
@@ -241,6 +247,12 @@ pub enum SessionMessage {
         tick: u64,
         /// When it was made.
         sent: Moment,
+    },
+    /// The node's facts changed since the control plane heard of them.
+    /// Answer: [`SessionEvent::FactsAck`](crate::event::SessionEvent::FactsAck).
+    Facts {
+        /// The session.
+        epoch: SessionEpoch,
     },
     /// Everything up to this index of the watch is journaled.
     WatchAck {
@@ -279,6 +291,8 @@ pub struct SyncPart {
     pub watch_index: u64,
     /// Allocations.
     pub reports: Vec<AllocReport>,
+    /// Whether the shell adds the node's facts: the control plane may not have them as they are.
+    pub with_facts: bool,
 }
 
 /// The class of a status batch.

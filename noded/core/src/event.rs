@@ -56,6 +56,11 @@ pub enum SessionEvent {
         /// The log index that did it.
         index: u64,
     },
+    /// The facts that were sent last are committed.
+    FactsAck {
+        /// The session.
+        epoch: SessionEpoch,
+    },
     /// The server heard a heartbeat.
     HeartbeatAck(HeartbeatAck),
     /// A batch is committed, or refused item by item.

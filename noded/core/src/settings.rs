@@ -45,6 +45,15 @@ impl Settings {
     }
 }
 
+/// The settings that may change while the daemon runs; what runs already is not touched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reconfigured {
+    /// As [`Settings::drivers`].
+    pub drivers: BTreeMap<String, TaskRoot>,
+    /// As [`Settings::terminal_allocs_max`].
+    pub terminal_allocs_max: usize,
+}
+
 /// What a task sees as `/`, and with it how its directories are named in its environment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskRoot {

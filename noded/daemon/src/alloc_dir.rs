@@ -261,6 +261,15 @@ impl AllocRoot {
             .collect()
     }
 
+    /// Takes the memory file systems of secrets away; logs and data stay. An allocation that is not
+    /// there has none.
+    ///
+    /// # Errors
+    /// What could not be taken away; the rest is gone.
+    pub fn drop_secrets(&self, alloc: AllocId) -> Result<(), AllocDirError> {
+        remove::drop_secrets(&self.directory, &self.path_of(alloc), &alloc.to_string())
+    }
+
     /// Removes everything of an allocation, memory file systems included. One that is not there is
     /// removed already.
     ///

@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -96,6 +95,7 @@ pub fn launch(config: &Config) -> Result<Launch, DaemonError> {
         .map_err(|error| DaemonError::Host(HostError::NoCgroup(error.to_string())))?;
     let base = mount.path.join(&config.cgroup_base);
     Ok(Launch {
+        starter: config.keeper_starter,
         program: config.keeper_binary.clone(),
         paths: RuntimePaths::new(&config.run_dir),
         cgroup_base: base.join(TASKS),
@@ -155,7 +155,6 @@ pub async fn run(
         join_token: config.join_token.clone(),
         boot_id,
         facts: Mutex::new(Arc::clone(&node)),
-        facts_known: AtomicBool::new(false),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
         inputs,
     });

@@ -98,6 +98,10 @@ impl Executor {
                 };
                 vec![Event::Alloc { alloc, event }]
             }
+            Effect::RetireAlloc { alloc } => {
+                self.retire(alloc).await;
+                Vec::new()
+            }
             Effect::DestroyAlloc { alloc } => {
                 self.destroy(alloc).await;
                 let event = AllocEvent::Destroyed;
@@ -244,6 +248,21 @@ impl Executor {
             }
         })
         .await;
+    }
+
+    /// Takes away what only running tasks of an allocation need. What remains is said: it goes with
+    /// the allocation at the latest.
+    async fn retire(self: &Arc<Self>, alloc: AllocId) {
+        self.networks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&alloc);
+        if let Err(error) = self
+            .blocking(move |own| own.allocs.drop_secrets(alloc))
+            .await
+        {
+            tracing::warn!(%alloc, error = %chain(&error), "secrets of dead tasks remain");
+        }
     }
 
     /// Removes everything of an allocation; goes on until nothing is left.

@@ -40,6 +40,7 @@ pub mod input;
 pub mod journal;
 pub mod keeper_events;
 pub mod keeper_link;
+mod lane;
 pub mod os_signal;
 mod poll_fd;
 pub mod session;

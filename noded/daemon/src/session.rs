@@ -13,7 +13,7 @@
 mod bulk;
 mod convert;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,8 +57,6 @@ pub struct SessionContext {
     pub boot_id: [u8; 16],
     /// What we say about ourselves.
     pub facts: Mutex<Arc<Node>>,
-    /// Whether the control plane has the facts.
-    pub facts_known: AtomicBool,
     /// Where everything that happens goes.
     pub inputs: mpsc::Sender<Input>,
     /// Who answers calls.
@@ -268,11 +266,7 @@ impl Own {
                     write(&mut writer, &hello).await?;
                 }
                 SessionMessage::SyncPart(part) => {
-                    let facts = part
-                        .last
-                        .then(|| self.changed_facts())
-                        .transpose()?
-                        .flatten();
+                    let facts = part.with_facts.then(|| self.facts()).transpose()?;
                     write(&mut writer, &convert::sync_part(&part, facts)).await?;
                 }
                 SessionMessage::Heartbeat { epoch, tick, sent } => {
@@ -282,6 +276,13 @@ impl Own {
                         sent_boottime_ns: sent.as_nanos(),
                     };
                     write(&mut writer, &heartbeat).await?;
+                }
+                SessionMessage::Facts { epoch } => {
+                    let update = v1::FactsUpdate {
+                        epoch: epoch.0,
+                        facts: Some(self.facts()?),
+                    };
+                    write(&mut writer, &update).await?;
                 }
                 SessionMessage::WatchAck { epoch, index } => {
                     let ack = v1::WatchAck {
@@ -339,8 +340,13 @@ impl Own {
                     let ack: v1::SyncAck = parse(frame)?;
                     let epoch = SessionEpoch(ack.epoch);
                     let index = ack.index;
-                    self.context.facts_known.store(true, Ordering::Relaxed);
                     self.tell(SessionEvent::SyncAck { epoch, index }, Vec::new())
+                        .await?;
+                }
+                v1::FactsAck::KIND => {
+                    let ack: v1::FactsAck = parse(frame)?;
+                    let epoch = SessionEpoch(ack.epoch);
+                    self.tell(SessionEvent::FactsAck { epoch }, Vec::new())
                         .await?;
                 }
                 v1::HeartbeatAck::KIND => {
@@ -444,13 +450,5 @@ impl Own {
             .clone();
         let json = serde_json::to_vec(&*facts).map_err(|error| error.to_string())?;
         Ok(v1::NodeFacts { json: json.into() })
-    }
-
-    fn changed_facts(&self) -> Result<Option<v1::NodeFacts>, String> {
-        // Until a sync with them is committed, every sync carries them.
-        if self.context.facts_known.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        self.facts().map(Some)
     }
 }

@@ -29,6 +29,7 @@ use crate::input::{AllocCounts, AllocView, Input, Liveness, Question};
 use crate::journal::{Journal, JournalError, Progress};
 use crate::keeper_events;
 use crate::keeper_link::{KeeperNews, chain};
+use crate::lane;
 use crate::session::{Link, Outbound, SessionContext};
 
 /// Inputs that wait for the loop; beyond, those that bring them wait.
@@ -382,6 +383,7 @@ impl Running {
                 self.send(attempt, Outbound::Message(message));
             }
             effect @ (Effect::BuildAllocDirectory { .. }
+            | Effect::RetireAlloc { .. }
             | Effect::DestroyAlloc { .. }
             | Effect::PrepareTask(_)
             | Effect::StartTask(_)
@@ -423,16 +425,13 @@ impl Running {
         let executor = Arc::clone(&self.shell.executor);
         let inputs = self.shell.session.inputs.clone();
         tokio::spawn(async move {
-            // A task of its own: a panic in it must not take the lane along.
-            let done = tokio::spawn(async move { executor.execute(effect).await });
-            match done.await {
-                Ok(events) => {
-                    for event in events {
-                        // A loop that ended no longer wants to know.
-                        let _ = inputs.send(Input::Event(event)).await;
-                    }
-                }
-                Err(error) => tracing::error!(%alloc, %error, "an effect was not carried out"),
+            let run = |effect| {
+                let executor = Arc::clone(&executor);
+                async move { executor.execute(effect).await }
+            };
+            for event in lane::carry_out(effect, lane::AGAIN, run).await {
+                // A loop that ended no longer wants to know.
+                let _ = inputs.send(Input::Event(event)).await;
             }
             let _ = inputs.send(Input::LaneDone(alloc)).await;
         });

@@ -85,6 +85,15 @@ pub enum StartHold {
     UntilTold,
 }
 
+/// Whether what only running tasks need is still there: secrets, network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Upkeep {
+    /// It may be.
+    Kept,
+    /// It was asked to go.
+    Retired,
+}
+
 /// Whether the node is to get rid of the allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
@@ -132,6 +141,7 @@ pub struct AllocRunner {
     ending: Option<Ending>,
     removal: Removal,
     destroyed: bool,
+    upkeep: Upkeep,
     health: HealthTracker,
     state: PersistedAlloc,
 }
@@ -152,6 +162,7 @@ impl AllocRunner {
             ending: None,
             removal: Removal::Kept,
             destroyed: false,
+            upkeep: Upkeep::Kept,
             health: HealthTracker::new(&spec, None, now),
             state: PersistedAlloc::default(),
             spec,
@@ -259,6 +270,7 @@ impl AllocRunner {
             }
         }
         self.decide_health(out, now);
+        self.retire(out);
         if self.removal == Removal::Wanted && self.all_dead() {
             self.removal = Removal::Destroying;
             let alloc = self.spec.id();
@@ -442,6 +454,20 @@ impl AllocRunner {
                 }
                 true
             }
+        }
+    }
+
+    /// Nothing runs any more: its secrets do not lie about until somebody collects the allocation.
+    fn retire(&mut self, out: &mut Outbox) {
+        match (self.all_dead(), self.upkeep) {
+            // What is destroyed as a whole needs no half measures.
+            (true, Upkeep::Kept) if self.removal == Removal::Kept => {
+                self.upkeep = Upkeep::Retired;
+                let alloc = self.spec.id();
+                out.push(Effect::RetireAlloc { alloc });
+            }
+            (false, Upkeep::Retired) => self.upkeep = Upkeep::Kept,
+            (true | false, Upkeep::Kept) | (true, Upkeep::Retired) => {}
         }
     }
 

@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Job, Node, SpecHash, UnixNanos};
+use protocol_model::{AllocId, Job, Node, SpecHash};
 use protocol_wire::report::AllocReport;
 
+mod collect;
 mod getters;
 mod restore;
 mod session_events;
@@ -22,9 +23,7 @@ mod session_events;
 mod tests;
 mod watch_steps;
 
-use crate::alloc_runner::{
-    AllocRunner, CommandError, Removal, RestartScope, Settled, SignalScope, World,
-};
+use crate::alloc_runner::{AllocRunner, CommandError, RestartScope, Settled, SignalScope, World};
 use crate::alloc_set::AllocSet;
 use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch};
 use crate::event::{Event, RunEvent};
@@ -32,9 +31,10 @@ use crate::journal::JournalRecord;
 use crate::key::RunKey;
 use crate::outbox::Outbox;
 use crate::session::Session;
-use crate::settings::Settings;
+use crate::settings::{Reconfigured, Settings};
 use crate::time::{Moment, Now, earliest};
 use crate::update_batcher::UpdateBatcher;
+pub use collect::DiskRelief;
 pub use getters::AllocStatus;
 
 /// Every decision of one node.
@@ -157,9 +157,26 @@ impl NodeCore {
         self.session.set_servers(servers, now);
     }
 
-    /// The node's facts changed: tasks that start from now on see them.
-    pub fn set_node(&mut self, node: Arc<Node>) {
+    /// What the node says of itself now: tasks that start from now on see it, and the control plane
+    /// hears of it where it is not what it was. Returns whether it is not.
+    pub fn set_node(&mut self, node: Arc<Node>) -> bool {
+        if *node == *self.node {
+            return false;
+        }
         self.node = node;
+        self.session.on_facts_changed(&mut self.outbox);
+        true
+    }
+
+    /// The operator changed what may change while the daemon runs.
+    pub fn reconfigure(&mut self, changed: Reconfigured, now: Now) {
+        let Reconfigured {
+            drivers,
+            terminal_allocs_max,
+        } = changed;
+        self.settings.drivers = drivers;
+        self.settings.terminal_allocs_max = terminal_allocs_max;
+        self.flush(now);
     }
 
     /// Restarts tasks of an allocation.
@@ -212,12 +229,6 @@ impl NodeCore {
         for alloc in self.alloc_set.release_foreign() {
             self.remove_alloc(alloc, now);
         }
-        self.flush(now);
-    }
-
-    /// Destroys every allocation whose end the control plane has recorded (an operator's request).
-    pub fn collect_garbage(&mut self, now: Now) {
-        self.collect_down_to(0, now);
         self.flush(now);
     }
 
@@ -321,34 +332,6 @@ impl NodeCore {
         let message = SessionMessage::StatusBatch(batch);
         self.outbox
             .push_after(needs, Effect::Send { attempt, message });
-    }
-
-    /// Destroys the oldest allocations whose end is recorded, beyond `keep` of them.
-    fn collect_down_to(&mut self, keep: usize, now: Now) {
-        if self.ended.len() <= keep {
-            return;
-        }
-        let recorded = |runner: &&AllocRunner| {
-            let acked = self.batcher.acknowledged(runner.id());
-            runner.removal() == Removal::Kept
-                && acked.is_some_and(|state| state.client_status.is_terminal())
-        };
-        let runners = self
-            .ended
-            .iter()
-            .filter_map(|alloc| self.runners.get(alloc));
-        let mut ended: Vec<(Option<UnixNanos>, AllocId)> = runners
-            .filter(recorded)
-            .map(|it| (it.finished_at(), it.id()))
-            .collect();
-        if ended.len() <= keep {
-            return;
-        }
-        ended.sort_unstable();
-        let surplus = ended.len() - keep;
-        for (_, alloc) in ended.into_iter().take(surplus) {
-            self.remove_alloc(alloc, now);
-        }
     }
 
     /// Stops and destroys an allocation.

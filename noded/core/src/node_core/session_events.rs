@@ -30,6 +30,9 @@ impl NodeCore {
                     None => self.notice_closed(),
                 }
             }
+            SessionEvent::FactsAck { epoch } => {
+                self.session.on_facts_ack(epoch, &mut self.outbox, now);
+            }
             SessionEvent::HeartbeatAck(ack) => {
                 self.session.on_heartbeat_ack(&ack, now);
                 if !ack.typical_interval.is_zero() {

@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+mod facts;
+
 use protocol_wire::report::AllocReport;
 
 use crate::effect::{
@@ -27,6 +29,7 @@ use crate::pseudo_random::{halves, mix, part_of};
 use crate::time::{Moment, Now, earliest};
 use crate::update_batcher::SessionMode;
 use crate::update_batcher::size::report_bytes;
+use facts::Facts;
 
 /// The most bytes of one part of a sync, by estimate; a larger report is a part of its own.
 pub const SYNC_PART_BYTES_MAX: usize = 256 * 1024;
@@ -116,6 +119,7 @@ pub struct Session {
     tick: u64,
     last_heard: Moment,
     confirmed: Option<Moment>,
+    facts: Facts,
     seed: [u8; 16],
 }
 
@@ -160,6 +164,7 @@ impl Session {
             tick: 0,
             last_heard: now.moment,
             confirmed: None,
+            facts: Facts::Owed,
             seed,
         }
     }
@@ -248,7 +253,12 @@ impl Session {
     }
 
     /// Sends the complete report in bounded parts: always at least one, possibly empty.
-    pub(crate) fn send_sync(&self, reports: Vec<AllocReport>, watch_index: u64, out: &mut Outbox) {
+    pub(crate) fn send_sync(
+        &mut self,
+        reports: Vec<AllocReport>,
+        watch_index: u64,
+        out: &mut Outbox,
+    ) {
         let SessionPhase::Syncing { epoch, .. } = self.phase else {
             return;
         };
@@ -266,6 +276,10 @@ impl Session {
             }
         }
         let count = parts.len();
+        let owes_facts = self.facts != Facts::Told;
+        if owes_facts {
+            self.facts.on_sent();
+        }
         for (offset, reports) in parts.into_iter().enumerate() {
             let part = SyncPart {
                 epoch,
@@ -273,6 +287,7 @@ impl Session {
                 last: offset + 1 == count,
                 watch_index,
                 reports,
+                with_facts: owes_facts && offset + 1 == count,
             };
             let message = SessionMessage::SyncPart(part);
             out.push_after(
@@ -295,6 +310,7 @@ impl Session {
         match self.phase {
             SessionPhase::Syncing { epoch, .. } if epoch == acked => {
                 self.heard(now);
+                self.facts.on_acknowledged();
                 self.become_live(epoch, out);
                 Some(epoch)
             }
@@ -308,6 +324,21 @@ impl Session {
                 self.unexpected("SyncAck", out, now);
                 None
             }
+        }
+    }
+
+    /// The node has other facts than before: a live session tells them at once.
+    pub(crate) fn on_facts_changed(&mut self, out: &mut Outbox) {
+        self.facts.on_changed();
+        self.send_facts(out);
+    }
+
+    /// The control plane recorded the facts that were sent.
+    pub(crate) fn on_facts_ack(&mut self, acked: SessionEpoch, out: &mut Outbox, now: Now) {
+        if self.live_epoch() == Some(acked) {
+            self.heard(now);
+            self.facts.on_acknowledged();
+            self.send_facts(out);
         }
     }
 
@@ -354,6 +385,7 @@ impl Session {
         if let SessionPhase::Disconnected { .. } = self.phase {
             return;
         }
+        self.facts.on_disconnected();
         let exponent = self.failures.min(6);
         let longest = (self.retry_interval * 2_u32.pow(exponent)).min(RETRY_MAX);
         let number = mix(halves(&self.seed).1, self.attempt.0);
@@ -494,6 +526,15 @@ impl Session {
         self.life = DaemonLife::Synced;
         self.failures = 0;
         self.series += 1;
+        self.send_facts(out);
+    }
+
+    fn send_facts(&mut self, out: &mut Outbox) {
+        if let (SessionPhase::Live { epoch }, Facts::Owed) = (self.phase, self.facts) {
+            self.facts.on_sent();
+            let (attempt, message) = (self.attempt, SessionMessage::Facts { epoch });
+            out.push(Effect::Send { attempt, message });
+        }
     }
 
     fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {

@@ -282,3 +282,72 @@ fn deadlines_end_every_phase_that_waits() {
         assert_eq!(session.phase().name(), "disconnected");
     }
 }
+
+fn facts_sent(effects: &[Effect]) -> usize {
+    effects
+        .iter()
+        .filter(|effect| match effect {
+            Effect::Send { message, .. } => match message {
+                SessionMessage::Facts { .. } => true,
+                SessionMessage::SyncPart(part) => part.with_facts,
+                _ => false,
+            },
+            _ => false,
+        })
+        .count()
+}
+
+/// A live session whose sync told the facts.
+fn live_and_told() -> (Session, Outbox) {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.send_sync(Vec::new(), 3, &mut out);
+    assert_eq!(facts_sent(&effects(&mut out)), 1);
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
+    assert_eq!(facts_sent(&effects(&mut out)), 0);
+    (session, out)
+}
+
+#[test]
+fn changed_facts_are_told_once_and_again_only_when_they_change_again() {
+    let (mut session, mut out) = live_and_told();
+    session.on_facts_changed(&mut out);
+    assert_eq!(facts_sent(&effects(&mut out)), 1);
+    session.on_facts_changed(&mut out);
+    session.on_facts_changed(&mut out);
+    assert_eq!(
+        facts_sent(&effects(&mut out)),
+        0,
+        "one answer is waited for"
+    );
+    session.on_facts_ack(SessionEpoch(5), &mut out, at(3));
+    assert_eq!(
+        facts_sent(&effects(&mut out)),
+        1,
+        "what changed meanwhile goes"
+    );
+    session.on_facts_ack(SessionEpoch(5), &mut out, at(4));
+    assert_eq!(facts_sent(&effects(&mut out)), 0);
+}
+
+#[test]
+fn facts_whose_fate_is_unknown_are_told_again_when_the_session_is_resumed() {
+    let (mut session, mut out) = live_and_told();
+    session.on_facts_changed(&mut out);
+    session.on_disconnected(at(5));
+    session.on_facts_changed(&mut out);
+    effects(&mut out);
+    greet(&mut session, &mut out, 20_000);
+    session.on_welcome(&welcome(5, true), &mut out, at(20_001));
+    assert_eq!(facts_sent(&effects(&mut out)), 1);
+    session.on_facts_ack(SessionEpoch(5), &mut out, at(20_002));
+    session.on_disconnected(at(20_003));
+    greet(&mut session, &mut out, 40_000);
+    session.on_welcome(&welcome(5, true), &mut out, at(40_001));
+    assert_eq!(
+        facts_sent(&effects(&mut out)),
+        0,
+        "a resume with nothing new is free"
+    );
+}

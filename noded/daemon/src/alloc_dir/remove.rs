@@ -32,6 +32,17 @@ impl Failures {
         self.first
             .get_or_insert_with(|| format!("{}: {errno}", path.display()));
     }
+
+    fn into_result(self, path: &Path) -> Result<(), AllocDirError> {
+        match self.first {
+            None => Ok(()),
+            Some(first) => Err(AllocDirError::Remove {
+                path: path.to_owned(),
+                failures: self.count,
+                first,
+            }),
+        }
+    }
 }
 
 pub(super) fn remove_alloc(root: &OwnedFd, path: &Path, name: &str) -> Result<(), AllocDirError> {
@@ -50,14 +61,17 @@ pub(super) fn remove_alloc(root: &OwnedFd, path: &Path, name: &str) -> Result<()
         DEPTH_MAX,
         &mut failures,
     );
-    match failures.first {
-        None => Ok(()),
-        Some(first) => Err(AllocDirError::Remove {
-            path: path.to_owned(),
-            failures: failures.count,
-            first,
-        }),
+    failures.into_result(path)
+}
+
+pub(super) fn drop_secrets(root: &OwnedFd, path: &Path, name: &str) -> Result<(), AllocDirError> {
+    let mut failures = Failures::default();
+    match fs::openat(root, name, DIRECTORY, Mode::empty()) {
+        Ok(directory) => unmount(&directory, path, &mut failures),
+        Err(Errno::NOENT) => {}
+        Err(errno) => failures.add(path, errno),
     }
+    failures.into_result(path)
 }
 
 /// Takes the tasks' memory file systems away.

@@ -116,3 +116,29 @@ fn a_written_file_is_whole_and_stays_beneath() {
     assert!(!directory.path().join("file").exists());
     root.destroy(ALLOC).unwrap();
 }
+
+#[test]
+fn secrets_go_alone_and_may_come_back() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (_directory, root) = built();
+    let base = root.path_of(ALLOC);
+    let (secrets, log) = (
+        base.join("web/secrets"),
+        base.join("alloc/logs/web.stdout.0"),
+    );
+    std::fs::write(secrets.join("token"), "x").unwrap();
+    std::fs::write(&log, "said").unwrap();
+    for _ in 0..2 {
+        root.drop_secrets(ALLOC).unwrap();
+        assert!(!secrets.join("token").exists());
+        assert_eq!(std::fs::read(&log).unwrap(), b"said");
+    }
+    root.build_task(ALLOC, "web", &Identity::Keeper).unwrap();
+    std::fs::write(secrets.join("token"), "y").unwrap();
+    root.destroy(ALLOC).unwrap();
+    root.drop_secrets(ALLOC).unwrap();
+    assert!(!base.exists());
+}

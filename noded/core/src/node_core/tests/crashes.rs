@@ -182,7 +182,7 @@ fn a_task_that_had_finished_never_runs_again() {
         host.log.clear();
         host.restart_daemon(boot);
         host.run_for(5_000);
-        assert!(host.log.is_empty(), "{:?}", host.log);
+        assert_eq!(host.log, ["retire"]);
         assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
     }
 }

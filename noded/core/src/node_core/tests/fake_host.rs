@@ -437,6 +437,11 @@ impl FakeHost {
                     event,
                 });
             }
+            Effect::RetireAlloc { alloc } => {
+                let live = self.live_runs().into_iter().any(|run| run.alloc == alloc);
+                assert!(!live, "{alloc} is retired while it runs");
+                self.log.push("retire".to_owned());
+            }
             Effect::DestroyAlloc { alloc } => {
                 let live = self.live_runs().into_iter().any(|run| run.alloc == alloc);
                 assert!(!live, "{alloc} is destroyed while it runs");
@@ -632,6 +637,9 @@ impl FakeHost {
                     confirmed_sent_nanos: sent.as_nanos().max(1),
                 };
                 self.session(attempt, SessionEvent::HeartbeatAck(ack));
+            }
+            SessionMessage::Facts { epoch } => {
+                self.session(attempt, SessionEvent::FactsAck { epoch });
             }
             SessionMessage::WatchAck { index, .. } => self.acked_index = index,
             SessionMessage::StatusBatch(batch) => {

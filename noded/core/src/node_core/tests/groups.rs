@@ -8,9 +8,11 @@ use protocol_model::{
 };
 
 use super::fake_host::{FakeHost, Manners};
+use crate::DiskRelief;
 use crate::alloc_runner::RestartScope;
 use crate::event::ExitStatus;
 use crate::lifecycle::Stage;
+use crate::task_runner::Boot;
 use crate::test_support::{at, job_with_tasks, task};
 
 const ALLOC: AllocId = AllocId::from_u128(1);
@@ -118,7 +120,7 @@ fn nothing_starts_again_while_the_group_is_being_stopped() {
     host.log.clear();
     // The delay of the other one is over long before the lead task is killed.
     host.run_for(10_000);
-    assert_eq!(host.log, ["stop lead SIGINT"]);
+    assert_eq!(host.log, ["stop lead SIGINT", "retire"]);
     assert_eq!(host.status(1), ClientStatus::Complete);
 }
 
@@ -231,6 +233,59 @@ fn ended_allocations_are_kept_until_there_are_too_many() {
     host.core.collect_garbage(at(host.now));
     host.deliver();
     assert_eq!(host.core.allocs().count(), 0);
+}
+
+#[test]
+fn a_full_disk_takes_the_oldest_ended_allocation_one_at_a_time() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    assert_eq!(
+        host.core.on_disk_full(at(host.now)),
+        DiskRelief::NothingToRemove,
+        "what runs stays"
+    );
+    for number in 2..=3 {
+        let mut job = job_with_tasks("once", vec![task("main")]);
+        job.job_type = protocol_model::JobType::Batch;
+        let id = host.submit(job);
+        host.run_for(100);
+        let run = host.live_runs().into_iter().find(|run| run.alloc == id);
+        host.exit(&run.expect("it runs"), ExitStatus::Code(0));
+        host.run_for(2_000);
+        assert_eq!(id, AllocId::from_u128(number));
+    }
+    let oldest = AllocId::from_u128(2);
+    assert_eq!(
+        host.core.on_disk_full(at(host.now)),
+        DiskRelief::Begun(oldest)
+    );
+    assert_eq!(host.core.on_disk_full(at(host.now)), DiskRelief::UnderWay);
+    host.deliver();
+    assert!(host.core.alloc(oldest).is_none());
+    assert_eq!(
+        host.core.on_disk_full(at(host.now)),
+        DiskRelief::Begun(AllocId::from_u128(3))
+    );
+    host.deliver();
+    assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn secrets_go_when_the_last_task_is_dead_and_come_back_with_a_new_life() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    assert!(!host.log.contains(&"retire".to_owned()));
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.run_for(1_000);
+    assert_eq!(host.log.last().map(String::as_str), Some("retire"));
+    host.restart_daemon(Boot::Same);
+    let retired = |host: &FakeHost| host.log.iter().filter(|it| *it == "retire").count();
+    assert_eq!(
+        retired(&host),
+        2,
+        "an earlier daemon may not have come to it"
+    );
+    host.run_for(10_000);
+    assert_eq!(retired(&host), 2);
+    assert!(host.destroyed.is_empty());
 }
 
 #[test]

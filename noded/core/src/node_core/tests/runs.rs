@@ -138,7 +138,7 @@ fn a_stop_waits_signals_and_is_complete() {
     );
     assert_eq!(host.status(1), ClientStatus::Running);
     host.run_for(200);
-    assert_eq!(host.log, ["stop main SIGTERM"]);
+    assert_eq!(host.log, ["stop main SIGTERM", "retire"]);
     assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
     use TaskEventKind::{Killed, Killing, ShutdownDelay, Terminated};
     assert_eq!(
