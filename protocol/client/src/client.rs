@@ -148,10 +148,7 @@ impl Client {
 
     /// Opens a WebSocket at `path`.
     pub async fn websocket(&self, path: &str, query: &Query) -> Result<WebSocket, ClientError> {
-        let broken = |source: Box<dyn std::error::Error + Send + Sync>| ClientError::Transfer {
-            address: self.address.to_string(),
-            source,
-        };
+        let broken = |source| ClientError::broken(self.address.to_string(), source);
         let target = format!(
             "ws://{}{}",
             self.address.authority(),
@@ -316,18 +313,12 @@ impl Client {
                     bytes_max: ANSWER_BYTES_MAX,
                 })
             }
-            Err(source) => Err(ClientError::Transfer {
-                address: self.address.to_string(),
-                source,
-            }),
+            Err(source) => Err(ClientError::broken(self.address.to_string(), source)),
         }
     }
 
     fn broken(&self, source: hyper::Error) -> ClientError {
-        ClientError::Transfer {
-            address: self.address.to_string(),
-            source: Box::new(source),
-        }
+        ClientError::broken(self.address.to_string(), Box::new(source))
     }
 }
 

@@ -15,6 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::address::Address;
 use crate::error::ClientError;
+use crate::tls_trouble::TlsTrouble;
 
 /// The WebSocket that `alloc exec` runs over.
 pub type WebSocket = tokio_tungstenite::WebSocketStream<Socket>;
@@ -66,7 +67,17 @@ pub(crate) async fn dial(
                 .ok_or_else(|| failed(std::io::Error::other("no TLS configuration")))?
                 .clone();
             let connector = tokio_rustls::TlsConnector::from(config);
-            let stream = connector.connect(name, tcp).await.map_err(failed)?;
+            let stream =
+                connector.connect(name, tcp).await.map_err(|error| {
+                    match TlsTrouble::find(&error) {
+                        Some(trouble) => ClientError::Tls {
+                            address: address.to_string(),
+                            trouble,
+                            source: Box::new(error),
+                        },
+                        None => failed(error),
+                    }
+                })?;
             Ok(Socket::Tls(Box::new(stream)))
         }
     }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::tls_trouble::TlsTrouble;
+
 /// An API call that did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -31,6 +33,17 @@ pub enum ClientError {
         /// Why.
         #[source]
         source: std::io::Error,
+    },
+    /// The network's, or a certificate's: somebody answers, but not with TLS that we accept.
+    #[error("cannot speak TLS with {address}")]
+    Tls {
+        /// The address that was tried.
+        address: String,
+        /// What it failed for.
+        trouble: TlsTrouble,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The network's: the connection broke.
     #[error("the connection to {address} broke")]
@@ -78,6 +91,21 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// A broken connection, or the TLS that was refused on it.
+    pub(crate) fn broken(
+        address: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    ) -> Self {
+        match TlsTrouble::find(source.as_ref()) {
+            Some(trouble) => Self::Tls {
+                address,
+                trouble,
+                source,
+            },
+            None => Self::Transfer { address, source },
+        }
+    }
+
     /// The HTTP status, where the server answered one.
     pub fn status(&self) -> Option<u16> {
         match self {

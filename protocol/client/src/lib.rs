@@ -15,6 +15,8 @@ mod connection;
 mod error;
 mod query;
 mod tls;
+mod tls_trouble;
+mod unverified;
 
 pub use address::Address;
 pub use answer::{Answer, ByteStream};
@@ -22,7 +24,8 @@ pub use client::Client;
 pub use connection::{Socket, WebSocket};
 pub use error::ClientError;
 pub use query::Query;
-pub use tls::TlsFiles;
+pub use tls::{TlsFiles, Verify};
+pub use tls_trouble::TlsTrouble;
 
 mod client;
 
