@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use protocol_client::ClientError;
+use protocol_client::{ClientError, TlsTrouble};
 use protocol_transport::{RegionError, ca, files};
 
 /// How a command ended that did not fail: the process's exit code.
@@ -162,11 +162,51 @@ impl Failure {
 
 fn api_hint(error: &ClientError) -> Option<String> {
     let text = match error {
-        ClientError::Connect { .. } => "the server's address is set with -address or DROVER_ADDR",
-        ClientError::Transfer { .. } => "an https:// address needs -ca-cert",
-        ClientError::Status { code: 403, .. } => "a token is given with -token or DROVER_TOKEN",
+        ClientError::Connect { .. } => {
+            "is a server running there? its address is set with -address or DROVER_ADDR"
+        }
+        ClientError::Transfer { .. } => {
+            "if the server speaks HTTPS, its address begins with https:// and needs -ca-cert"
+        }
+        ClientError::Tls { trouble, .. } => tls_hint(*trouble)?,
+        ClientError::Status { code: 403, .. } => {
+            "a management token is given with -token or DROVER_TOKEN; `drover acl bootstrap` makes \
+             the first one"
+        }
+        ClientError::Status { code: 500, message } if message == "No cluster leader" => {
+            "a majority of the servers has to run and reach each other; `drover server members` \
+             shows who answers, -address asks another server"
+        }
+        ClientError::Status { code: 400, message } if message.contains(HTTPS_PORT) => {
+            "write the address with https://, and give -ca-cert"
+        }
+        ClientError::Decode { .. } => {
+            "is it a control plane's HTTP port that -address or DROVER_ADDR names?"
+        }
         ClientError::Address { .. } => "for example: http://127.0.0.1:4646",
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// What a server says on its HTTPS port to whoever speaks plain HTTP.
+const HTTPS_PORT: &str = "HTTP request to an HTTPS server";
+
+fn tls_hint(trouble: TlsTrouble) -> Option<&'static str> {
+    Some(match trouble {
+        TlsTrouble::NoTls => "the server seems to speak plain HTTP: write the address with http://",
+        TlsTrouble::UnknownAuthority => {
+            "name the authority that signed the server's certificate with -ca-cert or DROVER_CACERT"
+        }
+        TlsTrouble::WrongName => {
+            "the certificate is for another name: ask the server by that one, or give it with \
+             -tls-server-name"
+        }
+        TlsTrouble::NotValidNow => "compare the clocks; `drover tls cert create` makes a new one",
+        TlsTrouble::ClientCertificate => {
+            "the server wants a certificate of its authority: -client-cert and -client-key, made \
+             with `drover tls cert create -cli`"
+        }
+        TlsTrouble::Other => return None,
+    })
 }

@@ -26,6 +26,7 @@ mod output;
 mod render;
 mod session;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -51,6 +52,13 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // A closed pipe leaves nobody to tell.
             let _ = error.print();
+            if wants_template(&error) {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "hint: answers are not rendered by templates in this release; -json prints the \
+                     whole answer, for jq to choose from"
+                );
+            }
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
@@ -64,6 +72,14 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Whether `-t TEMPLATE` was refused: users of Nomad know it on every command that reads.
+fn wants_template(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let flag = error.get(ContextKind::InvalidArg);
+    error.kind() == ErrorKind::UnknownArgument
+        && matches!(flag, Some(ContextValue::String(flag)) if flag == "-t")
 }
 
 fn carry_out(command: arguments::Command, session: &Session) -> Result<Exit, Failure> {

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol_client::{Client, Query};
-use protocol_model::{AllocationListStub, ClientStatus, EvalStatus, Evaluation};
+use protocol_model::{
+    AllocationListStub, ClientStatus, Deployment, DeploymentStatus, EvalStatus, Evaluation,
+};
 use tokio::time::Instant;
 
 use crate::failure::{Exit, Failure};
@@ -85,6 +87,9 @@ impl<'s> Monitor<'s> {
         if !eval.failed_tg_allocs.is_empty() {
             return Ok(Exit::NOT_PLACED);
         }
+        if let Some(deployment) = eval.deployment_id {
+            return self.deployment(&deployment.to_string()).await;
+        }
         match eval.next_eval {
             Some(next) if eval.wait_until.is_none() => {
                 Box::pin(self.watch(&next.to_string())).await
@@ -119,6 +124,54 @@ impl<'s> Monitor<'s> {
             }
             if eval.status.is_terminal() || eval.status == EvalStatus::Blocked {
                 return Ok(eval);
+            }
+            pause(index, answer.index).await;
+            index = answer.index;
+        }
+    }
+
+    /// Tells what becomes of a deployment until it has ended, or waits for a person.
+    async fn deployment(&self, id: &str) -> Result<Exit, Failure> {
+        self.step(&format!("Monitoring deployment {:?}", self.id(id)));
+        let path = format!("/v1/deployment/{id}");
+        let mut index = 0;
+        let mut told = String::new();
+        loop {
+            let answer = self
+                .client
+                .get::<Deployment>(&path, &waiting(index))
+                .await?;
+            let deployment = answer.value;
+            let progress = progress(&deployment);
+            if progress != told {
+                self.line(&progress);
+                told = progress;
+            }
+            let status = word(&deployment.status);
+            let id = self.id(id);
+            match deployment.status {
+                DeploymentStatus::Successful => {
+                    self.step(&format!("Deployment {id:?} successful"));
+                    return Ok(Exit::SUCCESS);
+                }
+                DeploymentStatus::Failed | DeploymentStatus::Cancelled => {
+                    let reason = &deployment.status_description;
+                    self.step(&format!("Deployment {id:?} {status}: {reason}"));
+                    return Ok(Exit::NO);
+                }
+                DeploymentStatus::Paused => {
+                    self.step(&format!(
+                        "Deployment {id:?} paused: it goes on when told to"
+                    ));
+                    return Ok(Exit::SUCCESS);
+                }
+                _ => {}
+            }
+            if waits_for_promotion(&deployment) {
+                self.step(&format!(
+                    "Deployment {id:?} waits for its canaries to be promoted"
+                ));
+                return Ok(Exit::SUCCESS);
             }
             pause(index, answer.index).await;
             index = answer.index;
@@ -200,6 +253,29 @@ impl<'s> Monitor<'s> {
     fn line(&self, text: &str) {
         self.session.out.note(&format!("    {text}"));
     }
+}
+
+/// One line about a deployment's groups.
+fn progress(deployment: &Deployment) -> String {
+    let groups = deployment.task_groups.iter().map(|(name, group)| {
+        format!(
+            "group {name:?}: {} of {} placed, {} healthy, {} unhealthy",
+            group.placed_allocs, group.desired_total, group.healthy_allocs, group.unhealthy_allocs
+        )
+    });
+    groups.collect::<Vec<_>>().join("; ")
+}
+
+/// Whether nothing goes on before a person has looked at healthy canaries.
+fn waits_for_promotion(deployment: &Deployment) -> bool {
+    let mut canaried = deployment
+        .task_groups
+        .values()
+        .filter(|group| group.desired_canaries > 0 && !group.promoted)
+        .peekable();
+    canaried.peek().is_some()
+        && canaried
+            .all(|group| !group.auto_promote && group.healthy_allocs >= group.desired_canaries)
 }
 
 fn is_stopped(alloc: &AllocationListStub) -> bool {

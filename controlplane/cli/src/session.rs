@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use protocol_client::{Address, Client, Query, TlsFiles};
+use protocol_client::{Address, Client, Query, TlsFiles, Verify};
 use protocol_model::UnixNanos;
 
 use crate::failure::Failure;
@@ -33,6 +33,9 @@ pub(crate) struct GlobalFlags {
     /// The authority that signed the server's certificate; DROVER_CACERT, NOMAD_CACERT
     #[arg(long, global = true, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
+    /// A folder of such authorities; DROVER_CAPATH, NOMAD_CAPATH
+    #[arg(long, global = true, value_name = "FOLDER")]
+    ca_path: Option<PathBuf>,
     /// The certificate to present; DROVER_CLIENT_CERT, NOMAD_CLIENT_CERT
     #[arg(long, global = true, value_name = "FILE")]
     client_cert: Option<PathBuf>,
@@ -42,6 +45,12 @@ pub(crate) struct GlobalFlags {
     /// The name that the server's certificate is for; DROVER_TLS_SERVER_NAME, NOMAD_TLS_SERVER_NAME
     #[arg(long, global = true, value_name = "NAME")]
     tls_server_name: Option<String>,
+    /// Trust whatever answers, for trying things out; DROVER_SKIP_VERIFY, NOMAD_SKIP_VERIFY
+    #[arg(long, global = true)]
+    tls_skip_verify: bool,
+    /// Colour although stdout is no terminal; DROVER_CLI_FORCE_COLOR, NOMAD_CLI_FORCE_COLOR
+    #[arg(long, global = true, conflicts_with = "no_color")]
+    force_color: bool,
     /// No colour; also where NO_COLOR is set or stdout is no terminal
     #[arg(long, global = true)]
     no_color: bool,
@@ -69,7 +78,31 @@ impl GlobalFlags {
     pub(crate) fn colour(&self) -> Colour {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || environment("CLI_NO_COLOR").is_some();
+        let forced = self.force_color || environment("CLI_FORCE_COLOR").is_some();
+        if forced && !self.no_color {
+            return Colour::On;
+        }
         Colour::choose(self.no_color || refused)
+    }
+
+    /// Whether the server has to show who it is. A variable that is no yes or no is a mistake: to
+    /// guess either would be wrong for somebody.
+    fn verify(&self) -> Result<Verify, Failure> {
+        let skip = match environment("SKIP_VERIFY").as_deref() {
+            _ if self.tls_skip_verify => true,
+            None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
+            Some(other) => {
+                return Err(Failure::usage(format!(
+                    "DROVER_SKIP_VERIFY or NOMAD_SKIP_VERIFY is neither true nor false: {other:?}"
+                )));
+            }
+        };
+        Ok(if skip {
+            Verify::Nothing
+        } else {
+            Verify::Server
+        })
     }
 }
 
@@ -108,9 +141,11 @@ impl Session {
         let address: Address = address.as_deref().unwrap_or(ADDRESS_DEFAULT).parse()?;
         let tls = TlsFiles {
             ca: GlobalFlags::path(flags.ca_cert.as_ref(), "CACERT"),
+            ca_folder: GlobalFlags::path(flags.ca_path.as_ref(), "CAPATH"),
             cert: GlobalFlags::path(flags.client_cert.as_ref(), "CLIENT_CERT"),
             key: GlobalFlags::path(flags.client_key.as_ref(), "CLIENT_KEY"),
             server_name: GlobalFlags::text(flags.tls_server_name.as_ref(), "TLS_SERVER_NAME"),
+            verify: flags.verify()?,
         };
         Ok(Client::new(address, &tls)?
             .with_token(GlobalFlags::text(flags.token.as_ref(), "TOKEN"))

@@ -23,6 +23,9 @@ pub(crate) struct Members {
     /// What the API answers
     #[arg(long)]
     json: bool,
+    /// Ids, HTTP addresses and votes too
+    #[arg(long, alias = "detailed")]
+    verbose: bool,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +51,7 @@ struct Member {
 impl ServerCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
-        let Self::Members(Members { json }) = self;
+        let Self::Members(Members { json, verbose }) = self;
         let answer: Value = client.get("/v1/agent/members", &Query::new()).await?.value;
         if json {
             session.out.json(&answer["Members"])?;
@@ -61,7 +64,7 @@ impl ServerCommand {
             what: "the list of servers",
             source,
         })?;
-        let mut table = Columns::new(&[
+        let mut heading = vec![
             "Name",
             "Address",
             "Port",
@@ -69,10 +72,14 @@ impl ServerCommand {
             "Leader",
             "Datacenter",
             "Region",
-        ]);
+        ];
+        if verbose {
+            heading.extend(["ID", "HTTP Address", "Voter"]);
+        }
+        let mut table = Columns::new(&heading);
         for member in members {
             let tag = |name: &str| member.tags.get(name).cloned().unwrap_or_default();
-            table.row([
+            let mut cells = vec![
                 member.name.clone(),
                 member.addr.clone(),
                 member.port.to_string(),
@@ -80,7 +87,11 @@ impl ServerCommand {
                 tag("leader"),
                 datacenter.clone(),
                 tag("region"),
-            ]);
+            ];
+            if verbose {
+                cells.extend([tag("id"), tag("http_addr"), tag("voter")]);
+            }
+            table.row(cells);
         }
         session.out.data(&table.render())?;
         Ok(Exit::SUCCESS)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
+use crate::monitor::Monitor;
 use crate::render::{eval, job};
 use crate::session::Session;
 
@@ -26,6 +27,9 @@ pub(crate) struct List {
     /// Only with this status: blocked, pending, complete, failed, canceled
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
+    /// Only those for which this expression holds; see the API's ?filter
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
     /// At most so many
     #[arg(long, value_name = "COUNT")]
     per_page: Option<u32>,
@@ -45,6 +49,9 @@ pub(crate) struct Status {
     /// The evaluation's id, or its beginning
     #[arg(value_name = "EVAL")]
     eval: String,
+    /// Watch it until it has ended and its allocations run
+    #[arg(long, conflicts_with = "json")]
+    monitor: bool,
     /// What the API answers
     #[arg(long)]
     json: bool,
@@ -69,6 +76,7 @@ impl List {
             .with("reverse", true)
             .with_some("job", self.job)
             .with_some("status", self.status)
+            .with_some("filter", self.filter)
             .with_some("per_page", self.per_page)
             .with_some("next_token", self.page_token);
         let answer = client.get::<Value>("/v1/evaluations", &query).await?;
@@ -96,6 +104,10 @@ impl Status {
     async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         let id = find::id(&client, Kind::Evaluation, &self.eval).await?;
+        if self.monitor {
+            let length = Length::new(self.verbose);
+            return Monitor::new(session, &client, length).watch(&id).await;
+        }
         let path = format!("/v1/evaluation/{id}");
         let query = Query::new();
         if self.json {

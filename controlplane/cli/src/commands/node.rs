@@ -23,6 +23,18 @@ pub(crate) struct Status {
     /// The node's id, or its beginning; all nodes where not given
     #[arg(value_name = "NODE")]
     node: Option<String>,
+    /// The node that is named as this host is
+    #[arg(long = "self", conflicts_with = "node")]
+    this: bool,
+    /// In the list: only those for which this expression holds; see the API's ?filter
+    #[arg(long, value_name = "EXPRESSION", conflicts_with_all = ["node", "this"])]
+    filter: Option<String>,
+    /// In the list: at most so many
+    #[arg(long, value_name = "COUNT")]
+    per_page: Option<u32>,
+    /// In the list: where an earlier page ended
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
     /// What the API answers
     #[arg(long)]
     json: bool,
@@ -42,10 +54,14 @@ pub(crate) struct Status {
 
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("wish").required(true).args(["enable", "disable"]))]
+#[command(group = ArgGroup::new("which").required(true).args(["node", "this"]))]
 pub(crate) struct SetEligibility {
     /// The node's id, or its beginning
     #[arg(value_name = "NODE")]
-    node: String,
+    node: Option<String>,
+    /// The node that is named as this host is
+    #[arg(long = "self")]
+    this: bool,
     /// Allocations may be placed there
     #[arg(long)]
     enable: bool,
@@ -66,10 +82,11 @@ impl NodeCommand {
 impl Status {
     async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
-        let Some(text) = &self.node else {
-            return self.list(session, &client).await;
+        let id = match &self.node {
+            Some(text) => find::id(&client, Kind::Node, text).await?,
+            None if self.this => this_host(&client).await?,
+            None => return self.list(session, &client).await,
         };
-        let id = find::id(&client, Kind::Node, text).await?;
         let path = format!("/v1/node/{id}");
         let query = Query::new();
         if self.json {
@@ -99,13 +116,17 @@ impl Status {
     }
 
     async fn list(&self, session: &Session, client: &Client) -> Result<Exit, Failure> {
-        let query = Query::new();
+        let query = Query::new()
+            .with_some("filter", self.filter.as_ref())
+            .with_some("per_page", self.per_page)
+            .with_some("next_token", self.page_token.as_ref());
         if self.json {
             let nodes: Value = client.get("/v1/nodes", &query).await?.value;
             session.out.json(&nodes)?;
             return Ok(Exit::SUCCESS);
         }
-        let nodes: Vec<NodeListStub> = client.get("/v1/nodes", &query).await?.value;
+        let answer = client.get::<Vec<NodeListStub>>("/v1/nodes", &query).await?;
+        let nodes = answer.value;
         let counts = if self.allocs {
             Some(running(client, &nodes).await?)
         } else {
@@ -115,7 +136,31 @@ impl Status {
         session
             .out
             .data(&node::list(&nodes, counts.as_deref(), length))?;
+        if let Some(token) = answer.next_token {
+            let hint = format!("hint: there is more: -page-token {token}");
+            session.out.note(&hint);
+        }
         Ok(Exit::SUCCESS)
+    }
+}
+
+/// The node that has this host's name, unless its configuration gives it another.
+async fn this_host(client: &Client) -> Result<String, Failure> {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy().into_owned();
+    let nodes: Vec<NodeListStub> = client.get("/v1/nodes", &Query::new()).await?.value;
+    let named: Vec<&NodeListStub> = nodes.iter().filter(|node| node.name == host).collect();
+    match named.as_slice() {
+        [one] => Ok(one.id.to_string()),
+        [] => Err(Failure::usage_hint(
+            format!("no node is named as this host is: {host:?}"),
+            "`drover node status` lists them all",
+        )),
+        several => Err(Failure::Ambiguous {
+            what: "node",
+            id: host,
+            matches: several.iter().map(|node| node.id.to_string()).collect(),
+        }),
     }
 }
 
@@ -133,7 +178,10 @@ async fn running(client: &Client, nodes: &[NodeListStub]) -> Result<Vec<usize>, 
 impl SetEligibility {
     async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
-        let id = find::id(&client, Kind::Node, &self.node).await?;
+        let id = match &self.node {
+            Some(text) => find::id(&client, Kind::Node, text).await?,
+            None => this_host(&client).await?,
+        };
         let wish = if self.enable {
             Eligibility::Eligible
         } else {

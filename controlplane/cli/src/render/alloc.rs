@@ -1,6 +1,7 @@
 //! One allocation: where it is, what its tasks do, what happened to them.
 
 use protocol_model::{Allocation, TaskEvent, TaskRunState, TaskState};
+use serde_json::Value;
 
 use super::columns::{Columns, pairs};
 use super::{placement, time, word};
@@ -174,6 +175,29 @@ impl View<'_> {
             ]);
         }
         format!("Task Events:\n{head}\nRecent Events:\n{}", table.render())
+    }
+
+    /// What its tasks use, of what `/v1/client/allocation/:id/stats` answers.
+    pub(crate) fn stats(&self, stats: &Value) -> String {
+        let mut table = Columns::new(&["Task", "CPU", "Memory", "RSS", "Swap"]);
+        let tasks = stats["Tasks"].as_object().into_iter().flatten();
+        for (name, task) in tasks {
+            let (cpu, memory) = (
+                &task["ResourceUsage"]["CpuStats"],
+                &task["ResourceUsage"]["MemoryStats"],
+            );
+            let size = |key: &str| time::bytes(memory[key].as_u64().unwrap_or(0));
+            let percent = cpu["Percent"].as_f64().unwrap_or(0.0);
+            table.row([
+                name.clone(),
+                format!("{percent:.1} %"),
+                size("Usage"),
+                size("RSS"),
+                size("Swap"),
+            ]);
+        }
+        let title = self.colour.bold("Resource Usage");
+        format!("\n{title}\n{}", table.render())
     }
 
     fn placement(&self, alloc: &Allocation) -> String {

@@ -139,6 +139,20 @@ fn one_allocation() {
 }
 
 #[test]
+fn what_tasks_use() {
+    let clock = clock();
+    let view = alloc::View {
+        length: Length::Short,
+        colour: Colour::Off,
+        clock: &clock,
+    };
+    let usage = json!({ "CpuStats": { "Percent": 12.34 },
+                        "MemoryStats": { "Usage": 3 << 20, "RSS": 1536, "Swap": 0 } });
+    let stats = json!({ "Tasks": { "server": { "ResourceUsage": usage } } });
+    insta::assert_snapshot!("alloc_stats", view.stats(&stats));
+}
+
+#[test]
 fn nodes() {
     let clock = clock();
     let one: Node = read(json!({

@@ -2,10 +2,12 @@
 
 mod exec;
 mod fake_server;
+mod history;
 mod job_output;
 mod plan;
 mod target;
 mod tls;
+mod trouble;
 
 use std::path::Path;
 use std::process::{Command, Output};

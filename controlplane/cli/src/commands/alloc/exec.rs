@@ -16,14 +16,15 @@ use clap::{ArgAction, Args};
 use futures::stream::SplitSink;
 use futures::{SinkExt as _, StreamExt as _};
 use protocol_client::{Query, WebSocket};
-use rustix::termios::{self, OptionalActions, Termios};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
+use super::escape::{self, Escape};
 use super::target;
+use super::terminal::{self, RawTerminal};
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
@@ -53,6 +54,9 @@ pub(crate) struct Exec {
     #[arg(short = 't', action = ArgAction::Set, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     tty: Option<bool>,
+    /// With a terminal: this sign and a dot at the beginning of a line end the session; or none
+    #[arg(short = 'e', value_name = "SIGN", default_value = "~")]
+    escape: String,
     /// The allocation's id or its beginning, then the command
     #[arg(required = true, num_args = 2.., trailing_var_arg = true,
           value_names = ["ALLOC", "COMMAND"])]
@@ -82,6 +86,8 @@ struct ExecResult {
 
 impl Exec {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let sign =
+            escape::sign(&self.escape).map_err(|reason| Failure::usage(format!("-e: {reason}")))?;
         let Some((target, command)) = self.words.split_first() else {
             return Err(Failure::usage("an allocation and a command are needed"));
         };
@@ -106,19 +112,44 @@ impl Exec {
         } else {
             None
         };
-        let ended = converse(session, socket, self.stdin, raw.is_some()).await;
+        let typing = match (self.stdin, raw.is_some()) {
+            (false, _) => Typing::Nothing,
+            (true, false) => Typing::Stream,
+            (true, true) => Typing::Terminal(Escape::new(sign)),
+        };
+        let ended = converse(session, socket, typing).await;
         drop(raw);
-        ended
+        if let Ok(None) = ended {
+            session
+                .out
+                .note("\nThe session was ended here; the command may go on.");
+        }
+        ended.map(|exit| exit.unwrap_or(Exit::NO))
     }
 }
 
-/// Carries bytes both ways until the command has ended.
+/// What the command gets to read.
+#[derive(Clone, Copy, Debug)]
+enum Typing {
+    /// Nothing: its stdin ends at once.
+    Nothing,
+    /// Our stdin, byte by byte.
+    Stream,
+    /// What is typed on a raw terminal, whose size it learns too.
+    Terminal(Escape),
+}
+
+/// Carries bytes both ways until the command has ended; `None` where the user ended the session.
 async fn converse(
     session: &Session,
     socket: WebSocket,
-    with_stdin: bool,
-    has_window: bool,
-) -> Result<Exit, Failure> {
+    typing: Typing,
+) -> Result<Option<Exit>, Failure> {
+    let (with_stdin, has_window, mut escape) = match typing {
+        Typing::Nothing => (false, false, Escape::new(None)),
+        Typing::Stream => (true, false, Escape::new(None)),
+        Typing::Terminal(escape) => (true, true, escape),
+    };
     let (mut sender, mut receiver) = socket.split();
     let mut input = with_stdin.then(read_stdin);
     let mut resized = signal(SignalKind::window_change()).map_err(|source| Failure::Host {
@@ -136,14 +167,20 @@ async fn converse(
         tokio::select! {
             message = receiver.next() => match message {
                 Some(Ok(message)) => if let Some(exit) = received(session, message)? {
-                    return Ok(exit);
+                    return Ok(Some(exit));
                 },
                 Some(Err(error)) => return Err(Failure::Broken(error.to_string())),
                 None => return Err(Failure::Broken("the server closed it".to_owned())),
             },
             piece = next_piece(&mut input) => {
                 let message = match piece {
-                    Some(bytes) => json!({ "stdin": { "data": STANDARD.encode(bytes) } }),
+                    Some(bytes) => {
+                        let typed = escape.pass(&bytes);
+                        if typed.over {
+                            return Ok(None);
+                        }
+                        json!({ "stdin": { "data": STANDARD.encode(typed.bytes) } })
+                    }
                     None => {
                         input = None;
                         json!({ "stdin": { "close": true } })
@@ -201,7 +238,7 @@ async fn send(
 }
 
 async fn send_window(sender: &mut SplitSink<WebSocket, Message>) -> Result<(), Failure> {
-    let Ok(size) = termios::tcgetwinsize(std::io::stdout()) else {
+    let Some(size) = terminal::window() else {
         return Ok(());
     };
     let size = json!({ "height": size.ws_row, "width": size.ws_col });
@@ -230,31 +267,4 @@ fn read_stdin() -> mpsc::Receiver<Vec<u8>> {
         }
     });
     receiver
-}
-
-/// Our terminal in raw mode; dropping it brings the old mode back.
-#[derive(Debug)]
-struct RawTerminal {
-    before: Termios,
-}
-
-impl RawTerminal {
-    fn enter() -> Result<Self, Failure> {
-        let failed = |error: rustix::io::Errno| Failure::Host {
-            what: "switching the terminal to raw mode",
-            source: error.into(),
-        };
-        let before = termios::tcgetattr(std::io::stdin()).map_err(failed)?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
-        Ok(Self { before })
-    }
-}
-
-impl Drop for RawTerminal {
-    fn drop(&mut self) {
-        // Nothing better can be done with a terminal that refuses.
-        let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Drain, &self.before);
-    }
 }

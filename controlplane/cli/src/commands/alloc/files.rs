@@ -7,6 +7,7 @@ use protocol_client::{Client, Query};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::tail::Part;
 use super::target;
 use crate::failure::{Exit, Failure};
 use crate::render::columns::Columns;
@@ -25,7 +26,7 @@ pub(crate) struct Files {
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
     /// Sizes in bytes
-    #[arg(long)]
+    #[arg(short = 'H', long)]
     machine: bool,
     /// Only what it is
     #[arg(long)]
@@ -36,8 +37,11 @@ pub(crate) struct Files {
     /// Only the end
     #[arg(long)]
     tail: bool,
+    /// How many lines of the end
+    #[arg(short = 'n', value_name = "LINES")]
+    lines: Option<u64>,
     /// How many bytes of the end
-    #[arg(short = 'c', value_name = "BYTES")]
+    #[arg(short = 'c', value_name = "BYTES", conflicts_with = "lines")]
     bytes: Option<u64>,
     /// What the API answers
     #[arg(long)]
@@ -45,10 +49,13 @@ pub(crate) struct Files {
     /// The target is a job; its newest allocation is meant
     #[arg(long)]
     job: bool,
+    /// With -job: of this group
+    #[arg(long, requires = "job")]
+    group: Option<String>,
+    /// Accepted: ids are not shown
+    #[arg(long, hide = true)]
+    verbose: bool,
 }
-
-/// Bytes of the end that `-tail` shows.
-const TAIL_BYTES: u64 = 1024;
 
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "PascalCase")]
@@ -64,7 +71,8 @@ struct FileInfo {
 impl Files {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
-        let alloc = target::allocation(&client, &self.target, self.job, None).await?;
+        let alloc =
+            target::allocation(&client, &self.target, self.job, self.group.as_deref()).await?;
         let id = alloc.id.to_string();
         let query = Query::new().with("path", &self.path);
         let info: Value = client
@@ -109,15 +117,23 @@ impl Files {
         id: &str,
         size: u64,
     ) -> Result<Exit, Failure> {
-        let end = self.bytes.or_else(|| self.tail.then_some(TAIL_BYTES));
-        let mut offset = end.map_or(0, |count| size.saturating_sub(count));
+        let part = Part::wanted(self.bytes, self.lines, self.tail);
+        let mut offset = size.saturating_sub(part.bytes());
+        let mut held = matches!(part, Part::LastLines(_)).then(Vec::new);
         let path = format!("/v1/client/fs/readat/{id}");
         loop {
             let query = Query::new().with("path", &self.path).with("offset", offset);
             let mut stream = client.stream(&path, &query).await?;
             while let Some(bytes) = stream.next().await? {
                 offset += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-                session.out.bytes(&bytes)?;
+                match &mut held {
+                    Some(held) => held.extend_from_slice(&bytes),
+                    None => session.out.bytes(&bytes)?,
+                }
+            }
+            // The last lines are known once the file has been read to its end.
+            if let Some(held) = held.take() {
+                session.out.bytes(part.cut(&held))?;
             }
             if !self.follow {
                 return Ok(Exit::SUCCESS);

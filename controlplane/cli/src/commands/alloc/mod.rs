@@ -1,11 +1,14 @@
 //! `drover alloc`.
 
 mod change;
+mod escape;
 mod exec;
 mod files;
 mod logs;
 mod status;
+mod tail;
 pub(crate) mod target;
+mod terminal;
 
 use clap::Subcommand;
 

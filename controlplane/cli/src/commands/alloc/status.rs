@@ -22,6 +22,9 @@ pub(crate) struct Status {
     /// Only the tasks' states
     #[arg(long)]
     short: bool,
+    /// What its tasks use now, as their node measures it
+    #[arg(long)]
+    stats: bool,
     /// Whole ids, and why it was placed where it is
     #[arg(long)]
     verbose: bool,
@@ -59,11 +62,16 @@ impl Status {
             colour: session.out.colour(),
             clock: &clock,
         };
-        let text = if self.short {
+        let mut text = if self.short {
             view.short(&found)
         } else {
             view.whole(&found)
         };
+        if self.stats {
+            let path = format!("/v1/client/allocation/{}/stats", found.id);
+            let stats: Value = client.get(&path, &Query::new()).await?.value;
+            text.push_str(&view.stats(&stats));
+        }
         session.out.data(&text)?;
         Ok(Exit::SUCCESS)
     }

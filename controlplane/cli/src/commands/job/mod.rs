@@ -1,5 +1,6 @@
 //! `drover job`.
 
+mod history;
 mod plan;
 mod read;
 mod run;
@@ -26,7 +27,7 @@ pub(crate) enum JobCommand {
     /// Show a job as JSON
     Inspect(read::Inspect),
     /// Show the versions of a job
-    History(read::History),
+    History(history::History),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
 }

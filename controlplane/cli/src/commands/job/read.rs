@@ -1,8 +1,7 @@
-//! The small commands about one job: `validate`, `inspect`, `history`, `eval`.
+//! The small commands about one job: `validate`, `inspect`, `eval`.
 
 use clap::Args;
 use protocol_client::Query;
-use protocol_model::{Job, nullable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,7 +10,6 @@ use crate::failure::{Exit, Failure};
 use crate::find::{self, Length};
 use crate::job_file::JobFileFlags;
 use crate::monitor::Monitor;
-use crate::render::columns::pairs;
 use crate::session::{Session, in_namespace};
 
 #[derive(Args, Debug)]
@@ -82,55 +80,6 @@ impl Inspect {
             }
         };
         session.out.json(&json!({ "Job": job }))?;
-        Ok(Exit::SUCCESS)
-    }
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct History {
-    /// The job's id, or its beginning
-    #[arg(value_name = "JOB")]
-    job: String,
-    /// What the API answers
-    #[arg(long)]
-    json: bool,
-    /// Only this version
-    #[arg(long, value_name = "VERSION")]
-    version: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Versions {
-    #[serde(with = "nullable")]
-    versions: Vec<Job>,
-}
-
-impl History {
-    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let client = session.client()?;
-        let name = find::job(&client, &self.job).await?;
-        let path = name.path("/versions");
-        if self.json {
-            let answer: Value = client.get(&path, &name.query()).await?.value;
-            session.out.json(&answer["Versions"])?;
-            return Ok(Exit::SUCCESS);
-        }
-        let clock = session.clock();
-        let Versions { versions } = client.get(&path, &name.query()).await?.value;
-        let shown: Vec<String> = versions
-            .iter()
-            .filter(|job| self.version.is_none_or(|version| job.version == version))
-            .map(|job| {
-                pairs(&[
-                    ("Version", job.version.to_string()),
-                    ("Stable", job.stable.to_string()),
-                    ("Submit Date", clock.date(job.submit_time)),
-                    ("Modify Index", job.job_modify_index.to_string()),
-                ])
-            })
-            .collect();
-        session.out.data(&shown.join("\n"))?;
         Ok(Exit::SUCCESS)
     }
 }

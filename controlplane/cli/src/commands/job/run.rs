@@ -33,6 +33,9 @@ pub(crate) struct Run {
     /// Whole ids
     #[arg(long)]
     verbose: bool,
+    /// Accepted: there are no policies that could object
+    #[arg(long, hide = true)]
+    policy_override: bool,
 }
 
 /// The body of a registration.
@@ -43,6 +46,7 @@ struct Registration<'j> {
     enforce_index: bool,
     job_modify_index: u64,
     eval_priority: i32,
+    preserve_counts: bool,
 }
 
 /// Its answer.
@@ -64,12 +68,6 @@ struct JobDocument<'j> {
 
 impl Run {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
-        if self.preserve_counts {
-            return Err(Failure::usage_hint(
-                "-preserve-counts is not honoured by this release",
-                "write the wanted counts into the job file",
-            ));
-        }
         let job = self.file.read(session)?;
         if self.output {
             session.out.json(&JobDocument { job: &job })?;
@@ -82,6 +80,7 @@ impl Run {
             enforce_index: self.check_index.is_some(),
             job_modify_index: self.check_index.unwrap_or(0),
             eval_priority: self.eval_priority.unwrap_or(0),
+            preserve_counts: self.preserve_counts,
         };
         let query = in_namespace(&job.namespace);
         let answer = client.put("/v1/jobs", &query, &registration).await;

@@ -28,6 +28,9 @@ pub(crate) struct Stop {
     /// Do not wait for shutdown_delay
     #[arg(long)]
     no_shutdown_delay: bool,
+    /// Accepted: a job is in one region
+    #[arg(long, hide = true)]
+    global: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,

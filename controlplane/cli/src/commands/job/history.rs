@@ -1,0 +1,128 @@
+//! `drover job history`: the versions of a job, and with `-p` what each changed.
+
+use clap::Args;
+use protocol_model::{Job, nullable};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure};
+use crate::find;
+use crate::render::columns::pairs;
+use crate::render::diff::{DiffView, JobDiff};
+use crate::session::{Clock, Session};
+
+#[derive(Args, Debug)]
+pub(crate) struct History {
+    /// The job's id, or its beginning
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// What each version changed, too
+    #[arg(short = 'p')]
+    changes: bool,
+    /// With -p: compared with this version, not with the one before
+    #[arg(long, value_name = "VERSION", requires = "changes")]
+    diff_version: Option<u64>,
+    /// Each version as JSON
+    #[arg(long, conflicts_with = "changes")]
+    full: bool,
+    /// What the API answers
+    #[arg(long)]
+    json: bool,
+    /// Only this version
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Versions {
+    #[serde(with = "nullable")]
+    versions: Vec<Job>,
+    #[serde(default, with = "nullable")]
+    diffs: Vec<JobDiff>,
+}
+
+impl History {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let client = session.client()?;
+        let name = find::job(&client, &self.job).await?;
+        let query = name
+            .query()
+            .with("diffs", self.changes)
+            .with_some("diff_version", self.diff_version);
+        let answer: Value = client.get(&name.path("/versions"), &query).await?.value;
+        if self.json {
+            session.out.json(&self.wanted(answer)?)?;
+            return Ok(Exit::SUCCESS);
+        }
+        let Versions { versions, diffs } =
+            serde_json::from_value(answer).map_err(|source| Failure::Json {
+                what: "the versions",
+                source,
+            })?;
+        let view = DiffView {
+            colour: session.out.colour(),
+            verbose: false,
+        };
+        // The server leaves out the version that has nothing to be compared with.
+        let compared = |job: &&Job| match self.diff_version {
+            Some(version) => job.version != version,
+            None => versions
+                .last()
+                .is_none_or(|last| job.version != last.version),
+        };
+        let mut diffs = diffs.iter();
+        let mut shown = Vec::new();
+        for job in &versions {
+            let diff = Some(job).filter(compared).and_then(|_| diffs.next());
+            if self.version.is_some_and(|version| job.version != version) {
+                continue;
+            }
+            let mut text = head(job, &session.clock());
+            if let Some(diff) = diff {
+                text.push_str(&format!("Diff         =\n{}", view.job(diff)));
+            }
+            if self.full {
+                let whole = serde_json::to_string_pretty(&json!({ "Job": job }));
+                text = whole.map_err(|source| Failure::Json {
+                    what: "a version",
+                    source,
+                })?;
+            }
+            shown.push(text);
+        }
+        if shown.is_empty() {
+            return Err(self.no_such_version(&name.id));
+        }
+        session.out.data(&shown.join("\n"))?;
+        Ok(Exit::SUCCESS)
+    }
+
+    /// The versions of an answer, or the one that is wanted.
+    fn wanted(&self, mut answer: Value) -> Result<Value, Failure> {
+        let versions = answer["Versions"].take();
+        let Some(version) = self.version else {
+            return Ok(versions);
+        };
+        let found = versions.as_array().into_iter().flatten();
+        found
+            .into_iter()
+            .find(|job| job["Version"] == version)
+            .cloned()
+            .ok_or_else(|| self.no_such_version(&self.job))
+    }
+
+    fn no_such_version(&self, job: &str) -> Failure {
+        let version = self.version.unwrap_or_default();
+        Failure::usage(format!("job {job:?} has no version {version}"))
+    }
+}
+
+fn head(job: &Job, clock: &Clock) -> String {
+    pairs(&[
+        ("Version", job.version.to_string()),
+        ("Stable", job.stable.to_string()),
+        ("Submit Date", clock.date(job.submit_time)),
+        ("Modify Index", job.job_modify_index.to_string()),
+    ])
+}
