@@ -32,9 +32,10 @@ pub(crate) fn in_child(
     plan: &Plan,
     vectors: &sys::ExecVectors<'_>,
     descriptors: &Descriptors<'_>,
+    reaper: Option<&OwnedFd>,
     report: &OwnedFd,
 ) -> Infallible {
-    let (step, errno) = match run_steps(&plan.steps, descriptors) {
+    let (step, errno) = match run_steps(&plan.steps, descriptors, reaper) {
         Ok(()) => (plan.steps.len(), execute(&plan.exec.candidates, vectors)),
         Err(failed) => failed,
     };
@@ -47,10 +48,14 @@ pub(crate) fn in_child(
     sys::exit_now(NOT_EXECUTED)
 }
 
-fn run_steps(steps: &[Step], descriptors: &Descriptors<'_>) -> Result<(), (usize, Errno)> {
+fn run_steps(
+    steps: &[Step],
+    descriptors: &Descriptors<'_>,
+    reaper: Option<&OwnedFd>,
+) -> Result<(), (usize, Errno)> {
     let mut composer = Composer::default();
     for (offset, step) in steps.iter().enumerate() {
-        run(step, descriptors, &mut composer).map_err(|errno| (offset, errno))?;
+        run(step, descriptors, reaper, &mut composer).map_err(|errno| (offset, errno))?;
     }
     Ok(())
 }
@@ -72,6 +77,7 @@ fn execute(candidates: &[std::ffi::CString], vectors: &sys::ExecVectors<'_>) -> 
 fn run<'a>(
     step: &'a Step,
     descriptors: &Descriptors<'_>,
+    reaper: Option<&OwnedFd>,
     composer: &mut Composer<'a>,
 ) -> Result<(), Errno> {
     match step {
@@ -113,6 +119,7 @@ fn run<'a>(
             .try_for_each(|filter| sys::install_filter(filter.instructions())),
         Step::CloseOnExecFrom(first) => sys::close_on_exec_from(*first),
         Step::EmptySignalMask => sys::empty_mask(),
+        Step::Reaper => crate::reaper::become_reaper(reaper),
         Step::PrivateMounts
         | Step::OpenRoot { .. }
         | Step::Bind { .. }

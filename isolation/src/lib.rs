@@ -17,7 +17,7 @@
 //! # Inputs and outputs
 //!
 //! noded plans. The plan travels to keeper as postcard bytes, so `Plan` and everything in it is
-//! serde data with [`PLAN_VERSION`]; a keeper refuses a version that it does not know. Steps name
+//! serde data with [`PLAN_VERSIONS`]; a keeper refuses a version that it does not know. Steps name
 //! open files by [`Slot`], never by number: keeper passes them beside the plan as
 //! [`Descriptors`].
 //!
@@ -49,6 +49,7 @@ mod failure;
 mod identity;
 mod mounting;
 mod plan;
+mod reaper;
 mod seccomp;
 mod spawn;
 mod spec;
@@ -57,11 +58,13 @@ mod step;
 pub use capability::{CapabilitySet, UnknownCapability};
 pub use failure::{ChildFailure, Report, ReportError, read_report};
 pub use identity::{IdentityError, lookup_identity};
-pub use plan::{Exec, ExecInto, PLAN_VERSION, PidNamespace, Plan, PlanError, plan, plan_exec_into};
+pub use plan::{
+    Exec, ExecInto, PLAN_VERSIONS, PidNamespace, Plan, PlanError, plan, plan_exec_into,
+};
 pub use seccomp::{Filter, Instruction, SeccompProfile};
 pub use spawn::{Descriptors, SpawnError, Spawned, spawn};
 pub use spec::{
-    Access, Bind, Capabilities, Identity, Namespace, Network, NewPrivileges, Resource,
-    ResourceLimit, Root, SandboxSpec, TaskLayout, Terminal, default_host_view,
+    Access, Bind, Capabilities, FirstProcess, Identity, Namespace, Network, NewPrivileges,
+    Resource, ResourceLimit, Root, SandboxSpec, TaskLayout, Terminal, default_host_view,
 };
 pub use step::{FileSystem, Missing, MountFlags, NamespaceSource, Slot, Step};

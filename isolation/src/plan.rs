@@ -8,7 +8,7 @@
 //!   -> mounts -> pivot                  everything by descriptor beneath the new root
 //!   -> host name, working directory
 //!   -> bounding set -> identity -> capabilities -> no new privileges -> seccomp
-//!   -> close on exec, umask, signal mask
+//!   -> close on exec, umask, reaper (if wanted), signal mask
 //!   -> exec
 //! ```
 
@@ -18,22 +18,24 @@ mod root;
 
 use std::ffi::{CString, NulError};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::exec_into::{ExecInto, plan_exec_into};
 use crate::failure::ChildFailure;
-use crate::spec::{Namespace, Network, NewPrivileges, Root, SandboxSpec};
+use crate::spec::{FirstProcess, Namespace, Network, NewPrivileges, Root, SandboxSpec};
 use crate::step::{NamespaceSource, Slot, Step};
 
-/// Version of the meaning and layout of a [`Plan`]. A keeper refuses any other.
-pub const PLAN_VERSION: u32 = 1;
+/// Versions of a [`Plan`] that this code applies. A plan has the lowest version that knows all its
+/// steps, so that an older keeper still starts what it can; a keeper refuses what it does not know.
+pub const PLAN_VERSIONS: RangeInclusive<u32> = 1..=2;
 
 /// Everything between a clone and a running program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// [`PLAN_VERSION`] of who planned.
+    /// One of [`PLAN_VERSIONS`].
     pub version: u32,
     /// Namespaces the child is born in, apart from that of process ids.
     pub namespaces: Vec<Namespace>,
@@ -108,6 +110,9 @@ pub enum PlanError {
     /// The network is chosen by its own field.
     #[error("the network namespace is joined, not made: use `network`")]
     NewNetwork,
+    /// A reaper is PID 1 of something.
+    #[error("a reaper as first process needs a pid namespace")]
+    ReaperWithoutPidNamespace,
     /// A new pid namespace needs a /proc of its own, which needs a mount namespace.
     #[error("a pid namespace needs a mount namespace for its /proc")]
     PidWithoutMountNamespace,
@@ -159,14 +164,14 @@ pub fn plan(spec: &SandboxSpec) -> Result<Plan, PlanError> {
     if let Some(name) = &spec.hostname {
         steps.push(Step::HostName(c_string("host name", name.as_bytes())?));
     }
-    steps.extend(process::powers(spec)?);
+    steps.extend(process::powers(spec, spec.first_process)?);
 
     let mut slots = vec![Slot::Input, Slot::Output, Slot::Error];
     if spec.network == Network::Descriptor {
         slots.push(Slot::Network);
     }
     Ok(Plan {
-        version: PLAN_VERSION,
+        version: version_of(&steps),
         namespaces: born_in(spec),
         pid_namespace: if spec.namespaces.contains(&Namespace::Pid) {
             PidNamespace::New
@@ -231,6 +236,11 @@ impl fmt::Display for Plan {
     }
 }
 
+fn version_of(steps: &[Step]) -> u32 {
+    let newest = steps.iter().map(Step::since).max();
+    newest.unwrap_or(*PLAN_VERSIONS.start())
+}
+
 fn check_namespaces(spec: &SandboxSpec) -> Result<(), PlanError> {
     let has = |kind| spec.namespaces.contains(&kind);
     if has(Namespace::Network) {
@@ -241,6 +251,9 @@ fn check_namespaces(spec: &SandboxSpec) -> Result<(), PlanError> {
     }
     if has(Namespace::Pid) && !has(Namespace::Mount) {
         return Err(PlanError::PidWithoutMountNamespace);
+    }
+    if spec.first_process == FirstProcess::Reaper && !has(Namespace::Pid) {
+        return Err(PlanError::ReaperWithoutPidNamespace);
     }
     if spec.hostname.is_some() && !has(Namespace::Uts) {
         return Err(PlanError::HostNameWithoutNamespace);

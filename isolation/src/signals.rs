@@ -29,16 +29,44 @@ pub enum SignalStateError {
 const ALWAYS_DELIVERED: [u8; 2] = [9, 19];
 
 /// Whether the kernel would discard `signal` sent to `pid`, because `pid` is PID 1 of its own
-/// namespace and has no handler for it (pid_namespaces(7)). Such a task can only be killed.
+/// namespace and leaves the signal to its default action (pid_namespaces(7)). Such a task can only
+/// be killed.
+///
+/// One that has blocked the signal or waits for it gets it all the same (signalfd(2),
+/// sigwaitinfo(2)); one that ignores it has chosen to, as any process may.
 ///
 /// # Errors
 /// The process is gone or /proc cannot be read.
 pub fn pid1_ignores(pid: u32, signal: u8) -> Result<bool, SignalStateError> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))
-        .map_err(|source| SignalStateError::Read { pid, source })?;
-    let state =
-        SignalState::parse(&status).map_err(|field| SignalStateError::Field { pid, field })?;
-    Ok(state.discards(signal))
+    if !state_of(pid)?.discards(signal) {
+        return Ok(false);
+    }
+    // Signals that are waited for do not show as blocked for as long. Twice: between a wait and
+    // the next they do.
+    Ok(!waits_for_signals(pid)? && state_of(pid)?.discards(signal))
+}
+
+fn state_of(pid: u32) -> Result<SignalState, SignalStateError> {
+    let status = read(pid, "status")?;
+    SignalState::parse(&status).map_err(|field| SignalStateError::Field { pid, field })
+}
+
+/// Whether its main thread is in sigwaitinfo(2) or one of its relatives, as small inits are.
+fn waits_for_signals(pid: u32) -> Result<bool, SignalStateError> {
+    let call = match read(pid, "syscall") {
+        // A kernel without it.
+        Err(SignalStateError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(false);
+        }
+        call => call?,
+    };
+    let number = call.split_whitespace().next().and_then(|n| n.parse().ok());
+    Ok(number == Some(libc::SYS_rt_sigtimedwait))
+}
+
+fn read(pid: u32, name: &str) -> Result<String, SignalStateError> {
+    fs::read_to_string(format!("/proc/{pid}/{name}"))
+        .map_err(|source| SignalStateError::Read { pid, source })
 }
 
 /// The lines of /proc/PID/status that matter here.
@@ -48,6 +76,8 @@ struct SignalState {
     innermost_pid: u32,
     depth: usize,
     caught: u64,
+    ignored: u64,
+    blocked: u64,
 }
 
 impl SignalState {
@@ -65,11 +95,13 @@ impl SignalState {
             .last()
             .and_then(|pid| pid.parse().ok())
             .ok_or("NSpid")?;
-        let caught = u64::from_str_radix(field("SigCgt")?, 16).map_err(|_| "SigCgt")?;
+        let set = |name| u64::from_str_radix(field(name)?, 16).map_err(|_| name);
         Ok(Self {
             innermost_pid: innermost,
             depth: pids.split_whitespace().count(),
-            caught,
+            caught: set("SigCgt")?,
+            ignored: set("SigIgn")?,
+            blocked: set("SigBlk")?,
         })
     }
 
@@ -77,7 +109,8 @@ impl SignalState {
         let bit = u32::from(signal)
             .checked_sub(1)
             .and_then(|shift| 1_u64.checked_shl(shift));
-        let handled = bit.is_some_and(|bit| self.caught & bit != 0);
+        let not_default = self.caught | self.ignored | self.blocked;
+        let handled = bit.is_some_and(|bit| not_default & bit != 0);
         let first = self.innermost_pid == 1 && self.depth > 1;
         first && !handled && !ALWAYS_DELIVERED.contains(&signal)
     }
@@ -87,8 +120,19 @@ impl SignalState {
 mod tests {
     use super::*;
 
+    const NONE: &str = "0000000000000000";
+    /// Bit 14 is SIGTERM.
+    const TERM: &str = "0000000000004000";
+
     fn status(pids: &str, caught: &str) -> String {
-        format!("Name:\tsleep\nPid:\t77\nNSpid:\t{pids}\nSigCgt:\t{caught}\nSeccomp:\t0\n")
+        with_sets(pids, NONE, NONE, caught)
+    }
+
+    fn with_sets(pids: &str, blocked: &str, ignored: &str, caught: &str) -> String {
+        format!(
+            "Name:\tsleep\nPid:\t77\nNSpid:\t{pids}\nSigBlk:\t{blocked}\nSigIgn:\t{ignored}\n\
+             SigCgt:\t{caught}\nSeccomp:\t0\n"
+        )
     }
 
     #[test]
@@ -100,14 +144,23 @@ mod tests {
 
     #[test]
     fn a_handler_or_another_number_lets_it_through() {
-        // Bit 14 is SIGTERM.
-        let handles = SignalState::parse(&status("77\t1", "0000000000004000")).expect("parses");
+        let handles = SignalState::parse(&status("77\t1", TERM)).expect("parses");
         assert!(!handles.discards(15));
         assert!(handles.discards(2));
         let plain = SignalState::parse(&status("77", "0000000000000000")).expect("parses");
         assert!(!plain.discards(15));
         let second = SignalState::parse(&status("77\t2", "0000000000000000")).expect("parses");
         assert!(!second.discards(15));
+    }
+
+    #[test]
+    fn a_blocked_signal_waits_and_an_ignored_one_was_meant_to_be() {
+        for (blocked, ignored) in [(TERM, NONE), (NONE, TERM)] {
+            let text = with_sets("77\t1", blocked, ignored, NONE);
+            let state = SignalState::parse(&text).expect("parses");
+            assert!(!state.discards(15));
+            assert!(state.discards(2));
+        }
     }
 
     #[test]

@@ -17,9 +17,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
 use crate::apply;
-use crate::plan::{PLAN_VERSION, PidNamespace, Plan};
+use crate::plan::{PLAN_VERSIONS, PidNamespace, Plan};
+use crate::reaper;
 use crate::spec::Namespace;
-use crate::step::Slot;
+use crate::step::{Slot, Step};
 use crate::sys::{Born, ExecVectors, clone3, exit_now};
 
 /// Lowest number of a descriptor that redirecting 0, 1 and 2 cannot hit.
@@ -50,7 +51,7 @@ pub struct Spawned {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The plan is of another version than this code.
-    #[error("plan version {version} is not {PLAN_VERSION}")]
+    #[error("plan version {version} is not within {PLAN_VERSIONS:?}")]
     Version {
         /// The plan's.
         version: u32,
@@ -83,6 +84,9 @@ pub enum SpawnError {
     /// killed; the caller must not spawn again and should be replaced.
     #[error("cannot return to the own process id namespace")]
     LeavePidNamespace(#[source] Errno),
+    /// No memory file for the reaper.
+    #[error("cannot make the reaper's memory file")]
+    Reaper(#[source] Errno),
     /// The kernel refused the clone.
     #[error("cannot clone a child into its cgroup and namespaces")]
     Clone(#[source] Errno),
@@ -147,7 +151,7 @@ pub fn spawn(
     cgroup: BorrowedFd<'_>,
     descriptors: Descriptors<'_>,
 ) -> Result<Spawned, SpawnError> {
-    if plan.version != PLAN_VERSION {
+    if !PLAN_VERSIONS.contains(&plan.version) {
         return Err(SpawnError::Version {
             version: plan.version,
         });
@@ -184,7 +188,15 @@ pub fn spawn(
     let child_report =
         rustix::io::fcntl_dupfd_cloexec(&child_report, FIRST_FREE).map_err(SpawnError::Pipe)?;
 
-    let mut child = || match apply::in_child(plan, &vectors, &descriptors, &child_report) {};
+    let reaper = if plan.steps.contains(&Step::Reaper) {
+        Some(reaper::open().map_err(SpawnError::Reaper)?)
+    } else {
+        None
+    };
+    let reaper = reaper.as_ref();
+
+    let mut child =
+        || match apply::in_child(plan, &vectors, &descriptors, reaper, &child_report) {};
     let (pid, pidfd) = match (plan.pid_namespace, descriptors.target) {
         (PidNamespace::Keeper, _) => birth(flags(plan), cgroup, &mut child)?,
         (PidNamespace::New, _) => birth(flags(plan) | libc::CLONE_NEWPID, cgroup, &mut child)?,

@@ -49,6 +49,21 @@ pub struct SandboxSpec {
     pub env: BTreeMap<String, String>,
     /// Whether standard input is a terminal that becomes the session's own.
     pub terminal: Terminal,
+    /// What is PID 1, where the task has a process id namespace of its own.
+    #[serde(default)]
+    pub first_process: FirstProcess,
+}
+
+/// What is PID 1 of a task's own process id namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FirstProcess {
+    /// The task's program itself: signals without a handler never reach it, and orphans wait for
+    /// it to reap them.
+    #[default]
+    Program,
+    /// A process of a few KiB that reaps orphans, forwards signals to the program (PID 2) and ends
+    /// with its status; 128 and the number where a signal ended it.
+    Reaper,
 }
 
 /// Directories of one task on the host. Names inside them are those of Nomad's data directory.
@@ -290,6 +305,7 @@ impl SandboxSpec {
             args: Vec::new(),
             env: BTreeMap::new(),
             terminal: Terminal::None,
+            first_process: FirstProcess::Program,
         }
     }
 

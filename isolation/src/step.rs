@@ -162,6 +162,9 @@ pub enum Step {
     CloseOnExecFrom(u32),
     /// No signal is blocked. Last, so that a signal meets a finished process.
     EmptySignalMask,
+    /// This process becomes one that reaps orphans and forwards signals; a child of it, in a
+    /// session of its own, takes the remaining steps. Since version 2 of a plan.
+    Reaper,
 }
 
 /// What a bind does when its source is not there.
@@ -227,6 +230,17 @@ impl FileSystem {
     }
 }
 
+impl Step {
+    /// The lowest version of a plan that may hold this step.
+    #[must_use]
+    pub const fn since(&self) -> u32 {
+        match self {
+            Self::Reaper => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// One line, for people who read a plan.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -255,6 +269,9 @@ impl fmt::Display for Step {
             Self::NewCgroupNamespace => f.write_str("cgroup namespace: new"),
             Self::CloseOnExecFrom(first) => write!(f, "close on exec: descriptors from {first}"),
             Self::EmptySignalMask => f.write_str("signals: none blocked"),
+            Self::Reaper => {
+                f.write_str("PID 1: a reaper; its child goes on in a session of its own")
+            }
             Self::HostName(name) => write!(f, "host name: {}", name.to_string_lossy()),
             Self::WorkingDirectory(path) => {
                 write!(f, "working directory: {}", path.to_string_lossy())

@@ -1,7 +1,7 @@
 //! One more process inside a running task: `alloc exec`.
 
-use super::{PLAN_VERSION, PidNamespace, Plan, PlanError, process};
-use crate::spec::{Namespace, Network, Root, SandboxSpec, Terminal};
+use super::{PidNamespace, Plan, PlanError, process};
+use crate::spec::{FirstProcess, Namespace, Network, Root, SandboxSpec, Terminal};
 use crate::step::{NamespaceSource, Slot, Step};
 
 /// The program to run beside the task's own.
@@ -52,7 +52,7 @@ pub fn plan_exec_into(spec: &SandboxSpec, request: &ExecInto) -> Result<Plan, Pl
         let from = NamespaceSource::Slot(Slot::Target);
         steps.push(Step::JoinNamespaces { kinds, from });
     }
-    steps.extend(process::powers(spec)?);
+    steps.extend(process::powers(spec, FirstProcess::Program)?);
     debug_assert!(
         !matches!(spec.root, Root::ReadOnlyHostView { .. }) || has(Namespace::Mount),
         "checked with the namespaces"
@@ -61,7 +61,7 @@ pub fn plan_exec_into(spec: &SandboxSpec, request: &ExecInto) -> Result<Plan, Pl
     let mut slots = vec![Slot::Input, Slot::Output, Slot::Error];
     slots.extend(joins.then_some(Slot::Target));
     Ok(Plan {
-        version: PLAN_VERSION,
+        version: super::version_of(&steps),
         namespaces: Vec::new(),
         pid_namespace: if has(Namespace::Pid) {
             PidNamespace::Target

@@ -3,7 +3,7 @@
 use super::{PlanError, c_string, forbids_new_privileges};
 use crate::plan::Exec;
 use crate::seccomp::SeccompProfile;
-use crate::spec::{Capabilities, Identity, Root, SandboxSpec, Terminal};
+use crate::spec::{Capabilities, FirstProcess, Identity, Root, SandboxSpec, Terminal};
 use crate::step::Step;
 
 /// Where programs are looked for when the environment names no `PATH`.
@@ -60,7 +60,7 @@ pub(super) fn inherited(spec: &SandboxSpec) -> Result<Vec<Step>, PlanError> {
 /// What remains of root, in the only order that works: the bounding set needs CAP_SETPCAP, the
 /// identity needs CAP_SETUID, and a filter needs either root or no new privileges. Without the
 /// latter the filter goes first, while there still is root; it lets the other steps pass.
-pub(super) fn powers(spec: &SandboxSpec) -> Result<Vec<Step>, PlanError> {
+pub(super) fn powers(spec: &SandboxSpec, first: FirstProcess) -> Result<Vec<Step>, PlanError> {
     let mut steps = Vec::new();
     let filters = match spec.seccomp {
         SeccompProfile::None => None,
@@ -98,8 +98,12 @@ pub(super) fn powers(spec: &SandboxSpec) -> Result<Vec<Step>, PlanError> {
     steps.extend([
         Step::CloseOnExecFrom(FIRST_PRIVATE_DESCRIPTOR),
         Step::Umask(spec.umask),
-        Step::EmptySignalMask,
     ]);
+    // While all signals are blocked: the reaper never unblocks them, it waits for them.
+    if first == FirstProcess::Reaper {
+        steps.push(Step::Reaper);
+    }
+    steps.push(Step::EmptySignalMask);
     Ok(steps)
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
@@ -42,6 +43,26 @@ pub(crate) fn execve(path: &CStr, vectors: &ExecVectors<'_>) -> Errno {
             path.as_ptr(),
             vectors.argv.as_ptr(),
             vectors.env.as_ptr(),
+        )
+    };
+    check(result).err().unwrap_or(Errno::IO)
+}
+
+/// Becomes the program that a descriptor is open on, without an environment; returns only when it
+/// could not.
+pub(crate) fn execve_descriptor(program: BorrowedFd<'_>, name: &'static CStr) -> Errno {
+    let argv = [name.as_ptr(), std::ptr::null()];
+    let env = [std::ptr::null::<libc::c_char>()];
+    // SAFETY: the path is empty and both vectors end with a null pointer; they and the name live
+    // through the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            argv.as_ptr(),
+            env.as_ptr(),
+            libc::AT_EMPTY_PATH,
         )
     };
     check(result).err().unwrap_or(Errno::IO)

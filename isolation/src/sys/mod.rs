@@ -3,12 +3,14 @@
 
 mod clone3;
 mod exec;
+mod fork;
 mod mount;
 mod process;
 mod signals;
 
 pub(crate) use self::clone3::{Born, clone3};
-pub(crate) use self::exec::{ExecVectors, execve};
+pub(crate) use self::exec::{ExecVectors, execve, execve_descriptor};
+pub(crate) use self::fork::{Forked, fork};
 pub(crate) use self::mount::mount_setattr;
 pub(crate) use self::process::{
     close_on_exec_from, exit_now, install_filter, join_new_session_keyring, landlock_abi,

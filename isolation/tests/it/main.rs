@@ -11,4 +11,5 @@ mod frozen;
 mod inherited;
 mod plans;
 mod raw_exec;
+mod reaper;
 mod scratch;

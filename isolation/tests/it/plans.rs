@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use isolation::{
-    Access, Bind, ExecInto, Identity, Namespace, Network, NewPrivileges, PLAN_VERSION, Plan,
-    PlanError, Root, SandboxSpec, SeccompProfile, TaskLayout, Terminal, plan, plan_exec_into,
+    Access, Bind, ExecInto, FirstProcess, Identity, Namespace, Network, NewPrivileges, Plan,
+    PlanError, Root, SandboxSpec, SeccompProfile, Step, TaskLayout, Terminal, plan, plan_exec_into,
 };
 
 fn layout() -> TaskLayout {
@@ -68,7 +68,34 @@ fn a_plan_survives_the_way_to_the_keeper() {
     let bytes = postcard::to_stdvec(&before).expect("encoded");
     let after: Plan = postcard::from_bytes(&bytes).expect("decoded");
     assert_eq!(after, before);
-    assert_eq!(after.version, PLAN_VERSION);
+    assert_eq!(
+        after.version, 1,
+        "what an older keeper can start it does start"
+    );
+}
+
+#[test]
+fn a_reaper_needs_process_ids_of_its_own_and_a_newer_keeper() {
+    let reaped = SandboxSpec {
+        first_process: FirstProcess::Reaper,
+        ..exec()
+    };
+    let steps = plan(&reaped).expect("a plan").steps;
+    let last = &steps[steps.len() - 2..];
+    assert_eq!(last, [Step::Reaper, Step::EmptySignalMask]);
+    assert_eq!(plan(&reaped).expect("a plan").version, 2);
+    let mut shared = reaped.clone();
+    shared.namespaces.remove(&Namespace::Pid);
+    let error = plan(&shared).expect_err("no PID 1 to be");
+    assert!(matches!(error, PlanError::ReaperWithoutPidNamespace));
+    // A second process finds a first one there.
+    let request = ExecInto {
+        command: "ls".to_owned(),
+        args: Vec::new(),
+        terminal: Terminal::None,
+    };
+    let second = plan_exec_into(&reaped, &request).expect("a plan");
+    assert_eq!(second.version, 1);
 }
 
 #[test]
