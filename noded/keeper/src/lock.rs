@@ -3,6 +3,7 @@
 
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::Pid;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,10 +34,19 @@ pub enum LockError {
 /// Held as long as it is not dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 impl Lock {
+    /// One that this process took when it was another program.
+    pub(crate) fn inherited(file: OwnedFd) -> Self {
+        Self { file }
+    }
+
+    pub(crate) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
     /// Whether the lock is free, without taking it from whoever comes at the same moment: a shared
     /// lock for an instant does not stand in the way of [`Lock::take`], which tries more than once.
     pub(crate) fn probe(path: &Path) -> Result<(), LockError> {
@@ -64,7 +74,7 @@ impl Lock {
                 source,
             })?;
         match fs::flock(&file, operation) {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(Errno::WOULDBLOCK) => Err(LockError::Held {
                 path: path.to_owned(),
             }),
@@ -73,5 +83,68 @@ impl Lock {
                 source,
             }),
         }
+    }
+}
+
+/// The process that holds a lock, as the kernel lists it (proc_locks(5)); `None` where nobody does.
+///
+/// # Errors
+/// Where the file or the list cannot be read.
+pub fn holder(path: &Path) -> Result<Option<Pid>, LockError> {
+    let failed = |source| LockError::Lock {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = match fs::stat(path) {
+        Ok(metadata) => metadata,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(failed(errno)),
+    };
+    let device = metadata.st_dev;
+    let file = format!(
+        "{:02x}:{:02x}:{}",
+        fs::major(device),
+        fs::minor(device),
+        metadata.st_ino
+    );
+    let locks = std::fs::read_to_string("/proc/locks")
+        .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+    Ok(find_holder(&locks, &file))
+}
+
+fn find_holder(locks: &str, file: &str) -> Option<Pid> {
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, held, ..] = words.as_slice() else {
+            return None;
+        };
+        let pid = pid.parse().ok().and_then(Pid::from_raw);
+        pid.filter(|_| *held == file)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        assert_eq!(holder(&path).unwrap(), None);
+        let held = Lock::take(&path).unwrap();
+        assert_eq!(holder(&path).unwrap(), Some(rustix::process::getpid()));
+        drop(held);
+        assert_eq!(holder(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn other_locks_are_passed_over() {
+        let locks = "1: POSIX  ADVISORY  WRITE 10 08:01:5 0 EOF\n\
+                     2: FLOCK  ADVISORY  READ 11 08:01:5 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 12 08:01:5 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 13 08:01:5 0 EOF\n";
+        assert_eq!(find_holder(locks, "08:01:5"), Pid::from_raw(13));
+        assert_eq!(find_holder(locks, "08:01:6"), None);
     }
 }

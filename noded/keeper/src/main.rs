@@ -1,17 +1,22 @@
 //! `noded-keeper keeper` and `noded-keeper pump`: reads the arguments, detaches if asked to, and
-//! runs one of the two.
+//! runs one of the two. `noded-keeper --check-state` is what a running keeper asks of the program
+//! that it is to become.
 
 use anyhow::{Context as _, Result, bail};
+use noded_keeper::keeper::{CHECK_STATE, TAKE_OVER};
 use noded_keeper::paths::{DEFAULT_CGROUP_BASE, RuntimePaths};
 use noded_keeper::pump::EngineChoice;
 use noded_keeper::{detach, keeper, pump};
 use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: noded-keeper keeper [--cgroup-base DIR] [OPTIONS]
        noded-keeper pump [--engine auto|io_uring|epoll] [OPTIONS]
+       noded-keeper --check-state < STATE
 options: --runtime-dir DIR        sockets, FIFOs and records, on a tmpfs (/run/drover)
          --supervisor-cgroup DIR  a cgroup for this process
          --detach                 go on in the background, in a session of its own
@@ -31,6 +36,7 @@ struct Arguments {
     cgroup_base: PathBuf,
     supervisor_cgroup: Option<PathBuf>,
     engine: EngineChoice,
+    beginning: keeper::Beginning,
     /// The arguments without `--detach`, for the process that goes on; `None` for that process
     /// itself.
     detached: Option<Vec<OsString>>,
@@ -38,10 +44,27 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments == [CHECK_STATE] {
+        return check_state();
+    }
     match parse(&arguments).and_then(|arguments| run(&arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("noded-keeper: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_state() -> ExitCode {
+    match keeper::check_state(std::io::stdin().as_fd()) {
+        Ok(words) => {
+            // Whoever asked reads it, or does not want to know any more.
+            let _ = writeln!(std::io::stdout(), "{words}");
+            ExitCode::SUCCESS
+        }
+        Err(words) => {
+            eprintln!("noded-keeper: {words}");
             ExitCode::FAILURE
         }
     }
@@ -57,7 +80,15 @@ fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("noded-keeper: warning: staying in the starter's cgroup: {error}");
     }
     match arguments.role {
-        Role::Keeper => Ok(keeper::run(&arguments.paths, &arguments.cgroup_base)?),
+        Role::Keeper => {
+            let Arguments {
+                paths,
+                cgroup_base,
+                beginning,
+                ..
+            } = arguments;
+            Ok(keeper::run(paths, cgroup_base, *beginning)?)
+        }
         Role::Pump => Ok(pump::run(&arguments.paths, arguments.engine)?),
     }
 }
@@ -76,6 +107,7 @@ fn parse(arguments: &[OsString]) -> Result<Arguments> {
         cgroup_base: PathBuf::from(DEFAULT_CGROUP_BASE),
         supervisor_cgroup: None,
         engine: EngineChoice::Automatic,
+        beginning: keeper::Beginning::Records,
         detached: None,
     };
     while let Some(word) = words.next() {
@@ -101,6 +133,11 @@ fn parse(arguments: &[OsString]) -> Result<Arguments> {
             ("--runtime-dir", _) => parsed.paths = RuntimePaths::new(value),
             ("--supervisor-cgroup", _) => parsed.supervisor_cgroup = Some(PathBuf::from(value)),
             ("--cgroup-base", Role::Keeper) => parsed.cgroup_base = PathBuf::from(value),
+            (TAKE_OVER, Role::Keeper) => {
+                let number = value.to_string_lossy().parse();
+                let number = number.with_context(|| format!("{TAKE_OVER}: no number"))?;
+                parsed.beginning = keeper::Beginning::State(number);
+            }
             ("--engine", Role::Pump) => parsed.engine = engine(&value.to_string_lossy())?,
             _ => bail!("unknown option {name:?}\n{USAGE}"),
         }

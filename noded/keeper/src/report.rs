@@ -19,6 +19,14 @@ pub(crate) fn line(words: Arguments<'_>) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// Tells a service manager, where there is one, that whoever was to be started after this process
+/// may be.
+pub(crate) fn ready(who: &str) {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tell!("{who}: the service manager was not told: {error}");
+    }
+}
+
 /// An error and its sources, in one line.
 pub(crate) fn in_full(error: &dyn Error) -> String {
     let mut words = error.to_string();

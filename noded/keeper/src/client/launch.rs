@@ -1,5 +1,5 @@
-//! Starts keeper and pump where nothing else (systemd) does. Both detach themselves: they are
-//! nobody's children and in nobody's session.
+//! Finds keeper and pump, and starts them where nothing else (systemd) does. Then both detach
+//! themselves: they are nobody's children and in nobody's session.
 
 use super::{Connection, ConnectionError};
 use crate::lock::{Lock, LockError};
@@ -19,9 +19,20 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 /// Beyond this size the file of messages is begun anew at a start.
 const MESSAGES_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Who starts the two processes, and starts them again when they died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starter {
+    /// Whoever needs them: this library.
+    Client,
+    /// A service manager. Starting them here as well would be a race that its services lose for
+    /// ever: the lock is taken, and the one that holds it is none of theirs.
+    ServiceManager,
+}
+
 /// How to start the two processes.
 #[derive(Debug, Clone)]
 pub struct Launch {
+    pub starter: Starter,
     /// The `noded-keeper` binary.
     pub program: PathBuf,
     pub paths: RuntimePaths,
@@ -65,14 +76,21 @@ pub enum LaunchError {
     Incompatible(#[source] ConnectionError),
     #[error("pump was started but is not there; its messages are in {}", .messages.display())]
     PumpMissing { messages: PathBuf },
+    #[error("{service} is not running, and starting it is left to the service manager")]
+    Absent { service: &'static str },
     #[error("pump's lock cannot be examined")]
     PumpLock(#[source] LockError),
+    #[error("it is not known which build of pump runs")]
+    PumpBuild(#[source] super::UpgradeError),
+    #[error("a pump of another build does not end")]
+    PumpEnd(#[source] Errno),
 }
 
-/// Connects to keeper, starting it first where none listens. Waits at most a few seconds.
+/// Connects to keeper, starting it first where none listens and nobody else does. Waits at most a
+/// few seconds.
 ///
 /// # Errors
-/// Where it cannot be started or does not answer. A running keeper that shares no version is never
+/// Where it is not there and cannot or must not be started, or does not answer. A running keeper that shares no version is never
 /// replaced: it has the tasks.
 pub fn ensure_running(launch: &Launch) -> Result<Connection, LaunchError> {
     launch.paths.create().map_err(LaunchError::Paths)?;
@@ -80,6 +98,10 @@ pub fn ensure_running(launch: &Launch) -> Result<Connection, LaunchError> {
         Ok(connection) => return Ok(connection),
         Err(error) if is_absent(&error) => {}
         Err(error) => return Err(LaunchError::Incompatible(error)),
+    }
+    if launch.starter == Starter::ServiceManager {
+        let service = "keeper";
+        return Err(LaunchError::Absent { service });
     }
     let messages = start(launch, "keeper")?;
     let mut attempt = 1;
@@ -95,14 +117,17 @@ pub fn ensure_running(launch: &Launch) -> Result<Connection, LaunchError> {
     }
 }
 
-/// Starts pump where none holds the lock. Waits at most a few seconds.
+/// Starts pump where none holds the lock and nobody else does. Waits at most a few seconds.
 ///
 /// # Errors
-/// Where it cannot be started or does not take its lock.
+/// Where it is not there and cannot or must not be started, or does not take its lock.
 pub fn ensure_pump_running(launch: &Launch) -> Result<(), LaunchError> {
     launch.paths.create().map_err(LaunchError::Paths)?;
     if pump_is_running(&launch.paths)? {
         return Ok(());
+    }
+    if launch.starter == Starter::ServiceManager {
+        return Err(LaunchError::Absent { service: "pump" });
     }
     let messages = start(launch, "pump")?;
     for _ in 0..ATTEMPTS_MAX {

@@ -1,15 +1,16 @@
 //! noded's side of the keeper socket, and the start of both processes.
 
 mod launch;
+mod upgrade;
 
+use crate::memfd;
 use crate::paths::RuntimePaths;
 use crate::protocol::{
-    CallId, Message, PROTOCOL_VERSIONS, PacketError, Refusal, Request, Response, VersionRange,
-    decode_from_keeper, encode_for_keeper,
+    CallId, Message, PROTOCOL_VERSIONS, PacketError, PlanBytesError, Refusal, Request, Response,
+    VersionRange, decode_from_keeper, encode_for_keeper, encode_plan,
 };
 use crate::seqpacket::{self, Received};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::time::Timespec;
@@ -18,7 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-pub use launch::{Launch, LaunchError, ensure_pump_running, ensure_running};
+pub use launch::{Launch, LaunchError, Starter, ensure_pump_running, ensure_running};
+pub use upgrade::{Upgrade, UpgradeError, end_outdated_pump, ensure_current};
 
 /// How long the greeting may take; keeper answers within microseconds or is stopped.
 const GREETING_MAX: Duration = Duration::from_secs(5);
@@ -38,6 +40,8 @@ pub enum ConnectionError {
     },
     #[error("the request cannot be encoded")]
     Encode(#[source] PacketError),
+    #[error("the request is of version {since}, and keeper speaks {spoken}")]
+    NotSpoken { since: u8, spoken: u32 },
     #[error("the request cannot be sent")]
     Send(#[source] Errno),
     #[error("keeper's message cannot be received")]
@@ -113,6 +117,8 @@ impl Connection {
     /// response.
     ///
     /// # Errors
+    /// [`ConnectionError::NotSpoken`] where the keeper is too old for it: nothing was sent, and the
+    /// connection is as good as before.
     /// [`ConnectionError::Send`] with `AGAIN` while the socket's buffer is full: try again after
     /// polling for writing.
     pub fn send(
@@ -120,6 +126,10 @@ impl Connection {
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<CallId, ConnectionError> {
+        let (since, spoken) = (request.since(), self.welcome.protocol);
+        if u32::from(since) > spoken {
+            return Err(ConnectionError::NotSpoken { since, spoken });
+        }
         let call = CallId(self.next_call);
         let packet = encode_for_keeper(call, request).map_err(ConnectionError::Encode)?;
         seqpacket::send(&self.socket, &packet, descriptors).map_err(ConnectionError::Send)?;
@@ -171,24 +181,15 @@ impl AsFd for Connection {
 /// # Errors
 /// Where the plan cannot be encoded, or the kernel has no memory for it.
 pub fn seal_plan(plan: &isolation::Plan) -> Result<OwnedFd, SealPlanError> {
-    let bytes = postcard::to_stdvec(plan).map_err(SealPlanError::Encode)?;
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memfd = memfd_create("drover-plan", flags).map_err(SealPlanError::Memory)?;
-    let mut rest = &bytes[..];
-    while !rest.is_empty() {
-        let count = rustix::io::write(&memfd, rest).map_err(SealPlanError::Memory)?;
-        rest = &rest[count..];
-    }
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    fcntl_add_seals(&memfd, seals).map_err(SealPlanError::Memory)?;
-    Ok(memfd)
+    let bytes = encode_plan(plan).map_err(SealPlanError::Encode)?;
+    memfd::seal("drover-plan", &bytes).map_err(SealPlanError::Memory)
 }
 
 /// Why a plan could not be sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealPlanError {
     #[error("the plan cannot be encoded")]
-    Encode(#[source] postcard::Error),
+    Encode(#[source] PlanBytesError),
     #[error("no memory file could be made for the plan")]
     Memory(#[source] Errno),
 }

@@ -26,11 +26,22 @@ pub(crate) struct TaskCgroup {
 }
 
 impl CgroupBase {
-    /// Opens the base; a directory that is not in cgroup v2 is refused, because plain directories
-    /// would hold nothing.
+    /// Opens the base, which is made when missing: after a reboot keeper comes before noded. A
+    /// directory that is not in cgroup v2 is refused, because plain directories would hold nothing.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = fs::open(path, flags, Mode::empty())?;
+        let directory = match fs::open(path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {
+                let parent = Self::open(path.parent().ok_or(Errno::NOENT)?)?;
+                let name = path.file_name().ok_or(Errno::INVAL)?;
+                match fs::mkdirat(&parent.directory, name, Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno),
+                }
+                fs::openat(&parent.directory, name, flags, Mode::empty())?
+            }
+            directory => directory?,
+        };
         let magic: i64 = fs::fstatfs(&directory)?.f_type;
         if magic == CGROUP2_MAGIC {
             Ok(Self { directory })
@@ -112,6 +123,14 @@ fn value_of(text: &str, field: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_plain_directory_becomes_a_base() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().join("drover/tasks");
+        assert_eq!(CgroupBase::open(&base).unwrap_err(), Errno::NOTSUP);
+        assert!(!folder.path().join("drover").exists());
+    }
 
     #[test]
     fn fields_are_told_from_those_that_begin_alike() {

@@ -3,7 +3,7 @@
 
 use super::custody::{Effect, Now, Phase};
 use super::records::{Record, RecordState};
-use super::session::{Fate, Greeting};
+use super::session::Fate;
 use super::{Keeper, Watch};
 use crate::protocol::{Event, Message, TaskKey};
 use crate::report::tell;
@@ -22,6 +22,7 @@ impl Keeper {
                 Effect::Release(key) => self.release(&key, now),
                 Effect::PersistFloor(key) => self.persist_floor(key),
                 Effect::RemoveRecord(key) => self.remove_record(&key),
+                Effect::RemoveLease(alloc) => self.remove_lease(&alloc),
                 Effect::Send(event) => self.send_event(event),
             }
         }
@@ -69,6 +70,12 @@ impl Keeper {
     pub(super) fn remove_record(&self, key: &TaskKey) {
         if let Err(errno) = self.records.remove(key) {
             tell!("keeper: {key}: its record cannot be removed: {errno}");
+        }
+    }
+
+    pub(super) fn remove_lease(&self, alloc: &str) {
+        if let Err(errno) = self.records.remove_lease(alloc) {
+            tell!("keeper: {alloc}: the record of its lease cannot be removed: {errno}");
         }
     }
 
@@ -128,10 +135,10 @@ impl Keeper {
         let Some(session) = &mut self.session else {
             return;
         };
-        if session.greeting == Greeting::Awaited {
+        if session.protocol().is_none() {
             return;
         }
-        let fate: Fate = session.send(&Message::Event(event));
+        let fate: Fate = session.send(Message::Event(event));
         self.settle_session(fate);
     }
 }

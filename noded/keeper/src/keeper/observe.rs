@@ -1,10 +1,10 @@
 //! What happens to processes: reports of children, deaths, empty cgroups.
 
 use super::cgroup::oom_between;
-use super::custody::{BootNanos, Now, Phase, Tree};
+use super::custody::{Now, Phase, Tree};
 use super::process;
 use super::{Keeper, Watch, now};
-use crate::protocol::{ExitStatus, OomKill, SpawnFailure, TaskKey};
+use crate::protocol::{BootNanos, ExitStatus, OomKill, SpawnFailure, TaskKey};
 use crate::report::tell;
 use isolation::{Report, read_report};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -35,6 +35,8 @@ impl Keeper {
                 // A report that is already there says whether the program ever ran.
                 self.on_report(&key);
                 self.on_main_exit(&key, process::exit_status(raw), now());
+            } else {
+                self.on_other_child(pid, raw);
             }
         }
     }

@@ -3,7 +3,9 @@
 use super::custody::Delivery;
 use crate::protocol::{ExitStatus, OsSignal};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -35,6 +37,13 @@ pub(crate) fn open_same(pid: u32, ticks: u64) -> Option<OwnedFd> {
     let pidfd = pidfd_open(pid_number, PidfdFlags::empty()).ok()?;
     // Read after the open: if the time matches now, the pidfd cannot be a later process.
     (start_time_ticks(pid) == Some(ticks)).then_some(pidfd)
+}
+
+/// Whether this process would be told of its end; leaves its status where it is.
+pub(crate) fn is_own_child(pidfd: BorrowedFd<'_>) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // ECHILD where it is somebody else's.
+    waitid(WaitId::PidFd(pidfd), options).is_ok()
 }
 
 /// Whether the kernel would deliver `signal`, or discard it because the process is PID 1 of its

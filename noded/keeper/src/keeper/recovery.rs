@@ -10,28 +10,35 @@
 //!   Running       empty      gone                exited, status unknown
 //!   Running       populated  same start time     running, watched by pidfd; kill deadline goes on
 //!   Running       populated  gone                the rest is killed, exited, status unknown
+//!   lease         -          -                   counted on; a damaged one has run out
 //! ```
 
 use super::custody::{Now, Phase, Run, Running, Tree};
 use super::process;
 use super::records::{Record, RecordState};
-use super::{BootNanos, Keeper, KeeperError, Watch, now};
+use super::{Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
-use crate::protocol::{ExitCause, ExitStatus, OomKill, SpawnFailure, TaskKey};
+use crate::protocol::{BootNanos, ExitCause, ExitStatus, OomKill, SpawnFailure, TaskKey};
 use crate::report::{in_full, tell};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::{AsFd, OwnedFd};
 
 impl Keeper {
     pub(super) fn recover(&mut self) -> Result<(), KeeperError> {
-        let (records, errors) = self.records.read_all().map_err(KeeperError::Records)?;
-        for error in errors {
+        let found = self.records.read_all().map_err(KeeperError::Records)?;
+        for error in found.errors {
             tell!("keeper: {}; left as it is", in_full(&error));
         }
         let now = now();
-        for record in records {
+        for record in found.records {
             self.take_over(record, now);
         }
+        // One that ran out while no keeper was there is due in the first turn.
+        for lease in found.leases {
+            self.custody.set_lease(&lease, Some(lease.until));
+        }
+        // Our own children where this process was another keeper before (`upgrade`).
+        self.reap();
         Ok(())
     }
 
@@ -97,6 +104,13 @@ impl Keeper {
         let Some(handles) = self.handles.get_mut(key) else {
             return;
         };
+        if let Ok(own) = i32::try_from(running.pid)
+            && process::is_own_child(pidfd.as_fd())
+        {
+            self.by_pid.insert(own, key.clone());
+            handles.pidfd = Some(pidfd);
+            return;
+        }
         let token = EventData::new_u64(handles.number * 4 + Watch::Adopted as u64);
         match epoll::add(&self.epoll, pidfd.as_fd(), token, EventFlags::IN) {
             Ok(()) => handles.pidfd = Some(pidfd),

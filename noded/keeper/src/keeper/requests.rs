@@ -1,11 +1,11 @@
 //! From a packet to an answer.
 
-use super::custody::{Delivery, Phase};
+use super::custody::{Delivery, Phase, Recording};
 use super::process;
-use super::session::{Fate, Greeting, Interest, Session};
+use super::session::{Fate, Session};
 use super::{CLIENT, Course, Keeper, KeeperError, STEP_VERSIONS, now};
 use crate::protocol::{
-    CallId, LISTING_ENTRIES_MAX, OsSignal, PROTOCOL_VERSIONS, Refusal, Request, Response,
+    CallId, LISTING_ENTRIES_MAX, Lease, OsSignal, PROTOCOL_VERSIONS, Refusal, Request, Response,
     StopMethod, TaskKey, TaskReport, VersionRange, decode_from_client,
 };
 use crate::report::tell;
@@ -22,8 +22,15 @@ impl Keeper {
             let fate = self.session.as_mut().map_or(Fate::Keep, Session::flush);
             self.settle_session(fate);
         }
+        if self.check.is_some() && flags.contains(EventFlags::HUP) {
+            self.session = None;
+        }
         let mut course = Course::Continue;
         for _ in 0..PACKETS_PER_TURN_MAX {
+            // What was checked is what is handed over.
+            if self.check.is_some() {
+                break;
+            }
             let Some(session) = &self.session else { break };
             match seqpacket::receive(session.socket()) {
                 Ok(Received::WouldBlock) => break,
@@ -57,11 +64,8 @@ impl Keeper {
                 return Ok(Course::Continue);
             }
         };
-        let greeted = self
-            .session
-            .as_ref()
-            .is_some_and(|s| s.greeting == Greeting::Done);
-        if !greeted && !matches!(request, Request::Hello { .. }) {
+        let protocol = self.session.as_ref().and_then(Session::protocol);
+        if protocol.is_none() && !matches!(request, Request::Hello { .. }) {
             self.respond(call, Response::Refused(Refusal::NotGreeted));
             return Ok(Course::Continue);
         }
@@ -116,6 +120,18 @@ impl Keeper {
             Request::Ping => Ok(Response::Pong {
                 runs: self.custody.run_count(),
             }),
+            Request::Upgrade => match self.upgrade(call, descriptors) {
+                Ok(()) => return Ok(Course::Continue),
+                Err(refusal) => Err(refusal),
+            },
+            Request::ExtendLeases { leases } => {
+                self.extend_leases(&leases).map(|()| Response::Accepted)
+            }
+            Request::EndLease { alloc } => {
+                let effects = self.custody.end_lease(&alloc);
+                self.execute(effects.into_iter().collect(), now());
+                Ok(Response::Accepted)
+            }
         };
         self.respond(call, outcome.unwrap_or_else(Response::Refused));
         Ok(Course::Continue)
@@ -127,13 +143,57 @@ impl Keeper {
             .best_common(keeper)
             .ok_or(Refusal::NoCommonVersion { keeper })?;
         if let Some(session) = &mut self.session {
-            session.greeting = Greeting::Done;
+            session.agree_on(protocol);
         }
-        Ok(Response::Welcome {
+        Ok(Self::welcome(protocol))
+    }
+
+    pub(super) fn welcome(protocol: u32) -> Response {
+        Response::Welcome {
             protocol,
             steps: STEP_VERSIONS,
             keeper_pid: std::process::id(),
-        })
+        }
+    }
+
+    /// A lease counts only once there is a record of it; after that the record may lag behind.
+    fn extend_leases(&mut self, leases: &[Lease]) -> Result<(), Refusal> {
+        self.custody.check_leases(leases)?;
+        let mut first: Vec<&Lease> = Vec::new();
+        let mut recorded = Vec::with_capacity(leases.len());
+        for lease in leases {
+            let recording = self.custody.lease_recording(lease);
+            if recording == Recording::NotDue {
+                recorded.push(None);
+                continue;
+            }
+            match self.records.write_lease(lease) {
+                Ok(()) => recorded.push(Some(lease.until)),
+                Err(errno) if recording == Recording::First => {
+                    for lease in first {
+                        self.remove_lease(&lease.alloc);
+                    }
+                    return Err(Refusal::Lease {
+                        alloc: lease.alloc.clone(),
+                        detail: format!("its record cannot be written: {errno}"),
+                    });
+                }
+                Err(errno) => {
+                    tell!(
+                        "keeper: {}: the record of its lease is behind: {errno}",
+                        lease.alloc
+                    );
+                    recorded.push(None);
+                }
+            }
+            if recording == Recording::First {
+                first.push(lease);
+            }
+        }
+        for (lease, recorded) in leases.iter().zip(recorded) {
+            self.custody.set_lease(lease, recorded);
+        }
+        Ok(())
     }
 
     fn signal(&mut self, key: &TaskKey, signal: OsSignal) -> Result<(), Refusal> {
@@ -206,7 +266,7 @@ impl Keeper {
         }
     }
 
-    fn respond(&mut self, call: CallId, response: Response) {
+    pub(super) fn respond(&mut self, call: CallId, response: Response) {
         let fate = self
             .session
             .as_mut()
@@ -221,12 +281,11 @@ impl Keeper {
         }
     }
 
-    fn renew_interest(&mut self) {
+    pub(super) fn renew_interest(&mut self) {
         let Some(session) = &self.session else { return };
-        let flags = match session.interest() {
-            Interest::Read => EventFlags::IN,
-            Interest::ReadAndWrite => EventFlags::IN | EventFlags::OUT,
-        };
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.check.is_none());
+        flags.set(EventFlags::OUT, session.waits_to_send());
         let token = EventData::new_u64(CLIENT);
         if let Err(errno) = epoll::modify(&self.epoll, session.socket(), token, flags) {
             tell!("keeper: the client cannot be polled any more: {errno}");

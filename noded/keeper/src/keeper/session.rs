@@ -5,19 +5,12 @@ use crate::report::tell;
 use crate::seqpacket;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Packets held for a client that does not read. A full answer to `List` has 164 pages; a client
 /// that is further behind than this is disconnected, and learns the rest from `List` when it comes
 /// back.
 const QUEUE_MAX: usize = 4096;
-
-/// Whether the client has said Hello.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Greeting {
-    Awaited,
-    Done,
-}
 
 /// Whether a session goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,36 +19,49 @@ pub(crate) enum Fate {
     Drop,
 }
 
-/// What epoll should wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interest {
-    Read,
-    ReadAndWrite,
-}
-
 #[derive(Debug)]
 pub(crate) struct Session {
     socket: OwnedFd,
-    pub(crate) greeting: Greeting,
+    protocol: Option<u32>,
     queue: VecDeque<Vec<u8>>,
 }
 
 impl Session {
     pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self::inherited(socket, None, Vec::new())
+    }
+
+    /// One that this process had when it was another program.
+    pub(crate) fn inherited(socket: OwnedFd, protocol: Option<u32>, queue: Vec<Vec<u8>>) -> Self {
         Self {
             socket,
-            greeting: Greeting::Awaited,
-            queue: VecDeque::new(),
+            protocol,
+            queue: queue.into(),
         }
     }
 
-    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    pub(crate) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// The version that was agreed on; `None` before the greeting.
+    pub(crate) fn protocol(&self) -> Option<u32> {
+        self.protocol
+    }
+
+    pub(crate) fn agree_on(&mut self, protocol: u32) {
+        self.protocol = Some(protocol);
+    }
+
+    /// Packets that the client has not taken yet.
+    pub(crate) fn queue(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.queue.iter()
     }
 
     /// Queues a message and sends what the socket takes.
-    pub(crate) fn send(&mut self, message: &Message) -> Fate {
-        match encode_for_client(message) {
+    pub(crate) fn send(&mut self, message: Message) -> Fate {
+        let message = message.in_words_of(self.protocol.unwrap_or(1));
+        match encode_for_client(&message) {
             Ok(packet) => self.queue.push_back(packet),
             Err(error) => {
                 tell!("keeper: a message was not sent: {error}");
@@ -70,7 +76,7 @@ impl Session {
     }
 
     pub(crate) fn respond(&mut self, call: crate::protocol::CallId, response: Response) -> Fate {
-        self.send(&Message::Response { call, response })
+        self.send(Message::Response { call, response })
     }
 
     pub(crate) fn flush(&mut self) -> Fate {
@@ -87,11 +93,7 @@ impl Session {
         Fate::Keep
     }
 
-    pub(crate) fn interest(&self) -> Interest {
-        if self.queue.is_empty() {
-            Interest::Read
-        } else {
-            Interest::ReadAndWrite
-        }
+    pub(crate) fn waits_to_send(&self) -> bool {
+        !self.queue.is_empty()
     }
 }

@@ -4,11 +4,12 @@ use super::custody::{Now, Tree};
 use super::records::{Record, RecordState};
 use super::{Handles, Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
-use crate::protocol::{Refusal, SpawnRequest, StdioSource};
+use crate::memfd;
+use crate::protocol::{Refusal, SpawnRequest, StdioSource, decode_plan};
 use crate::report::{in_full, tell};
 use isolation::{Descriptors, Plan, SpawnError, Spawned};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::fs::{self, Mode, OFlags, SealFlags};
+use rustix::fs::{self, Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Arguments and environment may have 2 MiB (execve(2)); mounts and filters come on top.
@@ -100,7 +101,7 @@ impl Keeper {
         request: &SpawnRequest,
         descriptors: &[OwnedFd],
     ) -> Result<(Plan, Stdio, super::cgroup::TaskCgroup), Refusal> {
-        self.custody.check_admission(&request.key)?;
+        self.custody.check_admission(&request.key, now().boot)?;
         if let Some(position) = request.network {
             at(descriptors, position)?;
         }
@@ -215,31 +216,8 @@ fn at(descriptors: &[OwnedFd], position: u8) -> Result<&OwnedFd, Refusal> {
 /// checked.
 fn read_plan(memfd: BorrowedFd<'_>) -> Result<Plan, Refusal> {
     let bad = |detail: String| Refusal::BadPlan { detail };
-    let seals = fs::fcntl_get_seals(memfd).map_err(|errno| bad(format!("no memfd: {errno}")))?;
-    if !seals.contains(SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW) {
-        return Err(bad("the memfd is not sealed".to_owned()));
-    }
-    let size = fs::fstat(memfd)
-        .map_err(|errno| bad(errno.to_string()))?
-        .st_size;
-    let size = usize::try_from(size).unwrap_or(usize::MAX);
-    if size > PLAN_BYTES_MAX {
-        return Err(bad(format!(
-            "{size} bytes, at most {PLAN_BYTES_MAX} are allowed"
-        )));
-    }
-    let mut bytes = vec![0; size];
-    let mut length = 0;
-    while length < size {
-        let offset = length as u64;
-        match rustix::io::pread(memfd, &mut bytes[length..], offset) {
-            Ok(0) => return Err(bad("the memfd ended early".to_owned())),
-            Ok(count) => length += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(bad(errno.to_string())),
-        }
-    }
-    postcard::from_bytes(&bytes).map_err(|error| bad(error.to_string()))
+    let bytes = memfd::read_sealed(memfd, PLAN_BYTES_MAX).map_err(|error| bad(in_full(&error)))?;
+    decode_plan(&bytes).map_err(|error| bad(in_full(&error)))
 }
 
 fn fifo_refusal(name: &str, errno: rustix::io::Errno) -> Refusal {

@@ -1,7 +1,7 @@
 //! Keeper's hold on the FIFOs of tasks: as long as it has one open, neither a task nor a pump that
 //! died can make the other side lose bytes.
 
-use super::custody::BootNanos;
+use crate::protocol::BootNanos;
 use rustix::io::ioctl_fionread;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -34,6 +34,15 @@ impl LingeringStreams {
     pub(crate) fn tick(&mut self, now: BootNanos) {
         self.streams
             .retain(|(until, stream)| *until > now && has_bytes(stream));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(BootNanos, OwnedFd)> {
+        self.streams.iter()
+    }
+
+    /// One that the keeper before held until then.
+    pub(crate) fn keep(&mut self, until: BootNanos, stream: OwnedFd) {
+        self.streams.push_back((until, stream));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -76,15 +76,20 @@ impl TaskKey {
     }
 }
 
+/// Whether this is an allocation id, which is a safe part of a file name.
+pub(crate) fn is_alloc_id(alloc: &str) -> bool {
+    let is_plain = alloc
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    !alloc.is_empty() && alloc.len() <= ALLOC_BYTES_MAX && is_plain
+}
+
 impl AllocAndTask {
     /// # Errors
     /// See [`KeyError`].
     pub fn new(alloc: impl Into<String>, task: impl Into<String>) -> Result<Self, KeyError> {
         let (alloc, task) = (alloc.into(), task.into());
-        let alloc_is_plain = alloc
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if alloc.is_empty() || alloc.len() > ALLOC_BYTES_MAX || !alloc_is_plain {
+        if !is_alloc_id(&alloc) {
             return Err(KeyError::Alloc { alloc });
         }
         let task_is_component = task.bytes().all(|b| b != b'/' && b != 0);

@@ -15,8 +15,10 @@ pub const DESCRIPTORS_MAX: usize = 64;
 pub enum PacketError {
     #[error("the packet is empty")]
     Empty,
-    #[error("the packet has version {version}, only {PROTOCOL_VERSION} is spoken")]
+    #[error("the packet has version {version}, only 1 to {PROTOCOL_VERSION} are spoken")]
     Version { version: u8 },
+    #[error("the message is of version {since}, but its packet says {version}")]
+    Misnamed { version: u8, since: u8 },
     #[error("the packet has {bytes} bytes, at most {PACKET_BYTES_MAX} are allowed")]
     TooLarge { bytes: usize },
     #[error("{bytes} bytes follow the message")]
@@ -30,30 +32,29 @@ pub enum PacketError {
 /// # Errors
 /// Where the message would not fit a packet.
 pub fn encode_for_keeper(call: CallId, request: &Request) -> Result<Vec<u8>, PacketError> {
-    encode(&(call, request))
+    encode(request.since(), &(call, request))
 }
 
 /// # Errors
 /// Where the message would not fit a packet.
 pub fn encode_for_client(message: &Message) -> Result<Vec<u8>, PacketError> {
-    encode(message)
+    encode(message.since(), message)
 }
 
 /// # Errors
 /// Where the bytes are not exactly one request in a known version.
 pub fn decode_from_client(packet: &[u8]) -> Result<(CallId, Request), PacketError> {
-    decode(packet)
+    decode(packet, |(_, request): &(CallId, Request)| request.since())
 }
 
 /// # Errors
 /// Where the bytes are not exactly one message in a known version.
 pub fn decode_from_keeper(packet: &[u8]) -> Result<Message, PacketError> {
-    decode(packet)
+    decode(packet, Message::since)
 }
 
-fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PacketError> {
-    let packet =
-        postcard::to_extend(message, vec![PROTOCOL_VERSION]).map_err(PacketError::Encode)?;
+fn encode<T: Serialize>(version: u8, message: &T) -> Result<Vec<u8>, PacketError> {
+    let packet = postcard::to_extend(message, vec![version]).map_err(PacketError::Encode)?;
     if packet.len() > PACKET_BYTES_MAX {
         return Err(PacketError::TooLarge {
             bytes: packet.len(),
@@ -62,19 +63,26 @@ fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PacketError> {
     Ok(packet)
 }
 
-fn decode<T: DeserializeOwned>(packet: &[u8]) -> Result<T, PacketError> {
+fn decode<T: DeserializeOwned>(
+    packet: &[u8],
+    since: impl FnOnce(&T) -> u8,
+) -> Result<T, PacketError> {
     if packet.len() > PACKET_BYTES_MAX {
         return Err(PacketError::TooLarge {
             bytes: packet.len(),
         });
     }
     let (&version, body) = packet.split_first().ok_or(PacketError::Empty)?;
-    if version != PROTOCOL_VERSION {
+    if !(1..=PROTOCOL_VERSION).contains(&version) {
         return Err(PacketError::Version { version });
     }
     let (message, rest) = postcard::take_from_bytes(body).map_err(PacketError::Decode)?;
     if !rest.is_empty() {
         return Err(PacketError::TrailingBytes { bytes: rest.len() });
     }
-    Ok(message)
+    // One spelling for one message, as the sender's own check of what may be sent relies on it.
+    match since(&message) {
+        since if since == version => Ok(message),
+        since => Err(PacketError::Misnamed { version, since }),
+    }
 }

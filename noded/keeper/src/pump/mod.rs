@@ -90,6 +90,7 @@ pub fn run(paths: &RuntimePaths, choice: EngineChoice) -> Result<(), PumpError> 
         streams.count(),
         engine.name()
     );
+    crate::report::ready("pump");
     let mut clocks = Clocks::new(Instant::now());
     loop {
         let timeout = clocks.timeout(&streams, Instant::now());

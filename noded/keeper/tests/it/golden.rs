@@ -5,27 +5,38 @@
 
 use noded_keeper::io::{LogLimits, StreamSpec};
 use noded_keeper::protocol::{
-    CallId, Event, Exit, ExitCause, ExitStatus, Message, OomKill, OsSignal, PROTOCOL_VERSIONS,
-    Refusal, Remains, Request, Response, SpawnFailure, SpawnRequest, StdioSource, StopMethod,
-    TaskKey, TaskPhase, TaskReport, UnixNanos, VersionRange, decode_from_client,
-    decode_from_keeper, encode_for_client, encode_for_keeper,
+    CallId, Event, Exit, ExitCause, ExitStatus, Message, OomKill, OsSignal, Refusal, Remains,
+    Request, Response, SpawnFailure, SpawnRequest, StdioSource, StopMethod, TaskKey, TaskPhase,
+    TaskReport, UnixNanos, VersionRange, decode_from_client, decode_from_keeper, encode_for_client,
+    encode_for_keeper,
 };
 use std::path::PathBuf;
 
-fn key() -> TaskKey {
+/// What the first release speaks.
+const VERSION_1: VersionRange = VersionRange {
+    lowest: 1,
+    highest: 1,
+};
+
+pub(crate) fn key() -> TaskKey {
     TaskKey::new("0b7d6a80-1f0e-4c55-9d3c-5d1a52a0c001", "web", 300).unwrap()
 }
 
 fn golden(name: &str, bytes: &[u8]) {
+    frozen("v1", name, bytes);
+}
+
+pub(crate) fn frozen(version: &str, name: &str, bytes: &[u8]) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/v1")
+        .join("tests/golden")
+        .join(version)
         .join(name);
     if !path.exists() && std::env::var_os("DROVER_BLESS").is_some() {
         std::fs::write(&path, bytes).unwrap();
     }
-    let frozen = std::fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let old = std::fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(
-        frozen, bytes,
+        old, bytes,
         "{name}: the bytes of a published message changed"
     );
 }
@@ -36,7 +47,7 @@ fn requests() -> Vec<(&'static str, Request)> {
         (
             "hello",
             Request::Hello {
-                protocol: PROTOCOL_VERSIONS,
+                protocol: VERSION_1,
                 steps: VersionRange {
                     lowest: 1,
                     highest: 2,
@@ -85,7 +96,7 @@ fn failure() -> SpawnFailure {
     }
 }
 
-fn exit(status: ExitStatus, oom: OomKill, cause: ExitCause, remains: Remains) -> Exit {
+pub(crate) fn exit(status: ExitStatus, oom: OomKill, cause: ExitCause, remains: Remains) -> Exit {
     Exit {
         status,
         oom,
@@ -130,9 +141,7 @@ fn refusals() -> Vec<Refusal> {
     let (path, name, detail) = ("p".to_owned(), "n".to_owned(), "d".to_owned());
     vec![
         Refusal::NotGreeted,
-        Refusal::NoCommonVersion {
-            keeper: PROTOCOL_VERSIONS,
-        },
+        Refusal::NoCommonVersion { keeper: VERSION_1 },
         Refusal::Malformed {
             detail: detail.clone(),
         },

@@ -2,7 +2,9 @@
 
 use crate::pump::{limits, owner};
 use crate::support::{Conversation, PATIENCE, Scene, TestCgroup, key, request, shell, wait_until};
-use noded_keeper::client::{Connection, Launch, ensure_pump_running, ensure_running, seal_plan};
+use noded_keeper::client::{
+    Connection, Launch, LaunchError, Starter, ensure_pump_running, ensure_running, seal_plan,
+};
 use noded_keeper::io::retire_streams;
 use noded_keeper::protocol::{
     Event, ExitCause, ExitStatus, Message, OomKill, OsSignal, Refusal, Remains, Request, Response,
@@ -168,6 +170,36 @@ fn a_stop_signal_that_pid_1_would_not_hear_kills_at_once_and_says_so() {
 }
 
 #[test]
+fn a_reaper_hears_the_stop_signal_and_hands_it_on() {
+    let Some(cgroups) = TestCgroup::new() else {
+        return;
+    };
+    let scene = Scene::new();
+    let _keeper = scene.keeper(&cgroups);
+    let mut noded = scene.connect();
+    let key = key("a", "web", 1);
+    let mut spec = shell("exec sleep 1000");
+    spec.namespaces
+        .extend([isolation::Namespace::Mount, isolation::Namespace::Pid]);
+    spec.first_process = isolation::FirstProcess::Reaper;
+    noded.start(request(&key, &cgroups.task("web")), &spec);
+    let stop = Request::Stop {
+        key: key.clone(),
+        signal: TERM,
+        kill_after_ms: 600_000,
+    };
+    assert_eq!(
+        noded.ask(&stop),
+        Response::Stopping {
+            method: StopMethod::Signalled
+        }
+    );
+    let exit = noded.exit(&key);
+    assert_eq!(exit.status, ExitStatus::Code(128 + libc::SIGTERM));
+    assert_eq!(exit.cause, ExitCause::OwnAccord);
+}
+
+#[test]
 fn what_a_task_leaves_behind_is_killed_before_its_exit_is_told() {
     let Some(cgroups) = TestCgroup::new() else {
         return;
@@ -323,10 +355,13 @@ fn requests_that_cannot_be_followed_are_refused_and_change_nothing() {
     let answer = noded.ask_with(&Request::Spawn(request(&key, &cgroup)), &[unsealed.as_fd()]);
     assert!(matches!(refused(answer), Refusal::BadPlan { .. }));
     let mut foreign = isolation::plan(&spec).unwrap();
-    foreign.version += 1;
+    foreign.version = isolation::PLAN_VERSIONS.end() + 1;
     let foreign = seal_plan(&foreign).unwrap();
     let answer = noded.ask_with(&Request::Spawn(request(&key, &cgroup)), &[foreign.as_fd()]);
-    assert!(matches!(refused(answer), Refusal::Spawn { .. }));
+    let Refusal::BadPlan { detail } = refused(answer) else {
+        panic!("another refusal");
+    };
+    assert!(detail.contains("only 1 to 2 are applied"), "{detail}");
     let unknown = noded.ask(&Request::Kill { key: key.clone() });
     assert_eq!(refused(unknown), Refusal::UnknownTask);
     assert_eq!(noded.ask(&Request::Ping), Response::Pong { runs: 0 });
@@ -534,11 +569,19 @@ fn the_client_starts_what_is_missing_and_finds_what_is_there() {
     };
     let scene = Scene::new();
     let launch = Launch {
+        starter: Starter::Client,
         program: env!("CARGO_BIN_EXE_noded-keeper").into(),
         paths: scene.paths.clone(),
         cgroup_base: cgroups.path.clone(),
         supervisor_cgroup: Some(cgroups.path.join("supervisor")),
     };
+    let managed = Launch {
+        starter: Starter::ServiceManager,
+        ..launch.clone()
+    };
+    let absent = |error| matches!(error, LaunchError::Absent { .. });
+    assert!(absent(ensure_running(&managed).unwrap_err()));
+    assert!(absent(ensure_pump_running(&managed).unwrap_err()));
     let mut noded = ensure_running(&launch).unwrap();
     let keeper = noded.welcome().keeper_pid;
     assert_eq!(
@@ -547,7 +590,7 @@ fn the_client_starts_what_is_missing_and_finds_what_is_there() {
     );
     noded = ensure_running(&launch).unwrap();
     ensure_pump_running(&launch).unwrap();
-    ensure_pump_running(&launch).unwrap();
+    ensure_pump_running(&managed).unwrap();
     let members = std::fs::read_to_string(cgroups.path.join("supervisor/cgroup.procs")).unwrap();
     assert_eq!(
         members.lines().count(),

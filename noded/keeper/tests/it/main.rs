@@ -1,8 +1,11 @@
 //! keeper and pump as real processes: FIFOs, sockets, cgroups, and their deaths.
 
 mod golden;
+mod golden_v2;
 mod keeper;
 mod keeper_death;
+mod leases;
 mod pump;
 mod pump_faults;
 mod support;
+mod upgrade;

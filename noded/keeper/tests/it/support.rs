@@ -64,11 +64,15 @@ impl Scene {
     }
 
     pub(crate) fn keeper(&self, cgroups: &TestCgroup) -> Daemon {
+        self.keeper_with(cgroups, &[])
+    }
+
+    pub(crate) fn keeper_with(&self, cgroups: &TestCgroup, more: &[&str]) -> Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_noded-keeper"));
         command
             .args(["keeper", "--runtime-dir"])
             .arg(self.paths.root());
-        command.arg("--cgroup-base").arg(&cgroups.path);
+        command.arg("--cgroup-base").arg(&cgroups.path).args(more);
         Daemon::start(command)
     }
 

@@ -15,140 +15,40 @@
 //! stays until it is acknowledged; after that only the task's highest run epoch is kept, so that a
 //! late request cannot start the same run again.
 
+mod effect;
+mod floors;
+mod leased;
+mod leases;
+mod run;
+
 use crate::protocol::{
-    AllocAndTask, Event, Exit, ExitCause, ExitStatus, OomKill, Refusal, Remains, SpawnFailure,
-    StopMethod, TaskKey, TaskPhase, TaskReport, UnixNanos,
+    AllocAndTask, BootNanos, Event, Exit, ExitCause, ExitStatus, OomKill, Refusal, Remains,
+    SpawnFailure, StopMethod, TaskKey, TaskReport,
 };
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+pub(crate) use effect::Effect;
+pub(crate) use floors::FLOORS_MAX;
+use floors::Floors;
+pub(crate) use leases::{Held, LEASES_MAX, Recording};
+use leases::{Leases, Standing};
+pub(crate) use run::{Delivery, Now, Outcome, Phase, Run, Running, Tree};
 
 /// Runs known at once, ended ones included. Three descriptors each must fit the process's limit,
 /// and `List` its memory.
 pub(crate) const RUNS_MAX: usize = 16 * 1024;
 
-/// Tasks whose highest run epoch is remembered; beyond it the one that changed longest ago is
-/// forgotten.
-pub(crate) const FLOORS_MAX: usize = 64 * 1024;
-
 /// How long the rest of a cgroup may take to end after cgroup.kill before the exit is reported
 /// without it.
 pub(crate) const ENDING_MAX: BootNanos = BootNanos(5_000_000_000);
-
-/// CLOCK_BOOTTIME: goes on while the host sleeps, never back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct BootNanos(pub(crate) u64);
-
-impl BootNanos {
-    pub(crate) fn plus(self, span: Self) -> Self {
-        Self(self.0.saturating_add(span.0))
-    }
-
-    pub(crate) fn plus_millis(self, millis: u64) -> Self {
-        self.plus(Self(millis.saturating_mul(1_000_000)))
-    }
-}
-
-/// One reading of both clocks: one to decide by, one to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Now {
-    pub(crate) boot: BootNanos,
-    pub(crate) wall: UnixNanos,
-}
-
-/// How a run ended, either way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Outcome {
-    SpawnFailed(SpawnFailure),
-    Exited(Exit),
-}
-
-/// Whether processes are left in a run's cgroup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tree {
-    Empty,
-    Populated,
-}
-
-/// Whether the kernel would deliver a stop signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    Delivered,
-    /// To PID 1 of a namespace that has no handler for it (pid_namespaces(7)).
-    Discarded,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Starting {
-        pid: u32,
-        deadline: BootNanos,
-        cause: ExitCause,
-    },
-    Failing {
-        pid: u32,
-        failure: SpawnFailure,
-    },
-    Running(Running),
-    Ending {
-        pid: u32,
-        outcome: Outcome,
-        deadline: BootNanos,
-    },
-    Ended(Outcome),
-}
-
-/// A run whose program was executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Running {
-    pub(crate) pid: u32,
-    pub(crate) start_time_ticks: u64,
-    pub(crate) started_at: UnixNanos,
-    pub(crate) kill_at: Option<BootNanos>,
-    pub(crate) cause: ExitCause,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) cgroup: String,
-    pub(crate) fifos: Vec<String>,
-    pub(crate) phase: Phase,
-}
-
-/// What the shell has to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Write the run's record anew.
-    Persist(TaskKey),
-    /// Kill everything in the run's cgroup.
-    KillTree(TaskKey),
-    /// Tell [`Custody::on_tree_empty`] when the run's cgroup is empty.
-    WatchTree(TaskKey),
-    /// No process of the run is left: watches and process descriptors may go. Streams stay.
-    Settle(TaskKey),
-    /// The outcome is known elsewhere: streams may go.
-    Release(TaskKey),
-    /// Only the epoch of this run is to be kept on record.
-    PersistFloor(TaskKey),
-    /// The record of this run is of no use any more.
-    RemoveRecord(TaskKey),
-    Send(Event),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Floor {
-    run_epoch: u64,
-    changed: u64,
-}
 
 /// The table of runs.
 #[derive(Debug)]
 pub(crate) struct Custody {
     runs_max: usize,
     runs: BTreeMap<TaskKey, Run>,
-    floors: BTreeMap<AllocAndTask, Floor>,
-    /// The same floors by the time of their last change.
-    floors_by_change: BTreeMap<u64, AllocAndTask>,
-    changes: u64,
+    floors: Floors,
+    leases: Leases,
 }
 
 impl Custody {
@@ -157,20 +57,20 @@ impl Custody {
         Self {
             runs_max,
             runs: BTreeMap::new(),
-            floors: BTreeMap::new(),
-            floors_by_change: BTreeMap::new(),
-            changes: 0,
+            floors: Floors::default(),
+            leases: Leases::default(),
         }
     }
 
     /// Whether a spawn of `key` would be accepted now.
-    pub(crate) fn check_admission(&self, key: &TaskKey) -> Result<(), Refusal> {
-        if let Some(floor) = self.floors.get(key.owner())
-            && key.run_epoch() <= floor.run_epoch
+    pub(crate) fn check_admission(&self, key: &TaskKey, now: BootNanos) -> Result<(), Refusal> {
+        if let Some(highest) = self.floors.highest(key.owner())
+            && key.run_epoch() <= highest
         {
-            return Err(Refusal::StaleEpoch {
-                highest: floor.run_epoch,
-            });
+            return Err(Refusal::StaleEpoch { highest });
+        }
+        if self.leases.standing(key.alloc(), now) == Standing::Expired {
+            return Err(Refusal::LeaseExpired);
         }
         if let Some(alive) = self.alive_run_of(key.owner()) {
             return Err(Refusal::EarlierRunAlive { run_epoch: alive });
@@ -215,34 +115,8 @@ impl Custody {
 
     /// Takes over an epoch whose outcome was acknowledged.
     pub(crate) fn raise_floor(&mut self, key: &TaskKey) -> Vec<Effect> {
-        let owner = key.owner();
-        let mut run_epoch = key.run_epoch();
-        let mut effects = Vec::new();
-        if let Some(earlier) = self.floors.get(owner).copied() {
-            run_epoch = run_epoch.max(earlier.run_epoch);
-            if run_epoch > earlier.run_epoch {
-                effects.extend(self.remove_floor(owner));
-            } else {
-                self.floors.remove(owner);
-                self.floors_by_change.remove(&earlier.changed);
-            }
-        }
-        self.changes += 1;
-        self.floors.insert(
-            owner.clone(),
-            Floor {
-                run_epoch,
-                changed: self.changes,
-            },
-        );
-        self.floors_by_change.insert(self.changes, owner.clone());
-        while self.floors.len() > FLOORS_MAX {
-            let Some((_, oldest)) = self.floors_by_change.pop_first() else {
-                break;
-            };
-            effects.extend(self.remove_floor(&oldest));
-        }
-        effects
+        let gone = self.floors.raise(key);
+        self.records_of_none(gone)
     }
 
     pub(crate) fn on_program_running(
@@ -335,20 +209,23 @@ impl Custody {
 
     /// Does what is due.
     pub(crate) fn on_time(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = self.expire_leases(now);
         let due: Vec<TaskKey> = self
             .runs
             .iter()
             .filter(|(_, run)| run.deadline().is_some_and(|deadline| deadline <= now.boot))
             .map(|(key, _)| key.clone())
             .collect();
-        due.iter()
-            .flat_map(|key| self.on_deadline(key, now))
-            .collect()
+        for key in due {
+            effects.extend(self.on_deadline(&key, now));
+        }
+        effects
     }
 
     /// When [`Custody::on_time`] is to be called next.
     pub(crate) fn next_deadline(&self) -> Option<BootNanos> {
-        self.runs.values().filter_map(Run::deadline).min()
+        let of_runs = self.runs.values().filter_map(Run::deadline).min();
+        of_runs.into_iter().chain(self.leases.next_deadline()).min()
     }
 
     pub(crate) fn stop(
@@ -424,10 +301,7 @@ impl Custody {
             }
         }
         self.runs.remove(key);
-        let is_highest = self
-            .floors
-            .get(key.owner())
-            .is_some_and(|floor| floor.run_epoch == key.run_epoch());
+        let is_highest = self.floors.highest(key.owner()) == Some(key.run_epoch());
         let record = if is_highest {
             Effect::PersistFloor(key.clone())
         } else {
@@ -436,23 +310,37 @@ impl Custody {
         Ok(vec![record, Effect::Release(key.clone())])
     }
 
-    /// Forgets the highest epochs of an allocation's tasks, except where a run is still known.
+    /// Forgets the highest epochs of an allocation's tasks, except where a run is still known, and
+    /// its lease when none is.
     pub(crate) fn forget(&mut self, alloc: &str) -> Vec<Effect> {
         let known: Vec<AllocAndTask> = self
             .floors
-            .keys()
-            .filter(|owner| owner.alloc() == alloc)
+            .of_alloc(alloc)
             .filter(|owner| !self.runs.keys().any(|key| key.owner() == *owner))
             .cloned()
             .collect();
-        known
+        let gone: Vec<TaskKey> = known
             .iter()
-            .flat_map(|owner| self.remove_floor(owner))
-            .collect()
+            .filter_map(|owner| self.floors.remove(owner))
+            .collect();
+        let mut effects = self.records_of_none(gone);
+        if !self.runs.keys().any(|key| key.alloc() == alloc) {
+            effects.extend(self.end_lease(alloc));
+        }
+        effects
+    }
+
+    /// For the keeper after this one; the order is part of it.
+    pub(crate) fn floors(&self) -> impl Iterator<Item = TaskKey> {
+        self.floors.in_order()
     }
 
     pub(crate) fn run(&self, key: &TaskKey) -> Option<&Run> {
         self.runs.get(key)
+    }
+
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&TaskKey, &Run)> {
+        self.runs.iter()
     }
 
     pub(crate) fn run_count(&self) -> u32 {
@@ -532,53 +420,21 @@ impl Custody {
 
     fn alive_run_of(&self, owner: &AllocAndTask) -> Option<u64> {
         // The floor is the newest run, and an older one cannot be alive beside it.
-        let floor = self.floors.get(owner)?;
-        let newest = TaskKey::new(owner.alloc(), owner.task(), floor.run_epoch).ok()?;
+        let highest = self.floors.highest(owner)?;
+        let newest = TaskKey::new(owner.alloc(), owner.task(), highest).ok()?;
         let run = self.runs.get(&newest)?;
-        (!matches!(run.phase, Phase::Ended(_))).then_some(floor.run_epoch)
+        (!matches!(run.phase, Phase::Ended(_))).then_some(highest)
     }
 
-    fn remove_floor(&mut self, owner: &AllocAndTask) -> Vec<Effect> {
-        let Some(floor) = self.floors.remove(owner) else {
-            return Vec::new();
-        };
-        self.floors_by_change.remove(&floor.changed);
-        match TaskKey::new(owner.alloc(), owner.task(), floor.run_epoch) {
-            Ok(key) if !self.runs.contains_key(&key) => vec![Effect::RemoveRecord(key)],
-            _ => Vec::new(),
-        }
-    }
-}
-
-impl Run {
-    fn deadline(&self) -> Option<BootNanos> {
-        match &self.phase {
-            Phase::Starting { deadline, .. } | Phase::Ending { deadline, .. } => Some(*deadline),
-            Phase::Running(running) => running.kill_at,
-            Phase::Failing { .. } | Phase::Ended(_) => None,
-        }
-    }
-}
-
-impl Phase {
-    fn report(&self) -> TaskPhase {
-        match self {
-            Self::Starting { pid, .. } | Self::Failing { pid, .. } => {
-                TaskPhase::Starting { pid: *pid }
-            }
-            Self::Running(running) => TaskPhase::Running {
-                pid: running.pid,
-                start_time_ticks: running.start_time_ticks,
-                started_at: running.started_at,
-                stopping: running.kill_at.is_some(),
-            },
-            Self::Ending { pid, .. } => TaskPhase::Ending { pid: *pid },
-            Self::Ended(Outcome::SpawnFailed(failure)) => TaskPhase::SpawnFailed(failure.clone()),
-            Self::Ended(Outcome::Exited(exit)) => TaskPhase::Exited(*exit),
-        }
+    /// Floors are gone; where no run needs their records either, those go too.
+    fn records_of_none(&self, floors: impl IntoIterator<Item = TaskKey>) -> Vec<Effect> {
+        floors
+            .into_iter()
+            .filter(|key| !self.runs.contains_key(key))
+            .map(Effect::RemoveRecord)
+            .collect()
     }
 }
 
 #[cfg(test)]
-#[path = "custody_tests.rs"]
 mod tests;

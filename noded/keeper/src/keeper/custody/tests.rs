@@ -1,7 +1,7 @@
 //! Custody by examples and by random histories.
 
 use super::*;
-use crate::protocol::OsSignal;
+use crate::protocol::{Lease, OsSignal, UnixNanos};
 use proptest::prelude::*;
 
 const CODE_0: ExitStatus = ExitStatus::Code(0);
@@ -18,7 +18,9 @@ fn at(seconds: u64) -> Now {
 }
 
 fn spawn(custody: &mut Custody, run_epoch: u64, now: Now) {
-    custody.check_admission(&key(run_epoch)).unwrap();
+    custody
+        .check_admission(&key(run_epoch), at(0).boot)
+        .unwrap();
     let deadline = now.boot.plus_millis(10_000);
     custody.on_spawned(
         &key(run_epoch),
@@ -46,18 +48,20 @@ fn exit_of(effects: &[Effect]) -> Option<Exit> {
 #[test]
 fn a_run_epoch_not_above_the_highest_is_refused_even_after_acknowledgement() {
     let mut custody = running(7);
-    let alive = custody.check_admission(&key(8)).unwrap_err();
+    let alive = custody.check_admission(&key(8), at(0).boot).unwrap_err();
     assert_eq!(alive, Refusal::EarlierRunAlive { run_epoch: 7 });
     custody.on_main_exit(&key(7), CODE_0, OomKill::No, Tree::Empty, at(1));
     for stale in [6, 7] {
-        let refusal = custody.check_admission(&key(stale)).unwrap_err();
+        let refusal = custody
+            .check_admission(&key(stale), at(0).boot)
+            .unwrap_err();
         assert_eq!(refusal, Refusal::StaleEpoch { highest: 7 });
     }
     custody.acknowledge(&key(7)).unwrap();
-    custody.check_admission(&key(7)).unwrap_err();
-    custody.check_admission(&key(8)).unwrap();
+    custody.check_admission(&key(7), at(0).boot).unwrap_err();
+    custody.check_admission(&key(8), at(0).boot).unwrap();
     assert_eq!(custody.forget("alloc"), [Effect::RemoveRecord(key(7))]);
-    custody.check_admission(&key(1)).unwrap();
+    custody.check_admission(&key(1), at(0).boot).unwrap();
 }
 
 #[test]
@@ -214,10 +218,10 @@ fn no_more_runs_are_accepted_than_can_be_held_until_some_are_acknowledged() {
     spawn(&mut custody, 1, at(0));
     custody.on_main_exit(&key(1), CODE_0, OomKill::No, Tree::Empty, at(1));
     let other = TaskKey::new("alloc", "other", 1).unwrap();
-    let refusal = custody.check_admission(&other).unwrap_err();
+    let refusal = custody.check_admission(&other, at(0).boot).unwrap_err();
     assert_eq!(refusal, Refusal::TooManyRuns { runs: 1 });
     custody.acknowledge(&key(1)).unwrap();
-    custody.check_admission(&other).unwrap();
+    custody.check_admission(&other, at(0).boot).unwrap();
 }
 
 #[test]
@@ -231,8 +235,94 @@ fn floors_are_bounded_and_the_oldest_goes_first() {
         custody.raise_floor(&owner(FLOORS_MAX)),
         [Effect::RemoveRecord(owner(0))]
     );
-    custody.check_admission(&owner(0)).unwrap();
-    custody.check_admission(&owner(1)).unwrap_err();
+    custody.check_admission(&owner(0), at(0).boot).unwrap();
+    custody.check_admission(&owner(1), at(0).boot).unwrap_err();
+}
+
+fn lease(until_seconds: u64) -> Lease {
+    Lease {
+        alloc: "alloc".into(),
+        until: at(until_seconds).boot,
+    }
+}
+
+#[test]
+fn a_lease_that_is_not_extended_kills_once_and_starts_nothing_more() {
+    let mut custody = running(1);
+    custody.set_lease(&lease(10), Some(at(10).boot));
+    assert_eq!(custody.next_deadline(), Some(at(10).boot));
+    assert_eq!(custody.on_time(at(9)), []);
+    assert_eq!(custody.on_time(at(10)), [Effect::KillTree(key(1))]);
+    assert_eq!(custody.on_time(at(11)), []);
+    let effects = custody.on_main_exit(&key(1), CODE_0, OomKill::No, Tree::Empty, at(11));
+    assert_eq!(exit_of(&effects).unwrap().cause, ExitCause::LeaseExpired);
+    let refusal = custody.check_admission(&key(2), at(12).boot);
+    assert_eq!(refusal, Err(Refusal::LeaseExpired));
+    custody.set_lease(&lease(20), None);
+    custody.check_admission(&key(2), at(12).boot).unwrap();
+}
+
+#[test]
+fn an_extended_lease_and_one_that_ended_kill_nothing() {
+    let mut custody = running(1);
+    custody.set_lease(&lease(10), Some(at(10).boot));
+    custody.set_lease(&lease(100), None);
+    assert_eq!(custody.on_time(at(50)), []);
+    assert_eq!(
+        custody.end_lease("alloc"),
+        Some(Effect::RemoveLease("alloc".into()))
+    );
+    assert_eq!(custody.end_lease("alloc"), None);
+    assert_eq!(custody.on_time(at(1_000)), []);
+    assert_eq!(custody.next_deadline(), None);
+}
+
+#[test]
+fn a_record_of_a_lease_is_written_first_when_it_is_behind_and_when_it_says_too_much() {
+    let mut custody = running(1);
+    assert_eq!(custody.lease_recording(&lease(10)), Recording::First);
+    custody.set_lease(&lease(10), Some(at(10).boot));
+    for (until, expected) in [
+        (10, Recording::NotDue),
+        (12, Recording::NotDue),
+        (13, Recording::Due),
+        (9, Recording::Due),
+    ] {
+        assert_eq!(custody.lease_recording(&lease(until)), expected, "{until}");
+    }
+    // Not written: the next one is still measured by what is there.
+    custody.set_lease(&lease(13), None);
+    assert_eq!(custody.lease_recording(&lease(13)), Recording::Due);
+}
+
+#[test]
+fn an_allocation_is_forgotten_with_its_lease_but_not_while_it_runs() {
+    let mut custody = running(1);
+    custody.set_lease(&lease(10), Some(at(10).boot));
+    assert_eq!(custody.forget("alloc"), []);
+    custody.on_main_exit(&key(1), CODE_0, OomKill::No, Tree::Empty, at(1));
+    custody.acknowledge(&key(1)).unwrap();
+    assert_eq!(
+        custody.forget("alloc"),
+        [
+            Effect::RemoveRecord(key(1)),
+            Effect::RemoveLease("alloc".into())
+        ]
+    );
+}
+
+#[test]
+fn leases_of_impossible_allocations_and_beyond_the_limit_are_refused() {
+    let mut custody = Custody::new(1);
+    let named = |alloc: String| Lease { alloc, ..lease(10) };
+    let refusal = custody.check_leases(&[lease(1), named("../x".into())]);
+    assert!(matches!(refusal, Err(Refusal::Lease { alloc, .. }) if alloc == "../x"));
+    for number in 0..leases::LEASES_MAX {
+        custody.set_lease(&named(format!("a-{number}")), None);
+    }
+    custody.check_leases(&[named("a-7".into())]).unwrap();
+    let refusal = custody.check_leases(&[lease(1)]);
+    assert!(matches!(refusal, Err(Refusal::TooManyLeases { .. })));
 }
 
 #[derive(Debug, Clone)]
@@ -287,7 +377,7 @@ proptest! {
                 at: now.wall,
             };
             let effects = match happening {
-                Happening::Spawn(epoch) if custody.check_admission(&key(epoch)).is_ok() => {
+                Happening::Spawn(epoch) if custody.check_admission(&key(epoch), at(0).boot).is_ok() => {
                     prop_assert!(spawned.iter().all(|earlier| *earlier < epoch));
                     spawned.push(epoch);
                     spawn(&mut custody, epoch, now);
@@ -320,7 +410,7 @@ proptest! {
             }
             let alive = custody.runs.values().filter(|run| !matches!(run.phase, Phase::Ended(_)));
             prop_assert!(alive.count() <= 1);
-            prop_assert_eq!(custody.floors.len(), custody.floors_by_change.len());
+            prop_assert!(custody.floors.is_consistent());
         }
     }
 }
