@@ -4,19 +4,18 @@
 //! nothing runs: a task is never taken along.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use isolation::cgroup::{CgroupError, Hierarchy, Patience};
 use isolation::scratch;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use noded_keeper::client::{Connection, ConnectionError};
+use noded_keeper::lock::LockError;
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{Message, Refusal, Request, Response};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::Config;
 
@@ -51,9 +50,12 @@ pub enum CustodyError {
     /// It did not answer.
     #[error("{0} does not end")]
     Stuck(&'static str),
-    /// pump could not be found or told.
+    /// Nobody knows who holds a lock.
+    #[error("finding keeper and pump")]
+    Holder(#[source] LockError),
+    /// pump could not be told.
     #[error("asking pump to end")]
-    Pump(#[source] std::io::Error),
+    Pump(#[source] Errno),
     /// A memory file system remains.
     #[error("{count} secrets directories could not be unmounted")]
     Secrets {
@@ -172,16 +174,16 @@ fn end_keeper(paths: &RuntimePaths) -> Result<(), CustodyError> {
 
 fn end_pump(paths: &RuntimePaths) -> Result<(), CustodyError> {
     let lock = paths.pump_lock();
-    let Some(pid) = holder(&lock).map_err(CustodyError::Pump)? else {
+    let Some(pid) = holder(&lock)? else {
         return Ok(());
     };
-    kill(pid, Signal::SIGTERM).map_err(|errno| CustodyError::Pump(errno.into()))?;
+    kill_process(pid, Signal::TERM).map_err(CustodyError::Pump)?;
     until_free(&lock, "pump")
 }
 
 fn until_free(lock: &Path, who: &'static str) -> Result<(), CustodyError> {
     let end = Instant::now() + PATIENCE;
-    while holder(lock).map_err(CustodyError::Pump)?.is_some() {
+    while holder(lock)?.is_some() {
         if Instant::now() > end {
             return Err(CustodyError::Stuck(who));
         }
@@ -190,32 +192,8 @@ fn until_free(lock: &Path, who: &'static str) -> Result<(), CustodyError> {
     Ok(())
 }
 
-/// The process that holds a lock, as the kernel lists it (proc_locks(5)).
-fn holder(path: &Path) -> std::io::Result<Option<Pid>> {
-    let metadata = match std::fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let device = metadata.dev();
-    let file = format!(
-        "{:02x}:{:02x}:{}",
-        rustix::fs::major(device),
-        rustix::fs::minor(device),
-        metadata.ino()
-    );
-    let locks = std::fs::read_to_string("/proc/locks")?;
-    Ok(find_holder(&locks, &file))
-}
-
-fn find_holder(locks: &str, file: &str) -> Option<Pid> {
-    locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, "WRITE", pid, held, ..] = words.as_slice() else {
-            return None;
-        };
-        (*held == file).then(|| pid.parse().ok().map(Pid::from_raw))?
-    })
+fn holder(path: &Path) -> Result<Option<Pid>, CustodyError> {
+    noded_keeper::lock::holder(path).map_err(CustodyError::Holder)
 }
 
 fn remove_cgroups(base: &Path) -> Result<(), CustodyError> {
@@ -243,24 +221,5 @@ mod tests {
         assert!(matches!(error, CustodyError::NodedRuns { .. }), "{error}");
         drop(first);
         NodeLock::take(directory.path()).unwrap();
-    }
-
-    #[test]
-    fn the_holder_of_a_lock_is_found() {
-        let directory = tempfile::tempdir().unwrap();
-        let _held = NodeLock::take(directory.path()).unwrap();
-        let own = Pid::from_raw(std::process::id().try_into().unwrap());
-        assert_eq!(holder(&directory.path().join("lock")).unwrap(), Some(own));
-        assert_eq!(holder(&directory.path().join("none")).unwrap(), None);
-    }
-
-    #[test]
-    fn other_locks_are_passed_over() {
-        let locks = "1: POSIX  ADVISORY  WRITE 10 08:01:5 0 EOF\n\
-                     2: FLOCK  ADVISORY  READ 11 08:01:5 0 EOF\n\
-                     2: -> FLOCK  ADVISORY  WRITE 12 08:01:5 0 EOF\n\
-                     3: FLOCK  ADVISORY  WRITE 13 08:01:5 0 EOF\n";
-        assert_eq!(find_holder(locks, "08:01:5"), Some(Pid::from_raw(13)));
-        assert_eq!(find_holder(locks, "08:01:6"), None);
     }
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use isolation::CapabilitySet;
+use isolation::{CapabilitySet, FirstProcess};
 use serde_json::{Map, Value};
 
 /// A driver's configuration, checked.
@@ -42,6 +42,8 @@ pub struct ExecConfig {
     pub host_pids: HostView,
     /// Whether it shares the host's IPC.
     pub host_ipc: HostView,
+    /// Whether a reaper is PID 1 of its process ids, instead of the program.
+    pub first_process: FirstProcess,
 }
 
 /// Whether a task has something of its own or the host's.
@@ -109,12 +111,16 @@ impl DriverConfig {
     pub fn parse(driver: &str, config: &Map<String, Value>) -> Result<Self, DriverError> {
         let mut fields = Fields(config.clone());
         let parsed = match driver {
-            "exec" => Self::Exec(ExecConfig {
-                program: program(&mut fields)?,
-                capabilities: capabilities(&mut fields)?,
-                host_pids: view(&mut fields, "pid_mode")?,
-                host_ipc: view(&mut fields, "ipc_mode")?,
-            }),
+            "exec" => {
+                let host_pids = view(&mut fields, "pid_mode")?;
+                Self::Exec(ExecConfig {
+                    program: program(&mut fields)?,
+                    capabilities: capabilities(&mut fields)?,
+                    host_pids,
+                    host_ipc: view(&mut fields, "ipc_mode")?,
+                    first_process: first_process(&mut fields, host_pids)?,
+                })
+            }
             "raw_exec" => Self::RawExec(RawExecConfig {
                 program: program(&mut fields)?,
                 denied_envvars: fields.texts("denied_envvars")?,
@@ -191,6 +197,18 @@ fn view(fields: &mut Fields, field: &str) -> Result<HostView, DriverError> {
         Some(other) => Err(invalid(
             field,
             format!("{other:?} is neither private nor host"),
+        )),
+    }
+}
+
+/// `init = true`: only where there is a PID 1 to be.
+fn first_process(fields: &mut Fields, host_pids: HostView) -> Result<FirstProcess, DriverError> {
+    match (fields.flag("init")?.unwrap_or(false), host_pids) {
+        (false, _) => Ok(FirstProcess::Program),
+        (true, HostView::Private) => Ok(FirstProcess::Reaper),
+        (true, HostView::Host) => Err(invalid(
+            "init",
+            "it needs process ids of the task's own, and pid_mode is host",
         )),
     }
 }
@@ -326,6 +344,16 @@ mod tests {
                 "config.pid_mode",
             ),
             (
+                "exec",
+                json!({"command": "a", "init": true, "pid_mode": "host"}),
+                "config.init",
+            ),
+            (
+                "raw_exec",
+                json!({"command": "a", "init": true}),
+                "no field \"init\"",
+            ),
+            (
                 "raw_exec",
                 json!({"command": "a", "work_dir": "b"}),
                 "config.work_dir",
@@ -339,6 +367,21 @@ mod tests {
         ] {
             let error = parse(driver, config).unwrap_err();
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_task_is_its_own_first_process_unless_it_asks_for_another() {
+        for (init, expected) in [
+            (json!(null), FirstProcess::Program),
+            (json!(false), FirstProcess::Program),
+            (json!("true"), FirstProcess::Reaper),
+        ] {
+            let parsed = parse("exec", json!({"command": "a", "init": init}));
+            let Ok(DriverConfig::Exec(config)) = parsed else {
+                panic!("{parsed:?}");
+            };
+            assert_eq!(config.first_process, expected);
         }
     }
 

@@ -16,10 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use noded_keeper::client::{
-    Connection, ConnectionError, Launch, LaunchError, ensure_pump_running, ensure_running,
+    Connection, ConnectionError, Launch, LaunchError, Upgrade, end_outdated_pump, ensure_current,
+    ensure_pump_running,
 };
 use noded_keeper::protocol::{
-    CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskReport,
+    CallId, Event, LEASES_PER_REQUEST_MAX, Lease, Message, Refusal, Request, Response, TaskKey,
+    TaskReport,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
@@ -140,6 +142,32 @@ impl KeeperHandle {
         }
     }
 
+    /// Hands allocations to keeper with the time until when their tasks may run: at an
+    /// allocation's deadline keeper kills its tasks and starts no others, whether noded lives or
+    /// not. The newest word counts, so whoever enforces `stop_on_client_after` calls this before
+    /// the first start of such an allocation and whenever the control plane was heard.
+    ///
+    /// # Errors
+    /// Where keeper refuses (the leases of earlier requests stand), or noded ends.
+    pub async fn extend_leases(&self, leases: &[Lease]) -> Result<(), CallError> {
+        for leases in leases.chunks(LEASES_PER_REQUEST_MAX) {
+            let leases = leases.to_vec();
+            self.call(Request::ExtendLeases { leases }, Vec::new())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The allocation needs no lease any more; its tasks go on.
+    ///
+    /// # Errors
+    /// Where keeper refuses, or noded ends.
+    pub async fn end_lease(&self, alloc: String) -> Result<(), CallError> {
+        self.call(Request::EndLease { alloc }, Vec::new())
+            .await
+            .map(drop)
+    }
+
     /// From now on the events of `key` come here, until [`Self::close_session`].
     pub fn open_session(&self, key: TaskKey) -> mpsc::Receiver<Event> {
         let (events, received) = mpsc::channel(SESSION_EVENTS_MAX);
@@ -164,8 +192,16 @@ impl KeeperHandle {
 pub async fn open(launch: &Launch) -> Result<Opened, LinkError> {
     let launch = launch.clone();
     let (connection, listing, early) = tokio::task::spawn_blocking(move || {
-        let mut connection = ensure_running(&launch).map_err(LinkError::Launch)?;
-        ensure_pump_running(&launch).map_err(LinkError::Pump)?;
+        let (mut connection, upgrade) = ensure_current(&launch).map_err(LinkError::Launch)?;
+        report(&upgrade, &connection);
+        if let Err(error) = end_outdated_pump(&launch) {
+            tracing::warn!(error = %chain(&error), "pump is not of this build, or nobody knows");
+        }
+        match ensure_pump_running(&launch) {
+            // Tasks can wait for it, and the service manager is about to start it again.
+            Err(error @ LaunchError::Absent { .. }) => tracing::warn!("{error}"),
+            started => started.map_err(LinkError::Pump)?,
+        }
         let (listing, early) = list(&mut connection)?;
         Ok::<_, LinkError>((connection, listing, early))
     })
@@ -182,6 +218,21 @@ pub async fn open(launch: &Launch) -> Result<Opened, LinkError> {
         listing,
         early,
     })
+}
+
+/// An old keeper is no reason not to serve: it has the tasks, and refuses by name what it does not
+/// know.
+fn report(upgrade: &Upgrade, connection: &Connection) {
+    let welcome = connection.welcome();
+    match upgrade {
+        Upgrade::NotNeeded => tracing::debug!(?welcome, "keeper is of this build"),
+        Upgrade::Done => tracing::info!(?welcome, "keeper was upgraded; its tasks did not notice"),
+        Upgrade::NotDone(error) => tracing::error!(
+            error = %chain(error),
+            ?welcome,
+            "keeper is of another build and goes on as it is, with its tasks"
+        ),
+    }
 }
 
 fn list(connection: &mut Connection) -> Result<(Vec<TaskReport>, Vec<Event>), LinkError> {
@@ -332,6 +383,13 @@ impl Link {
                     return Ok(());
                 }
                 Err(ConnectionError::Send(rustix::io::Errno::AGAIN)) => {}
+                Err(error @ ConnectionError::NotSpoken { .. }) => {
+                    let detail = chain(&error);
+                    drop(descriptors);
+                    // A caller that went away no longer wants to know.
+                    let _ = call.answer.send(Err(Refusal::Malformed { detail }));
+                    return Ok(());
+                }
                 Err(error) => {
                     self.again.push(call);
                     return Err(error);

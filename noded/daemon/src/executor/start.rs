@@ -243,6 +243,7 @@ impl Executor {
 
 fn narrow(spec: &mut SandboxSpec, exec: &ExecConfig) {
     spec.capabilities = Capabilities::Only(exec.capabilities);
+    spec.first_process = exec.first_process;
     if exec.host_pids == HostView::Host {
         spec.namespaces.remove(&Namespace::Pid);
     }
