@@ -60,6 +60,9 @@ pub enum WatchStep {
     Upsert(Box<DesiredAlloc>),
     /// The control plane does not know it any more.
     Destroy(AllocId),
+    /// These, and no others, go on although this incarnation does not know them: journal it, or a
+    /// new daemon takes them for what the control plane has dropped.
+    Foreign(Vec<AllocId>),
     /// The complete map is there: what the node knows of these is what is wanted.
     Confirmed(Vec<AllocId>),
     /// Everything up to here has been handed out in the steps before: journal, then acknowledge.
@@ -86,17 +89,22 @@ pub struct AllocSet {
 
 impl AllocSet {
     /// The set as the journal left it. `grace` is how long allocations that another incarnation
-    /// does not know go on; `None` = for ever.
+    /// does not know go on; `None` = for ever. A daemon's start begins it anew.
     pub(crate) fn new(
         watermark: Watermark,
         known: BTreeMap<AllocId, u64>,
+        foreign: BTreeSet<AllocId>,
         grace: Option<Duration>,
+        now: Moment,
     ) -> Self {
         Self {
             watermark,
             known,
             chain: Chain::Closed,
-            foreign: Foreign::default(),
+            foreign: Foreign {
+                allocs: foreign,
+                since: now,
+            },
             grace,
         }
     }
@@ -225,6 +233,7 @@ impl AllocSet {
             .copied()
             .collect();
         let mut steps = Vec::new();
+        let foreign_before = self.foreign.allocs.clone();
         if self.watermark.incarnation == Some(incarnation) {
             if at.index < self.watermark.index {
                 let (received, expected) = (at.index, self.watermark.index);
@@ -238,16 +247,18 @@ impl AllocSet {
                 }
             }
         } else {
-            self.foreign = Foreign {
-                allocs: unknown.into_iter().collect(),
-                since: now,
-            };
+            let allocs: BTreeSet<AllocId> = unknown.into_iter().collect();
+            // A map that was broken off before the watermark moved begins no second grace.
+            if allocs != self.foreign.allocs {
+                self.foreign = Foreign { allocs, since: now };
+            }
             // Another history counts otherwise: every version of it is news.
             for version in self.known.values_mut() {
                 *version = 0;
             }
         }
         self.foreign.allocs.retain(|alloc| !map.contains_key(alloc));
+        steps.extend(self.foreign_changed(&foreign_before));
         let (missing, confirmed): (Vec<AllocId>, Vec<AllocId>) = map
             .keys()
             .partition(|alloc| self.known.get(alloc) < map.get(alloc));
@@ -292,6 +303,7 @@ impl AllocSet {
         }
         *at = index;
         let mut steps = Vec::new();
+        let foreign_before = self.foreign.allocs.clone();
         for desired in changed {
             let alloc = desired.alloc.id;
             missing.remove(&alloc);
@@ -312,8 +324,14 @@ impl AllocSet {
                 steps.push(WatchStep::Destroy(alloc));
             }
         }
+        steps.extend(self.foreign_changed(&foreign_before));
         steps.extend(self.move_watermark());
         Ok(steps)
+    }
+
+    fn foreign_changed(&self, before: &BTreeSet<AllocId>) -> Option<WatchStep> {
+        let now = &self.foreign.allocs;
+        (now != before).then(|| WatchStep::Foreign(now.iter().copied().collect()))
     }
 
     /// The watermark stands for everything before it, so it waits until nothing is missing.

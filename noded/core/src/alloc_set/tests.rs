@@ -25,7 +25,7 @@ fn set_with(known: &[(u128, u64)], watermark: Watermark, grace: Option<Duration>
         .iter()
         .map(|(number, version)| (id(*number), *version))
         .collect();
-    AllocSet::new(watermark, known, grace)
+    AllocSet::new(watermark, known, BTreeSet::new(), grace, at(0).moment)
 }
 
 fn map(at: Watermark, allocs: &[(u128, u64)]) -> WatchMap {
@@ -66,6 +66,7 @@ fn short(steps: Vec<WatchStep>) -> Vec<String> {
                 format!("+{}@{}", desired.alloc.id.0.as_u128(), desired.version)
             }
             WatchStep::Destroy(alloc) => format!("-{}", alloc.0.as_u128()),
+            WatchStep::Foreign(allocs) => format!("foreign {}", allocs.len()),
             WatchStep::Confirmed(allocs) => format!("told {}", allocs.len()),
             WatchStep::Moved(watermark) => format!("={}", watermark.index),
         })
@@ -176,7 +177,7 @@ fn another_incarnation_stops_nothing_until_its_grace_is_over() {
     let steps = set
         .on_map(map(mark(2, 3), &[(1, 2)]), at(1_000).moment)
         .expect("accepted");
-    assert_eq!(short(steps), ["told 0"]);
+    assert_eq!(short(steps), ["foreign 1", "told 0"]);
     let steps = set
         .on_delta(delta(3, 3, &[(1, 2)], &[]))
         .expect("its versions start anew");
@@ -203,6 +204,36 @@ fn without_a_grace_only_an_operator_releases_what_is_foreign() {
         .expect("accepted");
     assert_eq!(set.poll_timeout(), None);
     assert_eq!(set.release_foreign(), [id(2)]);
+}
+
+#[test]
+fn a_new_daemon_still_knows_what_is_foreign() {
+    let foreign = BTreeSet::from([id(2)]);
+    let known = BTreeMap::from([(id(1), 2), (id(2), 50)]);
+    let mut set = AllocSet::new(mark(2, 4), known, foreign, None, at(0).moment);
+    let steps = set
+        .on_map(map(mark(2, 4), &[(1, 2)]), at(0).moment)
+        .expect("accepted");
+    assert_eq!(short(steps), ["told 1", "=4"]);
+    assert_eq!(set.foreign().collect::<Vec<_>>(), [id(2)]);
+}
+
+#[test]
+fn what_a_later_incarnation_knows_again_is_foreign_no_more() {
+    let mut set = set_with(&[(1, 40), (2, 50)], mark(HOME, 50), None);
+    set.on_map(map(mark(2, 60), &[]), at(0).moment)
+        .expect("accepted");
+    assert_eq!(set.foreign().count(), 2);
+    set.close();
+    let steps = set
+        .on_map(map(mark(3, 70), &[(1, 40)]), at(0).moment)
+        .expect("accepted");
+    assert_eq!(short(steps), ["foreign 1", "told 0"]);
+    let steps = set
+        .on_delta(delta(70, 70, &[(1, 40)], &[]))
+        .expect("it fills");
+    assert_eq!(short(steps), ["+1@40", "=70"]);
+    assert_eq!(set.foreign().collect::<Vec<_>>(), [id(2)]);
 }
 
 proptest::proptest! {

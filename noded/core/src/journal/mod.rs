@@ -53,6 +53,11 @@ pub enum JournalRecord {
         /// Its job's specification.
         spec: SpecHash,
     },
+    /// These, and no others, go on although the cluster's present incarnation does not know them.
+    Foreign {
+        /// The allocations.
+        allocs: BTreeSet<AllocId>,
+    },
     /// The control plane does not know the allocation any more: it is to be stopped and destroyed.
     DestroyWanted {
         /// The allocation.
@@ -146,6 +151,8 @@ pub struct RestoredNode {
     pub specs: BTreeMap<SpecHash, Arc<Job>>,
     /// Its allocations.
     pub allocs: BTreeMap<AllocId, RestoredAlloc>,
+    /// Those of them that the cluster's present incarnation does not know.
+    pub foreign: BTreeSet<AllocId>,
 }
 
 /// What the journal says of one allocation.
@@ -184,6 +191,7 @@ pub fn replay(records: impl IntoIterator<Item = JournalRecord>) -> RestoredNode 
     }
     let referred: BTreeSet<SpecHash> = node.allocs.values().map(|it| it.spec).collect();
     node.specs.retain(|hash, _| referred.contains(hash));
+    node.foreign.retain(|alloc| node.allocs.contains_key(alloc));
     node
 }
 
@@ -205,6 +213,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
                     .insert(alloc.id, RestoredAlloc::new(*alloc, spec));
             }
         },
+        JournalRecord::Foreign { allocs } => node.foreign = allocs,
         JournalRecord::DestroyWanted { alloc } => {
             if let Some(known) = node.allocs.get_mut(&alloc) {
                 known.destroy = DestroyWanted::Yes;
@@ -249,6 +258,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
         epoch,
         specs,
         allocs,
+        foreign,
     } = node;
     let mut records = vec![JournalRecord::SessionEpoch { epoch: *epoch }];
     let referred: BTreeSet<SpecHash> = allocs.values().map(|it| it.spec).collect();
@@ -289,6 +299,11 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
                 state: Box::new(state.clone()),
             });
         }
+    }
+    if !foreign.is_empty() {
+        records.push(JournalRecord::Foreign {
+            allocs: foreign.clone(),
+        });
     }
     // Last, as in the journal itself: it speaks for everything before it.
     records.push(JournalRecord::Watermark { at: *watermark });

@@ -56,6 +56,12 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
             r#"{"kind":"session_epoch","epoch":4}"#,
         ),
         (
+            JournalRecord::Foreign {
+                allocs: BTreeSet::from([ID]),
+            },
+            r#"{"kind":"foreign","allocs":["00000000-0000-0000-0000-000000000005"]}"#,
+        ),
+        (
             JournalRecord::DestroyWanted { alloc: ID },
             r#"{"kind":"destroy_wanted","alloc":"00000000-0000-0000-0000-000000000005"}"#,
         ),

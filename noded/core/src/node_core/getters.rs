@@ -109,6 +109,7 @@ impl NodeCore {
             epoch: self.session.last_epoch(),
             specs: self.specs.clone(),
             allocs,
+            foreign: self.alloc_set.foreign().collect(),
         }
     }
 }

@@ -130,9 +130,8 @@ impl NodeCore {
             };
             self.disconnect(reason, now);
         }
-        for alloc in self.alloc_set.on_timeout(now.moment) {
-            self.remove_alloc(alloc, now);
-        }
+        let over = self.alloc_set.on_timeout(now.moment);
+        self.remove_foreign(over, now);
         for alloc in self.timers.due(now.moment) {
             if let Some(at) = self.lease_deadline(alloc)
                 && at <= now.moment
@@ -226,9 +225,8 @@ impl NodeCore {
 
     /// An operator says that allocations of an earlier incarnation of the cluster may go.
     pub fn release_foreign(&mut self, now: Now) {
-        for alloc in self.alloc_set.release_foreign() {
-            self.remove_alloc(alloc, now);
-        }
+        let released = self.alloc_set.release_foreign();
+        self.remove_foreign(released, now);
         self.flush(now);
     }
 
@@ -344,6 +342,18 @@ impl NodeCore {
             self.outbox.journal(JournalRecord::DestroyWanted { alloc });
             runner.remove();
             self.settle(alloc, now);
+        }
+    }
+
+    /// All that was foreign may go.
+    fn remove_foreign(&mut self, released: Vec<AllocId>, now: Now) {
+        if released.is_empty() {
+            return;
+        }
+        let allocs = BTreeSet::new();
+        self.outbox.journal(JournalRecord::Foreign { allocs });
+        for alloc in released {
+            self.remove_alloc(alloc, now);
         }
     }
 

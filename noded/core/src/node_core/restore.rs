@@ -40,13 +40,20 @@ impl NodeCore {
             epoch,
             specs,
             allocs,
+            foreign,
         } = restored;
         let versions = allocs
             .iter()
             .map(|(id, restored)| (*id, restored.alloc.alloc_modify_index))
             .collect();
         let session = Session::new(epoch, settings.answer_limit, settings.seed, now);
-        let alloc_set = AllocSet::new(watermark, versions, settings.unknown_alloc_grace);
+        let alloc_set = AllocSet::new(
+            watermark,
+            versions,
+            foreign,
+            settings.unknown_alloc_grace,
+            now.moment,
+        );
         let mut core = Self {
             session,
             alloc_set,

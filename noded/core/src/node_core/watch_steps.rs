@@ -59,6 +59,10 @@ impl NodeCore {
                     durability = Durability::Synced;
                     self.remove_alloc(alloc, now);
                 }
+                WatchStep::Foreign(allocs) => {
+                    let allocs = allocs.into_iter().collect();
+                    self.outbox.journal(JournalRecord::Foreign { allocs });
+                }
                 WatchStep::Confirmed(allocs) => self.release_holds(&allocs, now),
                 WatchStep::Moved(watermark) => self.acknowledge(watermark, durability),
             }

@@ -64,6 +64,7 @@ pub(super) struct FakeHost {
     // --- the control plane ---
     pub(super) online: bool,
     pub(super) index: u64,
+    incarnation: Incarnation,
     epoch: u64,
     pub(super) desired: BTreeMap<AllocId, (u64, Allocation)>,
     pub(super) jobs: BTreeMap<SpecHash, Arc<Job>>,
@@ -106,6 +107,7 @@ impl FakeHost {
             destroyed: BTreeSet::new(),
             online: true,
             index: 10,
+            incarnation: INCARNATION,
             epoch: 100,
             desired: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -131,7 +133,11 @@ impl FakeHost {
 
     /// The control plane wants a job: its allocation's id counts from 1.
     pub(super) fn submit(&mut self, job: Job) -> AllocId {
-        let number = self.desired.len() as u128 + 1;
+        self.submit_as(job, self.desired.len() as u128 + 1)
+    }
+
+    /// As [`Self::submit`], where the number is not the next one.
+    pub(super) fn submit_as(&mut self, job: Job, number: u128) -> AllocId {
         let alloc = alloc_of(&job, AllocId::from_u128(number));
         let byte = u8::try_from(number).expect("few jobs");
         let spec = SpecHash([byte; 32]);
@@ -195,6 +201,17 @@ impl FakeHost {
         self.watching = Some((attempt, self.index));
         let event = SessionEvent::WatchDelta(delta);
         self.pending.push_back(Event::Session { attempt, event });
+    }
+
+    /// The control plane is restored from a snapshot in which it wanted this: another incarnation,
+    /// whose index goes on, and which knows none of the sessions.
+    pub(super) fn restore(&mut self, saved: BTreeMap<AllocId, (u64, Allocation)>) {
+        self.desired = saved;
+        self.incarnation = Incarnation::from_u128(self.incarnation.0.as_u128() + 1);
+        self.index += 1000;
+        self.epoch += 1000;
+        self.applied = (0, 0);
+        self.disconnect();
     }
 
     pub(super) fn disconnect(&mut self) {
@@ -555,7 +572,7 @@ impl FakeHost {
             return;
         }
         let at = Watermark {
-            incarnation: Some(INCARNATION),
+            incarnation: Some(self.incarnation),
             index: self.index,
         };
         let allocs = self
@@ -571,10 +588,14 @@ impl FakeHost {
         });
         self.session(attempt, map);
         // What the node lacks comes in a delta at the map's own index.
+        // What it was told by another incarnation counts for nothing.
+        let another = self.core.watermark().incarnation != at.incarnation;
         let lacking = self.desired.values().filter(|(version, alloc)| {
-            self.core
-                .alloc(alloc.id)
-                .is_none_or(|runner| runner.spec().version() < *version)
+            another
+                || self
+                    .core
+                    .alloc(alloc.id)
+                    .is_none_or(|runner| runner.spec().version() < *version)
         });
         let changed: Vec<DesiredAlloc> = lacking
             .map(|(version, alloc)| {
@@ -685,7 +706,7 @@ impl FakeHost {
             urgent_delay: Duration::from_millis(10),
             retry_interval: Duration::from_millis(250),
             applied: Watermark {
-                incarnation: Some(INCARNATION),
+                incarnation: Some(self.incarnation),
                 index: self.index,
             },
             servers: 1,

@@ -3,5 +3,6 @@
 mod crashes;
 mod fake_host;
 mod groups;
+mod restores;
 mod runs;
 mod session;
