@@ -14,7 +14,7 @@ use crate::scene::{Scene, can_run};
 
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-fn job(id: &str, driver: &str, config: &Value, more: Value) -> Arc<Job> {
+pub(crate) fn job(id: &str, driver: &str, config: &Value, more: Value) -> Arc<Job> {
     let mut task = json!({
         "Name": "main",
         "Driver": driver,
@@ -33,7 +33,7 @@ fn job(id: &str, driver: &str, config: &Value, more: Value) -> Arc<Job> {
     Arc::new(serde_json::from_value(job).unwrap())
 }
 
-fn alloc(job: &Job, id: u128) -> Allocation {
+pub(crate) fn alloc(job: &Job, id: u128) -> Allocation {
     let json = json!({
         "ID": AllocId::from_u128(id), "Namespace": "default", "EvalID": uuid::Uuid::nil(),
         "Name": format!("{}.group[0]", job.id), "NodeID": uuid::Uuid::nil(), "JobID": job.id,
@@ -54,7 +54,7 @@ fn report(known: &Known, id: AllocId) -> Option<&AllocReport> {
     known.reports.get(&id)
 }
 
-fn is(known: &Known, id: AllocId, status: ClientStatus) -> bool {
+pub(crate) fn is(known: &Known, id: AllocId, status: ClientStatus) -> bool {
     report(known, id).is_some_and(|report| report.client_status == status)
 }
 
@@ -82,7 +82,7 @@ async fn output(scene: &Scene, id: AllocId, fits: impl Fn(&str) -> bool) -> Stri
     text
 }
 
-fn sh(script: &str) -> Value {
+pub(crate) fn sh(script: &str) -> Value {
     json!({"command": "/bin/sh", "args": ["-c", script]})
 }
 

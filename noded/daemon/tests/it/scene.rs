@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 use crate::fake_server::{FakeServer, PATIENCE};
 
+const KEEPER: &str = "noded-keeper";
+
 /// Whether this host can run a node; says what is missing.
 pub(crate) fn can_run() -> bool {
     if !rustix::process::geteuid().is_root() {
@@ -66,6 +68,8 @@ impl Scene {
         let volume = directory.path().join("volume");
         std::fs::create_dir(&volume).unwrap();
         std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(0o777)).unwrap();
+        // A link, so that a test can put another build in its place.
+        std::os::unix::fs::symlink(keeper_binary(), directory.path().join(KEEPER)).unwrap();
         let server = FakeServer::start(&tls);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("drover-node-test-{}-{number}", std::process::id());
@@ -109,9 +113,26 @@ host_volume "shared" {{
 "#,
             address = self.server.address,
             cgroup = self.cgroup,
-            keeper = keeper_binary().display(),
+            keeper = self.keeper().display(),
         );
         std::fs::write(self.directory.path().join("noded.hcl"), text).unwrap();
+    }
+
+    /// The program that noded takes for keeper and pump.
+    pub(crate) fn keeper(&self) -> PathBuf {
+        self.directory.path().join(KEEPER)
+    }
+
+    /// As a package does it: another file under the same name.
+    pub(crate) fn install_keeper(&self, bytes: &[u8]) {
+        let new = self.directory.path().join("new");
+        std::fs::write(&new, bytes).unwrap();
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::rename(&new, self.keeper()).unwrap();
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("noded.log")).unwrap()
     }
 
     pub(crate) fn start(&mut self) {
