@@ -11,6 +11,7 @@ use crate::blocked::BlockedEvals;
 use crate::broker::{BrokerStats, Delivery, EvalBroker, Nacked, Token};
 use crate::gc::{self, GcThresholds};
 use crate::liveness::Liveness;
+use crate::rollouts::Rollouts;
 use crate::time::Now;
 
 /// Evaluations written off in one log entry.
@@ -45,6 +46,7 @@ pub struct Leader {
     broker: EvalBroker,
     blocked: BlockedEvals,
     liveness: Liveness,
+    rollouts: Rollouts,
     paused: bool,
     gc_due: Duration,
     /// Expiries that the log did not take.
@@ -60,6 +62,7 @@ impl Leader {
             broker: EvalBroker::new(),
             blocked: BlockedEvals::new(),
             liveness: Liveness::new(config.silence),
+            rollouts: Rollouts::of(snapshot, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + GC_EVERY,
             again: VecDeque::new(),
@@ -119,11 +122,11 @@ impl Leader {
                 Signal::SchedulerConfigChanged => {
                     self.paused = snapshot.scheduler_config().pause_eval_broker;
                 }
+                Signal::DeploymentChanged(id) => self.rollouts.on_changed(*id, snapshot, now),
+                Signal::DeploymentRemoved(id) => self.rollouts.forget(*id),
                 Signal::NodeChanged(_)
                 | Signal::AllocsDesired { .. }
                 | Signal::AllocReported { .. }
-                | Signal::DeploymentChanged(_)
-                | Signal::DeploymentRemoved(_)
                 | Signal::SpecCollected(_)
                 | Signal::IncarnationChanged
                 | Signal::AclChanged => {}
@@ -184,6 +187,9 @@ impl Leader {
         if !evals.is_empty() {
             return Some(Command::EvalsUpsert { evals });
         }
+        if let Some(failed) = self.rollouts.poll_command(snapshot, ids, now) {
+            return Some(failed);
+        }
         if now.monotonic >= self.gc_due {
             if let Some(found) =
                 gc::collect(snapshot, &self.config.gc, snapshot.now().max(now.wall))
@@ -203,6 +209,8 @@ impl Leader {
         // and the next look for garbage finds the same.
         if let Command::HeartbeatMissed { nodes } = command {
             self.again.extend(nodes);
+        } else if let Command::DeploymentStatus(update) = command {
+            self.rollouts.again(update.change.id);
         }
     }
 
@@ -211,6 +219,7 @@ impl Leader {
         [
             self.broker.poll_timeout(),
             self.liveness.poll_timeout(),
+            self.rollouts.poll_timeout(),
             Some(self.gc_due),
         ]
         .into_iter()

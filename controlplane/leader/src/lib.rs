@@ -8,6 +8,7 @@
 //! - [`blocked::BlockedEvals`]: those that found no room, until something that helps changes.
 //! - [`plan::check`]: a plan against the newest state, node by node.
 //! - [`liveness::Liveness`]: which nodes are silent, in constant time.
+//! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
 //! None of it is replicated: a new leader builds it anew from the state.
@@ -20,6 +21,7 @@ pub mod gc;
 mod leader;
 pub mod liveness;
 pub mod plan;
+pub mod rollouts;
 mod time;
 
 pub use leader::{Leader, LeaderConfig};

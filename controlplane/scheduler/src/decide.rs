@@ -6,14 +6,15 @@ use std::sync::Arc;
 use controlplane_state::command::{AllocChange, Change, PlanApply};
 use controlplane_state::{Snapshot, Usage};
 use protocol_model::{
-    AllocId, AllocMetric, Allocation, ClientStatus, DesiredStatus, EvalId, EvalStatus, EvalTrigger,
-    Evaluation, Job, JobType, NodeId, TaskGroup, UnixNanos,
+    AllocId, AllocMetric, Allocation, ClientStatus, DeploymentId, DesiredStatus, EvalId,
+    EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, TaskGroup, UnixNanos,
 };
 
 use crate::ask;
 use crate::ids::Seeded;
 use crate::place::{self, Overlay, Placement, Placer};
 use crate::reconcile::{self, Buckets, Wanted};
+use crate::rollout::Rollout;
 use crate::scratch::Scratch;
 use crate::{Decision, GroupReport};
 
@@ -36,6 +37,7 @@ pub(crate) struct Deciding<'a> {
     overlay: Overlay,
     /// Evaluations for later, by their time.
     later: BTreeMap<UnixNanos, EvalId>,
+    rollout: Rollout,
 }
 
 impl<'a> Deciding<'a> {
@@ -65,6 +67,7 @@ impl<'a> Deciding<'a> {
             escaped: false,
             overlay: Overlay::default(),
             later: BTreeMap::new(),
+            rollout: Rollout::default(),
         }
     }
 
@@ -72,12 +75,11 @@ impl<'a> Deciding<'a> {
     pub(crate) fn run(mut self) -> Decision {
         let key = self.eval.job_key();
         let existing: Vec<Arc<Allocation>> = self.snapshot.allocs_by_job(&key).cloned().collect();
-        match self.snapshot.job(&key).filter(|job| !job.stop) {
+        let job = self.snapshot.job(&key).filter(|job| !job.stop).cloned();
+        self.rollout = Rollout::of(self.snapshot, &key, job.as_deref());
+        match job {
             None => self.stop_all(&existing),
-            Some(job) => {
-                let job = Arc::clone(job);
-                self.run_job(&job, existing);
-            }
+            Some(job) => self.run_job(&job, existing),
         }
         self.finish()
     }
@@ -112,6 +114,8 @@ impl<'a> Deciding<'a> {
                 allocs.len(),
                 "every allocation is in one bucket"
             );
+            let new_id = || DeploymentId(self.ids.next_id());
+            self.rollout.take_in(job, group, &buckets, &allocs, new_id);
             sorted.push((group, buckets, allocs));
         }
         for allocs in by_group.into_values() {
@@ -129,7 +133,8 @@ impl<'a> Deciding<'a> {
 
     fn reconcile(&mut self, job: &Job, group: &TaskGroup, allocs: &[Arc<Allocation>]) -> Buckets {
         if matches!(job.job_type, JobType::Service | JobType::Batch) {
-            return reconcile::group(self.snapshot, job, group, allocs, self.now);
+            let rollout = &self.rollout;
+            return reconcile::group(self.snapshot, job, group, allocs, rollout, self.now);
         }
         let mut placer = Placer::new(self.snapshot, job, group, &Default::default());
         let mut feasible: BTreeMap<NodeId, bool> = BTreeMap::new();
@@ -190,9 +195,10 @@ impl<'a> Deciding<'a> {
         for alloc in &buckets.in_place {
             self.update_in_place(job, group, alloc);
         }
-        if !buckets.later.is_empty() {
-            // The rest of the rollout: when those that are being replaced had time to become
-            // healthy.
+        let deployment = self.rollout.deployment_of(group);
+        if !buckets.later.is_empty() && deployment.is_none() && !self.rollout.is_halted() {
+            // Nobody counts their health any more: what came back from an older version follows
+            // when those that are being replaced had time to become healthy.
             let wait = group
                 .update
                 .as_ref()
@@ -210,6 +216,8 @@ impl<'a> Deciding<'a> {
         updated.spec = self.snapshot.job_spec(&job.key()).unwrap_or(alloc.spec);
         updated.eval_id = self.eval.id;
         updated.allocated_resources = ask::in_place(group, &alloc.allocated_resources);
+        updated.deployment_id = self.rollout.deployment_of(group);
+        updated.deployment_status = None;
         self.plan.updated.push(Arc::new(updated));
     }
 
@@ -347,7 +355,7 @@ impl<'a> Deciding<'a> {
             client_description: String::new(),
             task_states: BTreeMap::new(),
             alloc_states: Vec::new(),
-            deployment_id: None,
+            deployment_id: self.rollout.deployment_of(group),
             deployment_status: None,
             followup_eval_id: None,
             previous_allocation: wanted.previous.as_ref().map(|alloc| alloc.id),
@@ -453,6 +461,9 @@ impl<'a> Deciding<'a> {
             self.plan.evals.push(done);
             self.plan.evals.push(blocked);
         }
+        let (begun, ended) = self.rollout.into_plan();
+        self.plan.deployment = begun;
+        self.plan.deployment_changes = ended;
         Decision {
             plan: self.plan,
             groups: self.report,

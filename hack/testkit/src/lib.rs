@@ -2,9 +2,10 @@
 //!
 //! [`World`] is a replicated state with a log of its own: every change goes through
 //! `State::apply`, so a fixture can never be in a condition that a real cluster cannot reach, and
-//! the invariants are checked after each. [`jobs`] and [`nodes`] build ordinary jobs and nodes to
+//! the invariants are checked after each. [`jobs`], [`nodes`] and [`allocs`] build ordinary ones to
 //! be bent.
 
+pub mod allocs;
 pub mod jobs;
 pub mod nodes;
 mod world;

@@ -14,7 +14,7 @@ use protocol_model::{
     AllocId, ClientStatus, EvalId, EvalStatus, EvalTrigger, Evaluation, Incarnation, Job, JobKey,
     Node, NodeId, TaskRunState, TaskState, UnixNanos,
 };
-use protocol_wire::report::AllocReport;
+use protocol_wire::report::{AllocReport, ReportedHealth};
 
 /// See the top of this file.
 #[derive(Debug)]
@@ -192,10 +192,29 @@ impl World {
 
     /// A node reports an allocation's status; its one task is in the state that goes with it.
     pub fn report(&mut self, alloc: AllocId, status: ClientStatus) {
+        self.report_with(alloc, status, None);
+    }
+
+    /// A node reports that an allocation runs and is healthy, or that it is not.
+    pub fn report_health(&mut self, alloc: AllocId, healthy: bool) {
+        let health = ReportedHealth {
+            healthy,
+            at: self.now,
+        };
+        self.report_with(alloc, ClientStatus::Running, Some(health));
+    }
+
+    fn report_with(
+        &mut self,
+        alloc: AllocId,
+        status: ClientStatus,
+        health: Option<ReportedHealth>,
+    ) {
         let stored = Arc::clone(self.snapshot().alloc(alloc).expect("the allocation exists"));
         let epoch = self.epoch(stored.node_id);
         self.ids += 1;
         let mut report = AllocReport::new(alloc, self.ids, status);
+        report.health = health;
         let finished = status.is_terminal().then_some(self.now);
         let state = TaskState {
             state: match status {

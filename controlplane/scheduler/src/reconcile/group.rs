@@ -14,6 +14,7 @@ use protocol_model::{Allocation, ClientStatus, Job, JobType, TaskGroup, UnixNano
 use super::names::Names;
 use super::{Buckets, Difference, Taint, Wanted, difference, window_over};
 use crate::reschedule::{self, Retry};
+use crate::rollout::Rollout;
 
 /// Stops of surplus allocations.
 pub(super) const NOT_NEEDED: &str = "alloc not needed due to job update";
@@ -24,11 +25,15 @@ pub(crate) fn group(
     job: &Job,
     group: &TaskGroup,
     existing: &[Arc<Allocation>],
+    rollout: &Rollout,
     now: UnixNanos,
 ) -> Buckets {
     let mut sorted = Sorted::default();
     for alloc in existing {
-        let class = classify(snapshot, job, group, alloc, now);
+        let class = match classify(snapshot, job, group, alloc, now) {
+            Class::Failed(_) if rollout.gave_up_on(alloc) => Class::Failed(Retry::Never),
+            class => class,
+        };
         sorted.take(group, alloc, class, now);
     }
     let Sorted {
@@ -42,7 +47,11 @@ pub(crate) fn group(
     let mut open = count.saturating_sub(counted).saturating_sub(len(&standing));
     gaps.truncate(open as usize);
     open -= len(&gaps);
-    update(snapshot, job, group, standing, &mut buckets);
+    if rollout.is_halted() {
+        open = 0;
+    }
+    let limit = rollout.limit(job, group, existing);
+    update(snapshot, job, standing, limit, &mut buckets);
     let occupied = existing
         .iter()
         .map(Arc::as_ref)
@@ -244,15 +253,14 @@ fn stop_surplus(buckets: &mut Buckets, standing: &mut Vec<Arc<Allocation>>, coun
     }
 }
 
-/// Sorts what stands by what the job's version means for it.
+/// Sorts what stands by what the job's version means for it; at most `limit` are replaced now.
 fn update(
     snapshot: &Snapshot,
     job: &Job,
-    group: &TaskGroup,
     standing: Vec<Arc<Allocation>>,
+    mut limit: usize,
     buckets: &mut Buckets,
 ) {
-    let mut limit = rollout_limit(job, group, &standing);
     for alloc in standing {
         if buckets.reconnect.iter().any(|known| known.id == alloc.id) {
             continue;
@@ -286,24 +294,6 @@ fn difference_of(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> Option<D
         Difference::None => Some(Difference::InPlace),
         other @ (Difference::InPlace | Difference::Destructive) => Some(other),
     }
-}
-
-/// How many may be replaced now: `max_parallel`, less those of this version that do not run yet.
-fn rollout_limit(job: &Job, group: &TaskGroup, standing: &[Arc<Allocation>]) -> u32 {
-    let parallel = group
-        .update
-        .as_ref()
-        .map_or(0, |update| update.max_parallel());
-    if job.job_type != JobType::Service || parallel == 0 {
-        return u32::MAX;
-    }
-    let starting = standing
-        .iter()
-        .filter(|alloc| {
-            alloc.job_version == job.version && alloc.client_status != ClientStatus::Running
-        })
-        .count();
-    parallel.saturating_sub(u32::try_from(starting).unwrap_or(u32::MAX))
 }
 
 fn len<T>(list: &[T]) -> u32 {

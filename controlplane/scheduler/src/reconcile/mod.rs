@@ -95,6 +95,16 @@ impl Buckets {
             .collect()
     }
 
+    /// Whether nothing is to be done, now or later.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.place.is_empty()
+            && self.in_place.is_empty()
+            && self.destructive.is_empty()
+            && self.later.is_empty()
+            && self.migrate.is_empty()
+            && self.reschedule_at.is_empty()
+    }
+
     /// How many allocations the buckets hold: each exactly once.
     pub(crate) fn len(&self) -> usize {
         self.stop.len()

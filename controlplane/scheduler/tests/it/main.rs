@@ -2,6 +2,7 @@
 
 mod placement;
 mod property;
+mod rollout;
 mod scene;
 mod service;
 mod system;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use controlplane_scheduler::{Decision, Scratch, schedule};
 use controlplane_state::Command;
 use hack_testkit::{World, nodes};
-use protocol_model::{AllocId, Allocation, ClientStatus, Evaluation, JobKey, NodeId};
+use protocol_model::{AllocId, Allocation, ClientStatus, Deployment, Evaluation, JobKey, NodeId};
 
 pub(crate) struct Scene {
     pub(crate) world: World,
@@ -94,6 +94,27 @@ impl Scene {
                 self.world.report(alloc.id, ClientStatus::Running);
             }
         }
+    }
+
+    /// Every live allocation of the newest version that is not judged yet is healthy from now on.
+    pub(crate) fn make_healthy(&mut self, key: &JobKey) {
+        let version = self.world.snapshot().job(key).map(|job| job.version);
+        for alloc in self.live(key).into_values() {
+            let judged = alloc
+                .deployment_status
+                .is_some_and(|status| status.healthy.is_some());
+            if Some(alloc.job_version) == version && !judged {
+                self.world.report_health(alloc.id, true);
+            }
+        }
+    }
+
+    /// A job's newest deployment.
+    pub(crate) fn deployment(&self, key: &JobKey) -> Option<Deployment> {
+        let snapshot = self.world.snapshot();
+        snapshot
+            .latest_deployment(key)
+            .map(|deployment| Deployment::clone(deployment))
     }
 
     pub(crate) fn node_of(&self, alloc: AllocId) -> NodeId {

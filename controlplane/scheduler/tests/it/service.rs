@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hack_testkit::jobs;
-use protocol_model::{ClientStatus, DesiredStatus, JobType, ReschedulePolicy, UpdateStrategy};
+use protocol_model::{ClientStatus, DesiredStatus, JobType, ReschedulePolicy};
 
 use crate::scene::{Scene, key};
 
@@ -37,40 +37,6 @@ fn the_same_job_again_changes_nothing() {
     scene.run(&eval);
     let eval = scene.world.register(jobs::job(JobType::Service, "web", 3));
     assert!(!scene.run(&eval).changes_something());
-}
-
-#[test]
-fn a_new_command_replaces_as_many_at_a_time_as_the_update_block_says() {
-    let mut scene = Scene::new(3);
-    let version = |argument: &str| {
-        let mut job = jobs::draft(JobType::Service, "web", 3);
-        let config = &mut job.task_groups[0].tasks[0].config;
-        config.insert("args".to_owned(), vec![argument].into());
-        job.task_groups[0].update = Some(UpdateStrategy {
-            max_parallel: Some(1),
-            min_healthy_time: Some(Duration::from_secs(10)),
-            ..UpdateStrategy::default()
-        });
-        job.canonicalize();
-        job
-    };
-    let eval = scene.world.register(version("1"));
-    scene.run(&eval);
-    scene.start_all(&key("web"));
-    let eval = scene.world.register(version("2"));
-    let decision = scene.run(&eval);
-    assert_eq!(decision.groups["group"].destructive, 1, "one at a time");
-    for _ in 0..2 {
-        scene.start_all(&key("web"));
-        scene.world.wait(Duration::from_secs(11));
-        scene.settle(&key("web"));
-    }
-    let versions: Vec<u64> = scene
-        .live(&key("web"))
-        .values()
-        .map(|alloc| alloc.job_version)
-        .collect();
-    assert_eq!(versions, [1, 1, 1]);
 }
 
 #[test]

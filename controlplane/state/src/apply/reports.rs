@@ -186,7 +186,9 @@ impl Draft {
         }
         let ended = after.client_terminal() && !before.client_terminal();
         if !ended {
-            return None;
+            return self
+                .is_news_for_deployment(before, after)
+                .then_some(EvalTrigger::DeploymentWatcher);
         }
         let Some(job) = self.tables.job(&after.job_key()) else {
             return Some(EvalTrigger::JobDeregister);
@@ -198,6 +200,17 @@ impl Draft {
             .and_then(|group| group.reschedule_policy.as_ref())
             .is_some_and(|policy| policy.is_enabled());
         (failed && replaceable && rescheduled).then_some(EvalTrigger::RetryFailedAlloc)
+    }
+
+    /// Whether a rollout may go on, or has to stop, for what became known of its allocation's
+    /// health.
+    fn is_news_for_deployment(&self, before: &Allocation, after: &Allocation) -> bool {
+        let health = |alloc: &Allocation| alloc.deployment_status.as_ref().and_then(|s| s.healthy);
+        health(before) != health(after)
+            && after
+                .deployment_id
+                .and_then(|id| self.tables.deployment(id))
+                .is_some_and(|deployment| deployment.status.is_active())
     }
 
     /// Allocations that the node had been told of and does not report are lost. What it had not

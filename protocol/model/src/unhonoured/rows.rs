@@ -109,11 +109,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release has no canaries to promote",
     ),
     row(
-        "update auto_revert",
-        OfGroup(|group| has_update(group, UpdateStrategy::auto_revert)),
-        "this release does not go back to an older version",
-    ),
-    row(
         "update health_check",
         OfGroup(|group| has_update(group, is_manual)),
         "this release judges health by task states",

@@ -1,0 +1,361 @@
+//! Rollouts that make no progress. A deployment fails when a group of it had no newly healthy
+//! allocation for its `progress_deadline`, or, with a deadline of zero, at its first unhealthy one;
+//! where the group asks for it, the job goes back to its last stable version in the same log entry.
+//!
+//! What happens to healthy rollouts is the scheduler's: this only watches the time.
+//!
+//! Rules and texts are Nomad's (its deployment watcher).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, JobRegister};
+use controlplane_state::{Command, Snapshot};
+use protocol_model::{
+    Deployment, DeploymentId, DeploymentStatus, EvalId, EvalTrigger, Evaluation, Job, UnixNanos,
+};
+
+use crate::time::Now;
+
+const NO_PROGRESS: &str = "Failed due to progress deadline";
+const UNHEALTHY: &str = "Failed due to unhealthy allocations";
+
+/// When each rollout that is under way has to be looked at.
+#[derive(Debug, Default)]
+pub struct Rollouts {
+    due: BTreeMap<DeploymentId, Duration>,
+    order: BTreeSet<(Duration, DeploymentId)>,
+}
+
+impl Rollouts {
+    /// Every rollout of a state.
+    pub fn of(snapshot: &Snapshot, now: Now) -> Self {
+        let mut rollouts = Self::default();
+        for deployment in snapshot.deployments() {
+            rollouts.look_at(deployment, now);
+        }
+        rollouts
+    }
+
+    /// A rollout began, went on, or ended.
+    pub fn on_changed(&mut self, id: DeploymentId, snapshot: &Snapshot, now: Now) {
+        self.forget(id);
+        if let Some(deployment) = snapshot.deployment(id) {
+            self.look_at(deployment, now);
+        }
+    }
+
+    /// It is not there any more.
+    pub fn forget(&mut self, id: DeploymentId) {
+        if let Some(at) = self.due.remove(&id) {
+            self.order.remove(&(at, id));
+        }
+    }
+
+    /// The command for a failed one did not get into the log: it is due again.
+    pub fn again(&mut self, id: DeploymentId) {
+        self.forget(id);
+        self.watch(id, Duration::ZERO);
+    }
+
+    /// When the next one has to be looked at, by the monotonic clock.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// The end of one that failed. It is not watched any more: see [`Self::again`].
+    pub fn poll_command(
+        &mut self,
+        snapshot: &Snapshot,
+        new_id: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Command> {
+        loop {
+            let (_, id) = self
+                .order
+                .first()
+                .copied()
+                .filter(|(at, _)| *at <= now.monotonic)?;
+            self.forget(id);
+            let Some(deployment) = snapshot.deployment(id) else {
+                continue;
+            };
+            match failure(deployment, now.wall) {
+                Some(reason) => return Some(fail(snapshot, deployment, reason, new_id(), now)),
+                // The wall clock was set back meanwhile: look again when it is there.
+                None => self.look_at(deployment, now),
+            }
+        }
+    }
+
+    fn look_at(&mut self, deployment: &Deployment, now: Now) {
+        let Some(at) = next_look(deployment) else {
+            return;
+        };
+        let wait = u64::try_from(at.0.saturating_sub(now.wall.0)).unwrap_or(0);
+        self.watch(deployment.id, now.monotonic + Duration::from_nanos(wait));
+    }
+
+    fn watch(&mut self, id: DeploymentId, at: Duration) {
+        self.due.insert(id, at);
+        self.order.insert((at, id));
+    }
+}
+
+/// When a rollout may have failed; never, where nothing is under way or nothing is wrong yet.
+fn next_look(deployment: &Deployment) -> Option<UnixNanos> {
+    if deployment.status != DeploymentStatus::Running {
+        return None;
+    }
+    if has_unforgiven(deployment) {
+        return Some(UnixNanos(0));
+    }
+    let waiting = deployment
+        .task_groups
+        .values()
+        .filter(|group| group.healthy_allocs < group.desired_total);
+    waiting.filter_map(|group| group.require_progress_by).min()
+}
+
+fn failure(deployment: &Deployment, now: UnixNanos) -> Option<&'static str> {
+    let due = next_look(deployment).is_some_and(|at| at <= now);
+    due.then_some(if has_unforgiven(deployment) {
+        UNHEALTHY
+    } else {
+        NO_PROGRESS
+    })
+}
+
+/// Whether an allocation is unhealthy that nothing is waited for.
+fn has_unforgiven(deployment: &Deployment) -> bool {
+    deployment
+        .task_groups
+        .values()
+        .any(|group| group.progress_deadline.is_zero() && group.unhealthy_allocs > 0)
+}
+
+fn fail(
+    snapshot: &Snapshot,
+    deployment: &Deployment,
+    reason: &str,
+    eval: EvalId,
+    now: Now,
+) -> Command {
+    let key = deployment.job_key();
+    let current = snapshot
+        .job(&key)
+        .filter(|job| job.create_index == deployment.job_create_index);
+    let reverts = deployment
+        .task_groups
+        .values()
+        .any(|group| group.auto_revert);
+    let stable = current
+        .filter(|job| reverts && !job.stop && job.version == deployment.job_version)
+        .and_then(|_| last_stable(snapshot, deployment));
+    let description = match &stable {
+        Some(job) => format!("{reason} - rolling back to job version {}", job.version),
+        None if reverts => format!("{reason} - no stable job version to auto revert to"),
+        None => reason.to_owned(),
+    };
+    let eval = current.map(|job| {
+        let trigger = EvalTrigger::DeploymentWatcher;
+        Evaluation::new(eval, &key, job.job_type, job.priority, trigger, now.wall)
+    });
+    Command::DeploymentStatus(DeploymentStatusUpdate {
+        change: DeploymentChange {
+            id: deployment.id,
+            status: DeploymentStatus::Failed,
+            description,
+        },
+        revert: stable.map(|job| JobRegister {
+            spec: job.spec_hash(),
+            job,
+            eval: None,
+            enforce_index: None,
+        }),
+        eval,
+    })
+}
+
+/// The newest version before the deployment's that was rolled out well and is not the same.
+fn last_stable(snapshot: &Snapshot, deployment: &Deployment) -> Option<Arc<Job>> {
+    let key = deployment.job_key();
+    let failed = snapshot
+        .job_version(&key, deployment.job_version)?
+        .spec_hash();
+    snapshot
+        .job_versions(&key)
+        .find(|job| {
+            job.stable
+                && job.version < deployment.job_version
+                && job.create_index == deployment.job_create_index
+                && job.spec_hash() != failed
+        })
+        .cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::command::PlanApply;
+    use hack_testkit::{World, allocs, jobs, nodes};
+    use protocol_model::{DeploymentState, JobKey, JobType, UpdateStrategy};
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(600);
+
+    fn job(command: &str) -> Job {
+        let mut job = jobs::draft(JobType::Service, "web", 1);
+        let config = &mut job.task_groups[0].tasks[0].config;
+        config.insert("command".to_owned(), command.into());
+        job.task_groups[0].update = Some(UpdateStrategy {
+            auto_revert: Some(true),
+            ..UpdateStrategy::default()
+        });
+        job.canonicalize();
+        job
+    }
+
+    /// Registers a version and begins its rollout, which has until `progress_deadline` from now.
+    fn begin(world: &mut World, command: &str, progress_deadline: Duration) -> DeploymentId {
+        let eval = world.register(job(command));
+        let snapshot = world.snapshot();
+        let job = snapshot.job(&eval.job_key()).expect("it is registered");
+        let id = DeploymentId::from_u128(0xd0 + u128::from(job.version));
+        let group = DeploymentState {
+            auto_revert: true,
+            progress_deadline,
+            desired_total: 1,
+            require_progress_by: Some(world.now().saturating_add(progress_deadline)),
+            ..DeploymentState::default()
+        };
+        let deployment = Deployment {
+            id,
+            namespace: job.namespace.clone(),
+            job_id: job.id.clone(),
+            job_version: job.version,
+            job_modify_index: job.modify_index,
+            job_spec_modify_index: job.job_modify_index,
+            job_create_index: job.create_index,
+            is_multiregion: false,
+            task_groups: BTreeMap::from([("group".to_owned(), group)]),
+            status: DeploymentStatus::Running,
+            status_description: String::new(),
+            eval_priority: 50,
+            create_index: 0,
+            modify_index: 0,
+            create_time: UnixNanos(0),
+            modify_time: UnixNanos(0),
+        };
+        let mut alloc = allocs::allocation(&snapshot, &job.key(), nodes::node(1).id);
+        alloc.deployment_id = Some(id);
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            deployment: Some(Arc::new(deployment)),
+            placed: vec![Arc::new(alloc)],
+            ..PlanApply::default()
+        })));
+        id
+    }
+
+    fn world() -> World {
+        let mut world = World::new();
+        world.add_node(nodes::node(1));
+        world
+    }
+
+    fn now(world: &World) -> Now {
+        let wall = world.now();
+        Now {
+            monotonic: Duration::from_nanos(u64::try_from(wall.0).expect("after 1970")),
+            wall,
+        }
+    }
+
+    fn poll(rollouts: &mut Rollouts, world: &World) -> Option<Command> {
+        let mut id = || EvalId::from_u128(0xe0);
+        rollouts.poll_command(&world.snapshot(), &mut id, now(world))
+    }
+
+    fn succeed(world: &mut World, id: DeploymentId) {
+        let change = DeploymentChange {
+            id,
+            status: DeploymentStatus::Successful,
+            description: String::new(),
+        };
+        let update = DeploymentStatusUpdate {
+            change,
+            revert: None,
+            eval: None,
+        };
+        world.expect(Command::DeploymentStatus(update));
+    }
+
+    #[test]
+    fn a_rollout_without_progress_fails_at_its_deadline_and_not_before() {
+        let mut world = world();
+        let id = begin(&mut world, "/bin/one", DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        world.wait(DEADLINE - Duration::from_secs(1));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.wait(Duration::from_secs(1));
+        let command = poll(&mut rollouts, &world).expect("it failed");
+        world.expect(command);
+        let snapshot = world.snapshot();
+        let failed = snapshot.deployment(id).expect("kept for people");
+        assert_eq!(failed.status, DeploymentStatus::Failed);
+        assert_eq!(
+            failed.status_description,
+            "Failed due to progress deadline - no stable job version to auto revert to"
+        );
+        assert_eq!(poll(&mut rollouts, &world), None, "once");
+        rollouts.again(id);
+        assert_eq!(
+            poll(&mut rollouts, &world),
+            None,
+            "the state knows it already"
+        );
+    }
+
+    #[test]
+    fn a_rollout_that_failed_goes_back_to_the_last_stable_version() {
+        let mut world = world();
+        let first = begin(&mut world, "/bin/one", DEADLINE);
+        succeed(&mut world, first);
+        let second = begin(&mut world, "/bin/two", DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        world.wait(DEADLINE);
+        let command = poll(&mut rollouts, &world).expect("it failed");
+        world.expect(command);
+        let snapshot = world.snapshot();
+        let job = snapshot.job(&JobKey::new("default", "web")).expect("there");
+        assert_eq!(
+            (job.version, job.spec_hash()),
+            (2, self::job("/bin/one").spec_hash())
+        );
+        let failed = snapshot.deployment(second).expect("kept for people");
+        assert_eq!(
+            failed.status_description,
+            "Failed due to progress deadline - rolling back to job version 0"
+        );
+    }
+
+    #[test]
+    fn a_deadline_of_zero_fails_with_the_first_unhealthy_allocation() {
+        let mut world = world();
+        let id = begin(&mut world, "/bin/one", Duration::ZERO);
+        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        let alloc = world
+            .snapshot()
+            .allocs_by_deployment(id)
+            .map(|alloc| alloc.id)
+            .next()
+            .expect("one");
+        world.report_health(alloc, false);
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        let Some(Command::DeploymentStatus(update)) = poll(&mut rollouts, &world) else {
+            panic!("it failed")
+        };
+        assert!(update.change.description.starts_with(UNHEALTHY));
+    }
+}

@@ -1,0 +1,215 @@
+//! The rollout of a service's version: which deployment it is, what it lets happen now, what
+//! becomes of it.
+//!
+//! ```text
+//!   no deployment of this version --something of it is placed or changed--> begun, with this plan
+//!   begun --every allocation healthy, nothing left to do--> successful, with the plan that sees it
+//!   begun --a newer version, a stop--> cancelled            (failed: the leader's deadlines)
+//! ```
+//!
+//! The state counts health and makes the next evaluation with every report of it, so a rollout goes
+//! on exactly as fast as its allocations become healthy. A rollout that failed or is paused changes
+//! nothing more; what it has left running runs on, and what is lost is replaced.
+//!
+//! Semantics and the texts that people see are Nomad's (its reconciler and deployment watcher).
+//! Canaries are not built.
+
+use std::sync::Arc;
+
+use controlplane_state::Snapshot;
+use controlplane_state::command::DeploymentChange;
+use protocol_model::{
+    Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, Job, JobKey, JobType,
+    TaskGroup, UpdateStrategy,
+};
+
+use crate::reconcile::Buckets;
+
+const RUNNING: &str = "Deployment is running";
+const SUCCESSFUL: &str = "Deployment completed successfully";
+const NEWER_VERSION: &str = "Cancelled due to newer version of job";
+const JOB_STOPPED: &str = "Cancelled because job is stopped";
+
+/// The rollout of the version that is wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Rollout {
+    /// The newest deployment of this version, whatever became of it.
+    current: Option<Arc<Deployment>>,
+    /// The one that begins with this plan.
+    begun: Option<Deployment>,
+    /// Those that end with it.
+    ended: Vec<DeploymentChange>,
+    /// Whether some group still has something to do.
+    unfinished: bool,
+}
+
+impl Rollout {
+    /// The rollout of `job`; without a job, everything that is under way is cancelled.
+    pub(crate) fn of(snapshot: &Snapshot, key: &JobKey, job: Option<&Job>) -> Self {
+        let mut rollout = Self::default();
+        for deployment in snapshot.deployments_by_job(key) {
+            let ours = job.is_some_and(|job| {
+                deployment.job_version == job.version
+                    && deployment.job_create_index == job.create_index
+            });
+            if ours {
+                let newest = rollout
+                    .current
+                    .as_ref()
+                    .is_none_or(|known| known.create_index < deployment.create_index);
+                if newest {
+                    rollout.current = Some(Arc::clone(deployment));
+                }
+            } else if deployment.status.is_active() {
+                let text = job.map_or(JOB_STOPPED, |_| NEWER_VERSION);
+                rollout.end(deployment.id, DeploymentStatus::Cancelled, text);
+            }
+        }
+        rollout
+    }
+
+    /// Whether nothing of this version may be added or changed: somebody paused it, or it failed.
+    pub(crate) fn is_halted(&self) -> bool {
+        matches!(
+            self.status(),
+            Some(DeploymentStatus::Paused | DeploymentStatus::Failed)
+        )
+    }
+
+    /// Whether this allocation belongs to a rollout that failed: it is not tried elsewhere, because
+    /// it would fail there as well.
+    pub(crate) fn gave_up_on(&self, alloc: &Allocation) -> bool {
+        self.status() == Some(DeploymentStatus::Failed)
+            && alloc.deployment_id.is_some()
+            && alloc.deployment_id == self.current.as_ref().map(|current| current.id)
+    }
+
+    /// How many of the group may be replaced now: `max_parallel`, less those that were and are not
+    /// healthy yet. None, while one of them is unhealthy.
+    pub(crate) fn limit(
+        &self,
+        job: &Job,
+        group: &TaskGroup,
+        existing: &[Arc<Allocation>],
+    ) -> usize {
+        let Some(strategy) = strategy(job, group) else {
+            return usize::MAX;
+        };
+        let parallel = usize::try_from(strategy.max_parallel()).unwrap_or(usize::MAX);
+        let Some(current) = &self.current else {
+            return parallel;
+        };
+        if self.is_halted() {
+            return 0;
+        }
+        let mut limit = parallel;
+        let members = existing
+            .iter()
+            .filter(|alloc| alloc.deployment_id == Some(current.id) && !alloc.server_terminal());
+        for alloc in members {
+            match alloc.deployment_status.as_ref().and_then(|s| s.healthy) {
+                Some(true) => {}
+                Some(false) => return 0,
+                None => limit = limit.saturating_sub(1),
+            }
+        }
+        limit
+    }
+
+    /// Takes in what is to be done for a group. Begins a deployment with it, where this version has
+    /// none yet and something of it comes to be.
+    pub(crate) fn take_in(
+        &mut self,
+        job: &Job,
+        group: &TaskGroup,
+        buckets: &Buckets,
+        existing: &[Arc<Allocation>],
+        new_id: impl FnOnce() -> DeploymentId,
+    ) {
+        self.unfinished |= !buckets.is_quiet();
+        let Some(strategy) = strategy(job, group) else {
+            return;
+        };
+        let is_first = !existing.iter().any(|alloc| {
+            alloc.job_version == job.version && alloc.job_create_index == job.create_index
+        });
+        let updates = !(buckets.destructive.is_empty()
+            && buckets.in_place.is_empty()
+            && buckets.later.is_empty());
+        if self.current.is_some() || group.count() == 0 || !(is_first || updates) {
+            return;
+        }
+        let begun = self.begun.get_or_insert_with(|| Deployment {
+            id: new_id(),
+            namespace: job.namespace.clone(),
+            job_id: job.id.clone(),
+            job_version: job.version,
+            job_modify_index: job.modify_index,
+            job_spec_modify_index: job.job_modify_index,
+            job_create_index: job.create_index,
+            is_multiregion: false,
+            task_groups: Default::default(),
+            status: DeploymentStatus::Running,
+            status_description: RUNNING.to_owned(),
+            eval_priority: job.priority,
+            create_index: 0,
+            modify_index: 0,
+            create_time: Default::default(),
+            modify_time: Default::default(),
+        });
+        let state = DeploymentState {
+            auto_revert: strategy.auto_revert(),
+            progress_deadline: strategy.progress_deadline(),
+            desired_total: group.count(),
+            ..DeploymentState::default()
+        };
+        begun.task_groups.insert(group.name.clone(), state);
+    }
+
+    /// The deployment that counts what the group places or changes now.
+    pub(crate) fn deployment_of(&self, group: &TaskGroup) -> Option<DeploymentId> {
+        let deployment = self.begun.as_ref().or(self
+            .current
+            .as_deref()
+            .filter(|current| current.status.is_active()))?;
+        deployment
+            .task_groups
+            .contains_key(&group.name)
+            .then_some(deployment.id)
+    }
+
+    /// What the plan says of deployments: the one that begins, and those that end.
+    pub(crate) fn into_plan(mut self) -> (Option<Arc<Deployment>>, Vec<DeploymentChange>) {
+        if let Some(current) = &self.current
+            && current.status == DeploymentStatus::Running
+            && !self.unfinished
+            && current
+                .task_groups
+                .values()
+                .all(|group| group.healthy_allocs >= group.desired_total)
+        {
+            self.end(current.id, DeploymentStatus::Successful, SUCCESSFUL);
+        }
+        (self.begun.map(Arc::new), self.ended)
+    }
+
+    fn status(&self) -> Option<DeploymentStatus> {
+        self.current.as_ref().map(|current| current.status)
+    }
+
+    fn end(&mut self, id: DeploymentId, status: DeploymentStatus, text: &str) {
+        self.ended.push(DeploymentChange {
+            id,
+            status,
+            description: text.to_owned(),
+        });
+    }
+}
+
+/// How a group is rolled out; nothing where all of it is replaced at once, without a deployment.
+fn strategy<'a>(job: &Job, group: &'a TaskGroup) -> Option<&'a UpdateStrategy> {
+    group
+        .update
+        .as_ref()
+        .filter(|update| job.job_type == JobType::Service && update.max_parallel() > 0)
+}

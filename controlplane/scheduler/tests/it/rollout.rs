@@ -1,0 +1,237 @@
+//! Rollouts: a deployment begins with a version, goes on with its allocations' health, and ends.
+
+use std::time::Duration;
+
+use controlplane_state::Command;
+use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate};
+use hack_testkit::jobs;
+use protocol_model::{
+    ClientStatus, DeploymentStatus, EvalTrigger, Job, JobType, ReschedulePolicy, UpdateStrategy,
+};
+
+use crate::scene::{Scene, key};
+
+/// A service of three whose command has this argument.
+fn version(argument: &str, max_parallel: u32) -> Job {
+    let mut job = jobs::draft(JobType::Service, "web", 3);
+    let config = &mut job.task_groups[0].tasks[0].config;
+    config.insert("args".to_owned(), vec![argument].into());
+    job.task_groups[0].update = Some(UpdateStrategy {
+        max_parallel: Some(max_parallel),
+        min_healthy_time: Some(Duration::from_secs(10)),
+        ..UpdateStrategy::default()
+    });
+    job.task_groups[0].reschedule_policy = Some(ReschedulePolicy {
+        delay: Some(Duration::from_secs(1)),
+        delay_function: Some("constant".to_owned()),
+        unlimited: Some(true),
+        ..ReschedulePolicy::default()
+    });
+    job.canonicalize();
+    job
+}
+
+fn rolled_out(scene: &mut Scene, argument: &str) {
+    let eval = scene.world.register(version(argument, 1));
+    scene.run(&eval);
+    for _ in 0..3 {
+        scene.start_all(&key("web"));
+        scene.make_healthy(&key("web"));
+        scene.settle(&key("web"));
+    }
+}
+
+fn versions(scene: &Scene) -> Vec<u64> {
+    let live = scene.live(&key("web"));
+    live.values().map(|alloc| alloc.job_version).collect()
+}
+
+fn status(scene: &Scene) -> (DeploymentStatus, String) {
+    let deployment = scene.deployment(&key("web")).expect("a deployment");
+    (deployment.status, deployment.status_description)
+}
+
+fn set_status(scene: &mut Scene, status: DeploymentStatus) {
+    let id = scene.deployment(&key("web")).expect("a deployment").id;
+    let change = DeploymentChange {
+        id,
+        status,
+        description: String::new(),
+    };
+    scene
+        .world
+        .expect(Command::DeploymentStatus(DeploymentStatusUpdate {
+            change,
+            revert: None,
+            eval: None,
+        }));
+}
+
+#[test]
+fn the_first_version_is_a_deployment_of_all_at_once() {
+    let mut scene = Scene::new(3);
+    let eval = scene.world.register(version("1", 1));
+    scene.run(&eval);
+    let deployment = scene.deployment(&key("web")).expect("a deployment");
+    let group = &deployment.task_groups["group"];
+    assert_eq!((group.desired_total, group.placed_allocs), (3, 3));
+    assert_eq!(status(&scene).0, DeploymentStatus::Running);
+    scene.start_all(&key("web"));
+    assert!(
+        scene.world.pending(&key("web")).is_none(),
+        "running is not healthy"
+    );
+    scene.make_healthy(&key("web"));
+    let eval = scene.world.pending(&key("web")).expect("health is news");
+    assert_eq!(eval.triggered_by, EvalTrigger::DeploymentWatcher);
+    scene.settle(&key("web"));
+    assert_eq!(
+        status(&scene),
+        (
+            DeploymentStatus::Successful,
+            "Deployment completed successfully".to_owned()
+        )
+    );
+    let stable = scene
+        .world
+        .snapshot()
+        .job(&key("web"))
+        .map(|job| job.stable);
+    assert_eq!(stable, Some(true));
+}
+
+#[test]
+fn a_new_version_replaces_as_many_at_a_time_as_are_healthy_again() {
+    let mut scene = Scene::new(3);
+    rolled_out(&mut scene, "1");
+    let eval = scene.world.register(version("2", 1));
+    let decision = scene.run(&eval);
+    assert_eq!(decision.groups["group"].destructive, 1, "one at a time");
+    scene.start_all(&key("web"));
+    scene.world.wait(Duration::from_secs(3600));
+    scene.settle(&key("web"));
+    assert_eq!(versions(&scene), [1, 0, 0], "time alone changes nothing");
+    scene.make_healthy(&key("web"));
+    scene.settle(&key("web"));
+    assert_eq!(versions(&scene), [1, 1, 0]);
+    for _ in 0..2 {
+        scene.start_all(&key("web"));
+        scene.make_healthy(&key("web"));
+        scene.settle(&key("web"));
+    }
+    assert_eq!(versions(&scene), [1, 1, 1]);
+    assert_eq!(status(&scene).0, DeploymentStatus::Successful);
+}
+
+#[test]
+fn an_unhealthy_allocation_stops_the_rollout_where_it_is() {
+    let mut scene = Scene::new(3);
+    rolled_out(&mut scene, "1");
+    let eval = scene.world.register(version("2", 2));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let new: Vec<_> = scene
+        .live(&key("web"))
+        .into_values()
+        .filter(|alloc| alloc.job_version == 1)
+        .collect();
+    scene.world.report_health(new[0].id, false);
+    scene.world.report_health(new[1].id, true);
+    scene.settle(&key("web"));
+    assert_eq!(versions(&scene), [1, 1, 0]);
+    assert_eq!(
+        status(&scene).0,
+        DeploymentStatus::Running,
+        "it has until its deadline"
+    );
+}
+
+#[test]
+fn a_failed_rollout_changes_nothing_more_but_replaces_what_is_lost() {
+    let mut scene = Scene::new(3);
+    rolled_out(&mut scene, "1");
+    let eval = scene.world.register(version("2", 1));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    set_status(&mut scene, DeploymentStatus::Failed);
+    let live = scene.live(&key("web"));
+    let new = live
+        .values()
+        .find(|alloc| alloc.job_version == 1)
+        .expect("one");
+    let old = live
+        .values()
+        .find(|alloc| alloc.job_version == 0)
+        .expect("one");
+    scene.world.report(new.id, ClientStatus::Failed);
+    scene.world.wait(Duration::from_secs(60));
+    scene.settle(&key("web"));
+    assert_eq!(
+        versions(&scene),
+        [0, 0],
+        "what failed with it is not tried elsewhere"
+    );
+    let node = old.node_id;
+    scene.world.silence(node);
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 2, "what is lost is replaced");
+}
+
+#[test]
+fn a_newer_version_cancels_the_rollout_before_it() {
+    let mut scene = Scene::new(3);
+    rolled_out(&mut scene, "1");
+    let eval = scene.world.register(version("2", 1));
+    scene.run(&eval);
+    let second = scene.deployment(&key("web")).expect("a deployment").id;
+    let eval = scene.world.register(version("3", 1));
+    scene.run(&eval);
+    let snapshot = scene.world.snapshot();
+    let second = snapshot.deployment(second).expect("kept for people");
+    assert_eq!(second.status, DeploymentStatus::Cancelled);
+    assert_eq!(
+        second.status_description,
+        "Cancelled due to newer version of job"
+    );
+    assert_eq!(status(&scene).0, DeploymentStatus::Running);
+}
+
+#[test]
+fn a_stopped_job_cancels_its_rollout() {
+    let mut scene = Scene::new(3);
+    let eval = scene.world.register(version("1", 1));
+    scene.run(&eval);
+    let eval = scene.world.deregister(&key("web"));
+    scene.run(&eval);
+    assert_eq!(
+        status(&scene),
+        (
+            DeploymentStatus::Cancelled,
+            "Cancelled because job is stopped".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_paused_rollout_waits() {
+    let mut scene = Scene::new(3);
+    rolled_out(&mut scene, "1");
+    let eval = scene.world.register(version("2", 1));
+    scene.run(&eval);
+    set_status(&mut scene, DeploymentStatus::Paused);
+    scene.start_all(&key("web"));
+    scene.make_healthy(&key("web"));
+    scene.settle(&key("web"));
+    assert_eq!(versions(&scene), [1, 0, 0]);
+}
+
+#[test]
+fn without_max_parallel_everything_is_replaced_at_once_and_nothing_is_deployed() {
+    let mut scene = Scene::new(3);
+    let eval = scene.world.register(version("1", 0));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let eval = scene.world.register(version("2", 0));
+    assert_eq!(scene.run(&eval).groups["group"].destructive, 3);
+    assert!(scene.deployment(&key("web")).is_none());
+}

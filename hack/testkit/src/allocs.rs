@@ -1,0 +1,51 @@
+//! Allocations as a plan would place them.
+
+use std::collections::BTreeMap;
+
+use controlplane_state::Snapshot;
+use protocol_model::{AllocId, Allocation, ClientStatus, EvalId, JobKey, NodeId, UnixNanos};
+
+/// A pending allocation of a registered job's first group on `node`, which takes no resources. Its
+/// id follows from how many the job has.
+pub fn allocation(snapshot: &Snapshot, key: &JobKey, node: NodeId) -> Allocation {
+    let job = snapshot.job(key).expect("the job is registered");
+    let group = job.task_groups[0].name.clone();
+    let number = snapshot.allocs_by_job(key).count();
+    let index = u32::try_from(number).expect("few allocations");
+    Allocation {
+        id: AllocId::from_u128(0xa0_0000_0000_4000_8000_0000_0000_0000 + u128::from(index)),
+        namespace: key.namespace.clone(),
+        eval_id: EvalId::from_u128(1),
+        name: Allocation::name_of(&key.id, &group, index),
+        node_id: node,
+        node_name: String::new(),
+        job_id: key.id.clone(),
+        job: None,
+        job_version: job.version,
+        job_create_index: job.create_index,
+        spec: snapshot.job_spec(key).expect("its specification"),
+        task_group: group,
+        allocated_resources: Default::default(),
+        metrics: Default::default(),
+        desired_status: Default::default(),
+        desired_description: String::new(),
+        desired_transition: Default::default(),
+        client_status: ClientStatus::Pending,
+        client_description: String::new(),
+        task_states: BTreeMap::new(),
+        alloc_states: Vec::new(),
+        deployment_id: None,
+        deployment_status: None,
+        followup_eval_id: None,
+        previous_allocation: None,
+        next_allocation: None,
+        reschedule_tracker: None,
+        preempted_allocations: Vec::new(),
+        preempted_by_allocation: None,
+        create_index: 0,
+        modify_index: 0,
+        alloc_modify_index: 0,
+        create_time: UnixNanos::ZERO,
+        modify_time: UnixNanos::ZERO,
+    }
+}
