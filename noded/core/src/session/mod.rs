@@ -37,8 +37,11 @@ pub const SYNC_PART_BYTES_MAX: usize = 256 * 1024;
 /// How long a sync may stay unanswered: the control plane closes sessions that take longer.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a server may be silent although heartbeats ask it to answer.
+/// How long a server may be silent although heartbeats ask it to answer; longer where it asked for
+/// heartbeats so rare that it could not have answered [`HEARTBEATS_UNANSWERED_MAX`] of them.
 const SILENCE_LIMIT: Duration = Duration::from_millis(2_600);
+/// As the servers are configured, too: their own limit is at least as many intervals.
+const HEARTBEATS_UNANSWERED_MAX: u32 = 4;
 
 /// The first wait after a failed attempt where no server said how long, and the longest.
 const RETRY_DEFAULT: Duration = Duration::from_millis(250);
@@ -425,7 +428,7 @@ impl Session {
                 self.close_silent("the answer to the sync", out, now)
             }
             SessionPhase::Syncing { epoch, .. } | SessionPhase::Live { epoch } => {
-                if due(self.last_heard.after(SILENCE_LIMIT)) {
+                if due(self.silent_at()) {
                     return self.close_silent("the answer to a heartbeat", out, now);
                 }
                 if due(self.next_heartbeat) {
@@ -441,10 +444,7 @@ impl Session {
 
     /// When [`Self::on_timeout`] is next due.
     pub fn poll_timeout(&self) -> Option<Moment> {
-        let alive = || {
-            self.next_heartbeat
-                .min(self.last_heard.after(SILENCE_LIMIT))
-        };
+        let alive = || self.next_heartbeat.min(self.silent_at());
         match self.phase {
             SessionPhase::Disconnected { retry_at } => retry_at,
             SessionPhase::Connecting { deadline } | SessionPhase::Greeting { deadline } => {
@@ -535,6 +535,14 @@ impl Session {
             let (attempt, message) = (self.attempt, SessionMessage::Facts { epoch });
             out.push(Effect::Send { attempt, message });
         }
+    }
+
+    /// When the server will have been silent for too long.
+    fn silent_at(&self) -> Moment {
+        let unanswered = self
+            .heartbeat_interval
+            .saturating_mul(HEARTBEATS_UNANSWERED_MAX);
+        self.last_heard.after(SILENCE_LIMIT.max(unanswered))
     }
 
     fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {

@@ -177,6 +177,20 @@ fn heartbeats_go_out_at_their_interval_and_silence_ends_the_connection() {
 }
 
 #[test]
+fn a_server_that_asks_for_rare_heartbeats_may_be_silent_for_longer() {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    let mut rare = welcome(5, false);
+    rare.heartbeat_interval = Duration::from_secs(5);
+    session.on_welcome(&rare, &mut out, at(1));
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
+    for millis in (3..20_003).step_by(1_000) {
+        assert!(!session.on_timeout(&mut out, at(millis)), "{millis}");
+    }
+    assert!(session.on_timeout(&mut out, at(20_002)));
+}
+
+#[test]
 fn waits_grow_with_failures_and_every_server_gets_its_turn() {
     let (mut session, mut out) = session();
     let mut servers = std::collections::BTreeSet::new();
