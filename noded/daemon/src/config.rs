@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use isolation::cgroup::find_mount;
+use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::Region;
 
@@ -62,6 +63,8 @@ pub struct Config {
     pub cgroup_base: PathBuf,
     /// The `noded-keeper` program.
     pub keeper_binary: PathBuf,
+    /// Who starts it. Not in the file: the unit that starts noded knows.
+    pub keeper_starter: Starter,
     /// Directories that jobs may mount by name.
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees.
@@ -176,6 +179,7 @@ impl Config {
             mock_driver: driver(&file, "mock_driver")?,
             cgroup_base: cgroup_base(file.cgroup_base.as_deref())?,
             keeper_binary: keeper_binary(file.keeper_binary.clone())?,
+            keeper_starter: Starter::Client,
             host_volumes: host_volumes(file.host_volume)?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,

@@ -118,10 +118,11 @@ pub async fn run(
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
     let boot_id = identity::boot_id().map_err(DaemonError::Identity)?;
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
+    // Before looking around: a cgroup that keeper made has no controller until it is given some.
+    let hierarchy = open_cgroups(&config.cgroup_base)?;
     let found = look_around(&config, &identity, &io)?;
     let endpoint = bind(&config)?;
     let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
-    let hierarchy = Hierarchy::open(&config.cgroup_base).map_err(DaemonError::Cgroup)?;
 
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
     let (journal, restored) = open_journal(&config.node_dir(), inputs.clone())?;
@@ -188,6 +189,16 @@ async fn say_goodbye(endpoint: &Endpoint) {
     if goodbye.is_err() {
         tracing::debug!("a server did not hear that we go");
     }
+}
+
+fn open_cgroups(base: &Path) -> Result<Hierarchy, DaemonError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(DaemonError::Host(HostError::NotRoot));
+    }
+    Hierarchy::open(base).map_err(|error| match error {
+        CgroupError::Mount(error) => DaemonError::Host(HostError::NoCgroup(error.to_string())),
+        error => DaemonError::Cgroup(error),
+    })
 }
 
 /// What the host is; what it cannot enforce is said once.

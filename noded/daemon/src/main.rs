@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use noded_daemon::config::{Config, Switch};
 use noded_daemon::{custody, daemon};
+use noded_keeper::client::Starter;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -26,6 +27,9 @@ struct Arguments {
     /// task or noded itself runs.
     #[arg(long, conflicts_with = "validate")]
     end_custody: bool,
+    /// Never start keeper and pump: they are services of their own (drover-keeper, drover-pump).
+    #[arg(long)]
+    keeper_is_a_service: bool,
 }
 
 fn main() -> ExitCode {
@@ -40,7 +44,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let config = Config::load(&arguments.config)?;
+    let mut config = Config::load(&arguments.config)?;
+    if arguments.keeper_is_a_service {
+        config.keeper_starter = Starter::ServiceManager;
+    }
     if arguments.validate {
         eprintln!("{} is valid", arguments.config.display());
         return Ok(());

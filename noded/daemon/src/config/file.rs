@@ -45,7 +45,7 @@ pub struct ConfigFile {
     /// Nomad's spelling of the same: `plugin "raw_exec" { config { enabled = true } }`.
     pub plugin: BTreeMap<String, PluginBlock>,
     /// Our part of the cgroup v2 tree, relative to its mount (or an absolute path below it);
-    /// `drover` unless given. Under systemd: `system.slice/drover-keeper.service`.
+    /// `drover` unless given. The unit of keeper names the same one.
     pub cgroup_base: Option<PathBuf>,
     /// The `noded-keeper` program; the one beside `noded` unless given.
     pub keeper_binary: Option<PathBuf>,
