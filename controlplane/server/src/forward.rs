@@ -1,5 +1,5 @@
 //! What other servers ask of this one: to propose, to take a liveness report, to relay a call, to
-//! tell volatile detail.
+//! tell volatile detail, to change the log's members.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX};
 use crate::gateway::Gateway;
 use crate::gateway::liveness::{self, Heard};
+use crate::membership;
 
 /// Allocations that one question may name.
 const DETAIL_ALLOCS_MAX: usize = 4096;
@@ -85,6 +86,10 @@ impl Forward {
             v1::DetailRequest::KIND => {
                 let request: v1::DetailRequest = parse(frame)?;
                 reply(writer, &self.detail(&request)).await
+            }
+            v1::MembershipRequest::KIND => {
+                let request: v1::MembershipRequest = parse(frame)?;
+                reply(writer, &membership::serve(&self.cluster, request).await?).await
             }
             other => Err(format!("frame kind {other} is no request between servers")),
         }

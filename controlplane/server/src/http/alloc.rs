@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderValue;
 use controlplane_state::{Command, Snapshot, Table};
 use protocol_model::{
     AllocId, Allocation, AllocationListStub, DesiredTransition, EvalTrigger, ListResources,
@@ -10,11 +9,12 @@ use protocol_model::{
 use serde::Serialize;
 
 use super::ask::{Ask, Verb};
-use super::detail;
+use super::detail::{self, Detail};
 use super::error::{Answered, HttpError};
+use super::filter::Filter;
 use super::job_register::evaluation;
 use super::lookup;
-use super::page::{ByIndex, page};
+use super::page::{ByIndex, Page, page_where};
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     let id: AllocId = lookup::id("an allocation", id)?;
@@ -26,38 +26,81 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     }
 }
 
-/// Whether a list shows what each allocation was given.
-///
-/// # Errors
-/// Where the flag is neither true nor false.
-pub(super) fn list_resources(ask: &Ask) -> Result<ListResources, HttpError> {
-    Ok(if ask.query.flag("resources")? {
-        ListResources::Include
-    } else {
-        ListResources::Omit
-    })
+/// What a list shows of each allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListParts {
+    resources: ListResources,
+    task_states: bool,
 }
 
-/// The short forms, with the events that this server knows.
-pub(super) fn stubs(
-    ask: &Ask,
-    snapshot: &Snapshot,
-    allocs: &[Arc<Allocation>],
-    resources: ListResources,
-) -> Vec<AllocationListStub> {
-    let stub = |alloc: &Arc<Allocation>| {
+impl ListParts {
+    /// What a request asks for: `?resources=true`, `?task_states=false`.
+    ///
+    /// # Errors
+    /// Where a flag is neither true nor false.
+    pub(super) fn of(ask: &Ask) -> Result<Self, HttpError> {
+        let resources = if ask.query.flag("resources")? {
+            ListResources::Include
+        } else {
+            ListResources::Omit
+        };
+        let task_states =
+            ask.query.get("task_states").is_none() || ask.query.flag("task_states")?;
+        Ok(Self {
+            resources,
+            task_states,
+        })
+    }
+
+    fn stub(self, snapshot: &Snapshot, alloc: &Allocation) -> AllocationListStub {
         let job = snapshot.job_of_alloc(alloc);
         let job_type = job.as_ref().map_or("", |job| job.job_type.as_str());
-        match ask.api.gateway.detail().of(alloc.id) {
-            None => alloc.stub(job_type, resources),
-            Some(detail) => {
-                let mut alloc = Allocation::clone(alloc);
-                detail.merge_into(&mut alloc);
-                alloc.stub(job_type, resources)
-            }
+        let mut stub = alloc.stub(job_type, self.resources);
+        if !self.task_states {
+            stub.task_states.clear();
         }
+        stub
+    }
+}
+
+/// Answers a list of short forms, with the newest events that any server knows.
+pub(super) async fn answer_list(
+    ask: &Ask,
+    snapshot: &Snapshot,
+    page: Page<Arc<Allocation>>,
+    parts: ListParts,
+) -> Answered {
+    let Page {
+        items: mut allocs,
+        next_token,
+    } = page;
+    let detail = if parts.task_states {
+        detail::merge_all(&ask.api, &mut allocs).await
+    } else {
+        Detail::Whole
     };
-    allocs.iter().map(stub).collect()
+    let stubs: Vec<AllocationListStub> = allocs
+        .iter()
+        .map(|alloc| parts.stub(snapshot, alloc))
+        .collect();
+    let index = snapshot.table_index(&[Table::Allocs]);
+    let mut response = ask.answer_page(&stubs, index, next_token.as_deref())?;
+    detail.tell(&mut response);
+    Ok(response)
+}
+
+/// Answers the allocations that `look` finds, all of them.
+pub(super) async fn answer_found(
+    ask: &Ask,
+    look: impl FnOnce(&Snapshot) -> Vec<Arc<Allocation>>,
+) -> Answered {
+    let parts = ListParts::of(ask)?;
+    let snapshot = ask.snapshot(&[Table::Allocs]).await?;
+    let page = Page {
+        items: look(&snapshot),
+        next_token: None,
+    };
+    answer_list(ask, &snapshot, page, parts).await
 }
 
 /// `/v1/allocations`.
@@ -65,26 +108,32 @@ pub(super) async fn list(ask: &Ask) -> Answered {
     if ask.verb != Verb::Get {
         return Err(HttpError::method());
     }
-    let resources = list_resources(ask)?;
+    let parts = ListParts::of(ask)?;
     let prefix = lookup::prefix(&ask.query)?;
     let namespaces = ask.query.namespaces();
+    let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::Allocs]).await?;
     let key =
         |alloc: &Arc<Allocation>| (ByIndex(alloc.create_index, alloc.id.0), Arc::clone(alloc));
     let shown = |alloc: &&Arc<Allocation>| namespaces.contains(&alloc.namespace);
+    // All that a list can show can be asked for.
+    let whole = ListParts {
+        resources: ListResources::Include,
+        task_states: true,
+    };
+    let keep = |alloc: &Arc<Allocation>| match &filter {
+        None => Ok(true),
+        Some(filter) => filter.keeps(&whole.stub(&snapshot, alloc)),
+    };
     let page = match prefix {
-        None => page(&ask.query, snapshot.allocs().filter(shown).map(key))?,
-        Some(prefix) => page(
+        None => page_where(&ask.query, snapshot.allocs().filter(shown).map(key), keep)?,
+        Some(prefix) => page_where(
             &ask.query,
             snapshot.allocs_with_prefix(prefix).filter(shown).map(key),
+            keep,
         )?,
     };
-    let stubs = stubs(ask, &snapshot, &page.items, resources);
-    ask.answer_page(
-        &stubs,
-        snapshot.table_index(&[Table::Allocs]),
-        page.next_token.as_deref(),
-    )
+    answer_list(ask, &snapshot, page, parts).await
 }
 
 /// One allocation with its job and the newest events that any server knows.
@@ -97,11 +146,7 @@ async fn read(ask: &Ask, id: AllocId) -> Answered {
     alloc.job = snapshot.job_of_alloc(found);
     let detail = detail::merge(&ask.api, &mut alloc).await;
     let mut response = ask.answer(&alloc, snapshot.table_index(&[Table::Allocs]))?;
-    if detail == detail::Detail::Missing {
-        response
-            .headers_mut()
-            .insert("x-drover-detail", HeaderValue::from_static("missing"));
-    }
+    detail.tell(&mut response);
     Ok(response)
 }
 

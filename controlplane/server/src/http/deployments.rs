@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use controlplane_state::Table;
-use protocol_model::{Allocation, Deployment, DeploymentId};
+use protocol_model::{Deployment, DeploymentId};
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
-use super::page::{ByIndex, page};
+use super::filter::Filter;
+use super::page::{ByIndex, page_where};
 use super::{alloc, lookup};
 
 /// `/v1/deployments`.
@@ -17,19 +18,25 @@ pub(super) async fn list(ask: &Ask) -> Answered {
     }
     let prefix = lookup::prefix(&ask.query)?;
     let namespaces = ask.query.namespaces();
+    let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::Deployments]).await?;
     let shown = |found: &&Arc<Deployment>| namespaces.contains(&found.namespace);
     let key =
         |found: &Arc<Deployment>| (ByIndex(found.create_index, found.id.0), Arc::clone(found));
+    let keep = |found: &Arc<Deployment>| match &filter {
+        None => Ok(true),
+        Some(filter) => filter.keeps(found),
+    };
     let page = match prefix {
-        None => page(&ask.query, snapshot.deployments().filter(shown).map(key))?,
-        Some(prefix) => page(
+        None => page_where(
             &ask.query,
-            snapshot
-                .deployments_with_prefix(prefix)
-                .filter(shown)
-                .map(key),
+            snapshot.deployments().filter(shown).map(key),
+            keep,
         )?,
+        Some(prefix) => {
+            let found = snapshot.deployments_with_prefix(prefix);
+            page_where(&ask.query, found.filter(shown).map(key), keep)?
+        }
     };
     let index = snapshot.table_index(&[Table::Deployments]);
     ask.answer_page(&page.items, index, page.next_token.as_deref())
@@ -62,11 +69,8 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
 
 async fn allocations(ask: &Ask, id: &str) -> Answered {
     let id: DeploymentId = lookup::id("a deployment", id)?;
-    let resources = alloc::list_resources(ask)?;
-    ask.read(&[Table::Allocs], |snapshot| {
-        let allocs: Vec<Arc<Allocation>> =
-            snapshot.allocs_by_deployment(id).map(Arc::clone).collect();
-        Ok(alloc::stubs(ask, snapshot, &allocs, resources))
+    alloc::answer_found(ask, |snapshot| {
+        snapshot.allocs_by_deployment(id).map(Arc::clone).collect()
     })
     .await
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use controlplane_state::Table;
-use protocol_model::{Allocation, EvalId, EvalStatus, Evaluation};
+use protocol_model::{EvalId, EvalStatus, Evaluation};
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
-use super::page::{ByIndex, page};
+use super::filter::Filter;
+use super::page::{ByIndex, page_where};
 use super::{alloc, lookup};
 
 /// `/v1/evaluations`, perhaps of one job (`?job=`) or in one status (`?status=`).
@@ -22,6 +23,12 @@ pub(super) async fn list(ask: &Ask) -> Answered {
         None => None,
         Some(text) => Some(status(text)?),
     };
+    let filter = Filter::of(&ask.query)?;
+    if filter.is_some() && (job.is_some() || status.is_some()) {
+        return Err(HttpError::bad_request(
+            "?filter cannot be used together with ?job or ?status: put them into the expression",
+        ));
+    }
     let snapshot = ask.snapshot(&[Table::Evals]).await?;
     let shown = |eval: &&Arc<Evaluation>| {
         namespaces.contains(&eval.namespace)
@@ -29,11 +36,16 @@ pub(super) async fn list(ask: &Ask) -> Answered {
             && status.is_none_or(|status| eval.status == status)
     };
     let key = |eval: &Arc<Evaluation>| (ByIndex(eval.create_index, eval.id.0), Arc::clone(eval));
+    let keep = |eval: &Arc<Evaluation>| match &filter {
+        None => Ok(true),
+        Some(filter) => filter.keeps(eval),
+    };
     let page = match prefix {
-        None => page(&ask.query, snapshot.evals().filter(shown).map(key))?,
-        Some(prefix) => page(
+        None => page_where(&ask.query, snapshot.evals().filter(shown).map(key), keep)?,
+        Some(prefix) => page_where(
             &ask.query,
             snapshot.evals_with_prefix(prefix).filter(shown).map(key),
+            keep,
         )?,
     };
     ask.answer_page(
@@ -62,11 +74,8 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
             .await
         }
         (Verb::Get, ["allocations"]) => {
-            let resources = alloc::list_resources(ask)?;
-            ask.read(&[Table::Allocs], |snapshot| {
-                let allocs: Vec<Arc<Allocation>> =
-                    snapshot.allocs_by_eval(id).map(Arc::clone).collect();
-                Ok(alloc::stubs(ask, snapshot, &allocs, resources))
+            alloc::answer_found(ask, |snapshot| {
+                snapshot.allocs_by_eval(id).map(Arc::clone).collect()
             })
             .await
         }

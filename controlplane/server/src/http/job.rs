@@ -4,16 +4,14 @@ use std::cmp::Reverse;
 
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Table};
-use protocol_model::{
-    Allocation, Deployment, EvalTrigger, Evaluation, Job, JobKey, nullable::or_default,
-};
+use protocol_model::{Deployment, EvalTrigger, Evaluation, JobKey, nullable::or_default};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::job_register::{self, check_priority, evaluation, runs_now};
-use super::{alloc, job_plan, jobs, lookup};
+use super::{alloc, job_plan, job_versions, jobs, lookup};
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     let key = JobKey::new(ask.query.namespace(), id);
@@ -26,7 +24,7 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Get, ["deployments"]) => deployments(ask, &key).await,
         (Verb::Get, ["deployment"]) => latest_deployment(ask, &key).await,
         (Verb::Get, ["summary"]) => summary(ask, &key).await,
-        (Verb::Get, ["versions"]) => versions(ask, &key).await,
+        (Verb::Get, ["versions"]) => job_versions::versions(ask, &key).await,
         (Verb::Get, ["submission"]) => Err(HttpError::not_found("job source not found")),
         (Verb::Put, ["plan"]) => job_plan::plan(ask, id).await,
         (Verb::Put, ["evaluate"]) => evaluate(ask, &key).await,
@@ -165,15 +163,13 @@ async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
 /// Allocations of the job; of earlier jobs of the same name only with `?all=true`.
 async fn allocations(ask: &Ask, key: &JobKey) -> Answered {
     let all = ask.query.flag("all")?;
-    let resources = alloc::list_resources(ask)?;
-    ask.read(&[Table::Allocs], |snapshot| {
+    alloc::answer_found(ask, |snapshot| {
         let created = snapshot.job(key).map(|job| job.create_index);
-        let allocs: Vec<Arc<Allocation>> = snapshot
+        snapshot
             .allocs_by_job(key)
             .filter(|alloc| all || created.is_none_or(|index| index == alloc.job_create_index))
             .map(Arc::clone)
-            .collect();
-        Ok(alloc::stubs(ask, snapshot, &allocs, resources))
+            .collect()
     })
     .await
 }
@@ -213,35 +209,6 @@ async fn latest_deployment(ask: &Ask, key: &JobKey) -> Answered {
 async fn summary(ask: &Ask, key: &JobKey) -> Answered {
     ask.read(&[Table::Jobs, Table::JobSummaries], |snapshot| {
         Ok(jobs::summary(snapshot, lookup::job(snapshot, key)?))
-    })
-    .await
-}
-
-/// What `/v1/job/:id/versions` answers, newest first. Differences between versions are not made.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Versions {
-    versions: Vec<Arc<Job>>,
-    diffs: Option<()>,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-}
-
-async fn versions(ask: &Ask, key: &JobKey) -> Answered {
-    ask.read(&[Table::JobVersions], |snapshot| {
-        let versions: Vec<_> = snapshot.job_versions(key).map(Arc::clone).collect();
-        if versions.is_empty() {
-            return Err(HttpError::not_found("job versions not found"));
-        }
-        let index = snapshot.table_index(&[Table::JobVersions]);
-        Ok(Versions {
-            versions,
-            diffs: None,
-            index,
-            last_contact: 0,
-            known_leader: true,
-        })
     })
     .await
 }

@@ -1,6 +1,7 @@
 //! `/v1/jobs` and `/v1/validate/job`: the list, registration, parsing, validation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use controlplane_state::{GroupSummary, Snapshot, Table};
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
@@ -8,18 +9,24 @@ use protocol_model::{
     Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable, nullable::or_default,
 };
 use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
+use super::filter::Filter;
 use super::job_register;
-use super::page::{ByName, page};
+use super::page::{ByName, page_where};
 use super::query::Namespaces;
+
+/// Job files that are parsed at a time; further requests wait.
+const PARSING_MAX: usize = 4;
+static PARSING: Semaphore = Semaphore::const_new(PARSING_MAX);
 
 pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
     match (ask.verb, rest) {
         (Verb::Get, ["jobs"]) => list(ask).await,
         (Verb::Put, ["jobs"]) => job_register::register(ask, None).await,
-        (Verb::Put, ["jobs", "parse"]) => parse(ask),
+        (Verb::Put, ["jobs", "parse"]) => parse(ask).await,
         (Verb::Put, ["validate", "job"]) => job_register::validate(ask),
         (_, ["jobs"] | ["jobs", "parse"] | ["validate", "job"]) => Err(HttpError::method()),
         (_, ["jobs", "statuses"]) => Err(HttpError::not_built("this is not part of this release")),
@@ -144,21 +151,29 @@ fn children(snapshot: &Snapshot, job: &Job, key: &JobKey) -> ChildrenView {
 
 async fn list(ask: &Ask) -> Answered {
     let tables = [Table::Jobs, Table::JobSummaries];
+    let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&tables).await?;
     let prefix = ask.query.get("prefix").unwrap_or("");
     let with_meta = ask.query.flag("meta")?;
     let named = |(key, job)| (ByName(JobKey::clone(key).namespace, key.id.clone()), job);
+    let keep = |job: &&Arc<Job>| match &filter {
+        None => Ok(true),
+        // All that a list can show can be asked for.
+        Some(filter) => filter.keeps(&stub(&snapshot, job, Some(&job.meta))),
+    };
     let page = match ask.query.namespaces() {
-        Namespaces::All => page(
+        Namespaces::All => page_where(
             &ask.query,
             snapshot
                 .jobs()
                 .filter(|(key, _)| key.id.starts_with(prefix))
                 .map(named),
+            keep,
         )?,
-        Namespaces::One(name) => page(
+        Namespaces::One(name) => page_where(
             &ask.query,
             snapshot.jobs_with_prefix(name, prefix).map(named),
+            keep,
         )?,
     };
     let stubs: Vec<JobStub<'_>> = page
@@ -216,7 +231,7 @@ struct ParseRequest {
 }
 
 /// Job file in, job out. The server's own files and environment are not the caller's to read.
-fn parse(ask: &Ask) -> Answered {
+async fn parse(ask: &Ask) -> Answered {
     let request: ParseRequest = ask.json()?;
     if request.job_hcl.is_empty() {
         return Err(HttpError::bad_request("Job spec is empty"));
@@ -235,8 +250,22 @@ fn parse(ask: &Ask) -> Answered {
         now: jiff::Timestamp::now(),
         seed,
     };
-    let parsed = protocol_jobspec::parse("job.hcl", &request.job_hcl, &mut inputs)
-        .map_err(|problems| HttpError::bad_request(problems.to_string()))?;
+    // A large file takes seconds: not on the threads that serve everything else, and not so many
+    // at a time that no core is left.
+    let place = PARSING
+        .acquire()
+        .await
+        .map_err(|_| HttpError::internal("nothing is parsed any more"))?;
+    let text = request.job_hcl;
+    let parsing = tokio::task::spawn_blocking(move || {
+        let _held: SemaphorePermit<'static> = place;
+        protocol_jobspec::parse("job.hcl", &text, &mut inputs)
+            .map_err(|problems| problems.to_string())
+    });
+    let parsed = parsing
+        .await
+        .map_err(|error| HttpError::internal(error.to_string()))?
+        .map_err(HttpError::bad_request)?;
     let mut job = parsed.job;
     if request.canonicalize {
         job.canonicalize();

@@ -1,6 +1,6 @@
 //! `/v1/nodes` and `/v1/node/:id`: hosts, what runs on them, and the operator's switches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use controlplane_state::{Command, Outcome, Snapshot, Table};
@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
+use super::filter::Filter;
 use super::job_register::evaluation;
-use super::lookup;
-use super::page::{ByIndex, page};
+use super::page::{ByIndex, page_where};
+use super::{detail, lookup};
 
 /// Evaluations that one request may make: one per job with something on the node.
 const EVALS_MAX: usize = 4096;
@@ -23,39 +24,80 @@ pub(super) async fn list(ask: &Ask) -> Answered {
     if ask.verb != Verb::Get {
         return Err(HttpError::method());
     }
-    let resources = ask.query.flag("resources")?;
-    let os = ask.query.flag("os")?;
+    let parts = ListParts {
+        resources: ask.query.flag("resources")?,
+        attributes: match ask.query.flag("os")? {
+            true => Attributes::Os,
+            false => Attributes::Omit,
+        },
+    };
     let prefix = lookup::prefix(&ask.query)?;
+    let filter = Filter::of(&ask.query)?;
     let snapshot = ask.snapshot(&[Table::Nodes]).await?;
     let key = |node: &Arc<Node>| (ByIndex(node.create_index, node.id.0), Arc::clone(node));
+    // All that a list can show can be asked for, and every attribute.
+    let whole = ListParts {
+        resources: true,
+        attributes: Attributes::All,
+    };
+    let keep = |node: &Arc<Node>| match &filter {
+        None => Ok(true),
+        Some(filter) => filter.keeps(&whole.stub(node)),
+    };
     let page = match prefix {
-        None => page(&ask.query, snapshot.nodes().map(|record| key(&record.node)))?,
-        Some(prefix) => page(&ask.query, snapshot.nodes_with_prefix(prefix).map(key))?,
-    };
-    let stub = |node: &Arc<Node>| {
-        let mut stub: NodeListStub = node.stub();
-        if resources {
-            stub.node_resources = Some(node.node_resources.clone());
-            stub.reserved_resources = Some(node.reserved_resources.clone());
+        None => {
+            let all = snapshot.nodes().map(|record| key(&record.node));
+            page_where(&ask.query, all, keep)?
         }
-        if os {
-            let named = |name: &&str| node.attributes.contains_key(*name);
-            let names = ["os.name", "os.version"];
-            let pairs: BTreeMap<String, String> = names
-                .iter()
-                .filter(|name| named(name))
-                .map(|name| ((*name).to_owned(), node.attributes[*name].clone()))
-                .collect();
-            stub.attributes = Some(pairs);
+        Some(prefix) => {
+            let found = snapshot.nodes_with_prefix(prefix).map(key);
+            page_where(&ask.query, found, keep)?
         }
-        stub
     };
-    let stubs: Vec<NodeListStub> = page.items.iter().map(stub).collect();
+    let stubs: Vec<NodeListStub> = page.items.iter().map(|node| parts.stub(node)).collect();
     ask.answer_page(
         &stubs,
         snapshot.table_index(&[Table::Nodes]),
         page.next_token.as_deref(),
     )
+}
+
+/// What a list shows of each node.
+#[derive(Clone, Copy, Debug)]
+struct ListParts {
+    resources: bool,
+    attributes: Attributes,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Attributes {
+    Omit,
+    /// Those that say which system it is.
+    Os,
+    All,
+}
+
+impl ListParts {
+    fn stub(self, node: &Node) -> NodeListStub {
+        let mut stub = node.stub();
+        if self.resources {
+            stub.node_resources = Some(node.node_resources.clone());
+            stub.reserved_resources = Some(node.reserved_resources.clone());
+        }
+        let is_os = |name: &str| matches!(name, "os.name" | "os.version");
+        stub.attributes = match self.attributes {
+            Attributes::Omit => stub.attributes,
+            Attributes::All => Some(node.attributes.clone()),
+            Attributes::Os => {
+                let all = node.attributes.iter().filter(|(name, _)| is_os(name));
+                Some(
+                    all.map(|(name, value)| (name.clone(), value.clone()))
+                        .collect(),
+                )
+            }
+        };
+        stub
+    }
 }
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
@@ -84,18 +126,17 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
 
 /// A node's allocations, whole. Clients expect full objects here, unlike everywhere else.
 async fn allocations(ask: &Ask, id: NodeId) -> Answered {
-    ask.read(&[Table::Allocs], |snapshot| {
-        let whole = |found: &Arc<Allocation>| {
-            let mut alloc = Allocation::clone(found);
-            alloc.job = snapshot.job_of_alloc(found);
-            if let Some(detail) = ask.api.gateway.detail().of(alloc.id) {
-                detail.merge_into(&mut alloc);
-            }
-            alloc
-        };
-        Ok(snapshot.allocs_on_node(id).map(whole).collect::<Vec<_>>())
-    })
-    .await
+    let snapshot = ask.snapshot(&[Table::Allocs]).await?;
+    let whole = |found: &Arc<Allocation>| {
+        let mut alloc = Allocation::clone(found);
+        alloc.job = snapshot.job_of_alloc(found);
+        Arc::new(alloc)
+    };
+    let mut allocs: Vec<_> = snapshot.allocs_on_node(id).map(whole).collect();
+    let detail = detail::merge_all(&ask.api, &mut allocs).await;
+    let mut response = ask.answer(&allocs, snapshot.table_index(&[Table::Allocs]))?;
+    detail.tell(&mut response);
+    Ok(response)
 }
 
 /// What a change of a node answers.

@@ -56,13 +56,15 @@ pub(super) struct Page<T> {
     pub(super) next_token: Option<String>,
 }
 
-/// Cuts the page out of `items` that `query` asks for; all of them where it asks for none.
+/// Cuts the page out of `items` that `query` asks for; all of them where it asks for none. Only
+/// items that `keep` accepts are counted; it is asked no more often than the page needs.
 ///
 /// # Errors
-/// Where a parameter makes no sense.
-pub(super) fn page<K: PageKey, T>(
+/// Where a parameter makes no sense, or `keep` cannot answer.
+pub(super) fn page_where<K: PageKey, T>(
     query: &Query,
     items: impl Iterator<Item = (K, T)>,
+    mut keep: impl FnMut(&T) -> Result<bool, HttpError>,
 ) -> Result<Page<T>, HttpError> {
     let per_page: usize = query.number("per_page")?.unwrap_or(0);
     let newest_first = query.flag("reverse")?;
@@ -88,15 +90,21 @@ pub(super) fn page<K: PageKey, T>(
     if newest_first {
         items.reverse();
     }
-    let mut next_token = None;
-    if per_page > 0 && items.len() > per_page {
-        next_token = Some(items[per_page].0.to_string());
-        items.truncate(per_page);
+    let mut page = Page {
+        items: Vec::new(),
+        next_token: None,
+    };
+    for (key, item) in items {
+        if !keep(&item)? {
+            continue;
+        }
+        if per_page > 0 && page.items.len() == per_page {
+            page.next_token = Some(key.to_string());
+            break;
+        }
+        page.items.push(item);
     }
-    Ok(Page {
-        items: items.into_iter().map(|(_, item)| item).collect(),
-        next_token,
-    })
+    Ok(page)
 }
 
 #[cfg(test)]
@@ -104,11 +112,11 @@ mod tests {
     use super::*;
 
     fn names(query: &str) -> Result<Page<u8>, HttpError> {
-        let items = [("b", 2), ("a", 1), ("c", 3), ("d", 4)];
+        let items = [("b", 2), ("bb", 9), ("a", 1), ("c", 3), ("cc", 9), ("d", 4)];
         let items = items
             .into_iter()
             .map(|(name, item)| (ByName("ns".to_owned(), name.to_owned()), item));
-        page(&Query::parse(query)?, items)
+        page_where(&Query::parse(query)?, items, |item| Ok(*item != 9))
     }
 
     #[test]

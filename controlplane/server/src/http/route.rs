@@ -76,6 +76,17 @@ pub(super) fn is_open(path: &[&str], query: &Query) -> bool {
     }
 }
 
+/// Whether a path is a list that `?filter=` chooses from.
+pub(super) fn filters(path: &[&str]) -> bool {
+    matches!(
+        path,
+        [
+            "v1",
+            "jobs" | "allocations" | "evaluations" | "deployments" | "nodes"
+        ]
+    )
+}
+
 /// Whether the body of a write is read before it is served.
 pub(super) fn reads_body(path: &[&str]) -> bool {
     path != ["v1", "operator", "snapshot"]

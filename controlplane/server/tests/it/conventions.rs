@@ -109,7 +109,7 @@ async fn parameters_that_make_no_sense_are_refused() {
         ("/v1/jobs?index=1&wait=soon", 400),
         ("/v1/jobs?meta=perhaps", 400),
         ("/v1/jobs?per_page=2&next_token=nonsense", 400),
-        ("/v1/jobs?filter=ID==x", 400),
+        ("/v1/jobs?filter=ID=x", 400),
         ("/v1/jobs?region=elsewhere", 500),
         ("/v1/allocations?prefix=zz", 400),
         ("/v1/allocation/short", 400),

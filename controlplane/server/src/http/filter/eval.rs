@@ -1,0 +1,146 @@
+//! An expression and an item: whether it holds.
+//!
+//! What is not there (`null`, or a key that a map does not have) equals nothing, contains nothing,
+//! matches nothing, and is empty. A field that no item of the list has is a mistake of the caller.
+
+use serde_json::{Number, Value};
+
+use super::FilterError;
+use super::parse::{Expression, Operator, Selector};
+
+/// Whether `expression` holds for `item`.
+///
+/// # Errors
+/// Where it asks for a field that such items do not have, or asks a field what it cannot answer.
+pub(super) fn holds(expression: &Expression, item: &Value) -> Result<bool, FilterError> {
+    match expression {
+        Expression::Or(all) => {
+            for part in all {
+                if holds(part, item)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Expression::And(all) => {
+            for part in all {
+                if !holds(part, item)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Expression::Not(inner) => Ok(!holds(inner, item)?),
+        Expression::Match(selector, operator) => {
+            let value = select(selector, item)?;
+            asks(selector, operator, value)
+        }
+    }
+}
+
+/// The field's value; `None` where the item has nothing there.
+fn select<'i>(selector: &Selector, item: &'i Value) -> Result<Option<&'i Value>, FilterError> {
+    let mut value = item;
+    for (depth, name) in selector.0.iter().enumerate() {
+        let next = match value {
+            Value::Object(map) => map.get(name),
+            Value::Array(items) => name.parse().ok().and_then(|place: usize| items.get(place)),
+            Value::Null => None,
+            _ => return Err(FilterError::Selector(shown(selector))),
+        };
+        match next {
+            Some(next) => value = next,
+            None if depth == 0 => return Err(FilterError::Selector(shown(selector))),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(value).filter(|value| !value.is_null()))
+}
+
+fn asks(
+    selector: &Selector,
+    operator: &Operator,
+    value: Option<&Value>,
+) -> Result<bool, FilterError> {
+    let Some(value) = value else {
+        return Ok(matches!(operator, Operator::IsEmpty));
+    };
+    let kind = |why: String| FilterError::Kind {
+        selector: shown(selector),
+        kind: kind(value),
+        why,
+    };
+    match operator {
+        Operator::Equal(text) => equals(value, text).map_err(kind),
+        Operator::Contains(text) => match value {
+            Value::String(whole) => Ok(whole.contains(text)),
+            Value::Object(map) => Ok(map.contains_key(text)),
+            Value::Array(items) => {
+                for item in items {
+                    if equals(item, text).map_err(kind)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            _ => Err(kind("nothing can be in it".to_owned())),
+        },
+        Operator::Matches(regex) => match value {
+            Value::String(text) => Ok(regex.is_match(text)),
+            _ => Err(kind("only a text can be matched".to_owned())),
+        },
+        Operator::IsEmpty => match value {
+            Value::String(text) => Ok(text.is_empty()),
+            Value::Object(map) => Ok(map.is_empty()),
+            Value::Array(items) => Ok(items.is_empty()),
+            _ => Err(kind("it cannot be empty".to_owned())),
+        },
+    }
+}
+
+/// Whether a plain value is what `text` says.
+fn equals(value: &Value, text: &str) -> Result<bool, String> {
+    match value {
+        Value::Null => Ok(false),
+        Value::String(known) => Ok(known == text),
+        Value::Bool(known) => match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(*known),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(!known),
+            _ => Err(format!("{text:?} is neither true nor false")),
+        },
+        Value::Number(known) => {
+            same_number(known, text).ok_or_else(|| format!("{text:?} is no number"))
+        }
+        Value::Array(_) | Value::Object(_) => Err(format!("it cannot equal {text:?}")),
+    }
+}
+
+/// Indexes and times need all their digits: they are not compared as fractions unless they are.
+fn same_number(known: &Number, text: &str) -> Option<bool> {
+    if let Ok(whole) = text.parse::<i128>() {
+        let known_whole = known
+            .as_i64()
+            .map(i128::from)
+            .or_else(|| known.as_u64().map(i128::from));
+        if let Some(known) = known_whole {
+            return Some(known == whole);
+        }
+    }
+    let fraction: f64 = text.parse().ok()?;
+    Some(known.as_f64() == Some(fraction))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn shown(selector: &Selector) -> String {
+    selector.0.join(".")
+}

@@ -1,0 +1,91 @@
+//! `/v1/job/:id/versions`: what a job was, and how each version differs from another.
+
+use std::sync::Arc;
+
+use controlplane_state::Table;
+use protocol_model::{Job, JobKey};
+use serde::Serialize;
+
+use super::ask::Ask;
+use super::error::{Answered, HttpError};
+use super::job_diff::JobDiff;
+
+/// What is answered, newest first.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Versions {
+    versions: Vec<Arc<Job>>,
+    diffs: Option<Vec<JobDiff>>,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+}
+
+/// What each version is compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Against {
+    /// Nothing: no differences are wanted.
+    Nothing,
+    /// The one before it (`?diffs=true`).
+    Previous,
+    /// This one (`?diffs=true&diff_version=N`).
+    Version(u64),
+}
+
+pub(super) async fn versions(ask: &Ask, key: &JobKey) -> Answered {
+    let against = against(ask)?;
+    let tables = [Table::JobVersions];
+    let snapshot = ask.snapshot(&tables).await?;
+    let index = snapshot.table_index(&tables);
+    let versions: Vec<Arc<Job>> = snapshot.job_versions(key).map(Arc::clone).collect();
+    if versions.is_empty() {
+        return Err(HttpError::not_found("job versions not found"));
+    }
+    let diffs = diffs(&versions, against)?;
+    let answer = Versions {
+        versions,
+        diffs,
+        index,
+        last_contact: 0,
+        known_leader: true,
+    };
+    ask.answer(&answer, index)
+}
+
+fn against(ask: &Ask) -> Result<Against, HttpError> {
+    if ask.query.text("diff_tag").is_some() {
+        return Err(HttpError::not_built(
+            "versions have no tags in this release: name one with ?diff_version",
+        ));
+    }
+    Ok(
+        match (ask.query.flag("diffs")?, ask.query.number("diff_version")?) {
+            (true, Some(version)) => Against::Version(version),
+            (true, None) => Against::Previous,
+            (false, _) => Against::Nothing,
+        },
+    )
+}
+
+/// The differences, in the order of `versions`. The oldest one has nothing before it.
+fn diffs(versions: &[Arc<Job>], against: Against) -> Result<Option<Vec<JobDiff>>, HttpError> {
+    Ok(match against {
+        Against::Nothing => None,
+        Against::Previous => {
+            let pairs = versions.windows(2);
+            Some(
+                pairs
+                    .map(|pair| JobDiff::new(Some(&pair[1]), &pair[0]))
+                    .collect(),
+            )
+        }
+        Against::Version(version) => {
+            let old = versions.iter().find(|job| job.version == version);
+            let old = old.ok_or_else(|| {
+                HttpError::not_found(format!("version {version} of the job is not kept"))
+            })?;
+            let others = versions.iter().filter(|job| job.version != version);
+            Some(others.map(|job| JobDiff::new(Some(old), job)).collect())
+        }
+    })
+}

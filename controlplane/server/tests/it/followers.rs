@@ -1,0 +1,110 @@
+//! What only one server knows or may do, asked of every server.
+
+use protocol_client::{Answer, Client, Query};
+use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
+use serde_json::{Value, json};
+
+use crate::fake_node::FakeNode;
+use crate::three::{client, cluster};
+use crate::world::{PATIENCE, refusal, service};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_show_events_whichever_server_knows_them() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = cluster(root.path()).await;
+    let clients: Vec<Client> = servers.iter().map(client).collect();
+    let none = Query::new();
+    let node = FakeNode::join_server(&servers[2], root.path()).await;
+    let body = json!({ "Job": service("web") });
+    let _: Answer<Value> = clients[0]
+        .put("/v1/jobs", &none, &body)
+        .await
+        .expect("registered");
+    let mut newest = servers[2].cluster().hub().watch();
+    let placed = newest.wait_for(|snapshot| snapshot.allocs().next().is_some());
+    let placed = tokio::time::timeout(PATIENCE, placed)
+        .await
+        .expect("in time")
+        .expect("there");
+    let alloc = placed.allocs().next().expect("one");
+    let (id, eval) = (alloc.id, alloc.eval_id);
+    drop(placed);
+    let event = TaskEvent::new(TaskEventKind::Started, "it runs", UnixNanos(7));
+    node.report_running(id, "server", event).await;
+    let lists = [
+        "/v1/allocations".to_owned(),
+        "/v1/job/web/allocations".to_owned(),
+        format!("/v1/evaluation/{eval}/allocations"),
+        format!("/v1/node/{}/allocations", node.id),
+    ];
+    for path in &lists {
+        for client in &clients {
+            shows_events(client, path).await;
+        }
+    }
+}
+
+/// A server that is slow to answer another one is not waited for: whoever wants its events asks
+/// again.
+async fn shows_events(client: &Client, path: &str) {
+    let asking = async {
+        loop {
+            let list: Answer<Value> = client.get(path, &Query::new()).await.expect("a list");
+            let events = &list.value[0]["TaskStates"]["server"]["Events"];
+            if events[0]["DisplayMessage"] == "it runs" {
+                return;
+            }
+            assert_eq!(events, &Value::Null, "{path}");
+        }
+    };
+    let shown = tokio::time::timeout(PATIENCE, asking).await;
+    shown.unwrap_or_else(|_| panic!("{path} never showed the events"));
+}
+
+async fn members(client: &Client) -> Vec<Value> {
+    let path = "/v1/operator/raft/configuration";
+    let answer: Answer<Value> = client.get(path, &Query::new()).await.expect("the members");
+    answer.value["Servers"].as_array().expect("a list").clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_are_changed_through_any_server() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = cluster(root.path()).await;
+    let clients: Vec<Client> = servers.iter().map(client).collect();
+    let leads = servers
+        .iter()
+        .position(|server| server.cluster().is_leader());
+    let leader = leads.expect("one leads");
+    let (chosen, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let id = |number: usize| servers[number].cluster().server_id().to_string();
+    let path = "/v1/operator/raft/transfer-leadership";
+    let query = Query::new().with("id", id(chosen));
+    let _: Answer<Value> = clients[other]
+        .put(path, &query, &json!({}))
+        .await
+        .expect("handed over, asked of a server that does not lead");
+    let mut status = servers[other].cluster().watch_status();
+    let taken = status.wait_for(|status| {
+        let leader = status.leader.as_ref().map(|leader| leader.id.to_string());
+        leader == Some(id(chosen))
+    });
+    let taken = tokio::time::timeout(PATIENCE, taken).await;
+    drop(taken.expect("in time").expect("the log is there"));
+
+    let path = "/v1/operator/raft/peer";
+    let nobody = Query::new().with("id", "ffffffffffffffff");
+    let answer = clients[other].delete::<Value>(path, &nobody).await;
+    assert_eq!(refusal(answer).0, 404);
+    let query = Query::new().with("id", id(leader));
+    let _: Answer<Value> = clients[other]
+        .delete(path, &query)
+        .await
+        .expect("removed, asked of a server that does not lead");
+    let left = members(&clients[chosen]).await;
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(
+        left.iter()
+            .all(|server| server["ID"] != id(leader).as_str())
+    );
+}
