@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::http::Http;
 
-const RUNNING_TIMEOUT: Duration = Duration::from_secs(60);
+/// Hundreds of tasks take a rival that starts a helper process for each a minute or two.
+const RUNNING_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Submits a job of `count` instances that sleep.
 ///
@@ -46,7 +47,7 @@ pub(super) fn purge(http: &mut Http, id: &str) -> anyhow::Result<()> {
 /// Blocks on the job's allocations until `count` of them run.
 ///
 /// # Errors
-/// If one fails, or they do not run in a minute.
+/// If one fails, or they do not run in time.
 pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + RUNNING_TIMEOUT;
     let mut index = 0;
@@ -67,7 +68,11 @@ pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::R
             status("failed") == 0,
             "an allocation of {id} failed: {allocs}"
         );
-        ensure!(Instant::now() < deadline, "{id} does not run: {allocs}");
+        ensure!(
+            Instant::now() < deadline,
+            "of {count} allocations of {id}, {} run after {RUNNING_TIMEOUT:?}",
+            status("running")
+        );
         index = answer.index;
     }
 }

@@ -7,6 +7,10 @@ use crate::cluster::Cluster;
 use crate::cluster::nomad::Nomad;
 use crate::cluster::process::memory_kib;
 
+/// The rival starts a helper process for each task; on two cores, starts beyond this many at once
+/// run into its own time limits.
+const RIVAL_IDLE_TASKS: usize = 50;
+
 /// Rows of every daemon, right after the start.
 ///
 /// # Errors
@@ -51,7 +55,7 @@ pub(super) fn task_rows(contest: &Contest<'_>) -> anyhow::Result<Vec<Row>> {
     if let Some(rival) = contest.rival {
         rows.push(Row {
             rival: Some(RIVAL),
-            rival_value: Some(of_rival_tasks(rival)? / tasks),
+            rival_value: Some(of_rival_task(rival)?),
             ..row("all daemons", more.iter().map(|(_, kib)| kib).sum())
         });
     }
@@ -79,13 +83,13 @@ fn of_rival(rival: &Nomad) -> anyhow::Result<f64> {
     Ok(f64::from(u32::try_from(sum)?))
 }
 
-/// What the rival needs more for all of the tasks, in KiB.
-fn of_rival_tasks(rival: &Nomad) -> anyhow::Result<f64> {
+/// What the rival needs more for each task, in KiB.
+fn of_rival_task(rival: &Nomad) -> anyhow::Result<f64> {
     let before = of_rival(rival)?;
     let mut http = rival.http()?;
-    register(&mut http, "idle", IDLE_TASKS)?;
-    wait_running(&mut http, "idle", IDLE_TASKS)?;
+    register(&mut http, "idle", RIVAL_IDLE_TASKS)?;
+    wait_running(&mut http, "idle", RIVAL_IDLE_TASKS)?;
     let after = of_rival(rival)?;
     purge(&mut http, "idle")?;
-    Ok(after - before)
+    Ok((after - before) / f64::from(u32::try_from(RIVAL_IDLE_TASKS)?))
 }
