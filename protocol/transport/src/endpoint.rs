@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
@@ -112,6 +112,15 @@ pub enum BindError {
     },
 }
 
+/// Why another certificate cannot take the place of the one in use.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    #[error("the certificate is that of a {role} of region {region:?}", region = .region.as_str())]
+    SomebodyElse { role: Role, region: Region },
+    #[error("the certificate cannot be used")]
+    Unusable(#[source] BindError),
+}
+
 /// Why a connection to a server could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -167,6 +176,8 @@ pub struct Endpoint {
     quinn: quinn::Endpoint,
     own: PeerIdentity,
     limits: Limits,
+    /// What connections that we begin show from now on.
+    client: Arc<RwLock<quinn::ClientConfig>>,
 }
 
 impl Endpoint {
@@ -176,19 +187,7 @@ impl Endpoint {
     /// When the address cannot be bound, or the identity or limits cannot be used.
     pub fn bind(config: &EndpointConfig) -> Result<Self, BindError> {
         let limits = &config.limits;
-        let transport = Arc::new(transport_config(limits)?);
-        let tls = tls::quic_server(&config.identity).map_err(BindError::Tls)?;
-        let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
-        server
-            .transport_config(Arc::clone(&transport))
-            .migration(true)
-            .max_incoming(limits.incoming_max)
-            // What clients may send before we look at them, each and in all.
-            .incoming_buffer_size(64 * 1024)
-            .incoming_buffer_size_total(16 * 1024 * 1024);
-        let tls = tls::quic_client(&config.identity).map_err(BindError::Tls)?;
-        let mut client = quinn::ClientConfig::new(Arc::new(tls));
-        client.transport_config(transport);
+        let (server, client) = halves(&config.identity, limits)?;
         let bound = |source| BindError::Bind {
             address: config.listen,
             source,
@@ -197,14 +196,32 @@ impl Endpoint {
         let runtime = quinn::default_runtime()
             .ok_or_else(|| bound(io::Error::other("there is no tokio runtime")))?;
         let endpoint = remembering(&config.identity, config.listen);
-        let mut quinn =
-            quinn::Endpoint::new(endpoint, Some(server), socket, runtime).map_err(bound)?;
-        quinn.set_default_client_config(client);
+        let quinn = quinn::Endpoint::new(endpoint, Some(server), socket, runtime).map_err(bound)?;
         Ok(Self {
             quinn,
             own: config.identity.own().clone(),
             limits: limits.clone(),
+            client: Arc::new(RwLock::new(client)),
         })
+    }
+
+    /// Shows another certificate from the next connection on, in both directions; connections that
+    /// stand go on. The role and region must be the ones that the endpoint began with.
+    ///
+    /// # Errors
+    /// When the identity is somebody else's or cannot be used; the one in use stays.
+    pub fn use_identity(&self, identity: &Identity) -> Result<(), RenewError> {
+        let (old, new) = (&self.own, identity.own());
+        if (old.role, &old.region) != (new.role, &new.region) {
+            return Err(RenewError::SomebodyElse {
+                role: new.role,
+                region: new.region.clone(),
+            });
+        }
+        let (server, client) = halves(identity, &self.limits).map_err(RenewError::Unusable)?;
+        self.quinn.set_server_config(Some(server));
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        Ok(())
     }
 
     /// Starts accepting connections. To be called once: two listeners would share the peers.
@@ -218,9 +235,14 @@ impl Endpoint {
     /// When the handshake fails or takes too long, or the peer is not a server of this region.
     pub async fn connect(&self, address: SocketAddr) -> Result<quinn::Connection, ConnectError> {
         let name = Role::Server.dns_name(&self.own.region);
+        let client = self
+            .client
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let connecting = self
             .quinn
-            .connect(address, &name)
+            .connect_with(client, address, &name)
             .map_err(|source| ConnectError::Start { address, source })?;
         let limit = self.limits.handshake_timeout;
         let connection = timeout(limit, connecting)
@@ -276,6 +298,27 @@ impl Endpoint {
     pub fn open_connections(&self) -> usize {
         self.quinn.open_connections()
     }
+}
+
+/// What both directions show and expect.
+fn halves(
+    identity: &Identity,
+    limits: &Limits,
+) -> Result<(quinn::ServerConfig, quinn::ClientConfig), BindError> {
+    let transport = Arc::new(transport_config(limits)?);
+    let tls = tls::quic_server(identity).map_err(BindError::Tls)?;
+    let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
+    server
+        .transport_config(Arc::clone(&transport))
+        .migration(true)
+        .max_incoming(limits.incoming_max)
+        // What clients may send before we look at them, each and in all.
+        .incoming_buffer_size(64 * 1024)
+        .incoming_buffer_size_total(16 * 1024 * 1024);
+    let tls = tls::quic_client(identity).map_err(BindError::Tls)?;
+    let mut client = quinn::ClientConfig::new(Arc::new(tls));
+    client.transport_config(transport);
+    Ok((server, client))
 }
 
 /// An endpoint that, after a crash and a restart at the same address, can tell the peers of the

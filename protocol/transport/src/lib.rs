@@ -40,7 +40,7 @@ mod stream_kind;
 pub mod tls;
 
 pub use endpoint::{
-    AddressError, BindError, ConnectError, Endpoint, EndpointConfig, Limits, close_code,
+    AddressError, BindError, ConnectError, Endpoint, EndpointConfig, Limits, RenewError, close_code,
 };
 pub use fault::Fault;
 pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};

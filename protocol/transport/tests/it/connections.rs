@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_transport::{ConnectError, Limits, Pool, Role};
+use protocol_transport::{ConnectError, Limits, Pool, RenewError, Role};
 
 use super::{authority, endpoint, identity};
 
@@ -18,6 +18,32 @@ async fn a_node_reaches_a_server_and_each_knows_the_other() {
     assert_eq!(&peer.identity, node.own());
     assert_eq!(peer.identity.role, Role::Node);
     assert_eq!(peer.identity.common_name, "node-1");
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_from_the_next_connection_on() {
+    let authority = authority();
+    let server = endpoint(identity(&authority, Role::Server, "global"));
+    let node = endpoint(identity(&authority, Role::Node, "global"));
+    let mut listener = server.listen();
+    let address = server.local_address().expect("an address");
+    let first = node.connect(address).await.expect("connects");
+    let before = listener.accept().await.expect("a peer").identity;
+    let renewed = identity(&authority, Role::Node, "global");
+    node.use_identity(&renewed).expect("the same role");
+    node.connect(address).await.expect("connects");
+    let after = listener.accept().await.expect("a peer").identity;
+    assert_eq!(&after, renewed.own());
+    assert_ne!(after.fingerprint, before.fingerprint);
+    assert!(first.close_reason().is_none(), "what stands goes on");
+    for (role, region) in [(Role::Server, "global"), (Role::Node, "eu")] {
+        let other = identity(&authority, role, region);
+        let error = node.use_identity(&other).expect_err("must refuse");
+        assert!(
+            matches!(error, RenewError::SomebodyElse { .. }),
+            "{error:?}"
+        );
+    }
 }
 
 #[tokio::test]
