@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use crate::executor::Executor;
 use crate::file_io::FileIo;
+use crate::file_watch::FileWatch;
 use crate::input::{AllocView, Input, Question};
 use crate::keeper_link::chain;
 use crate::os_signal;
@@ -45,6 +46,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 pub struct CallServer {
     executor: Arc<Executor>,
     io: FileIo,
+    /// `None` where the kernel tells nothing: files are looked at by the clock.
+    files: Option<FileWatch>,
     inputs: mpsc::Sender<Input>,
     data_dir: PathBuf,
     slots: Arc<Semaphore>,
@@ -120,9 +123,10 @@ impl CallServer {
     /// A server of calls.
     pub fn new(executor: Arc<Executor>, io: FileIo, inputs: mpsc::Sender<Input>) -> Self {
         Self {
-            data_dir: executor.config.data_dir.clone(),
+            data_dir: executor.config.now().data_dir.clone(),
             executor,
             io,
+            files: watch_files(),
             inputs,
             slots: Arc::new(Semaphore::new(CALLS_MAX)),
         }
@@ -267,6 +271,19 @@ impl CallServer {
         };
         self.ask(question).await?;
         done(result, replies).await
+    }
+}
+
+fn watch_files() -> Option<FileWatch> {
+    match FileWatch::start() {
+        Ok(files) => Some(files),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "files are followed by the clock: raise fs.inotify.max_user_instances"
+            );
+            None
+        }
     }
 }
 

@@ -84,6 +84,10 @@ impl CallServer {
             v1::Origin::Start => distance,
             v1::Origin::End => size.saturating_sub(distance),
         };
+        let mut pace = Pace::new();
+        if request.follow {
+            pace.watch(self.files.as_ref(), &file);
+        }
         let reader = self
             .io
             .open(file)
@@ -98,8 +102,8 @@ impl CallServer {
             Ok(limit) if limit > 0 => limit,
             _ => u64::MAX,
         };
-        let mut pace = Pace::new();
         loop {
+            pace.mark();
             let sent = position.send_rest(left, replies).await?;
             left = if left == u64::MAX { left } else { left - sent };
             if !request.follow || left == 0 {

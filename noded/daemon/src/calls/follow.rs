@@ -1,5 +1,6 @@
 //! Reading a file to its end, and beyond it as it grows.
 
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -8,9 +9,12 @@ use protocol_wire::v1::node_reply::Reply;
 
 use super::{CallEnd, CallFailed, HEARTBEAT, Replies};
 use crate::file_io::{READ_BYTES_MAX, Reader};
+use crate::file_watch::{FileWatch, Watched};
 
-/// How often a file that may grow is looked at. A caller that follows sees output this late.
+/// How often a file that may grow is looked at where the kernel tells nothing.
 const POLL: Duration = Duration::from_millis(100);
+/// How often one is looked at of which the kernel tells every change.
+const IDLE: Duration = Duration::from_millis(500);
 
 /// A place in a file that is being sent.
 #[derive(Debug)]
@@ -78,17 +82,43 @@ pub(super) async fn send_chunk(
 #[derive(Debug)]
 pub(super) struct Pace {
     told: Instant,
+    watched: Option<Watched>,
 }
 
 impl Pace {
+    /// By the clock alone, until [`Self::watch`].
     pub(super) fn new() -> Self {
         Self {
             told: Instant::now(),
+            watched: None,
+        }
+    }
+
+    /// From now on changes of this file or directory end the wait.
+    pub(super) fn watch(&mut self, files: Option<&FileWatch>, file: impl AsFd) {
+        let Some(files) = files else { return };
+        match files.watch(file) {
+            Ok(watched) => self.watched = Some(watched),
+            Err(error) => tracing::warn!(
+                %error,
+                "a file is looked at by the clock: raise fs.inotify.max_user_watches"
+            ),
+        }
+    }
+
+    /// A look begins: whatever changes from now on ends the next wait.
+    pub(super) fn mark(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.mark();
         }
     }
 
     pub(super) async fn wait(&mut self, replies: &mut Replies) -> Result<(), CallEnd> {
-        tokio::time::sleep(POLL).await;
+        match &mut self.watched {
+            // The end of a task is in no file.
+            Some(watched) => drop(tokio::time::timeout(IDLE, watched.changed()).await),
+            None => tokio::time::sleep(POLL).await,
+        }
         if self.told.elapsed() >= HEARTBEAT {
             self.told = Instant::now();
             replies.heartbeat().await?;

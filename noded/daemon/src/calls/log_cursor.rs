@@ -49,6 +49,8 @@ pub(super) enum Step {
         offset: u64,
         bytes: Vec<u8>,
     },
+    /// The file was emptied beneath the reader, who begins at its start again.
+    Truncated { file: String },
     /// Nothing more for now.
     AtEnd,
 }
@@ -100,6 +102,11 @@ impl LogCursor {
                         offset: from,
                         bytes,
                     });
+                }
+                if reader.size()? < *offset {
+                    *offset = 0;
+                    let file = name.clone();
+                    return Ok(Step::Truncated { file });
                 }
             }
             let Some(next) = files.iter().find(|file| file.number > self.number) else {
@@ -291,6 +298,125 @@ mod tests {
         std::fs::remove_file(path(3)).unwrap();
         append(4, "four");
         assert_eq!(rest(&mut cursor).await, "four");
+        assert_eq!(cursor.next().await.unwrap(), Step::AtEnd);
+    }
+
+    /// What a follower gets, which waits only for what the kernel tells.
+    async fn followed(
+        mut cursor: LogCursor,
+        mut watched: crate::file_watch::Watched,
+        bytes_max: usize,
+    ) -> (Vec<u8>, usize) {
+        let (mut all, mut truncated) = (Vec::new(), 0);
+        while all.len() < bytes_max {
+            watched.mark();
+            match cursor.next().await.unwrap() {
+                Step::Chunk { bytes, .. } => all.extend(bytes),
+                Step::Truncated { .. } => truncated += 1,
+                Step::AtEnd => {
+                    let waited = std::time::Duration::from_secs(20);
+                    let woken = tokio::time::timeout(waited, watched.changed()).await;
+                    assert!(
+                        woken.is_ok(),
+                        "slept over a write after {} bytes",
+                        all.len()
+                    );
+                }
+            }
+        }
+        (all, truncated)
+    }
+
+    /// Pieces of odd lengths, as a seed says.
+    fn pieces(seed: u64) -> Vec<Vec<u8>> {
+        let mut state = seed | 1;
+        (0..400_u64)
+            .map(|number| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(number);
+                let length = usize::try_from(state >> 33).unwrap() % 3000 + 1;
+                format!("{number}:")
+                    .into_bytes()
+                    .into_iter()
+                    .cycle()
+                    .take(length)
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_follower_gets_every_byte_once_while_files_rotate() {
+        use std::io::Write;
+        for seed in [1, 77, 4096] {
+            let directory = tempfile::tempdir().unwrap();
+            let Some(source) = source(directory.path(), Engine::Plain) else {
+                return;
+            };
+            let files = crate::file_watch::FileWatch::start().unwrap();
+            let watched = files.watch(&source.directory).unwrap();
+            std::fs::write(directory.path().join("t.stdout.0"), "").unwrap();
+            let cursor = LogCursor::find(source, v1::Origin::Start, 0)
+                .await
+                .unwrap()
+                .unwrap();
+            let pieces = pieces(seed);
+            let expected = pieces.concat();
+            let base = directory.path().to_owned();
+            let writer = std::thread::spawn(move || {
+                let (mut number, mut size) = (0, 0);
+                let open = |number: u64| {
+                    let path = base.join(format!("t.stdout.{number}"));
+                    File::options()
+                        .append(true)
+                        .create(true)
+                        .open(path)
+                        .unwrap()
+                };
+                let mut file = open(0);
+                for (offset, piece) in pieces.iter().enumerate() {
+                    file.write_all(piece).unwrap();
+                    size += piece.len();
+                    if size > 10_000 {
+                        number += 1;
+                        size = 0;
+                        file = open(number);
+                    }
+                    if offset % 7 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let (all, truncated) = followed(cursor, watched, expected.len()).await;
+            writer.join().unwrap();
+            assert!(all == expected, "seed {seed}: {} bytes", all.len());
+            assert_eq!(truncated, 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_emptied_is_read_from_its_start_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let Some(source) = source(directory.path(), Engine::Plain) else {
+            return;
+        };
+        let path = directory.path().join("t.stdout.0");
+        std::fs::write(&path, "a long line before").unwrap();
+        let mut cursor = LogCursor::find(source, v1::Origin::Start, 0)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(rest(&mut cursor).await, "a long line before");
+        std::fs::write(&path, "short").unwrap();
+        let step = cursor.next().await.unwrap();
+        assert_eq!(
+            step,
+            Step::Truncated {
+                file: "t.stdout.0".to_owned()
+            }
+        );
+        assert_eq!(rest(&mut cursor).await, "short");
         assert_eq!(cursor.next().await.unwrap(), Step::AtEnd);
     }
 

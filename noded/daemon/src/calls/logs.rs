@@ -30,7 +30,7 @@ impl CallServer {
         }
         let mut pace = Pace::new();
         let mut cursor = loop {
-            if let Some(cursor) = self.find(alloc, request).await? {
+            if let Some(cursor) = self.find(alloc, request, &mut pace).await? {
                 break cursor;
             }
             if !request.follow || self.is_over(alloc, task).await? {
@@ -40,6 +40,7 @@ impl CallServer {
         };
         let mut is_over = false;
         loop {
+            pace.mark();
             let step = cursor
                 .next()
                 .await
@@ -52,6 +53,9 @@ impl CallServer {
                 } => {
                     pace.told();
                     send_chunk(&file, offset, bytes, "", replies).await?;
+                }
+                Step::Truncated { file } => {
+                    send_chunk(&file, 0, Vec::new(), "file truncated", replies).await?;
                 }
                 Step::AtEnd if !request.follow || is_over => return Ok(()),
                 Step::AtEnd => {
@@ -69,6 +73,7 @@ impl CallServer {
         &self,
         alloc: AllocId,
         request: &v1::LogsRequest,
+        pace: &mut Pace,
     ) -> Result<Option<LogCursor>, CallEnd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let path = Path::new("alloc/logs");
@@ -80,6 +85,9 @@ impl CallServer {
             }) => return Ok(None),
             Err(error) => return Err(CallFailed::internal(&error).into()),
         };
+        if request.follow {
+            pace.watch(self.files.as_ref(), &directory);
+        }
         let stream = if request.stderr {
             OutputStream::Stderr
         } else {
