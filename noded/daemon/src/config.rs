@@ -1,6 +1,8 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
 mod file;
+mod reload;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use protocol_transport::Region;
 pub use file::{
     ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
 };
+pub use reload::{LiveConfig, Reload, reload};
+pub use upkeep::Upkeep;
 
 /// The port that servers listen on for nodes unless an address says otherwise.
 const SERVER_PORT_DEFAULT: u16 = 4647;
@@ -69,6 +73,8 @@ pub struct Config {
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
+    /// When noded looks after itself.
+    pub upkeep: Upkeep,
     /// A filter in the words of `tracing`: `info`, `noded_daemon=debug`.
     pub log_level: String,
     /// Whether log lines are JSON.
@@ -180,6 +186,7 @@ impl Config {
             cgroup_base: cgroup_base(file.cgroup_base.as_deref())?,
             keeper_binary: keeper_binary(file.keeper_binary.clone())?,
             keeper_starter: Starter::Client,
+            upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,

@@ -1,13 +1,15 @@
 //! Puts the node together: host, identity, journal, keeper, core, sessions; and takes it apart
 //! again without touching a task.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, SUPERVISOR, TASKS};
-use noded_core::settings::TaskRoot;
+use noded_core::event::KeptRun;
+use noded_core::settings::{Reconfigured, TaskRoot};
 use noded_core::task_runner::Boot;
 use noded_core::{NodeCore, Settings};
 use noded_keeper::client::Launch;
@@ -18,11 +20,11 @@ use tokio::sync::{mpsc, watch};
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
 use crate::clock;
-use crate::config::{Config, Switch};
+use crate::config::{Config, LiveConfig, Switch};
 use crate::custody::{CustodyError, NodeLock};
 use crate::executor::{Executor, SandboxStore};
 use crate::file_io::FileIo;
-use crate::fingerprint::{HostError, fingerprint};
+use crate::fingerprint::{HostError, fingerprint, refresh};
 use crate::identity::{self, IdentityError, NodeIdentity};
 use crate::input::Input;
 use crate::journal::{Journal, JournalError};
@@ -30,6 +32,7 @@ use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
+use crate::upkeep::{Caretaker, Surroundings};
 
 /// How long servers may take to hear that we go; a dead one never does.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
@@ -103,16 +106,28 @@ pub fn launch(config: &Config) -> Result<Launch, DaemonError> {
     })
 }
 
-/// Runs a node until `stop` says so. `ready` is called once it works, before any server answered.
+/// What arrives from outside while a node runs.
+#[derive(Debug)]
+pub struct Signals {
+    /// End; tasks go on.
+    pub stop: watch::Receiver<bool>,
+    /// Read the configuration again.
+    pub reload: mpsc::Receiver<()>,
+}
+
+/// Runs a node with the configuration of the file `path` until it is told to stop.
 ///
 /// # Errors
 /// Where it cannot start or go on; tasks are never touched by that.
 pub async fn run(
     config: Config,
-    stop: watch::Receiver<bool>,
-    ready: impl FnOnce(),
+    path: PathBuf,
+    signals: Signals,
+    surroundings: Arc<dyn Surroundings>,
 ) -> Result<(), DaemonError> {
-    let config = Arc::new(config);
+    let Signals { stop, reload } = signals;
+    let live = LiveConfig::new(config);
+    let config = live.now();
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
@@ -128,37 +143,22 @@ pub async fn run(
     let (journal, restored) = open_journal(&config.node_dir(), inputs.clone())?;
     let boot = note_boot(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
 
-    let launch = launch(&config)?;
-    let mut opened = keeper_link::open(&launch)
-        .await
-        .map_err(DaemonError::Keeper)?;
-    let kept = std::mem::take(&mut opened.listing);
-    let kept = kept.iter().filter_map(keeper_events::kept_run).collect();
-    // keeper lives in the runtime directory, so that is there now.
-    let sandboxes = SandboxStore::open(&config.run_dir).map_err(|source| DaemonError::RunDir {
-        path: config.run_dir.clone(),
-        source,
-    })?;
-    let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
-    let executor = Arc::new(Executor::new(
-        Arc::clone(&config),
-        allocs,
-        hierarchy,
-        keeper,
-        sandboxes,
-        inputs.clone(),
-    ));
+    let (executor, kept) = open_executor(&live, allocs, hierarchy, &inputs).await?;
+    let mut found = found;
+    refresh::add_held(&mut found, held_disk_mib(&restored));
     let node = Arc::new(found);
+    let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let session = Arc::new(SessionContext {
         endpoint: endpoint.clone(),
         identity: identity.clone(),
-        join_token: config.join_token.clone(),
+        config: live.clone(),
         boot_id,
         facts: Mutex::new(Arc::clone(&node)),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
         inputs,
     });
+    let caretaker = Caretaker::new(&session, path, engine, seed);
     let settings = settings(&config, seed);
     tracing::info!(
         node = %identity.id,
@@ -175,11 +175,45 @@ pub async fn run(
         session,
         configured: config.servers.clone(),
         inputs: received,
+        measure: Arc::clone(&caretaker.measure),
     };
-    ready();
+    surroundings.ready();
+    let caretaker = tokio::spawn(caretaker.run(reload, surroundings));
     let ended = shell.run(stop).await.map_err(DaemonError::Shell);
+    caretaker.abort();
     say_goodbye(&endpoint).await;
     ended
+}
+
+/// keeper and whoever asks it; and what it has in custody.
+async fn open_executor(
+    config: &LiveConfig,
+    allocs: AllocRoot,
+    hierarchy: Hierarchy,
+    inputs: &mpsc::Sender<Input>,
+) -> Result<(Arc<Executor>, Vec<KeptRun>), DaemonError> {
+    let now = config.now();
+    let launch = launch(&now)?;
+    let mut opened = keeper_link::open(&launch)
+        .await
+        .map_err(DaemonError::Keeper)?;
+    let listing = std::mem::take(&mut opened.listing);
+    let kept = listing.iter().filter_map(keeper_events::kept_run).collect();
+    // keeper lives in the runtime directory, so that is there now.
+    let sandboxes = SandboxStore::open(&now.run_dir).map_err(|source| DaemonError::RunDir {
+        path: now.run_dir.clone(),
+        source,
+    })?;
+    let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
+    let executor = Executor::new(
+        config.clone(),
+        allocs,
+        hierarchy,
+        keeper,
+        sandboxes,
+        inputs.clone(),
+    );
+    Ok((Arc::new(executor), kept))
 }
 
 /// Servers hear at once that we go, instead of waiting for silence.
@@ -270,16 +304,39 @@ fn bind(config: &Config) -> Result<Endpoint, DaemonError> {
     Endpoint::bind(&endpoint).map_err(DaemonError::Bind)
 }
 
+/// What live allocations of an earlier life may use of the disk.
+fn held_disk_mib(restored: &noded_core::journal::RestoredNode) -> i64 {
+    let live = restored.allocs.values().map(|it| &it.alloc);
+    live.filter(|alloc| !alloc.server_terminal() && !alloc.client_terminal())
+        .map(|alloc| alloc.allocated_resources.shared.disk_mb)
+        .fold(0, i64::saturating_add)
+}
+
 fn settings(config: &Config, seed: [u8; 16]) -> Settings {
     let mut settings = Settings::new(config.alloc_root().to_string_lossy().into_owned(), seed);
     settings.region = config.region.as_str().to_owned();
-    if config.raw_exec == Switch::Off {
-        settings.drivers.remove("raw_exec");
-    }
-    if config.mock_driver == Switch::On {
-        settings
-            .drivers
-            .insert("mock_driver".to_owned(), TaskRoot::Host);
-    }
+    let Reconfigured {
+        drivers,
+        terminal_allocs_max,
+    } = reconfigured(config);
+    settings.drivers = drivers;
+    settings.terminal_allocs_max = terminal_allocs_max;
     settings
+}
+
+/// The part of the core's settings that a reload may change.
+pub(crate) fn reconfigured(config: &Config) -> Reconfigured {
+    let mut drivers = BTreeMap::from([("exec".to_owned(), TaskRoot::OwnRoot)]);
+    for (name, switch) in [
+        ("raw_exec", config.raw_exec),
+        ("mock_driver", config.mock_driver),
+    ] {
+        if switch == Switch::On {
+            drivers.insert(name.to_owned(), TaskRoot::Host);
+        }
+    }
+    Reconfigured {
+        drivers,
+        terminal_allocs_max: config.upkeep.gc_max_allocs,
+    }
 }

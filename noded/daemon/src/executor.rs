@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 
 use crate::alloc_dir::AllocRoot;
 use crate::clock;
-use crate::config::Config;
+use crate::config::LiveConfig;
 use crate::input::Input;
 use crate::keeper_link::{CallError, KeeperHandle, chain};
 use crate::os_signal;
@@ -47,7 +47,7 @@ const DESTROY_RETRY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Executor {
     /// The node's configuration.
-    pub config: Arc<Config>,
+    pub config: LiveConfig,
     /// The directories of allocations.
     pub allocs: AllocRoot,
     /// Our cgroups.
@@ -65,7 +65,7 @@ pub struct Executor {
 impl Executor {
     /// An executor. What mock tasks do is told to `inputs`.
     pub fn new(
-        config: Arc<Config>,
+        config: LiveConfig,
         allocs: AllocRoot,
         hierarchy: Hierarchy,
         keeper: KeeperHandle,
@@ -73,7 +73,7 @@ impl Executor {
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         Self {
-            paths: RuntimePaths::new(&config.run_dir),
+            paths: RuntimePaths::new(&config.now().run_dir),
             config,
             allocs,
             hierarchy,

@@ -5,6 +5,7 @@ pub(crate) use host::{disk, meminfo};
 mod class;
 mod cpu;
 mod host;
+pub(crate) mod refresh;
 
 use std::path::Path;
 

@@ -6,10 +6,12 @@ use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
 use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
 use noded_core::{AllocSpec, Event, RunKey};
-use protocol_model::AllocId;
+use protocol_model::{AllocId, Node};
 use tokio::sync::oneshot;
 
+use crate::config::Config;
 use crate::keeper_link::KeeperNews;
+use crate::upkeep::DiskUse;
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -31,6 +33,12 @@ pub enum Input {
     LaneDone(AllocId),
     /// So many records of the journal are on the disk.
     Synced(u64),
+    /// What the host is now; or why it cannot run tasks any more.
+    Looked(Result<Box<Node>, String>),
+    /// The configuration was read again.
+    Reconfigured(Arc<Config>),
+    /// How full the disk with allocations is.
+    DiskMeasured(DiskUse),
     /// A question or command of a call.
     Ask(Question),
 }
@@ -45,6 +53,7 @@ impl Input {
             Self::Keeper(_) => "keeper",
             Self::LaneDone(_) => "lane",
             Self::Synced(_) => "synced",
+            Self::Looked(_) | Self::Reconfigured(_) | Self::DiskMeasured(_) => "upkeep",
             Self::Ask(_) => "question",
         }
     }

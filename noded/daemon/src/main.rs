@@ -2,16 +2,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
 use noded_daemon::config::{Config, Switch};
-use noded_daemon::{custody, daemon};
+use noded_daemon::custody;
+use noded_daemon::daemon::{self, Signals};
+use noded_daemon::upkeep::Surroundings;
 use noded_keeper::client::Starter;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
+use tokio::sync::{mpsc, watch};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 /// Runs allocations on this host.
 #[derive(Debug, Parser)]
@@ -55,7 +60,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.end_custody {
         return custody::end(&config).context("custody of tasks goes on");
     }
-    start_logging(&config)?;
+    let log = start_logging(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // Preparing and removing allocations; a burst of placements must not become a burst of
@@ -63,16 +68,24 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .max_blocking_threads(32)
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(serve(config))?;
+    runtime.block_on(serve(config, arguments.config.clone(), log))?;
     // Reads of task files may still be under way; nobody waits for them.
     runtime.shutdown_background();
     Ok(())
 }
 
-async fn serve(config: Config) -> anyhow::Result<()> {
+async fn serve(config: Config, path: PathBuf, log: Log) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+    let (reload, reloads) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            // One that waits already reads the file as it will be then.
+            let _ = reload.try_send(());
+        }
+    });
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -82,7 +95,11 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         notify(NotifyState::Stopping);
         stop.send_replace(true);
     });
-    daemon::run(config, stopped, || notify(NotifyState::Ready)).await?;
+    let signals = Signals {
+        stop: stopped,
+        reload: reloads,
+    };
+    daemon::run(config, path, signals, Arc::new(log)).await?;
     Ok(())
 }
 
@@ -93,16 +110,34 @@ fn notify(state: NotifyState<'_>) {
     }
 }
 
-fn start_logging(config: &Config) -> anyhow::Result<()> {
+/// The filter of log lines, which may be changed while noded runs.
+struct Log(reload::Handle<EnvFilter, Registry>);
+
+impl Surroundings for Log {
+    fn ready(&self) {
+        notify(NotifyState::Ready);
+    }
+
+    fn reloading(&self) {
+        notify(NotifyState::Reloading);
+    }
+
+    fn set_log_level(&self, filter: &str) -> Result<(), String> {
+        let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+        self.0.reload(filter).map_err(|error| error.to_string())
+    }
+}
+
+fn start_logging(config: &Config) -> anyhow::Result<Log> {
     let filter = EnvFilter::try_new(&config.log_level)
         .with_context(|| format!("log_level {:?}", config.log_level))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
     if config.log_json == Switch::On {
-        builder.json().init();
+        registry.with(lines.json()).init();
     } else {
-        builder.with_ansi(false).init();
+        registry.with(lines.with_ansi(false)).init();
     }
-    Ok(())
+    Ok(Log(handle))
 }

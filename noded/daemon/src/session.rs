@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::calls::CallServer;
+use crate::config::LiveConfig;
 use crate::identity::NodeIdentity;
 use crate::input::Input;
 use crate::keeper_link::chain;
@@ -51,8 +52,8 @@ pub struct SessionContext {
     pub endpoint: Endpoint,
     /// Who we are.
     pub identity: NodeIdentity,
-    /// What a control plane that does not know us wants to see.
-    pub join_token: String,
+    /// Its join token is what a control plane that does not know us wants to see.
+    pub config: LiveConfig,
     /// This boot of the host.
     pub boot_id: [u8; 16],
     /// What we say about ourselves.
@@ -435,7 +436,7 @@ impl Own {
             protocol_min: protocol_wire::PROTOCOL_MIN,
             protocol_max: protocol_wire::PROTOCOL_MAX,
             daemon_restarted: hello.daemon_restarted,
-            join_token: context.join_token.clone(),
+            join_token: context.config.now().join_token.clone(),
             facts,
             boot_id: context.boot_id.to_vec().into(),
         })

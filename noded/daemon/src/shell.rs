@@ -10,6 +10,8 @@
 //! Nothing here waits for a disk or a socket: a journal that is being synced holds back exactly the
 //! effects that need it, and what follows them in their lanes; heartbeats go on.
 
+mod host;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use noded_core::task_runner::Phase;
 use noded_core::{Effect, Event, Issued, NodeCore, RunKey};
 use noded_keeper::protocol::TaskReport;
 use protocol_model::AllocId;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock;
 use crate::executor::Executor;
@@ -31,6 +33,7 @@ use crate::keeper_events;
 use crate::keeper_link::{KeeperNews, chain};
 use crate::lane;
 use crate::session::{Link, Outbound, SessionContext};
+use host::DiskState;
 
 /// Inputs that wait for the loop; beyond, those that bring them wait.
 pub const INPUTS_MAX: usize = 4096;
@@ -62,6 +65,8 @@ pub struct Shell {
     pub configured: Vec<String>,
     /// Inputs.
     pub inputs: mpsc::Receiver<Input>,
+    /// Asks for the disk to be measured.
+    pub measure: Arc<Notify>,
 }
 
 /// An effect that waits for the journal, or behind one that does.
@@ -89,6 +94,7 @@ struct Running {
     /// Lanes with an effect under way.
     lanes: BTreeMap<AllocId, AllocLane>,
     journal_retry: Option<tokio::time::Instant>,
+    disk: DiskState,
 }
 
 impl Shell {
@@ -106,6 +112,7 @@ impl Shell {
             held: VecDeque::new(),
             lanes: BTreeMap::new(),
             journal_retry: None,
+            disk: DiskState::Roomy,
         };
         let count = running.servers.len();
         running.shell.core.set_servers(count, clock::now());
@@ -164,7 +171,10 @@ impl Running {
         let now = clock::now();
         tracing::trace!(input = input.name(), "input");
         match input {
-            Input::Event(event) => self.shell.core.on_event(event, now),
+            Input::Event(event) => {
+                self.notice_room(&event);
+                self.shell.core.on_event(event, now);
+            }
             Input::Session {
                 attempt,
                 event,
@@ -188,6 +198,9 @@ impl Running {
                 self.shell.journal.on_synced(count);
                 self.release_held();
             }
+            Input::Looked(found) => self.looked(found),
+            Input::Reconfigured(config) => self.reconfigured(&config),
+            Input::DiskMeasured(measured) => self.disk_measured(measured),
             Input::Ask(question) => self.answer(question),
         }
     }

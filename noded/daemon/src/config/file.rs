@@ -53,6 +53,16 @@ pub struct ConfigFile {
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
     pub chroot_paths: Option<Vec<PathBuf>>,
+    /// How often the host's facts are looked at again; `60s` unless given.
+    pub fingerprint_interval: Option<String>,
+    /// How often the disk with allocations is measured; `1m` unless given.
+    pub gc_interval: Option<String>,
+    /// Ended allocations that are kept for their logs; 50 unless given.
+    pub gc_max_allocs: Option<usize>,
+    /// Percent of the disk in use beyond which ended allocations go; 80 unless given.
+    pub gc_disk_usage_threshold: Option<u8>,
+    /// Percent of the inodes; 70 unless given.
+    pub gc_inode_usage_threshold: Option<u8>,
     /// `trace`, `debug`, `info`, `warn`, `error`, or a filter; `info` unless given.
     pub log_level: Option<String>,
     /// Write log lines as JSON.
@@ -60,7 +70,7 @@ pub struct ConfigFile {
 }
 
 /// `tls { ca_file = ... cert_file = ... key_file = ... }`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsBlock {
     /// The cluster's CA, PEM.
@@ -72,7 +82,7 @@ pub struct TlsBlock {
 }
 
 /// `reserved { cpu = 500 memory = 512 disk = 1024 reserved_ports = "22,80" }`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReservedBlock {
     /// MHz.
@@ -102,7 +112,7 @@ pub struct PluginBlock {
 }
 
 /// A directory of the host that jobs may mount.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostVolumeBlock {
     /// The directory, absolute.

@@ -96,9 +96,10 @@ impl Executor {
             Ok(_) => {}
         }
         let off = |name: &str| Failed::hopeless(format!("driver {name:?} is off on this node"));
+        let config = self.config.now();
         match task.driver.as_str() {
-            "raw_exec" if self.config.raw_exec == Switch::Off => return Err(off("raw_exec")),
-            "mock_driver" if self.config.mock_driver == Switch::Off => {
+            "raw_exec" if config.raw_exec == Switch::Off => return Err(off("raw_exec")),
+            "mock_driver" if config.mock_driver == Switch::Off => {
                 return Err(off("mock_driver"));
             }
             _ => {}

@@ -171,7 +171,7 @@ impl Executor {
                 narrow(&mut spec, exec);
                 spec.root = Root::ReadOnlyHostView {
                     layout,
-                    paths: self.config.chroot_paths.clone(),
+                    paths: self.config.now().chroot_paths.clone(),
                     binds: self.binds(start)?,
                 };
                 spec.network = network(start);
@@ -201,6 +201,7 @@ impl Executor {
 
     /// Host volumes of the group, where the task mounts them.
     fn binds(&self, start: &StartTask) -> Result<Vec<Bind>, StartFailed> {
+        let config = self.config.now();
         let group = start.spec.group();
         let mounts = start
             .spec
@@ -220,8 +221,7 @@ impl Executor {
                 if !matches!(request.volume_type.as_str(), "" | "host") {
                     return Err(missing("only host volumes are supported"));
                 }
-                let volume = self
-                    .config
+                let volume = config
                     .host_volumes
                     .get(&request.source)
                     .ok_or_else(|| missing("this node has no such host volume"))?;

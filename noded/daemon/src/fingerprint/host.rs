@@ -7,11 +7,14 @@ use protocol_model::Node;
 use super::{network, set};
 use crate::keeper_link::chain;
 
-/// Bytes of a file system.
+/// Bytes and inodes of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Disk {
     pub(crate) total: u64,
     pub(crate) free: u64,
+    /// 0 where the file system does not count them.
+    pub(crate) inodes_total: u64,
+    pub(crate) inodes_free: u64,
 }
 
 pub(super) fn add_attributes(node: &mut Node) {
@@ -83,6 +86,8 @@ pub(crate) fn disk(path: &Path) -> Disk {
         Ok(stat) => Disk {
             total: stat.f_blocks.saturating_mul(stat.f_frsize),
             free: stat.f_bavail.saturating_mul(stat.f_frsize),
+            inodes_total: stat.f_files,
+            inodes_free: stat.f_favail,
         },
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "the disk cannot be measured");

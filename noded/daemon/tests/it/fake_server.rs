@@ -31,6 +31,8 @@ pub(crate) struct Known {
     pub(crate) hellos: Vec<v1::Hello>,
     pub(crate) synced: Vec<Vec<AllocId>>,
     pub(crate) watch_acked: u64,
+    /// Facts that came outside of a Hello.
+    pub(crate) facts: Vec<protocol_model::Node>,
 }
 
 #[derive(Debug)]
@@ -296,6 +298,14 @@ async fn session(
                     )
                     .await;
                 }
+            }
+            v1::FactsUpdate::KIND => {
+                let update: v1::FactsUpdate = from_frame(frame.kind, frame.body).unwrap();
+                assert_eq!(update.epoch, epoch);
+                let facts = serde_json::from_slice(&update.facts.unwrap().json).unwrap();
+                known.send_modify(|known| known.facts.push(facts));
+                let index = epoch;
+                write(&mut writer, &v1::FactsAck { epoch, index }).await;
             }
             v1::Heartbeat::KIND => {
                 let beat: v1::Heartbeat = from_frame(frame.kind, frame.body).unwrap();

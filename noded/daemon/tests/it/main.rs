@@ -4,3 +4,4 @@ mod fake_server;
 mod keeper;
 mod node;
 mod scene;
+mod upkeep;

@@ -45,7 +45,7 @@ pub(crate) fn alloc(job: &Job, id: u128) -> Allocation {
     serde_json::from_value(json).unwrap()
 }
 
-fn stopped(mut alloc: Allocation) -> Allocation {
+pub(crate) fn stopped(mut alloc: Allocation) -> Allocation {
     alloc.desired_status = DesiredStatus::Stop;
     alloc
 }
@@ -59,7 +59,7 @@ pub(crate) fn is(known: &Known, id: AllocId, status: ClientStatus) -> bool {
 }
 
 /// Polls what no message announces.
-async fn eventually(mut condition: impl FnMut() -> bool) {
+pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
         while !condition() {
             tokio::time::sleep(PAUSE).await;

@@ -79,12 +79,13 @@ impl Scene {
             cgroup,
             noded: None,
         };
-        scene.write_config();
+        scene.configure("");
         scene.start();
         scene
     }
 
-    fn write_config(&self) {
+    /// Writes the configuration, with `more` at its end.
+    pub(crate) fn configure(&self, more: &str) {
         let base = self.directory.path().display();
         let text = format!(
             r#"
@@ -110,6 +111,7 @@ driver "mock_driver" {{
 host_volume "shared" {{
   path = "{base}/volume"
 }}
+{more}
 "#,
             address = self.server.address,
             cgroup = self.cgroup,
@@ -149,6 +151,17 @@ host_volume "shared" {{
             .spawn()
             .unwrap();
         self.noded = Some(child);
+    }
+
+    /// SIGHUP.
+    pub(crate) fn reload(&self) {
+        let pid = self.noded.as_ref().unwrap().id();
+        kill(Pid::from_raw(pid.try_into().unwrap()), Signal::SIGHUP).unwrap();
+    }
+
+    /// What noded wrote so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("noded.log")).unwrap_or_default()
     }
 
     /// kill -9, and gone when this returns.

@@ -1,0 +1,147 @@
+//! Facts that were looked at again, made quiet: what only trembles (a clock rate, a few megabytes)
+//! does not make the scheduler look at every job again.
+
+use protocol_model::Node;
+
+use super::{class, set};
+
+/// Free space that changes by less than this share of the disk, and less than
+/// [`DISK_STEP_MIB`], is no news.
+const DISK_SHARE: i64 = 20;
+/// The least change of free space that is news.
+const DISK_STEP_MIB: i64 = 1024;
+/// Attributes that are measured anew every time and say nothing new.
+const TREMBLING: [&str; 3] = ["cpu.frequency", "cpu.totalcompute", "cpu.usablecompute"];
+
+/// The facts to go on with: `fresh`, except where it only trembles around `previous`. `held_mib` is
+/// what live allocations may use of the disk: it is theirs already, so that what they have written
+/// is not taken from the node a second time.
+pub(crate) fn settle(previous: &Node, mut fresh: Node, held_mib: i64) -> Node {
+    if fresh.attributes.get("cpu.numcores") == previous.attributes.get("cpu.numcores") {
+        for name in TREMBLING {
+            if let Some(value) = previous.attributes.get(name) {
+                fresh.attributes.insert(name.to_owned(), value.clone());
+            }
+        }
+        fresh
+            .node_resources
+            .cpu
+            .clone_from(&previous.node_resources.cpu);
+    }
+    add_held(&mut fresh, held_mib);
+    let (before, now) = (
+        previous.node_resources.disk.disk_mb,
+        fresh.node_resources.disk.disk_mb,
+    );
+    let step = DISK_STEP_MIB.max(total_mib(&fresh) / DISK_SHARE);
+    if before.saturating_sub(now).abs() < step {
+        fresh.node_resources.disk.disk_mb = before;
+        let free = "unique.storage.bytesfree";
+        if let Some(value) = previous.attributes.get(free) {
+            fresh.attributes.insert(free.to_owned(), value.clone());
+        }
+    }
+    // What the control plane adds is its own.
+    fresh.computed_class = class::of(&fresh);
+    fresh
+}
+
+/// Counts what live allocations may use as the node's, up to the whole disk.
+pub(crate) fn add_held(node: &mut Node, held_mib: i64) {
+    let total = total_mib(node);
+    let disk = &mut node.node_resources.disk;
+    let most = if total > 0 { total } else { i64::MAX };
+    disk.disk_mb = disk.disk_mb.saturating_add(held_mib.max(0)).min(most);
+}
+
+/// The facts of a host that cannot run tasks any more: nothing new is placed on it.
+pub(crate) fn unfit(previous: &Node, reason: &str) -> Node {
+    let mut node = previous.clone();
+    for (name, driver) in &mut node.drivers {
+        if driver.healthy {
+            driver.healthy = false;
+            driver.health_description = reason.to_owned();
+            node.attributes.remove(&format!("driver.{name}"));
+        }
+    }
+    set(&mut node, "drover.unfit", reason);
+    node.computed_class = class::of(&node);
+    node
+}
+
+fn total_mib(node: &Node) -> i64 {
+    let bytes = node.attributes.get("unique.storage.bytestotal");
+    let bytes = bytes.and_then(|bytes| bytes.parse::<u64>().ok());
+    bytes.map_or(0, |bytes| {
+        i64::try_from(bytes / super::MIB).unwrap_or(i64::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::{DriverInfo, NodeId};
+
+    use super::*;
+
+    fn node(free_mib: i64, mhz: u64) -> Node {
+        let mut node = Node::new(NodeId::from_u128(1), "a", "dc1");
+        set(&mut node, "cpu.numcores", 4);
+        set(&mut node, "cpu.frequency", mhz);
+        set(&mut node, "unique.storage.bytestotal", 100_u64 << 30);
+        set(&mut node, "unique.storage.bytesfree", free_mib << 20);
+        node.node_resources.disk.disk_mb = free_mib;
+        node.node_resources.cpu.cpu_shares = i64::try_from(mhz * 4).unwrap();
+        node
+    }
+
+    #[test]
+    fn what_trembles_is_no_news() {
+        let before = settle(&node(50_000, 2000), node(50_000, 2000), 0);
+        assert_eq!(settle(&before, node(47_000, 2311), 0), before);
+    }
+
+    #[test]
+    fn a_disk_that_fills_up_is_news() {
+        let before = settle(&node(50_000, 2000), node(50_000, 2000), 0);
+        let after = settle(&before, node(40_000, 2000), 0);
+        assert_eq!(after.node_resources.disk.disk_mb, 40_000);
+        assert_ne!(after, before);
+    }
+
+    #[test]
+    fn what_allocations_hold_is_not_counted_twice() {
+        let before = settle(&node(50_000, 2000), node(50_000, 2000), 0);
+        // They were given 20000, and have written all of it.
+        let after = settle(&before, node(30_000, 2000), 20_000);
+        assert_eq!(after.node_resources.disk.disk_mb, 50_000);
+        let most = settle(&before, node(90_000, 2000), 50_000);
+        assert_eq!(most.node_resources.disk.disk_mb, 100 * 1024);
+    }
+
+    #[test]
+    fn another_attribute_is_news_and_changes_the_class() {
+        let before = settle(&node(50_000, 2000), node(50_000, 2000), 0);
+        let mut fresh = node(50_000, 2000);
+        fresh.meta.insert("rack".to_owned(), "r2".to_owned());
+        let after = settle(&before, fresh, 0);
+        assert_ne!(after.computed_class, before.computed_class);
+    }
+
+    #[test]
+    fn an_unfit_host_has_no_healthy_driver_and_says_why() {
+        let mut before = node(50_000, 2000);
+        let healthy = DriverInfo {
+            healthy: true,
+            ..DriverInfo::default()
+        };
+        before.drivers.insert("exec".to_owned(), healthy);
+        set(&mut before, "driver.exec", 1);
+        let after = unfit(&before, "the cgroup is gone");
+        assert_eq!(
+            after.drivers["exec"].health_description,
+            "the cgroup is gone"
+        );
+        assert!(!after.drivers["exec"].healthy);
+        assert!(!after.attributes.contains_key("driver.exec"));
+    }
+}
