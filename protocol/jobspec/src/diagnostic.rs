@@ -74,6 +74,8 @@ impl fmt::Display for Diagnostic {
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
     dropped: usize,
+    /// What the list leaves out, for readers.
+    remark: Option<&'static str>,
 }
 
 impl Diagnostics {
@@ -107,6 +109,11 @@ impl Diagnostics {
         self.push(source.diagnostic(span, message, hint));
     }
 
+    /// Says below the list what it leaves out.
+    pub(crate) fn note(&mut self, remark: &'static str) {
+        self.remark = Some(remark);
+    }
+
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         if self.list.contains(&diagnostic) {
             return;
@@ -133,7 +140,7 @@ impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Self {
         Self {
             list: vec![diagnostic],
-            dropped: 0,
+            ..Self::default()
         }
     }
 }
@@ -148,6 +155,9 @@ impl fmt::Display for Diagnostics {
         }
         if self.dropped > 0 {
             write!(f, "\n\nand {} more", self.dropped)?;
+        }
+        if let Some(remark) = self.remark {
+            write!(f, "\n\n{remark}")?;
         }
         Ok(())
     }
@@ -176,6 +186,12 @@ impl Source {
     /// The text of a span; empty where the span does not lie on character bounds.
     pub(crate) fn slice(&self, span: Span) -> &str {
         self.text.get(span).unwrap_or_default()
+    }
+
+    /// The line of a byte, counted from 1.
+    pub(crate) fn line_of(&self, at: usize) -> usize {
+        let at = floor_boundary(&self.text, at);
+        self.text[..at].matches('\n').count() + 1
     }
 
     pub(crate) fn diagnostic(
@@ -210,7 +226,7 @@ impl Source {
         let room = snippet.chars().count().saturating_sub(marker_start).max(1);
         Diagnostic {
             file: self.name.clone(),
-            line: self.text[..start].matches('\n').count() + 1,
+            line: self.line_of(start),
             column: before + 1,
             snippet,
             marker_start,

@@ -6,10 +6,11 @@
 //! the offending text and, where there is one, a hint.
 //!
 //! ```text
-//! text --hcl_edit--> body --variables, locals--> Scope
-//!                      `--job block, along schema/ tables--> API JSON --serde--> Job
+//! text --syntax--> body --variables, locals--> Scope
+//!                    `--job block, along schema/ tables--> API JSON --serde--> Job
 //! ```
 //!
+//! - `syntax`: the tree of a text, also of one that is wrong in several places.
 //! - `value`, `eval`, `functions`: the expression language. An unknown root such as
 //!   `${attr.kernel.name}` or `${NOMAD_PORT_http}` stays in the text for the node.
 //! - `variables`, `locals`, `type_constraint`: what expressions can name.
@@ -18,7 +19,7 @@
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
 //! budget of produced bytes and evaluated expressions for `dynamic`, `for` and functions, 64
-//! levels of nested values, [`DIAGNOSTICS_MAX`] problems.
+//! levels of nested values, [`DIAGNOSTICS_MAX`] problems, 20 of them of syntax.
 
 mod decode;
 mod diagnostic;
@@ -27,8 +28,10 @@ mod functions;
 mod inputs;
 mod json;
 mod locals;
+mod references;
 mod schema;
 mod suggestion;
+mod syntax;
 mod type_constraint;
 mod value;
 mod variables;
@@ -39,6 +42,7 @@ pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Va
 use self::decode::{BlockView, Decoder, Problems};
 use self::diagnostic::Source;
 use self::eval::{Machine, Scope, Unknown, span_of};
+use self::syntax::{Damage, Syntax};
 use hcl_edit::structure::{Block, Body, Structure};
 use protocol_model::Job;
 
@@ -59,7 +63,8 @@ pub struct Parsed {
 ///
 /// # Errors
 ///
-/// All problems that one pass can find; a syntax error ends the pass at once.
+/// All problems of the file. After a syntax error the rest is read as if that statement were not
+/// there; where it is not certain which block is in which, syntax errors are all that is told.
 pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, Diagnostics> {
     let source = Source::new(name, text.strip_prefix('\u{feff}').unwrap_or(text));
     if source.text.len() > SOURCE_BYTES_MAX {
@@ -80,6 +85,7 @@ pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, 
         warnings = machine.warnings;
         job
     };
+    dropped_secrets(&source, &job, &mut warnings);
     warnings.sort();
     Ok(Parsed {
         job,
@@ -87,12 +93,41 @@ pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, 
     })
 }
 
+/// Tokens that older job files carry: they are never kept, and whoever wrote one hears of it.
+fn dropped_secrets(source: &Source, job: &Job, warnings: &mut Diagnostics) {
+    let secrets = [
+        ("consul_token", "ConsulToken", &job.consul_token),
+        ("vault_token", "VaultToken", &job.vault_token),
+    ];
+    for (name, key, secret) in secrets {
+        if secret.is_none() {
+            continue;
+        }
+        let place = [name, key]
+            .iter()
+            .find_map(|word| source.text.find(word).map(|at| at..at + word.len()));
+        let message =
+            format!("`{name}` is a secret: it is dropped, and this release has no use for it");
+        let shown = Diagnostic {
+            // The line holds the secret.
+            snippet: String::new(),
+            ..source.diagnostic(&place.unwrap_or(0..0), message, None)
+        };
+        warnings.push(shown);
+    }
+}
+
 fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnostics> {
-    let body = hcl_edit::parser::parse_body(&source.text)
-        .map_err(|error| Diagnostics::from(syntax_error(source, &error)))?;
     let mut problems = Diagnostics::default();
+    let Syntax { body, damage } = syntax::parse(source, &mut problems);
+    let Some(damage) = damage else {
+        problems.sort();
+        return Err(problems);
+    };
+    machine.broken.extend(damage.broken_names(source, &body));
     let block = job_block(
         &body,
+        &damage,
         &mut Problems {
             source,
             list: &mut problems,
@@ -107,7 +142,12 @@ fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnost
             source,
             list: &mut problems,
         };
-        Decoder { problems, machine }.block(&schema::JOB, &BlockView::new(block), &scope)
+        let mut decoder = Decoder {
+            problems,
+            machine,
+            damage: &damage,
+        };
+        decoder.block(&schema::JOB, &BlockView::new(block), &scope)
     });
     if let (Some(json), Some(block), true) = (decoded, block, problems.is_empty()) {
         let span = span_of(&block.ident);
@@ -125,7 +165,11 @@ fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnost
 }
 
 /// The one `job` block of a file.
-fn job_block<'b>(body: &'b Body, problems: &mut Problems<'_>) -> Option<&'b Block> {
+fn job_block<'b>(
+    body: &'b Body,
+    damage: &Damage,
+    problems: &mut Problems<'_>,
+) -> Option<&'b Block> {
     let mut found: Option<&Block> = None;
     for structure in body {
         let (name, span) = match structure {
@@ -147,14 +191,9 @@ fn job_block<'b>(body: &'b Body, problems: &mut Problems<'_>) -> Option<&'b Bloc
             }
         }
     }
-    if found.is_none() && problems.list.is_empty() {
+    if found.is_none() && problems.list.is_empty() && damage.is_empty() {
         let hint = "it begins with `job \"NAME\" {`".to_owned();
         problems.report(&(0..0), "there is no `job` in this file", Some(hint));
     }
     found
-}
-
-fn syntax_error(source: &Source, error: &hcl_edit::parser::Error) -> Diagnostic {
-    let place = error.location().offset();
-    source.diagnostic(&(place..place + 1), error.message(), None)
 }

@@ -5,9 +5,9 @@
 use crate::decode::Problems;
 use crate::diagnostic::{Diagnostics, Source, Span};
 use crate::eval::{Evaluator, Machine, Scope, span_of};
-use hcl_edit::expr::{Expression, Traversal, TraversalOperator};
+use crate::references;
+use hcl_edit::expr::Expression;
 use hcl_edit::structure::Body;
-use hcl_edit::visit::{Visit, visit_traversal};
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Local<'b> {
@@ -57,12 +57,10 @@ fn collect<'b>(body: &'b Body, problems: &mut Problems<'_>) -> BTreeMap<String, 
         for attribute in block.body.attributes() {
             let name = attribute.key.value().as_str().to_owned();
             let span = span_of(&attribute.key);
-            let mut references = References::default();
-            references.visit_expr(&attribute.value);
             let local = Local {
                 span: span.clone(),
                 expression: &attribute.value,
-                uses: references.0,
+                uses: references::of("local", &attribute.value),
             };
             if locals.insert(name.clone(), local).is_some() {
                 problems.report(&span, format!("the local `{name}` is defined twice"), None);
@@ -70,29 +68,6 @@ fn collect<'b>(body: &'b Body, problems: &mut Problems<'_>) -> BTreeMap<String, 
         }
     }
     locals
-}
-
-/// Collects the `x` of every `local.x` and `local["x"]`.
-#[derive(Default)]
-struct References(BTreeSet<String>);
-
-impl Visit for References {
-    fn visit_traversal(&mut self, traversal: &Traversal) {
-        if let Expression::Variable(root) = &traversal.expr
-            && root.value().as_str() == "local"
-        {
-            match traversal.operators.first().map(|operator| operator.value()) {
-                Some(TraversalOperator::GetAttr(name)) => {
-                    self.0.insert(name.value().as_str().to_owned());
-                }
-                Some(TraversalOperator::Index(Expression::String(name))) => {
-                    self.0.insert(name.value().clone());
-                }
-                _ => {}
-            }
-        }
-        visit_traversal(self, traversal);
-    }
 }
 
 /// Names such that each comes after all it uses. What is left when none can come next is part of

@@ -63,6 +63,13 @@ impl TypeConstraint {
 
     fn from_call(call: &FuncCall, span: Span) -> Outcome<Self> {
         let name = call.name.name.value().as_str();
+        if name == "optional" {
+            // Known from another tool; a job file has no way to leave an attribute out.
+            return Err(
+                EvalError::new(span, "the attributes of an object are all required")
+                    .hint("write map(..) or any, and lookup() or try() where the value is used"),
+            );
+        }
         let (Some(argument), 1) = (call.args.get(0), call.args.len()) else {
             return Err(EvalError::new(span, format!("`{name}(..)` takes one type")));
         };

@@ -51,7 +51,11 @@ impl<'s, 'i> Decoder<'s, 'i> {
                 "`dynamic` takes one label: the block to make",
             ));
         };
-        let recipe = recipe(block, label.as_str(), &span)?;
+        let recipe = match recipe(block, label.as_str(), &span) {
+            // The missing part may be the one that could not be read.
+            Err(_) if self.damage.touches(&span_of(block)) => return Ok(()),
+            recipe => recipe?,
+        };
         for (key, value) in self.evaluator().collection(recipe.for_each, scope)? {
             if self.problems.list.is_full() {
                 return Ok(());

@@ -12,92 +12,25 @@
 mod dynamic;
 mod free;
 mod value;
+mod view;
 
-use crate::diagnostic::{Diagnostics, Source, Span};
-use crate::eval::{EvalError, Evaluator, Machine, Scope, span_of};
+pub(crate) use self::view::{BlockView, DecodedBlock, Problems};
+
+use crate::diagnostic::Span;
+use crate::eval::{Evaluator, Machine, Scope, span_of};
 use crate::schema::{self, Field, Kind, Label, Schema};
 use crate::suggestion::closest;
-use hcl_edit::structure::{Attribute, Block, Body, Structure};
+use crate::syntax::Damage;
+use hcl_edit::structure::{Attribute, Block, Structure};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
-
-/// Where problems of one source text go.
-pub(crate) struct Problems<'s> {
-    pub(crate) source: &'s Source,
-    pub(crate) list: &'s mut Diagnostics,
-}
-
-impl Problems<'_> {
-    pub(crate) fn report(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
-        self.list.report(self.source, span, message, hint);
-    }
-
-    pub(crate) fn report_error(&mut self, error: EvalError) {
-        error.report(self.source, self.list);
-    }
-}
-
-/// One block as JSON, with the places of its parts for messages.
-pub(crate) struct DecodedBlock {
-    pub(crate) object: Map<String, Json>,
-    /// The block's name and labels.
-    pub(crate) span: Span,
-    /// Set by `finish` when the block says nothing after all.
-    pub(crate) dropped: bool,
-    places: BTreeMap<&'static str, Span>,
-}
-
-impl DecodedBlock {
-    /// Where the attribute or (the last) nested block of this name stands.
-    pub(crate) fn span_of(&self, name: &str) -> Span {
-        self.places.get(name).unwrap_or(&self.span).clone()
-    }
-
-    pub(crate) fn take(&mut self, key: &str) -> Option<Json> {
-        self.object.remove(key)
-    }
-
-    pub(crate) fn default(&mut self, key: &str, value: Json) {
-        self.object.entry(key).or_insert(value);
-    }
-}
-
-/// A block to decode: as written, or made by `dynamic`.
-pub(crate) struct BlockView<'b> {
-    pub(crate) name: &'b str,
-    pub(crate) name_span: Span,
-    pub(crate) labels: Vec<(String, Span)>,
-    pub(crate) body: &'b Body,
-}
-
-impl<'b> BlockView<'b> {
-    pub(crate) fn new(block: &'b Block) -> Self {
-        let labels = block
-            .labels
-            .iter()
-            .map(|label| (label.as_str().to_owned(), span_of(label)))
-            .collect();
-        Self {
-            name: block.ident.value().as_str(),
-            name_span: span_of(&block.ident),
-            labels,
-            body: &block.body,
-        }
-    }
-
-    fn header_span(&self) -> Span {
-        let end = self
-            .labels
-            .last()
-            .map_or(self.name_span.end, |(_, span)| span.end);
-        self.name_span.start..end.max(self.name_span.end)
-    }
-}
 
 /// Decodes the blocks of one source text.
 pub(crate) struct Decoder<'s, 'i> {
     pub(crate) problems: Problems<'s>,
     pub(crate) machine: &'s mut Machine<'i>,
+    /// What the text lacks because it could not be read.
+    pub(crate) damage: &'s Damage,
 }
 
 impl<'i> Decoder<'_, 'i> {
@@ -133,7 +66,10 @@ impl<'i> Decoder<'_, 'i> {
                 Structure::Block(block) => self.nested(schema, block, scope, &mut decoded),
             }
         }
-        if let Some(finish) = schema.finish {
+        // What is looked at as a whole must be whole.
+        if let Some(finish) = schema.finish
+            && !self.damage.touches(&span_of(view.body))
+        {
             finish(&mut decoded, &mut self.problems);
         }
         (!decoded.dropped).then_some(Json::Object(decoded.object))

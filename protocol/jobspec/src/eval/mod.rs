@@ -14,149 +14,21 @@
 
 mod call;
 mod iteration;
+mod machine;
 mod operation;
+mod scope;
 mod template;
 mod traversal;
 
+pub(crate) use self::machine::{Exhausted, Machine};
+pub(crate) use self::scope::{Scope, Unknown};
+pub(crate) use self::traversal::element;
+
+use self::machine::EXPRESSION_COST;
 use crate::diagnostic::{Diagnostics, Source, Span};
-use crate::inputs::Inputs;
 use crate::value::{Number, Value};
 use hcl_edit::expr::{Expression, Object, ObjectKey};
-use regex::Regex;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Units that one parse may spend: a unit is a byte of some produced value; an evaluated
-/// expression costs [`EXPRESSION_COST`]. A file of the largest size, all of it strings, needs
-/// about a twentieth.
-pub(crate) const BUDGET: u64 = 64 * 1024 * 1024;
-
-const EXPRESSION_COST: u64 = 128;
-
-/// What all evaluations of one parse share.
-pub(crate) struct Machine<'i> {
-    pub(crate) inputs: &'i mut dyn Inputs,
-    pub(crate) warnings: Diagnostics,
-    /// Variables and locals (`var.x`) whose own definition failed: using one is no further error.
-    pub(crate) broken: BTreeSet<String>,
-    /// How many identifiers `uuidv4()` has made.
-    pub(crate) identifiers: u64,
-    /// Regular expressions that were compiled already.
-    pub(crate) patterns: BTreeMap<String, Regex>,
-    budget: u64,
-}
-
-impl<'i> Machine<'i> {
-    pub(crate) fn new(inputs: &'i mut dyn Inputs) -> Self {
-        Self {
-            inputs,
-            warnings: Diagnostics::default(),
-            broken: BTreeSet::new(),
-            identifiers: 0,
-            patterns: BTreeMap::new(),
-            budget: BUDGET,
-        }
-    }
-
-    /// Spends from the budget; `Err` when it is used up, and from then on.
-    pub(crate) fn spend(&mut self, units: u64) -> Result<(), Exhausted> {
-        if let Some(rest) = self.budget.checked_sub(units) {
-            self.budget = rest;
-            return Ok(());
-        }
-        self.budget = 0;
-        Err(Exhausted::Work)
-    }
-
-    /// Charges a value that is about to be stored or copied.
-    pub(crate) fn spend_value(&mut self, value: &Value) -> Result<(), Exhausted> {
-        match value.weight() {
-            Some(weight) => self.spend(weight),
-            None => Err(Exhausted::Depth),
-        }
-    }
-}
-
-/// A limit of evaluation was hit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exhausted {
-    Work,
-    Depth,
-}
-
-impl Exhausted {
-    pub(crate) fn message(self) -> &'static str {
-        match self {
-            Self::Work => "this file expands to more than a job file may",
-            Self::Depth => "values nest deeper than 64 levels",
-        }
-    }
-}
-
-/// What happens to a root name that nothing defines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unknown {
-    /// It stays as text, to be filled in on the node: `"${attr.kernel.name}"`.
-    PassThrough,
-    /// It is an error: variable files and defaults hold constants.
-    Refuse,
-}
-
-/// Names that expressions can see, innermost first.
-#[derive(Debug)]
-pub(crate) struct Scope<'p> {
-    parent: Option<&'p Self>,
-    names: BTreeMap<String, Value>,
-    unknown: Unknown,
-}
-
-impl<'p> Scope<'p> {
-    pub(crate) fn root(unknown: Unknown) -> Self {
-        Self {
-            parent: None,
-            names: BTreeMap::new(),
-            unknown,
-        }
-    }
-
-    pub(crate) fn child(&'p self) -> Self {
-        Self {
-            parent: Some(self),
-            names: BTreeMap::new(),
-            unknown: self.unknown,
-        }
-    }
-
-    pub(crate) fn define(&mut self, name: impl Into<String>, value: Value) {
-        self.names.insert(name.into(), value);
-    }
-
-    /// The map that `name` is bound to in this very scope, made where absent; a scalar bound to
-    /// that name is replaced.
-    pub(crate) fn map_mut(&mut self, name: &str) -> &mut BTreeMap<String, Value> {
-        let slot = self
-            .names
-            .entry(name.to_owned())
-            .or_insert_with(|| Value::Map(BTreeMap::new()));
-        if !matches!(slot, Value::Map(_)) {
-            *slot = Value::Map(BTreeMap::new());
-        }
-        match slot {
-            Value::Map(entries) => entries,
-            _ => unreachable!("made a map above"),
-        }
-    }
-
-    fn lookup(&self, name: &str) -> Option<&Value> {
-        let mut scope = Some(self);
-        while let Some(current) = scope {
-            if let Some(value) = current.names.get(name) {
-                return Some(value);
-            }
-            scope = current.parent;
-        }
-        None
-    }
-}
+use std::collections::BTreeMap;
 
 /// Why an expression has no value.
 #[derive(Debug, Clone)]

@@ -96,7 +96,8 @@ impl Evaluator<'_, '_> {
     /// one that does not exist may be a misspelt failed one.
     fn explain(&self, mut error: EvalError, root_name: &str, name: &str) -> EvalError {
         let broken = &self.machine.broken;
-        error.consequence = broken.contains(&format!("{root_name}.{name}"));
+        error.consequence = broken.contains(&format!("{root_name}.{name}"))
+            || broken.contains(&format!("{root_name}.*"));
         if error.hint.is_none() {
             let prefix = format!("{root_name}.");
             let names = broken.iter().filter_map(|full| full.strip_prefix(&prefix));

@@ -2,6 +2,7 @@
 
 use super::arguments::{at, bounded, list, map, number, text, texts, whole};
 use super::{Answer, Arity, Context, Failure, Function, function};
+use crate::eval::element as element_at;
 use crate::value::{Number, Value};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         flatten(list(a, 0)?, &mut out);
         Ok(Value::List(out))
     }),
+    function("index", Arity::exactly(2), index),
     function("keys", Arity::exactly(1), |_, a| {
         Ok(Value::List(map(a, 0)?.keys().map(Value::string).collect()))
     }),
@@ -50,8 +52,9 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("lookup", Arity::between(2, 3), lookup),
     function("merge", Arity::at_least(1), merge),
     function("range", Arity::between(1, 3), range),
-    function("reverse", Arity::exactly(1), |_, a| {
-        Ok(Value::List(list(a, 0)?.iter().rev().cloned().collect()))
+    function("reverse", Arity::exactly(1), |_, a| match at(a, 0) {
+        Value::String(text) => Ok(Value::String(text.chars().rev().collect())),
+        _ => Ok(Value::List(list(a, 0)?.iter().rev().cloned().collect())),
     }),
     function("slice", Arity::exactly(3), slice),
     function("sort", Arity::exactly(1), |_, a| {
@@ -115,6 +118,14 @@ fn flatten(elements: &[Value], out: &mut Vec<Value>) {
             None => out.push(element.clone()),
         }
     }
+}
+
+/// The element at a position or under a key, as `collection[key]`. (What finds the position of a
+/// value elsewhere is another function of this name.)
+fn index(_: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {
+    element_at(at(arguments, 0), at(arguments, 1), &(0..0))
+        .cloned()
+        .map_err(|error| Failure::argument(1, error.message))
 }
 
 fn length(_: &mut Context<'_, '_>, arguments: &[Value]) -> Answer {

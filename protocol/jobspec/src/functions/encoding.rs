@@ -1,4 +1,4 @@
-//! Base64, JSON and URL encodings. YAML is not offered: no maintained reader is in the tree.
+//! Base64, JSON and URL encodings.
 
 use super::arguments::{at, text};
 use super::{Answer, Arity, Context, Failure, Function, function};
@@ -24,8 +24,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("urlencode", Arity::exactly(1), |_, a| {
         Ok(Value::String(url_encode(&text(a, 0)?)))
     }),
-    function("yamldecode", Arity::exactly(1), no_yaml),
-    function("yamlencode", Arity::exactly(1), no_yaml),
 ];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -90,10 +88,6 @@ fn url_encode(body: &str) -> String {
         }
     }
     out
-}
-
-fn no_yaml(_: &mut Context<'_, '_>, _: &[Value]) -> Answer {
-    Err(Failure::call("YAML is not supported").hint("use JSON with jsondecode() or jsonencode()"))
 }
 
 #[cfg(test)]

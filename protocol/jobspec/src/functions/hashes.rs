@@ -1,5 +1,4 @@
-//! Checksums and identifiers. Nothing here is for passwords: `bcrypt` needs randomness and is
-//! refused.
+//! Checksums and identifiers.
 
 use super::arguments::text;
 use super::{Answer, Arity, Context, Failure, Function, function};
@@ -10,17 +9,8 @@ use sha2::{Digest, Sha256, Sha512};
 use uuid::{Builder, Uuid};
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("bcrypt", Arity::between(1, 2), |_, _| {
-        Err(Failure::call(
-            "bcrypt gives another result each time, so a job would never be the same",
-        )
-        .hint("give the hash as a variable"))
-    }),
     function("md5", Arity::exactly(1), |_, a| {
         Ok(hex(&Md5::digest(text(a, 0)?)))
-    }),
-    function("rsadecrypt", Arity::exactly(2), |_, _| {
-        Err(Failure::call("private keys do not belong into job files"))
     }),
     function("sha1", Arity::exactly(1), |_, a| {
         Ok(hex(&<Sha1 as sha1::Digest>::digest(text(a, 0)?)))
@@ -41,16 +31,7 @@ fn hex(bytes: &[u8]) -> Value {
 
 /// The next identifier of the sequence that the caller's seed starts.
 fn random_identifier(context: &mut Context<'_, '_>, _: &[Value]) -> Answer {
-    let seed = context.machine.inputs.seed();
-    let number = context.machine.identifiers;
-    context.machine.identifiers += 1;
-    let digest = Sha256::new()
-        .chain_update(b"uuidv4")
-        .chain_update(seed.to_be_bytes())
-        .chain_update(number.to_be_bytes())
-        .finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
+    let bytes = context.random_bytes(b"uuidv4");
     Ok(Value::String(
         Builder::from_random_bytes(bytes).into_uuid().to_string(),
     ))

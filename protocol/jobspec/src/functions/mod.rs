@@ -12,13 +12,17 @@ mod format;
 mod hashes;
 mod networks;
 mod numbers;
+mod passwords;
 mod regexes;
 mod sets;
 mod strings;
 mod time;
+mod yaml;
+mod yaml_text;
 
 use crate::eval::{Exhausted, Machine};
 use crate::value::Value;
+use sha2::{Digest, Sha256};
 
 /// What a function may use besides its arguments.
 pub(crate) struct Context<'m, 'i> {
@@ -29,6 +33,21 @@ impl Context<'_, '_> {
     /// Charges output before it is made, for functions whose output can dwarf their input.
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), Failure> {
         self.machine.spend(bytes as u64).map_err(Failure::from)
+    }
+
+    /// The next bytes of the sequence that the caller's seed starts; `purpose` keeps the
+    /// sequences of different functions apart.
+    pub(crate) fn random_bytes(&mut self, purpose: &[u8]) -> [u8; 16] {
+        let number = self.machine.identifiers;
+        self.machine.identifiers += 1;
+        let digest = Sha256::new()
+            .chain_update(purpose)
+            .chain_update(self.machine.inputs.seed().to_be_bytes())
+            .chain_update(number.to_be_bytes())
+            .finalize();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        bytes
     }
 }
 
@@ -151,10 +170,12 @@ static FAMILIES: &[&[Function]] = &[
     hashes::FUNCTIONS,
     networks::FUNCTIONS,
     numbers::FUNCTIONS,
+    passwords::FUNCTIONS,
     regexes::FUNCTIONS,
     sets::FUNCTIONS,
     strings::FUNCTIONS,
     time::FUNCTIONS,
+    yaml::FUNCTIONS,
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Function> {

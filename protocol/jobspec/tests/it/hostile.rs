@@ -2,7 +2,7 @@
 
 use crate::{complaints, inputs, read};
 use proptest::prelude::*;
-use protocol_jobspec::{DIAGNOSTICS_MAX, SOURCE_BYTES_MAX, parse};
+use protocol_jobspec::{DIAGNOSTICS_MAX, SOURCE_BYTES_MAX, VariableFile, Variables, parse};
 
 fn config(expression: &str) -> String {
     format!("job \"j\" {{\n task \"t\" {{\n config {{\n v = {expression}\n}}\n}}\n}}")
@@ -112,14 +112,134 @@ fn long_chains_of_locals_do_not_exhaust_the_stack() {
 
 #[test]
 fn deep_nesting_is_a_syntax_error() {
+    const DEEP: usize = 100_000;
+    let around =
+        |open: &str, close: &str| config(&format!("{}1{}", open.repeat(DEEP), close.repeat(DEEP)));
     for text in [
-        config(&format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000))),
-        config(&format!("{}1", "-".repeat(10_000))),
-        config(&format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000))),
-        format!("{}{}", "a {\n".repeat(10_000), "}\n".repeat(10_000)),
-        format!("{{\"Job\":{}", "[".repeat(100_000)),
+        around("[", "]"),
+        around("(", ")"),
+        around("{ a = ", "}"),
+        around("-", ""),
+        around("!", ""),
+        around("\"${", "}\""),
+        around("\"%{ if true }", "%{ endif }\""),
+        around("f(", ")"),
+        around("[for x in [] : ", "]"),
+        around("true ? 1 : ", ""),
+        around("a[", "]"),
+        config(&format!("<<E\n{}\nE", "${\"".repeat(DEEP))),
+        config(&format!("1{}", " + 1".repeat(DEEP))),
+        format!("{}{}", "a {\n".repeat(DEEP), "}\n".repeat(DEEP)),
+        format!("job \"j\" {{{}", "\"".repeat(DEEP)),
     ] {
-        assert_eq!(read(&text).unwrap_err().list().len(), 1);
+        let shown: String = text.chars().skip(30).take(40).collect();
+        let problems = read(&text).unwrap_err();
+        assert!(
+            !problems.is_empty() && problems.list().len() <= 20,
+            "{shown}: {problems}"
+        );
+    }
+}
+
+#[test]
+fn deep_documents_are_refused_wherever_they_come_in() {
+    const DEEP: usize = 100_000;
+    let nested = format!("{}1{}", "[".repeat(DEEP), "]".repeat(DEEP));
+    assert_eq!(
+        read(&format!("{{\"Job\":{nested}}}"))
+            .unwrap_err()
+            .list()
+            .len(),
+        1
+    );
+    let text = "variable \"x\" {\n type = any\n}\njob \"j\" {}\n";
+    for variables in [
+        Variables {
+            arguments: vec![("x".to_owned(), nested.clone())],
+            ..Variables::default()
+        },
+        Variables {
+            files: vec![file(format!("{{\"x\":{nested}}}"))],
+            ..Variables::default()
+        },
+        Variables {
+            files: vec![file(format!("x = {nested}\n"))],
+            ..Variables::default()
+        },
+    ] {
+        let mut inputs = inputs();
+        inputs.variables = variables;
+        assert_eq!(parse("any", text, &mut inputs).unwrap_err().list().len(), 1);
+    }
+    for function in ["jsondecode", "yamldecode", "csvdecode", "base64decode"] {
+        let problems = read(&config(&format!("{function}({nested:?})")));
+        assert!(problems.is_err() || function == "csvdecode", "{function}");
+    }
+    let wanted = format!(
+        "variable \"x\" {{\n type = {}any{}\n}}\njob \"j\" {{}}\n",
+        "list(".repeat(DEEP),
+        ")".repeat(DEEP)
+    );
+    assert!(complaints(&wanted).contains("nests deeper than 64 levels"));
+}
+
+fn file(text: String) -> VariableFile {
+    VariableFile {
+        name: "deep.vars".to_owned(),
+        text,
+    }
+}
+
+#[test]
+fn functions_refuse_what_would_be_huge() {
+    for (expression, wanted) in [
+        ("format(\"%999999999d\", 1)", "widths end at 1024"),
+        ("format(\"%.999999999f\", 1)", "widths end at 1024"),
+        ("range(1000000000)", "more than 1024 numbers would be made"),
+        (
+            "range(0, 1, 0.0000001)",
+            "more than 1024 numbers would be made",
+        ),
+        ("indent(100000, \"a\\nb\")", "between 0 and 1024"),
+        ("pow(10, 400)", "not a finite number"),
+        (
+            "regex(\"((a{0,1000}){0,1000}){0,1000}\", \"a\")",
+            "Compiled regex exceeds size limit",
+        ),
+        (
+            "join(join(\"\", range(1000)), flatten([for i in range(30) : range(1000)]))",
+            TOO_MUCH,
+        ),
+        ("cidrsubnets(\"10.0.0.0/8\", 129)", "between 1 and 128"),
+        ("chunklist([1], 0)", "between 1 and"),
+        (
+            "substr(\"a\", 0, 99999999999999999999999999999999999999)",
+            "",
+        ),
+    ] {
+        let found = match read(&config(expression)) {
+            Ok(_) => String::new(),
+            Err(problems) => problems.to_string(),
+        };
+        assert!(found.contains(wanted), "{expression}: {found}");
+    }
+}
+
+#[test]
+fn a_torn_file_of_the_largest_size_is_given_up_in_time() {
+    for (first, line) in [
+        ("job \"j\" {\n", "  a = = [1\n  b \"c {\n"),
+        ("}\n", "a {\n"),
+        ("a {\n", "}\n"),
+        ("a = \"\n", "b = <<X\n"),
+        ("job \"j\" {\n", "a {\n}}\n"),
+    ] {
+        let count = (SOURCE_BYTES_MAX - first.len()) / line.len();
+        let problems = read(&format!("{first}{}", line.repeat(count))).unwrap_err();
+        assert!(
+            (1..=20).contains(&problems.list().len()),
+            "{line}: {problems}"
+        );
     }
 }
 

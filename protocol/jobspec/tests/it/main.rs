@@ -2,10 +2,13 @@
 
 mod corpus;
 mod errors;
+mod functions;
 mod hostile;
 mod json_jobs;
 mod language;
 mod structure;
+mod syntax;
+mod variables;
 
 use protocol_jobspec::{Diagnostics, NoFiles, Parsed, Variables, parse};
 use serde_json::Value as Json;

@@ -1,0 +1,80 @@
+//! A block on its way from the syntax tree to JSON, and where its problems go.
+
+use crate::diagnostic::{Diagnostics, Source, Span};
+use crate::eval::{EvalError, span_of};
+use hcl_edit::structure::{Block, Body};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+/// Where problems of one source text go.
+pub(crate) struct Problems<'s> {
+    pub(crate) source: &'s Source,
+    pub(crate) list: &'s mut Diagnostics,
+}
+
+impl Problems<'_> {
+    pub(crate) fn report(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
+        self.list.report(self.source, span, message, hint);
+    }
+
+    pub(crate) fn report_error(&mut self, error: EvalError) {
+        error.report(self.source, self.list);
+    }
+}
+
+/// One block as JSON, with the places of its parts for messages.
+pub(crate) struct DecodedBlock {
+    pub(crate) object: Map<String, Json>,
+    /// The block's name and labels.
+    pub(crate) span: Span,
+    /// Set by `finish` when the block says nothing after all.
+    pub(crate) dropped: bool,
+    pub(super) places: BTreeMap<&'static str, Span>,
+}
+
+impl DecodedBlock {
+    /// Where the attribute or (the last) nested block of this name stands.
+    pub(crate) fn span_of(&self, name: &str) -> Span {
+        self.places.get(name).unwrap_or(&self.span).clone()
+    }
+
+    pub(crate) fn take(&mut self, key: &str) -> Option<Json> {
+        self.object.remove(key)
+    }
+
+    pub(crate) fn default(&mut self, key: &str, value: Json) {
+        self.object.entry(key).or_insert(value);
+    }
+}
+
+/// A block to decode: as written, or made by `dynamic`.
+pub(crate) struct BlockView<'b> {
+    pub(crate) name: &'b str,
+    pub(crate) name_span: Span,
+    pub(crate) labels: Vec<(String, Span)>,
+    pub(crate) body: &'b Body,
+}
+
+impl<'b> BlockView<'b> {
+    pub(crate) fn new(block: &'b Block) -> Self {
+        let labels = block
+            .labels
+            .iter()
+            .map(|label| (label.as_str().to_owned(), span_of(label)))
+            .collect();
+        Self {
+            name: block.ident.value().as_str(),
+            name_span: span_of(&block.ident),
+            labels,
+            body: &block.body,
+        }
+    }
+
+    pub(super) fn header_span(&self) -> Span {
+        let end = self
+            .labels
+            .last()
+            .map_or(self.name_span.end, |(_, span)| span.end);
+        self.name_span.start..end.max(self.name_span.end)
+    }
+}
