@@ -4,21 +4,24 @@
 //! the same requests as we are, because our API is the one its users know.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
 use super::http::Http;
-use super::process::{Daemon, processes_naming};
+use super::process::{Daemon, descendants};
 use super::text;
 
 /// An agent elects itself and fingerprints its host in about five seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// It leaves helpers and tasks behind when it ends, and mounts. In namespaces of its own they end
+/// with the first process there, which ends with ours.
+const NAMESPACES: [&str; 5] = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
 /// On a hybrid host it would work in the host's own v1 hierarchies, which nothing here may change;
-/// so it sees none. Its mounts of secrets live in its own mount namespace and end with it.
+/// so it sees none.
 const WITHOUT_CGROUPS: &str = r#"mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$0" "$@""#;
 
 /// A running agent.
@@ -26,7 +29,6 @@ const WITHOUT_CGROUPS: &str = r#"mount -t tmpfs -o ro none /sys/fs/cgroup && exe
 pub(crate) struct Nomad {
     agent: Daemon,
     http: SocketAddr,
-    folder: PathBuf,
 }
 
 impl Nomad {
@@ -40,14 +42,14 @@ impl Nomad {
         let settings = folder.join("agent.hcl");
         std::fs::write(&settings, agent_settings(folder, ports))?;
         let arguments = [
-            &["--mount", "sh", "-c", WITHOUT_CGROUPS, text(program)?][..],
+            &NAMESPACES[..],
+            &["sh", "-c", WITHOUT_CGROUPS, text(program)?],
             &["agent", "-config", text(&settings)?],
         ]
         .concat();
         let mut nomad = Self {
             agent: Daemon::start("nomad", Path::new("unshare"), &arguments, folder)?,
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, ports[0])),
-            folder: folder.to_owned(),
         };
         nomad.wait_ready()?;
         Ok(nomad)
@@ -61,35 +63,27 @@ impl Nomad {
         Http::connect(self.http)
     }
 
-    /// The agent's processes: itself, and one helper a task.
+    /// The agent's processes: itself and its helpers, without the tasks.
     ///
     /// # Errors
     /// If `/proc` cannot be read.
     pub(crate) fn processes(&self) -> anyhow::Result<Vec<u32>> {
-        let mut pids = vec![self.agent.id()];
-        for (pid, arguments) in processes_naming(text(&self.folder)?)? {
-            let is_helper = arguments.iter().any(|argument| argument == "executor");
-            if is_helper && pid != self.agent.id() {
-                pids.push(pid);
-            }
-        }
-        Ok(pids)
+        let own = |(pid, arguments): (u32, Vec<String>)| {
+            let is_task = arguments.first().is_some_and(|name| name == "/bin/sleep");
+            (!is_task).then_some(pid)
+        };
+        Ok(descendants(self.agent.id())?
+            .into_iter()
+            .filter_map(own)
+            .collect())
     }
 
-    /// Ends it, and the helpers of tasks that it leaves.
+    /// Ends it, its helpers and its tasks.
     ///
     /// # Errors
-    /// If a process cannot be ended.
+    /// If it cannot be ended.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
-        let helpers = self.processes()?;
-        self.agent.stop()?;
-        for pid in helpers.into_iter().skip(1) {
-            // It may have ended with the agent; then there is nobody to tell.
-            Command::new("kill")
-                .args(["-KILL", &pid.to_string()])
-                .output()?;
-        }
-        Ok(())
+        self.agent.stop()
     }
 
     fn wait_ready(&mut self) -> anyhow::Result<()> {

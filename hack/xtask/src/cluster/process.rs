@@ -129,26 +129,60 @@ fn parse_pss(text: &str) -> Option<u64> {
 /// If `/proc` cannot be read.
 pub(crate) fn processes_naming(word: &str) -> anyhow::Result<Vec<(u32, Vec<String>)>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let Some(pid) = entry?
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        // A process may end between the two calls; then it is not there.
-        let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let arguments: Vec<String> = bytes
-            .split(|byte| *byte == 0)
-            .filter(|argument| !argument.is_empty())
-            .map(|argument| String::from_utf8_lossy(argument).into_owned())
-            .collect();
+    for pid in pids()? {
+        let arguments = arguments(pid);
         if pid != std::process::id() && arguments.iter().any(|argument| argument.contains(word)) {
             found.push((pid, arguments));
         }
     }
     Ok(found)
+}
+
+/// The children of `ancestor`, theirs, and so on, with their arguments.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub(crate) fn descendants(ancestor: u32) -> anyhow::Result<Vec<(u32, Vec<String>)>> {
+    let parents: Vec<(u32, u32)> = pids()?
+        .into_iter()
+        .filter_map(|pid| Some((pid, parent(pid)?)))
+        .collect();
+    let mut family = vec![ancestor];
+    let mut next = 0;
+    while let Some(known) = family.get(next).copied() {
+        let children = parents.iter().filter(|(_, parent)| *parent == known);
+        family.extend(children.map(|(pid, _)| *pid));
+        next += 1;
+    }
+    let found = family.into_iter().skip(1);
+    Ok(found.map(|pid| (pid, arguments(pid))).collect())
+}
+
+fn pids() -> anyhow::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
+}
+
+/// Of a process that may have ended since it was seen: then there are none.
+fn arguments(pid: u32) -> Vec<String> {
+    std::fs::read(format!("/proc/{pid}/cmdline"))
+        .unwrap_or_default()
+        .split(|byte| *byte == 0)
+        .filter(|argument| !argument.is_empty())
+        .map(|argument| String::from_utf8_lossy(argument).into_owned())
+        .collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the parent is the second field after it
+    // (proc_pid_stat(5)).
+    let rest = text.rsplit_once(") ")?.1;
+    rest.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -182,6 +216,8 @@ mod tests {
         let tail = Path::new("/usr/bin/tail");
         let mut daemon = Daemon::start("x", tail, &["-f", word], folder.path()).unwrap();
         let own = daemon.id();
+        let children = descendants(std::process::id()).unwrap();
+        assert!(children.iter().any(|(pid, _)| *pid == own));
         // The parent goes on a moment before the kernel has put the arguments in place.
         while !processes_naming(word)
             .unwrap()
