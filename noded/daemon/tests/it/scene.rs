@@ -133,10 +133,6 @@ host_volume "shared" {{
         std::fs::rename(&new, self.keeper()).unwrap();
     }
 
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("noded.log")).unwrap()
-    }
-
     pub(crate) fn start(&mut self) {
         let log = std::fs::OpenOptions::new()
             .create(true)
