@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -35,7 +35,11 @@ pub(crate) fn in_child(
     reaper: Option<&OwnedFd>,
     report: &OwnedFd,
 ) -> Infallible {
-    let (step, errno) = match run_steps(&plan.steps, descriptors, reaper) {
+    // Before anything that may wait. A child that hangs in a step would hold whatever the keeper has
+    // open: its lock and its socket, should the keeper die meanwhile, and the streams of others.
+    let outcome = let_go(descriptors, reaper, report).map_err(|errno| (0, errno));
+    let outcome = outcome.and_then(|()| run_steps(&plan.steps, descriptors, reaper));
+    let (step, errno) = match outcome {
         Ok(()) => (plan.steps.len(), execute(&plan.exec.candidates, vectors)),
         Err(failed) => failed,
     };
@@ -46,6 +50,27 @@ pub(crate) fn in_child(
     // Whoever should read it is gone when this fails; the exit status says enough.
     let _unread = rustix::io::write(report, &failure.encode());
     sys::exit_now(NOT_EXECUTED)
+}
+
+/// Keeps only what the steps name.
+fn let_go(
+    descriptors: &Descriptors<'_>,
+    reaper: Option<&OwnedFd>,
+    report: &OwnedFd,
+) -> Result<(), Errno> {
+    let slots = [
+        Slot::Input,
+        Slot::Output,
+        Slot::Error,
+        Slot::Network,
+        Slot::Target,
+    ];
+    let own = reaper.map_or(-1, AsRawFd::as_raw_fd);
+    let mut keep = [-1, -1, -1, -1, -1, own, report.as_raw_fd()];
+    for (place, slot) in keep.iter_mut().zip(slots) {
+        *place = descriptors.slot(slot).map_or(-1, |fd| fd.as_raw_fd());
+    }
+    sys::close_all_but(&mut keep)
 }
 
 fn run_steps(

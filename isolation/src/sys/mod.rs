@@ -13,8 +13,9 @@ pub(crate) use self::exec::{ExecVectors, execve, execve_descriptor};
 pub(crate) use self::fork::{Forked, fork};
 pub(crate) use self::mount::mount_setattr;
 pub(crate) use self::process::{
-    close_on_exec_from, exit_now, install_filter, join_new_session_keyring, landlock_abi,
-    normal_scheduler, seccomp_action_available, set_groups, set_identity, unshare_cgroup_namespace,
+    close_all_but, close_on_exec_from, exit_now, install_filter, join_new_session_keyring,
+    landlock_abi, normal_scheduler, seccomp_action_available, set_groups, set_identity,
+    unshare_cgroup_namespace,
 };
 pub(crate) use self::signals::{empty_mask, reset_actions};
 

@@ -3,6 +3,8 @@
 //! A child after clone has one thread, so thread and process are the same there. glibc's wrappers
 //! of the identity calls would talk to threads that exist only in the parent.
 
+use std::os::fd::RawFd;
+
 use rustix::io::Errno;
 
 use super::check;
@@ -48,6 +50,26 @@ pub(crate) fn normal_scheduler() -> Result<(), Errno> {
             &raw const parameters,
         )
     };
+    check(result).map(drop)
+}
+
+/// Closes every descriptor from 3 on but these, which come back sorted.
+pub(crate) fn close_all_but(keep: &mut [RawFd]) -> Result<(), Errno> {
+    keep.sort_unstable();
+    let mut first: u32 = 3;
+    for kept in keep.iter().filter_map(|fd| u32::try_from(*fd).ok()) {
+        if kept > first {
+            close_range(first, kept - 1)?;
+        }
+        first = first.max(kept + 1);
+    }
+    close_range(first, u32::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> Result<(), Errno> {
+    // SAFETY: numbers only. Called by a child after clone, which never returns to the owners of
+    // what is closed: those in its copy of the memory are never dropped.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     check(result).map(drop)
 }
 

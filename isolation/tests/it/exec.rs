@@ -204,7 +204,8 @@ fn a_task_lives_in_the_network_that_was_passed_or_named() {
     );
 
     let mut spec = fixture.exec("readlink /proc/self/ns/net; cat /sys/class/net/lo/flags");
-    spec.network = Network::Path(format!("/proc/self/fd/{}", namespace.as_raw_fd()).into());
+    spec.network =
+        Network::Path(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()).into());
     // Its loopback is down, and sysfs shows that network and not the host's.
     assert_eq!(fixture.run(&spec).success(), format!("{inside}0x8\n"));
 

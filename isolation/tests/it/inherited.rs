@@ -19,6 +19,7 @@ const PROBE: &str = r"
     echo nice $(nice)
     echo oom $(cat /proc/self/oom_score_adj)
     set -- $(cat /proc/$$/stat); echo leader $(($1 == $5)) $(($1 == $6)) tty $7 policy ${41}
+    echo cwd $(readlink /proc/$$/cwd)
     for fd in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 30 40 50; do
         test -e /proc/$$/fd/$fd && echo fd $fd; done
     env
@@ -59,9 +60,10 @@ fn both_drivers_start_programs_in_the_same_clean_state() {
 
     let expected = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n\
                     SigCgt:\t0000000000000000\numask 0027\nsoft 1024\ncore 0\nnice 3\noom 250\n\
-                    leader 1 1 tty 0 policy 0\nfd 0\nfd 1\nfd 2\n";
+                    leader 1 1 tty 0 policy 0\n";
     for spec in [fixture.exec(PROBE), fixture.raw_exec(PROBE)] {
         let directory = spec.working_directory.display().to_string();
+        let expected = format!("{expected}cwd {directory}\nfd 0\nfd 1\nfd 2\n");
         let outcome = fixture.run(&probe(spec));
         let (state, env) = outcome
             .success()
@@ -74,6 +76,36 @@ fn both_drivers_start_programs_in_the_same_clean_state() {
     }
     before.thread_set_mask().expect("mask");
     drop(leaking);
+}
+
+/// Prints the serial number of the session keyring (keyctl(2), KEYCTL_GET_KEYRING_ID).
+const KEYRING: &str = "import ctypes, platform; \
+                       call = 250 if platform.machine() == 'x86_64' else 219; \
+                       print(ctypes.CDLL(None).syscall(call, 0, -3, 0))";
+
+#[test]
+fn a_task_has_a_session_keyring_of_its_own() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let own = std::process::Command::new("/usr/bin/python3")
+        .args(["-c", KEYRING])
+        .output();
+    let Ok(own) = own else {
+        eprintln!("skipped: needs python3");
+        return;
+    };
+    let own = String::from_utf8_lossy(&own.stdout).trim().to_owned();
+    let mut spec = fixture.raw_exec("");
+    spec.command = "/usr/bin/python3".to_owned();
+    spec.args = vec!["-c".to_owned(), KEYRING.to_owned()];
+    let outcome = fixture.run(&spec);
+    let its = outcome.success().trim();
+    if [own.as_str(), its].contains(&"-1") {
+        eprintln!("skipped: needs a kernel with keyrings");
+        return;
+    }
+    assert_ne!(its, own);
 }
 
 #[test]
