@@ -16,6 +16,7 @@
 mod cgroup;
 mod custody;
 mod effects;
+pub mod formats;
 mod handover;
 mod observe;
 mod process;

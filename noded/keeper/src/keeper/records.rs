@@ -15,6 +15,7 @@
 //! not run without one, even where its content is damaged.
 
 use super::custody::{Outcome, Running};
+use super::formats::RECORD_VERSION;
 use crate::durable;
 use crate::io::SpecError;
 use crate::protocol::{BootNanos, Lease, TaskKey, is_alloc_id};
@@ -22,8 +23,6 @@ use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, OwnedFd};
-
-const RECORD_VERSION: u8 = 1;
 
 /// Written first, then renamed; the name of a run always has a dot after its first character, so it
 /// can never be this.

@@ -67,6 +67,7 @@ fn an_adopted_task_can_be_signalled_and_killed_with_its_tree() {
     let key = key("a", "web", 1);
     let script = "sleep 1000 & exec sleep 1000";
     noded.start(request(&key, &cgroups.task("web")), &shell(script));
+    wait_until("it is a tree", || cgroups.processes("web") == 2);
     keeper.kill();
     let _next = scene.keeper(&cgroups);
     let mut noded = scene.connect();

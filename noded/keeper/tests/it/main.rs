@@ -7,5 +7,6 @@ mod keeper_death;
 mod leases;
 mod pump;
 mod pump_faults;
+mod steps;
 mod support;
 mod upgrade;

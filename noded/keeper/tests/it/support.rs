@@ -185,6 +185,11 @@ impl TestCgroup {
         name.to_owned()
     }
 
+    pub(crate) fn processes(&self, name: &str) -> usize {
+        let list = std::fs::read_to_string(self.path.join(name).join("cgroup.procs"));
+        list.unwrap().lines().count()
+    }
+
     pub(crate) fn is_populated(&self, name: &str) -> bool {
         let events = fs::read_to_string(self.path.join(name).join("cgroup.events")).unwrap();
         events.contains("populated 1")
