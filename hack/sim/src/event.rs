@@ -1,0 +1,248 @@
+//! Everything that can happen next. Each event names the life of whom it is for: what is late for a
+//! daemon, a host or a server that ended meanwhile finds nobody.
+
+use controlplane_leader::broker::Delivery;
+use controlplane_scheduler::Decision;
+use controlplane_state::{Outcome, Refusal, SessionEpoch};
+use noded_core::event::{BatchAck, RefusedReason, RunEvent, WatchDelta, WatchMap, Welcome};
+use noded_core::key::Attempt;
+use noded_core::{Effect, Event as CoreEvent, RunKey};
+use protocol_model::{AllocId, Node};
+use std::sync::Arc;
+
+use crate::net::{ConnId, Stream};
+use crate::server::heard::Heard;
+use crate::time::Nanos;
+
+/// A node, by its offset.
+pub type NodeIx = u32;
+/// A server, by its offset.
+pub type ServerIx = u8;
+
+/// Something that happens.
+#[derive(Debug)]
+pub enum Event {
+    /// A node's core may have something to do.
+    NodeTimer { node: NodeIx, life: u32 },
+    /// A node's daemon hears something from its own host.
+    Node {
+        node: NodeIx,
+        life: u32,
+        input: NodeInput,
+    },
+    /// Something happens on a host, whether its daemon lives or not.
+    Host {
+        node: NodeIx,
+        boot: u32,
+        event: HostEvent,
+    },
+    /// A message arrives at a server.
+    ToServer {
+        conn: ConnId,
+        stream: Stream,
+        message: ToServer,
+    },
+    /// A message arrives at a node.
+    ToNode { conn: ConnId, message: ToNode },
+    /// A connection may have been silent for too long.
+    Idle { conn: ConnId, since: Nanos },
+    /// Something happens at a server.
+    Server {
+        server: ServerIx,
+        life: u32,
+        event: ServerEvent,
+    },
+    /// Something happens to the replicated log.
+    Log(LogEvent),
+    /// A fault of the schedule begins.
+    FaultBegins(u32),
+    /// A fault of the schedule ends.
+    FaultEnds(u32),
+    /// An operator does something.
+    Op(u32),
+    /// A second has passed.
+    Second,
+}
+
+/// What a daemon hears from its own host.
+#[derive(Debug)]
+pub enum NodeInput {
+    /// A connection stands, or could not be made.
+    Connection {
+        attempt: Attempt,
+        conn: Option<ConnId>,
+    },
+    /// An effect of an allocation's lane is carried out now.
+    Act(Box<Effect>),
+    /// What an effect led to; the lane is free again.
+    LaneDone {
+        alloc: AllocId,
+        event: Option<Box<CoreEvent>>,
+    },
+    /// From keeper.
+    Run { run: RunKey, event: RunEvent },
+    /// So many records are on the disk.
+    Synced { count: u64, file: u32 },
+    /// A full disk is tried again.
+    JournalRetry,
+}
+
+/// What happens on a host.
+#[derive(Debug)]
+pub enum HostEvent {
+    /// Keeper executed a program.
+    Executed(RunKey),
+    /// A task ends by itself, if it still runs.
+    Ends(RunKey),
+    /// A task that was asked to end does so.
+    Obeys(RunKey),
+    /// The time to end by itself is over.
+    KillDue(RunKey),
+    /// The daemon is started again.
+    DaemonStarts,
+}
+
+/// From a node to a server.
+#[derive(Debug)]
+pub enum ToServer {
+    Hello(Box<HelloMessage>),
+    SyncPart(Box<SyncMessage>),
+    Heartbeat {
+        epoch: u64,
+        sent: u64,
+    },
+    WatchAck {
+        epoch: u64,
+        index: u64,
+    },
+    OpenWatch {
+        epoch: u64,
+    },
+    Facts {
+        epoch: u64,
+        facts: Arc<Node>,
+    },
+    Batch(Box<noded_core::effect::StatusBatch>),
+    /// The node closed the connection.
+    Closed,
+}
+
+/// A Hello with what the daemon adds.
+#[derive(Clone, Debug)]
+pub struct HelloMessage {
+    pub hello: noded_core::effect::Hello,
+    pub boot_id: [u8; 16],
+    pub facts: Option<Arc<Node>>,
+}
+
+/// A part of a complete report with what the daemon adds.
+#[derive(Clone, Debug)]
+pub struct SyncMessage {
+    pub part: noded_core::effect::SyncPart,
+    pub facts: Option<Arc<Node>>,
+}
+
+/// From a server to a node.
+#[derive(Debug)]
+pub enum ToNode {
+    Welcome(Box<Welcome>),
+    Refused(RefusedReason),
+    SyncAck {
+        epoch: u64,
+        index: u64,
+    },
+    HeartbeatAck {
+        confirmed: u64,
+    },
+    FactsAck {
+        epoch: u64,
+    },
+    BatchAck(Box<BatchAck>),
+    Map(Box<WatchMap>),
+    Delta(Box<WatchDelta>),
+    /// The server ended a stream: the whole connection is not worth keeping.
+    Ended,
+}
+
+/// What happens at a server.
+#[derive(Debug)]
+pub enum ServerEvent {
+    /// It applies the log up to here.
+    Apply { upto: u64 },
+    /// It has taken a snapshot from the leader.
+    Install,
+    /// It tells the leader whom it heard.
+    ReportTick,
+    /// Another server's liveness report arrives.
+    Report {
+        from: ServerIx,
+        number: u64,
+        heard: Box<[Heard]>,
+    },
+    /// The leader confirmed a report.
+    Confirmed { number: u64 },
+    /// A report was not confirmed in time, or refused.
+    NotConfirmed { number: u64 },
+    /// It learns who leads.
+    Learns { leader: Option<ServerIx>, term: u64 },
+    /// The leader's loop may have something to do.
+    LeaderTimer { term: u64 },
+    /// A scheduler thread is done.
+    Decided(Box<Decided>),
+    /// Something waited long enough for the log.
+    WaitOver { conn: ConnId, what: Waits },
+    /// A complete report is overdue.
+    SyncOverdue { conn: ConnId, epoch: SessionEpoch },
+}
+
+/// What a session waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Waits {
+    /// For the node's watermark, before its Hello is looked at.
+    Hello,
+    /// For the session's own commit, before the node is welcome.
+    Welcome,
+    /// For the session's own commit, before its report is looked at.
+    Sync,
+}
+
+/// An evaluation that was scheduled.
+#[derive(Debug)]
+pub struct Decided {
+    pub term: u64,
+    pub delivery: Delivery,
+    pub attempt: u32,
+    pub decision: Decision,
+}
+
+/// What happens to the log.
+#[derive(Debug)]
+pub enum LogEvent {
+    /// Entries in flight may be on a majority.
+    Commit { term: u64 },
+    /// A server stands for election.
+    Elect { term: u64 },
+    /// A change is tried, or tried again.
+    Try { change: u64 },
+    /// A forwarded change arrives at whom its server takes for the leader.
+    Forwarded { change: u64, leader: ServerIx },
+    /// The answer to a change arrives at the server that asked.
+    Answer {
+        change: u64,
+        attempt: u32,
+        answer: Box<Answer>,
+    },
+}
+
+/// The answer to a change.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It is on a majority.
+    Done { index: u64, outcome: Outcome },
+    /// The state says no.
+    Refused(Refusal),
+    /// Nothing happened: there is no leader.
+    NoLeader,
+    /// It may have happened.
+    Unknown,
+}

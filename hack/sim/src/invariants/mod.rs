@@ -1,0 +1,123 @@
+//! What must hold, one file each. An invariant sees everything that happens and may look at the
+//! whole world, hosts included; nothing that it does changes a run.
+
+mod acknowledged_jobs;
+mod acknowledged_updates;
+mod expiries_share_entries;
+mod healthy_not_killed;
+mod log_goes_on;
+mod map_after_sync;
+mod never_again;
+mod no_false_expiry;
+mod no_hasty_expiry;
+mod not_stuck;
+mod one_leased;
+mod one_live_run;
+mod ready_after_sync;
+mod run_epochs;
+mod session_steps;
+mod silence_noticed;
+mod state_holds;
+mod stops_leave_enough;
+mod watermark;
+
+use std::fmt::Debug;
+
+use controlplane_state::{Applied, Command, SessionEpoch, Snapshot};
+use noded_core::task_runner::Boot;
+use noded_core::{RunKey, Watermark};
+use protocol_wire::report::AllocReport;
+
+use crate::event::NodeIx;
+use crate::world::World;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Observation<'a> {
+    /// A command was applied to the one true state.
+    Applied {
+        before: &'a Snapshot,
+        after: &'a Snapshot,
+        command: &'a Command,
+        applied: &'a Applied,
+    },
+    /// Keeper starts a run.
+    Spawned { node: NodeIx, run: &'a RunKey },
+    /// A process ended.
+    Ended { node: NodeIx, run: &'a RunKey },
+    /// A daemon asks keeper to end a run.
+    StopAsked { node: NodeIx, run: &'a RunKey },
+    /// A daemon started, and this is what its journal says it had been told.
+    DaemonStarted {
+        node: NodeIx,
+        boot: Boot,
+        watermark: Watermark,
+    },
+    /// A node journals how far it has been told.
+    WatermarkMoved { node: NodeIx, watermark: Watermark },
+    /// A node says Hello.
+    HelloSent { node: NodeIx, watermark: Watermark },
+    /// A node acknowledges an index of its watch.
+    WatchAcked { node: NodeIx, index: u64 },
+    /// A node sends a part of its complete report.
+    SyncSent {
+        node: NodeIx,
+        epoch: u64,
+        reports: &'a [AllocReport],
+    },
+    /// A server sends a part of a map.
+    MapSent {
+        node: NodeIx,
+        epoch: SessionEpoch,
+        index: u64,
+    },
+    /// A server tells a node that a report was applied.
+    Acknowledged {
+        epoch: SessionEpoch,
+        report: &'a AllocReport,
+    },
+    /// A second of the run is over.
+    Second,
+    /// The healed cluster has come to rest.
+    Rested,
+}
+
+/// Something that must hold.
+pub trait Invariant: Debug {
+    /// Its name, as failures and tests have it.
+    fn name(&self) -> &'static str;
+
+    /// Where it is promised.
+    fn source(&self) -> &'static str;
+
+    /// Looks at what happened.
+    ///
+    /// # Errors
+    /// Where it does not hold: what was seen.
+    fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String>;
+}
+
+/// All of them, new for one run.
+pub fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(log_goes_on::LogGoesOn),
+        Box::new(session_steps::SessionSteps),
+        Box::<ready_after_sync::ReadyAfterSync>::default(),
+        Box::new(map_after_sync::MapAfterSync),
+        Box::<watermark::WatermarkRises>::default(),
+        Box::new(one_live_run::OneLiveRun),
+        Box::<run_epochs::RunEpochs>::default(),
+        Box::<never_again::NeverAgain>::default(),
+        Box::new(healthy_not_killed::HealthyNotKilled),
+        Box::new(one_leased::OneLeased),
+        Box::new(stops_leave_enough::StopsLeaveEnough),
+        Box::new(acknowledged_jobs::AcknowledgedJobs),
+        Box::new(acknowledged_updates::AcknowledgedUpdates),
+        Box::<no_hasty_expiry::NoHastyExpiry>::default(),
+        Box::new(no_false_expiry::NoFalseExpiry),
+        Box::<expiries_share_entries::ExpiriesShareEntries>::default(),
+        Box::new(silence_noticed::SilenceNoticed),
+        Box::new(not_stuck::NotStuck),
+        Box::<state_holds::StateHolds>::default(),
+    ]
+}

@@ -1,0 +1,86 @@
+//! A node's status changes only by the events that the table of sessions lists, and epochs only
+//! rise. The table is written down here once more, independently of the product's.
+
+use controlplane_state::Command;
+use protocol_model::NodeStatus as Is;
+
+use super::{Invariant, Observation};
+use crate::world::World;
+
+#[derive(Debug)]
+pub(super) struct SessionSteps;
+
+impl Invariant for SessionSteps {
+    fn name(&self) -> &'static str {
+        "session_steps"
+    }
+
+    fn source(&self) -> &'static str {
+        "reconnect.md, States: every way back goes through initializing (hole 1)"
+    }
+
+    fn on(&mut self, seen: &Observation<'_>, _: &World) -> Result<(), String> {
+        let Observation::Applied {
+            before,
+            after,
+            command,
+            ..
+        } = seen
+        else {
+            return Ok(());
+        };
+        if !concerns_nodes(command) {
+            return Ok(());
+        }
+        for record in after.nodes() {
+            let Some(old) = before.node(record.node.id) else {
+                if record.node.status != Is::Initializing {
+                    return Err(format!("a new node is {}", record.node.status.as_str()));
+                }
+                continue;
+            };
+            if std::sync::Arc::ptr_eq(old, record) {
+                continue;
+            }
+            let (from, to) = (old.node.status, record.node.status);
+            if from != to && !allowed(from, to, command) {
+                return Err(format!(
+                    "node {}: {} to {} by {command:?}",
+                    record.node.name,
+                    from.as_str(),
+                    to.as_str()
+                ));
+            }
+            let (old, new) = (old.session.epoch.0, record.session.epoch.0);
+            if new < old && new != 0 {
+                return Err(format!("node {}: epoch {old} to {new}", record.node.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn concerns_nodes(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::AllocUpdates { .. }
+            | Command::PlanApply(_)
+            | Command::EvalsUpsert { .. }
+            | Command::JobRegister(_)
+            | Command::Barrier
+    )
+}
+
+fn allowed(from: Is, to: Is, command: &Command) -> bool {
+    match (from, to) {
+        (Is::Initializing, Is::Ready) => matches!(command, Command::NodeSynced(_)),
+        (Is::Ready | Is::Disconnected | Is::Down, Is::Initializing) => {
+            matches!(command, Command::NodeHello(_))
+        }
+        (Is::Initializing | Is::Ready, Is::Disconnected | Is::Down) => {
+            matches!(command, Command::HeartbeatMissed { .. })
+        }
+        (Is::Disconnected, Is::Down) => matches!(command, Command::WindowExpired { .. }),
+        _ => false,
+    }
+}

@@ -1,0 +1,80 @@
+//! Planted bugs: each is a hole that the design closes, opened again. A simulator that does not
+//! find them proves nothing.
+
+use clap::ValueEnum;
+
+use crate::schedule::Scenario;
+
+/// A planted bug. What it opens: [`Mutant::hole`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub enum Mutant {
+    UngatedReady,
+    EqualSyncDropped,
+    TwoEntries,
+    ExpiryWithoutEpoch,
+    StaleAnswer,
+    LongTakeOver,
+    TimersLostAtFailover,
+    SlowDetection,
+    OneEntryPerExpiry,
+    BatchWithoutEpoch,
+    WatchBeforeSync,
+    AckFromCommit,
+    NoSync,
+    KeeperForgetsEpochs,
+    ForgetsWatermark,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::UngatedReady,
+        Self::EqualSyncDropped,
+        Self::TwoEntries,
+        Self::ExpiryWithoutEpoch,
+        Self::StaleAnswer,
+        Self::LongTakeOver,
+        Self::TimersLostAtFailover,
+        Self::SlowDetection,
+        Self::OneEntryPerExpiry,
+        Self::BatchWithoutEpoch,
+        Self::WatchBeforeSync,
+        Self::AckFromCommit,
+        Self::NoSync,
+        Self::KeeperForgetsEpochs,
+        Self::ForgetsWatermark,
+    ];
+
+    /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
+    /// those.
+    pub fn hole(self) -> &'static str {
+        match self {
+            Self::UngatedReady => "1: a silent node is ready at its first Hello, without a report",
+            Self::EqualSyncDropped => "2: a report that equals the last one is not sent",
+            Self::TwoEntries => "3: a node's status and the evaluations it causes are two entries",
+            Self::ExpiryWithoutEpoch => {
+                "4: an expiry that was decided for one session ends another"
+            }
+            Self::StaleAnswer => "5: a node takes the map of a server that lags behind it",
+            Self::LongTakeOver => "6: a new leader gives every node 300 s",
+            Self::TimersLostAtFailover => "6: a new leader watches nobody it has not heard",
+            Self::SlowDetection => "7: the more nodes, the slower silence is noticed",
+            Self::OneEntryPerExpiry => "8: each expiry is an entry of its own",
+            Self::BatchWithoutEpoch => "sessions: a batch of an earlier session is taken in",
+            Self::WatchBeforeSync => "sessions: the watch starts before the report is taken in",
+            Self::AckFromCommit => "updates 8: a batch is acknowledged although it was refused",
+            Self::NoSync => "durability: the journal is never synced before its word is given",
+            Self::KeeperForgetsEpochs => "node: keeper starts a run epoch that it has seen",
+            Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
+        }
+    }
+
+    /// The faults that bring it to light soonest.
+    pub fn scenario(self) -> Scenario {
+        match self {
+            Self::LongTakeOver | Self::TimersLostAtFailover | Self::TwoEntries => Scenario::Leaders,
+            Self::OneEntryPerExpiry => Scenario::Outage,
+            _ => Scenario::Storm,
+        }
+    }
+}

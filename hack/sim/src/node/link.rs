@@ -1,0 +1,272 @@
+//! A node's connections, and what it says on them: the daemon's `session.rs`.
+
+use noded_core::Event as CoreEvent;
+use noded_core::effect::{DisconnectReason, SessionMessage, UpdateClass};
+use noded_core::event::{Refused, SessionEvent};
+use noded_core::key::{Attempt, SessionEpoch};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Link;
+use crate::event::{HelloMessage, NodeInput, NodeIx, ServerIx, SyncMessage, ToNode, ToServer};
+use crate::invariants::Observation;
+use crate::mutant::Mutant;
+use crate::net::{ConnId, Side, Stream};
+use crate::time::{Nanos, SECOND};
+use crate::world::World;
+
+/// How long a connection may take to stand (as the daemon).
+const CONNECT_MAX: Nanos = 2 * SECOND;
+
+impl World {
+    pub(super) fn connect(&mut self, ix: NodeIx, attempt: Attempt, offset: usize) {
+        self.drop_link(ix);
+        let servers = self.servers.len();
+        let node = &mut self.nodes[ix as usize];
+        // The server that was tried last is not the next.
+        let mut chosen = u8::try_from(offset % servers).unwrap_or(0);
+        if node.last_server == Some(chosen) {
+            chosen = u8::try_from((offset + 1) % servers).unwrap_or(0);
+        }
+        node.last_server = Some(chosen);
+        node.link = Some(Link {
+            attempt,
+            conn: None,
+            epoch: 0,
+        });
+        let stands = self.servers[usize::from(chosen)].up
+            && self.net.passes(ix, chosen, Side::Server)
+            && self.net.passes(ix, chosen, Side::Node);
+        // A round trip and a half, when both ends and the way between them are well.
+        let takes = self.net.delay() + self.net.delay() + self.net.delay();
+        if stands && takes < CONNECT_MAX {
+            let (life, server_life) = (
+                self.nodes[ix as usize].life,
+                self.servers[usize::from(chosen)].life,
+            );
+            let conn = self.net.open((ix, life), (chosen, server_life));
+            let takes = takes + self.servers[usize::from(chosen)].extra;
+            let conn = Some(conn);
+            self.node_input(ix, takes, NodeInput::Connection { attempt, conn });
+        } else {
+            let conn = None;
+            self.node_input(ix, CONNECT_MAX, NodeInput::Connection { attempt, conn });
+        }
+    }
+
+    pub(super) fn on_connection(&mut self, ix: NodeIx, attempt: Attempt, conn: Option<ConnId>) {
+        let node = &mut self.nodes[ix as usize];
+        let current = node.link.as_mut().filter(|link| link.attempt == attempt);
+        match (current, conn) {
+            (Some(link), Some(conn)) => {
+                let gone = self
+                    .net
+                    .conn(conn)
+                    .is_none_or(|it| !it.open[Side::Server as usize]);
+                link.conn = Some(conn);
+                let event = if gone {
+                    let reason = "reset".to_owned();
+                    SessionEvent::Disconnected { reason }
+                } else {
+                    SessionEvent::Connected
+                };
+                self.feed(ix, CoreEvent::Session { attempt, event });
+            }
+            (Some(_), None) => {
+                let reason = "no connection in time".to_owned();
+                let event = SessionEvent::Disconnected { reason };
+                self.feed(ix, CoreEvent::Session { attempt, event });
+            }
+            (None, Some(conn)) => {
+                // Nobody wants it any more.
+                self.close_from_node(conn);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn drop_link(&mut self, ix: NodeIx) {
+        let link = self.nodes[ix as usize].link.take();
+        if let Some(conn) = link.and_then(|link| link.conn) {
+            self.close_from_node(conn);
+        }
+    }
+
+    fn close_from_node(&mut self, conn: ConnId) {
+        self.send_to_server(conn, Stream::Session, ToServer::Closed);
+        self.net.leave(conn, Side::Node);
+        let now = self.now;
+        self.idle_later(conn, now);
+    }
+
+    pub(super) fn leave_server(&mut self, ix: NodeIx, attempt: Attempt, reason: &DisconnectReason) {
+        self.note(|| format!("n{ix} leaves its server: {reason}"));
+        self.counts.disconnects += 1;
+        if matches!(reason, DisconnectReason::WatchBroken { .. }) {
+            self.counts.watches_broken += 1;
+        }
+        let current = self.nodes[ix as usize].link;
+        if current.is_some_and(|link| link.attempt == attempt) {
+            self.drop_link(ix);
+        }
+    }
+
+    fn conn_of(&self, ix: NodeIx, attempt: Attempt) -> Option<ConnId> {
+        let link = self.nodes[ix as usize].link?;
+        (link.attempt == attempt).then_some(link.conn).flatten()
+    }
+
+    pub(super) fn ask_for_watch(&mut self, ix: NodeIx, attempt: Attempt) {
+        let Some(link) = self.nodes[ix as usize].link else {
+            return;
+        };
+        if let Some(conn) = self.conn_of(ix, attempt) {
+            let epoch = link.epoch;
+            self.send_to_server(conn, Stream::Watch, ToServer::OpenWatch { epoch });
+        }
+    }
+
+    pub(super) fn send_message(&mut self, ix: NodeIx, attempt: Attempt, message: SessionMessage) {
+        let Some(conn) = self.conn_of(ix, attempt) else {
+            return;
+        };
+        let node = &mut self.nodes[ix as usize];
+        let (stream, message) = match message {
+            SessionMessage::Heartbeat { epoch, sent, .. } => {
+                self.counts.heartbeats += 1;
+                let (epoch, sent) = (epoch.0, sent.as_nanos());
+                (Stream::Session, ToServer::Heartbeat { epoch, sent })
+            }
+            SessionMessage::Hello(hello) => {
+                let boot_id = node.boot_id(ix);
+                let facts = (hello.last_epoch.0 == 0).then(|| Arc::clone(&node.facts));
+                let watermark = hello.watermark;
+                let message = Box::new(HelloMessage {
+                    hello,
+                    boot_id,
+                    facts,
+                });
+                self.observe(Observation::HelloSent {
+                    node: ix,
+                    watermark,
+                });
+                (Stream::Session, ToServer::Hello(message))
+            }
+            SessionMessage::SyncPart(part) => {
+                let equal = part.last && node.last_sync.as_ref() == Some(&part.reports);
+                if self.mutant == Some(Mutant::EqualSyncDropped) && equal {
+                    return;
+                }
+                node.last_sync = Some(part.reports.clone());
+                self.observe(Observation::SyncSent {
+                    node: ix,
+                    epoch: part.epoch.0,
+                    reports: &part.reports,
+                });
+                let node = &self.nodes[ix as usize];
+                let facts = part.with_facts.then(|| Arc::clone(&node.facts));
+                let message = Box::new(SyncMessage { part, facts });
+                (Stream::Session, ToServer::SyncPart(message))
+            }
+            SessionMessage::WatchAck { epoch, index } => {
+                let epoch = epoch.0;
+                self.observe(Observation::WatchAcked { node: ix, index });
+                (Stream::Session, ToServer::WatchAck { epoch, index })
+            }
+            SessionMessage::StatusBatch(batch) => {
+                let stream = match batch.class {
+                    UpdateClass::Urgent => Stream::Urgent,
+                    UpdateClass::Typical => Stream::Typical,
+                };
+                (stream, ToServer::Batch(Box::new(batch)))
+            }
+            SessionMessage::Facts { epoch } => {
+                let (epoch, facts) = (epoch.0, Arc::clone(&node.facts));
+                (Stream::Session, ToServer::Facts { epoch, facts })
+            }
+        };
+        self.send_to_server(conn, stream, message);
+    }
+
+    /// A message of a server.
+    pub(crate) fn on_to_node(&mut self, conn: ConnId, message: ToNode) {
+        let Some(it) = self.net.conn(conn) else {
+            return;
+        };
+        let (ix, life, server) = (it.node, it.node_life, it.server);
+        let node = &mut self.nodes[ix as usize];
+        if node.life != life || node.core.is_none() {
+            return;
+        }
+        let Some(link) = node.link.as_mut().filter(|link| link.conn == Some(conn)) else {
+            return;
+        };
+        let attempt = link.attempt;
+        let event = match message {
+            ToNode::HeartbeatAck { confirmed } => {
+                SessionEvent::HeartbeatAck(noded_core::event::HeartbeatAck {
+                    tick: 0,
+                    typical_interval: Duration::ZERO,
+                    confirmed_sent_nanos: confirmed,
+                })
+            }
+            ToNode::Welcome(welcome) => {
+                link.epoch = welcome.epoch.0;
+                let (epoch, resumed) = (welcome.epoch.0, welcome.resumed);
+                self.note(|| format!("n{ix} is welcome at s{server}: {epoch} {resumed}"));
+                SessionEvent::Welcome(*welcome)
+            }
+            ToNode::Refused(reason) => SessionEvent::Refused(Refused {
+                reason,
+                message: String::new(),
+                retry_interval: Duration::from_millis(500),
+                servers: 0,
+            }),
+            ToNode::SyncAck { epoch, index } => {
+                let epoch = SessionEpoch(epoch);
+                SessionEvent::SyncAck { epoch, index }
+            }
+            ToNode::FactsAck { epoch } => SessionEvent::FactsAck {
+                epoch: SessionEpoch(epoch),
+            },
+            ToNode::BatchAck(ack) => SessionEvent::BatchAck(*ack),
+            ToNode::Map(map) => SessionEvent::WatchMap(self.bend_map(ix, *map)),
+            ToNode::Delta(delta) => SessionEvent::WatchDelta(*delta),
+            ToNode::Ended => {
+                self.nodes[ix as usize].link = None;
+                self.net.leave(conn, Side::Node);
+                let reason = "the server ended a stream".to_owned();
+                SessionEvent::Disconnected { reason }
+            }
+        };
+        self.feed(ix, CoreEvent::Session { attempt, event });
+        self.drain(ix);
+    }
+
+    /// A connection is dead: of silence, or because the server does not know it.
+    pub(crate) fn lose_link(&mut self, conn: ConnId) {
+        let Some(it) = self.net.conn(conn) else {
+            return;
+        };
+        let (ix, life) = (it.node, it.node_life);
+        self.net.leave(conn, Side::Node);
+        let node = &mut self.nodes[ix as usize];
+        if node.life != life {
+            return;
+        }
+        let Some(link) = node.link.take_if(|link| link.conn == Some(conn)) else {
+            return;
+        };
+        let reason = "the connection is dead".to_owned();
+        let event = SessionEvent::Disconnected { reason };
+        let attempt = link.attempt;
+        self.feed(ix, CoreEvent::Session { attempt, event });
+        self.drain(ix);
+    }
+
+    /// The server that a node is connected to.
+    pub fn server_of(&self, ix: NodeIx) -> Option<ServerIx> {
+        let conn = self.nodes[ix as usize].link?.conn?;
+        Some(self.net.conn(conn)?.server)
+    }
+}

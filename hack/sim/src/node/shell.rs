@@ -1,0 +1,248 @@
+//! The loop around the core: effects out, as far as the journal allows. The order and the rules of
+//! holding back are those of the daemon's `shell.rs`.
+
+use noded_core::effect::Lane;
+use noded_core::event::{AllocEvent, Recovery, RunEvent};
+use noded_core::{Durability, Effect, Event as CoreEvent, Issued};
+use protocol_model::AllocId;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Held, keeper};
+use crate::event::{Event, NodeInput, NodeIx};
+use crate::mutant::Mutant;
+use crate::time::{MICRO, MILLI, SECOND};
+use crate::world::World;
+
+/// How often a full disk is tried again (as the daemon).
+const JOURNAL_RETRY: u64 = SECOND;
+
+impl World {
+    /// Executes, or holds back, everything that the core asks for, and asks to be woken.
+    pub(crate) fn drain(&mut self, ix: NodeIx) {
+        let mut sync = false;
+        loop {
+            let node = &mut self.nodes[ix as usize];
+            let Some(core) = &mut node.core else {
+                return;
+            };
+            let Some(Issued { needs, effect }) = core.poll_effect() else {
+                break;
+            };
+            if let Effect::Append(record) = effect {
+                self.observe_record(ix, &record);
+                self.nodes[ix as usize].journal.append(record);
+                continue;
+            }
+            let lane = effect.lane();
+            let record = node.journal.issued();
+            let blocked = node.held.iter().any(|held| held.lane == lane);
+            let needs = if self.mutant == Some(Mutant::NoSync) {
+                Durability::Appended
+            } else {
+                needs
+            };
+            if !blocked && is_safe(needs, record, lane, node.journal.progress()) {
+                self.execute(ix, effect);
+                continue;
+            }
+            sync |= needs == Durability::Synced;
+            node.held.push_back(Held {
+                needs,
+                record,
+                lane,
+                effect,
+            });
+        }
+        if sync {
+            self.request_sync(ix);
+        }
+        self.tend_journal(ix);
+        self.arm(ix);
+    }
+
+    fn arm(&mut self, ix: NodeIx) {
+        let now = self.now;
+        let node = &mut self.nodes[ix as usize];
+        let Some(due) = node.core.as_ref().and_then(|core| core.poll_timeout()) else {
+            return;
+        };
+        let wait = due.since(node.now(now).moment);
+        let at = now.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        if node.armed.is_none_or(|armed| at < armed) {
+            node.armed = Some(at);
+            let life = node.life;
+            self.queue.push(at, Event::NodeTimer { node: ix, life });
+        }
+    }
+
+    fn tend_journal(&mut self, ix: NodeIx) {
+        let node = &mut self.nodes[ix as usize];
+        if node.journal.arm_retry() {
+            self.node_input(ix, JOURNAL_RETRY, NodeInput::JournalRetry);
+            return;
+        }
+        if node.journal.wants_compaction()
+            && let Some(core) = &node.core
+        {
+            let records = core.journal_snapshot();
+            node.journal.replace(records);
+            for held in &mut node.held {
+                held.record = 0;
+            }
+            self.release_held(ix);
+        }
+    }
+
+    fn request_sync(&mut self, ix: NodeIx) {
+        let slow = self.nodes[ix as usize].journal.slow;
+        let takes = self.rng.between(200 * MICRO, 5 * MILLI) + self.rng.below(slow);
+        if let Some((count, file)) = self.nodes[ix as usize].journal.request_sync() {
+            self.node_input(ix, takes, NodeInput::Synced { count, file });
+        }
+    }
+
+    pub(super) fn retry_journal(&mut self, ix: NodeIx) {
+        self.nodes[ix as usize].journal.retry();
+        self.request_sync(ix);
+        self.release_held(ix);
+    }
+
+    /// Executes what the journal is far enough for, lane by lane in order.
+    pub(super) fn release_held(&mut self, ix: NodeIx) {
+        let node = &mut self.nodes[ix as usize];
+        let progress = node.journal.progress();
+        let mut sync = node.journal.take_wanted();
+        let mut blocked: Vec<Lane> = Vec::new();
+        let mut ready = Vec::new();
+        for held in std::mem::take(&mut node.held) {
+            if is_safe(held.needs, held.record, held.lane, progress)
+                && !blocked.contains(&held.lane)
+            {
+                ready.push(held.effect);
+            } else {
+                sync |= held.needs == Durability::Synced;
+                blocked.push(held.lane);
+                node.held.push_back(held);
+            }
+        }
+        for effect in ready {
+            self.execute(ix, effect);
+        }
+        if sync {
+            self.request_sync(ix);
+        }
+    }
+
+    fn execute(&mut self, ix: NodeIx, effect: Effect) {
+        match effect {
+            Effect::Connect { attempt, server } => self.connect(ix, attempt, server.offset),
+            Effect::Disconnect { attempt, reason } => self.leave_server(ix, attempt, &reason),
+            Effect::OpenWatch { attempt } => self.ask_for_watch(ix, attempt),
+            Effect::Send { attempt, message } => self.send_message(ix, attempt, message),
+            Effect::Append(_) => {}
+            effect => match effect.lane() {
+                Lane::Alloc(alloc) => self.enqueue(ix, alloc, effect),
+                lane => self.unmodelled(&format!("an effect in lane {lane:?}")),
+            },
+        }
+    }
+
+    fn enqueue(&mut self, ix: NodeIx, alloc: AllocId, effect: Effect) {
+        let lanes = &mut self.nodes[ix as usize].lanes;
+        if let Some(waiting) = lanes.get_mut(&alloc) {
+            waiting.push_back(effect);
+            return;
+        }
+        lanes.insert(alloc, VecDeque::new());
+        self.begin(ix, effect);
+    }
+
+    fn begin(&mut self, ix: NodeIx, effect: Effect) {
+        let wait = self.rng.between(50 * MICRO, 8 * MILLI);
+        self.node_input(ix, wait, NodeInput::Act(Box::new(effect)));
+    }
+
+    pub(super) fn lane_done(&mut self, ix: NodeIx, alloc: AllocId) {
+        let lanes = &mut self.nodes[ix as usize].lanes;
+        match lanes.get_mut(&alloc).and_then(VecDeque::pop_front) {
+            Some(effect) => self.begin(ix, effect),
+            None => {
+                lanes.remove(&alloc);
+            }
+        }
+    }
+
+    /// An effect of an allocation's lane is carried out.
+    pub(super) fn act(&mut self, ix: NodeIx, effect: Effect) {
+        let Lane::Alloc(alloc) = effect.lane() else {
+            return;
+        };
+        let luck = !self.rng.chance(10) || self.calm;
+        let event = match effect {
+            Effect::BuildAllocDirectory { spec } => {
+                let alloc = spec.id();
+                let event = if luck {
+                    AllocEvent::DirectoryBuilt
+                } else {
+                    let message = "no room".to_owned();
+                    AllocEvent::DirectoryFailed { message }
+                };
+                Some(CoreEvent::Alloc { alloc, event })
+            }
+            Effect::DestroyAlloc { alloc } => {
+                let event = AllocEvent::Destroyed;
+                Some(CoreEvent::Alloc { alloc, event })
+            }
+            Effect::PrepareTask(prepare) => {
+                let event = match prepare.hooks.first() {
+                    Some(hook) if !luck => RunEvent::PrepareFailed {
+                        hook: *hook,
+                        message: "no room".to_owned(),
+                        recovery: Recovery::Possible,
+                    },
+                    _ => RunEvent::Prepared {
+                        environment: BTreeMap::new(),
+                    },
+                };
+                let run = prepare.run;
+                Some(CoreEvent::Run { run, event })
+            }
+            Effect::StartTask(start) => {
+                self.spawn(ix, &start.run);
+                None
+            }
+            Effect::StopTask {
+                run, kill_after, ..
+            } => {
+                self.stop_run(ix, &run, keeper::after(kill_after));
+                None
+            }
+            Effect::KillTask { run } => {
+                self.kill_run(ix, &run);
+                None
+            }
+            Effect::ReleaseRun { run } => {
+                self.nodes[ix as usize].keeper.release(&run);
+                None
+            }
+            Effect::SignalTask { .. } | Effect::RetireAlloc { .. } => None,
+            other => {
+                self.unmodelled(&format!("{:?}", other.lane()));
+                None
+            }
+        };
+        let event = event.map(Box::new);
+        self.node_input(ix, 20 * MICRO, NodeInput::LaneDone { alloc, event });
+    }
+}
+
+/// Whether the journal is far enough for an effect. Heartbeats say nothing about what is journaled.
+fn is_safe(needs: Durability, record: u64, lane: Lane, (written, synced): (u64, u64)) -> bool {
+    if lane == Lane::Heartbeat {
+        return true;
+    }
+    match needs {
+        Durability::Appended => written >= record,
+        Durability::Synced => synced >= record,
+    }
+}

@@ -1,0 +1,180 @@
+//! Many runs, and what they add up to.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::counts::Counts;
+use crate::mutant::Mutant;
+use crate::run::{Ended, Replay, YEAR, explain, run, seconds};
+use crate::schedule::{Scenario, Settings};
+use crate::shrink::shrink;
+use crate::time::Nanos;
+
+/// Every scenario that a series goes through, Storm most often.
+const ROUND: [Scenario; 12] = [
+    Scenario::Storm,
+    Scenario::Leaders,
+    Scenario::Storm,
+    Scenario::Partition,
+    Scenario::Storm,
+    Scenario::PartitionWindow,
+    Scenario::Storm,
+    Scenario::Shutdown,
+    Scenario::Storm,
+    Scenario::ShutdownWindow,
+    Scenario::Outage,
+    Scenario::Calm,
+];
+
+/// What a series of runs came to.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub runs: u64,
+    pub lasted: Nanos,
+    pub steps: u64,
+    pub took: Duration,
+    pub counts: Counts,
+    pub failures: Vec<(Settings, Ended)>,
+}
+
+impl Totals {
+    /// Adds a run.
+    pub fn add(&mut self, settings: &Settings, ended: Ended) {
+        self.runs += 1;
+        self.lasted += ended.lasted;
+        self.steps += ended.steps;
+        self.counts.add(&ended.counts);
+        if ended.failure.is_some() {
+            self.failures.push((settings.clone(), ended));
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let took = self.took.as_secs_f64().max(1e-9);
+        let simulated = seconds(self.lasted);
+        let steps = u32::try_from(self.steps).map_or(f64::from(u32::MAX), f64::from);
+        writeln!(
+            f,
+            "{} runs, {} failed; {simulated:.0} simulated seconds = {:.4} years in {took:.1} s",
+            self.runs,
+            self.failures.len(),
+            simulated / YEAR,
+        )?;
+        writeln!(
+            f,
+            "{:.0} simulated seconds a second, {:.0} steps a second, on one core",
+            simulated / took,
+            steps / took,
+        )?;
+        self.counts.fmt(f)
+    }
+}
+
+/// How long a series goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// So many seeds.
+    Seeds(u64),
+    /// So much real time.
+    Time(Duration),
+}
+
+/// Runs seeds from `first.seed` on; stops after `failures_max` failures. Without a scenario of its
+/// own a series goes through all of them.
+pub fn series(first: &Settings, all: bool, until: Until, failures_max: usize) -> Totals {
+    let begun = Instant::now();
+    let mut totals = Totals::default();
+    let mut seed = first.seed;
+    loop {
+        let over = match until {
+            Until::Seeds(count) => totals.runs >= count,
+            Until::Time(span) => begun.elapsed() >= span,
+        };
+        if over || totals.failures.len() >= failures_max {
+            break;
+        }
+        let scenario = if all {
+            scenario_of(seed)
+        } else {
+            first.scenario
+        };
+        let settings = Settings {
+            seed,
+            scenario,
+            ..first.clone()
+        };
+        let ended = run(&settings);
+        totals.add(&settings, ended);
+        seed += 1;
+    }
+    totals.took = begun.elapsed();
+    totals
+}
+
+/// The scenario of a seed in a series that goes through all of them.
+pub fn scenario_of(seed: u64) -> Scenario {
+    let offset = usize::try_from(seed % ROUND.len() as u64).unwrap_or(0);
+    ROUND[offset]
+}
+
+/// All that is worth saying of a failure: the smallest case, the last events, the replay line.
+pub fn describe(settings: &Settings, ended: &Ended, lines: usize) -> String {
+    let (smaller, small) = shrink(settings, ended);
+    let mut text = String::new();
+    let Some(failure) = &small.failure else {
+        return text;
+    };
+    let kept = |list: &Option<Vec<u32>>, all: usize| list.as_ref().map_or(all, Vec::len);
+    text.push_str(&format!(
+        "FAILED: {failure}\n  shrunk to {} of {} faults and {} of {} wishes; the last events:\n",
+        kept(&smaller.keep_faults, ended.faults),
+        ended.faults,
+        kept(&smaller.keep_ops, ended.ops),
+        ended.ops,
+    ));
+    for line in explain(&smaller, Some(lines)) {
+        text.push_str(&format!("    {line}\n"));
+    }
+    text.push_str(&format!("  as found:  {}\n", Replay(settings, None)));
+    text.push_str(&format!(
+        "  smallest:  {}\n",
+        Replay(&smaller, Some(failure.step))
+    ));
+    text
+}
+
+/// How a planted bug was found.
+#[derive(Debug)]
+pub struct Found {
+    pub mutant: Mutant,
+    /// The seeds that were needed, and what broke; `None` = it was not found.
+    pub by: Option<(u64, &'static str)>,
+    pub took: Duration,
+}
+
+/// Looks for a planted bug, seed after seed.
+pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
+    let begun = Instant::now();
+    let mut seeds = 0;
+    while begun.elapsed() < limit {
+        let settings = Settings {
+            scenario: mutant.scenario(),
+            mutant: Some(mutant),
+            state_check_every: 4,
+            ..Settings::of(seeds)
+        };
+        seeds += 1;
+        if let Some(failure) = run(&settings).failure {
+            let by = Some((seeds, failure.invariant));
+            let took = begun.elapsed();
+            return Found { mutant, by, took };
+        }
+    }
+    Found {
+        mutant,
+        by: None,
+        took: begun.elapsed(),
+    }
+}

@@ -1,0 +1,118 @@
+//! One run, and many.
+
+use std::fmt;
+
+use crate::counts::Counts;
+use crate::schedule::{Scenario, Settings};
+use crate::time::{Nanos, SECOND, show};
+use crate::world::{Failure, Trace, World};
+
+/// Lines of a trace that a failure shows.
+const TRACE_LINES: usize = 60;
+
+/// What became of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// What did not hold.
+    pub failure: Option<Failure>,
+    /// Whether the healed cluster came to rest.
+    pub rested: bool,
+    /// How long it was, in virtual time, and in events.
+    pub lasted: Nanos,
+    pub steps: u64,
+    pub counts: Counts,
+    /// How many faults and wishes the schedule had.
+    pub faults: usize,
+    pub ops: usize,
+}
+
+/// Runs one seed.
+pub fn run(settings: &Settings) -> Ended {
+    let mut world = World::new(settings, None);
+    world.run();
+    Ended {
+        failure: world.failure.clone(),
+        rested: world.rested(),
+        lasted: world.now,
+        steps: world.step,
+        counts: *world.counts(),
+        faults: world.schedule.faults.len(),
+        ops: world.schedule.ops.len(),
+    }
+}
+
+/// Runs one seed once more and answers the last things that happened.
+pub fn explain(settings: &Settings, lines: Option<usize>) -> Vec<String> {
+    let trace = Trace::of(lines.unwrap_or(TRACE_LINES));
+    let mut world = World::new(settings, Some(trace));
+    world.run();
+    let lines = world.trace().map(|trace| trace.lines().map(str::to_owned));
+    lines.map(Iterator::collect).unwrap_or_default()
+}
+
+/// The line that replays a run.
+#[derive(Debug)]
+pub struct Replay<'a>(pub &'a Settings, pub Option<u64>);
+
+impl fmt::Display for Replay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(settings, steps) = self;
+        write!(f, "cargo xtask sim --seed {}", settings.seed)?;
+        if let Some(nodes) = settings.nodes {
+            write!(f, " --nodes {nodes}")?;
+        }
+        if settings.scenario != Scenario::Storm {
+            let name = clap::ValueEnum::to_possible_value(&settings.scenario);
+            if let Some(name) = name {
+                write!(f, " --scenario {}", name.get_name())?;
+            }
+        }
+        if let Some(seconds) = settings.seconds {
+            write!(f, " --seconds {seconds}")?;
+        }
+        if let Some(mutant) = settings.mutant
+            && let Some(name) = clap::ValueEnum::to_possible_value(&mutant)
+        {
+            write!(f, " --mutant {}", name.get_name())?;
+        }
+        list(f, "--keep-faults", settings.keep_faults.as_deref())?;
+        list(f, "--keep-ops", settings.keep_ops.as_deref())?;
+        if let Some(steps) = steps.or(settings.steps) {
+            write!(f, " --steps {steps}")?;
+        }
+        Ok(())
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, name: &str, numbers: Option<&[u32]>) -> fmt::Result {
+    let Some(numbers) = numbers else {
+        return Ok(());
+    };
+    let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
+    write!(f, " {name}={}", numbers.join(","))
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            invariant,
+            source,
+            what,
+            at,
+            step,
+        } = self;
+        writeln!(f, "{invariant} does not hold: {what}")?;
+        writeln!(f, "  promised in: {source}")?;
+        write!(f, "  at {} s, step {step}", show(*at).trim())
+    }
+}
+
+/// Seconds of virtual time in a year.
+pub const YEAR: f64 = 365.25 * 24.0 * 3600.0;
+
+/// A span in seconds, for reports.
+pub fn seconds(span: Nanos) -> f64 {
+    let whole = u32::try_from(span / SECOND).unwrap_or(u32::MAX);
+    let rest = u32::try_from(span % SECOND).unwrap_or(0);
+    f64::from(whole) + f64::from(rest) / 1e9
+}

@@ -1,0 +1,222 @@
+//! Faults, as a list that can be cut down.
+
+use super::Scenario;
+use crate::event::{NodeIx, ServerIx};
+use crate::net::Weather;
+use crate::rng::Rng;
+use crate::time::{MILLI, Nanos, SECOND};
+
+/// Something that goes wrong for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Its number in the schedule of its seed.
+    pub number: u32,
+    pub at: Nanos,
+    /// How long; faults that are over at once have none.
+    pub lasts: Nanos,
+    pub kind: FaultKind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A node reaches no server.
+    CutNode { node: NodeIx, way: Way },
+    /// A node does not reach one of the servers.
+    CutLink { node: NodeIx, server: ServerIx },
+    /// Nobody reaches anybody.
+    CutAll,
+    /// A server reaches no other server; nodes still reach it.
+    CutServer { server: ServerIx },
+    /// A server is killed, and started again in the end.
+    KillServer { server: ServerIx },
+    /// A server takes this long for everything.
+    SlowServer { server: ServerIx, extra: Nanos },
+    /// The leader is replaced although nothing is wrong with it.
+    StepDown,
+    /// A daemon is killed; its tasks go on.
+    KillDaemon { node: NodeIx },
+    /// A host goes down with everything on it.
+    Reboot { node: NodeIx },
+    /// A node's disk refuses every write.
+    DiskFull { node: NodeIx },
+    /// A node's disk takes seconds for a sync.
+    DiskSlow { node: NodeIx },
+    /// The weather changes.
+    Storm { weather: Weather },
+    /// A server's wall clock jumps.
+    ClockJump { server: ServerIx, by: i64 },
+}
+
+/// Which direction of a link is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    Both,
+    ToServer,
+    ToNode,
+}
+
+/// Kinds of faults that a run has or has not: a run with all of them at once finds less.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Family {
+    Cuts,
+    Outages,
+    ServerCuts,
+    ServerKills,
+    SlowServers,
+    StepDowns,
+    DaemonKills,
+    Reboots,
+    Disks,
+    Weather,
+    Clocks,
+}
+
+impl Family {
+    const ALL: [Self; 11] = [
+        Self::Cuts,
+        Self::Outages,
+        Self::ServerCuts,
+        Self::ServerKills,
+        Self::SlowServers,
+        Self::StepDowns,
+        Self::DaemonKills,
+        Self::Reboots,
+        Self::Disks,
+        Self::Weather,
+        Self::Clocks,
+    ];
+
+    pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
+        match scenario {
+            Scenario::Storm | Scenario::Leased => {
+                let few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
+                if few.is_empty() {
+                    vec![Self::Cuts, Self::DaemonKills, Self::StepDowns]
+                } else {
+                    few
+                }
+            }
+            Scenario::Calm | Scenario::Lossy | Scenario::Outage => Vec::new(),
+            Scenario::Partition | Scenario::PartitionWindow => vec![Self::Cuts],
+            Scenario::Shutdown | Scenario::ShutdownWindow => vec![Self::Reboots],
+            Scenario::Leaders => vec![
+                Self::StepDowns,
+                Self::ServerKills,
+                Self::ServerCuts,
+                Self::DaemonKills,
+                Self::Cuts,
+            ],
+        }
+    }
+}
+
+/// What faults can hit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub nodes: u32,
+    pub servers: u8,
+    pub until: Nanos,
+}
+
+/// The first faults come when the cluster stands.
+const BEGIN: Nanos = 12 * SECOND;
+
+pub(super) fn draw(
+    families: &[Family],
+    scenario: Scenario,
+    size: Size,
+    rng: &mut Rng,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut add = |at: Nanos, lasts: Nanos, kind: FaultKind| {
+        let number = u32::try_from(faults.len()).unwrap_or(u32::MAX);
+        let lasts = lasts.min(size.until.saturating_sub(at));
+        faults.push(Fault {
+            number,
+            at,
+            lasts,
+            kind,
+        });
+    };
+    match scenario {
+        Scenario::Lossy => {
+            let weather = Weather {
+                loss: 300,
+                base: MILLI,
+                jitter: 300 * MILLI,
+            };
+            add(BEGIN, Nanos::MAX, FaultKind::Storm { weather });
+        }
+        Scenario::Outage => {
+            let lasts = rng.between(2, 40) * SECOND;
+            add(BEGIN + SECOND, lasts, FaultKind::CutAll);
+        }
+        _ => {}
+    }
+    if families.is_empty() {
+        return faults;
+    }
+    // The more nodes, the more faults, so that a large cluster is not a quiet one.
+    let gap = (4 * SECOND / u64::from(size.nodes / 16 + 1)).max(100 * MILLI);
+    let mut at = BEGIN;
+    while at < size.until {
+        let family = families[rng.offset(families.len())];
+        let (lasts, kind) = one(family, size, rng);
+        add(at, lasts, kind);
+        at += rng.between(gap / 8, gap * 2);
+    }
+    faults
+}
+
+fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
+    let node = u32::try_from(rng.below(u64::from(size.nodes))).unwrap_or(0);
+    let server = u8::try_from(rng.below(u64::from(size.servers))).unwrap_or(0);
+    // Mostly around the detection time, sometimes far beyond it.
+    let span = match rng.below(4) {
+        0 => rng.between(50 * MILLI, 2 * SECOND),
+        1 | 2 => rng.between(2 * SECOND, 8 * SECOND),
+        _ => rng.between(8 * SECOND, 45 * SECOND),
+    };
+    match family {
+        Family::Cuts => match rng.below(4) {
+            0 => (span, FaultKind::CutLink { node, server }),
+            way => {
+                let way = match way {
+                    1 => Way::ToServer,
+                    2 => Way::ToNode,
+                    _ => Way::Both,
+                };
+                (span, FaultKind::CutNode { node, way })
+            }
+        },
+        Family::Outages => (span / 2, FaultKind::CutAll),
+        Family::ServerCuts => (span, FaultKind::CutServer { server }),
+        Family::ServerKills => (span, FaultKind::KillServer { server }),
+        Family::SlowServers => {
+            let extra = rng.between(5 * MILLI, 400 * MILLI);
+            (span, FaultKind::SlowServer { server, extra })
+        }
+        Family::StepDowns => (0, FaultKind::StepDown),
+        Family::DaemonKills => {
+            let lasts = rng.between(20 * MILLI, span.max(40 * MILLI));
+            (lasts, FaultKind::KillDaemon { node })
+        }
+        Family::Reboots => (span, FaultKind::Reboot { node }),
+        Family::Disks if rng.chance(500) => (span, FaultKind::DiskFull { node }),
+        Family::Disks => (span, FaultKind::DiskSlow { node }),
+        Family::Weather => {
+            let weather = Weather {
+                loss: rng.below(300),
+                base: rng.between(MILLI / 10, 20 * MILLI),
+                jitter: rng.between(MILLI, 200 * MILLI),
+            };
+            (span, FaultKind::Storm { weather })
+        }
+        Family::Clocks => {
+            let far = i64::try_from(rng.below(20 * SECOND)).unwrap_or(0);
+            let by = far - 10_000_000_000;
+            (0, FaultKind::ClockJump { server, by })
+        }
+    }
+}

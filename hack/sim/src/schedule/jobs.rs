@@ -1,0 +1,159 @@
+//! The jobs of a run: small, and each of a kind that says how its tasks behave.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol_model::{
+    DisconnectStrategy, Job, JobType, ReschedulePolicy, Resources, RestartPolicy, Task, TaskGroup,
+    UpdateStrategy,
+};
+
+use super::Scenario;
+use crate::rng::Rng;
+use crate::time::{MILLI, Nanos, SECOND};
+
+/// What a job is, and how its tasks behave.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Runs until it is stopped.
+    Service,
+    /// As a service, and tolerated for a while on a silent node; replaced meanwhile.
+    Window,
+    /// As a service, tolerated on a silent node and not replaced meanwhile.
+    Patient,
+    /// As a service, and stopped by the node itself when it hears nothing.
+    Leased,
+    /// As a service, and its tasks fail now and then.
+    Frail,
+    /// Ends by itself after a while.
+    Batch,
+    /// Once on every node.
+    System,
+}
+
+/// How long a silent node's allocations are tolerated.
+pub const WINDOW: Duration = Duration::from_secs(15);
+/// How long a node runs a leased group without being heard.
+pub const LEASE: Duration = Duration::from_secs(6);
+
+pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
+    match scenario {
+        Scenario::Partition | Scenario::Shutdown => {
+            vec![Kind::Service, Kind::Service, Kind::System]
+        }
+        Scenario::PartitionWindow | Scenario::ShutdownWindow => vec![Kind::Window, Kind::Patient],
+        Scenario::Leased => vec![Kind::Leased, Kind::Service],
+        _ => {
+            let mut kinds = vec![Kind::Service];
+            let others = [
+                Kind::Window,
+                Kind::Patient,
+                Kind::Frail,
+                Kind::Batch,
+                Kind::System,
+            ];
+            kinds.extend(others.into_iter().filter(|_| rng.chance(500)));
+            kinds
+        }
+    }
+}
+
+/// How many allocations a job of this kind wants at first.
+pub fn count(kind: Kind, nodes: u32) -> u32 {
+    match kind {
+        Kind::System => 1,
+        Kind::Batch | Kind::Leased => nodes / 2 + 1,
+        Kind::Service | Kind::Window | Kind::Patient | Kind::Frail => nodes / 2 + 2,
+    }
+}
+
+/// The name of the job at `offset` of a run.
+pub fn name(offset: usize) -> String {
+    format!("job-{offset}")
+}
+
+/// The job at `offset` in its `generation`, which changes its tasks: an update of another
+/// generation replaces them.
+pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
+    let job_type = match kind {
+        Kind::Batch => JobType::Batch,
+        Kind::System => JobType::System,
+        _ => JobType::Service,
+    };
+    let mut group = TaskGroup {
+        name: "g".to_owned(),
+        count: Some(count),
+        tasks: vec![task(generation)],
+        restart_policy: Some(RestartPolicy {
+            attempts: Some(2),
+            interval: Some(Duration::from_secs(60)),
+            delay: Some(Duration::from_secs(1)),
+            ..RestartPolicy::default()
+        }),
+        ..TaskGroup::default()
+    };
+    if matches!(job_type, JobType::Service | JobType::Batch) {
+        group.reschedule_policy = Some(ReschedulePolicy {
+            unlimited: Some(true),
+            delay: Some(Duration::from_secs(5)),
+            delay_function: Some("constant".to_owned()),
+            ..ReschedulePolicy::default()
+        });
+    }
+    if job_type == JobType::Service {
+        // Rolling on is the deployment watcher's, which is not part of this world yet.
+        group.update = Some(UpdateStrategy {
+            max_parallel: Some(0),
+            ..UpdateStrategy::default()
+        });
+    }
+    group.disconnect = match kind {
+        Kind::Window | Kind::Patient => Some(DisconnectStrategy {
+            lost_after: Some(WINDOW),
+            replace: Some(kind == Kind::Window),
+            ..DisconnectStrategy::default()
+        }),
+        Kind::Leased => Some(DisconnectStrategy {
+            stop_on_client_after: Some(LEASE),
+            ..DisconnectStrategy::default()
+        }),
+        _ => None,
+    };
+    let mut job = Job {
+        id: name(offset),
+        name: name(offset),
+        job_type,
+        task_groups: vec![group],
+        ..Job::default()
+    };
+    job.canonicalize();
+    job
+}
+
+fn task(generation: u32) -> Task {
+    Task {
+        name: "t".to_owned(),
+        driver: "raw_exec".to_owned(),
+        config: BTreeMap::from([("command".to_owned(), "/bin/run".into())]),
+        env: BTreeMap::from([("GENERATION".to_owned(), generation.to_string())]),
+        kill_timeout: Some(Duration::from_secs(2)),
+        resources: Some(Resources {
+            cpu: Some(50),
+            memory_mb: Some(64),
+            ..Resources::default()
+        }),
+        ..Task::default()
+    }
+}
+
+/// After how long a task ends by itself, and whether well; `None` = never.
+pub fn end_of_task(kind: Kind, rng: &mut Rng) -> Option<(Nanos, i32)> {
+    match kind {
+        Kind::Batch => {
+            let code = i32::from(rng.chance(100));
+            Some((rng.between(SECOND, 25 * SECOND), code))
+        }
+        Kind::Frail => Some((rng.between(500 * MILLI, 40 * SECOND), 1)),
+        Kind::Service | Kind::Window | Kind::Patient | Kind::Leased | Kind::System => None,
+    }
+}

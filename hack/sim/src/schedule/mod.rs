@@ -1,0 +1,135 @@
+//! What a run is made of, as data: its size, its weather, its faults and its operators' wishes. All
+//! of it follows from the seed, and any part can be left out again to make a failure smaller.
+
+pub mod fault;
+pub mod jobs;
+pub mod op;
+
+use crate::mutant::Mutant;
+use crate::rng::Rng;
+use crate::time::{Nanos, SECOND};
+use fault::{Family, Fault};
+use op::Op;
+
+/// Streams of chance.
+const STREAM_SHAPE: u64 = 1;
+const STREAM_FAULTS: u64 = 2;
+const STREAM_OPS: u64 = 3;
+
+/// How a run is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Decides everything else.
+    pub seed: u64,
+    /// How many nodes; `None` = the seed decides.
+    pub nodes: Option<u32>,
+    /// Which faults.
+    pub scenario: Scenario,
+    /// How long faults go on, in seconds; `None` = the seed decides.
+    pub seconds: Option<u64>,
+    /// The most events before the run is ended where it stands.
+    pub steps: Option<u64>,
+    /// The state is recounted after every so many commands.
+    pub state_check_every: u32,
+    /// A planted bug.
+    pub mutant: Option<Mutant>,
+    /// The only faults to keep, by their number; `None` = all.
+    pub keep_faults: Option<Vec<u32>>,
+    /// The only operators' wishes to keep; `None` = all.
+    pub keep_ops: Option<Vec<u32>>,
+}
+
+impl Settings {
+    /// A run of `seed` with everything left to it.
+    pub fn of(seed: u64) -> Self {
+        Self {
+            seed,
+            nodes: None,
+            scenario: Scenario::Storm,
+            seconds: None,
+            steps: None,
+            state_check_every: 1,
+            mutant: None,
+            keep_faults: None,
+            keep_ops: None,
+        }
+    }
+}
+
+/// Which faults there are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
+pub enum Scenario {
+    /// Any, as the seed decides.
+    Storm,
+    /// None: whatever goes wrong is the product's own doing.
+    Calm,
+    /// A third of the packets lost and 300 ms of jitter, and nothing else.
+    Lossy,
+    /// All nodes are cut off at once, and come back at once.
+    Outage,
+    /// Nodes are cut off one by one, jobs without a disconnect window.
+    Partition,
+    /// Nodes are cut off one by one, jobs with a disconnect window.
+    PartitionWindow,
+    /// Hosts are switched off, jobs without a disconnect window.
+    Shutdown,
+    /// Hosts are switched off, jobs with a disconnect window.
+    ShutdownWindow,
+    /// Leaders change all the time, in the middle of handshakes.
+    Leaders,
+    /// As a storm, with groups that stop themselves when nobody hears them. Not part of a series:
+    /// the scheduler does not wait for their leases yet, and this shows it.
+    Leased,
+}
+
+/// Everything that will be done to a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schedule {
+    pub nodes: u32,
+    pub servers: u8,
+    /// When faults end.
+    pub safety_until: Nanos,
+    pub faults: Vec<Fault>,
+    pub ops: Vec<Op>,
+    /// The kinds of jobs in this run.
+    pub jobs: Vec<jobs::Kind>,
+}
+
+impl Schedule {
+    /// What `settings` ask for.
+    pub fn of(settings: &Settings) -> Self {
+        let mut shape = Rng::new(settings.seed, STREAM_SHAPE);
+        let nodes = shape.between(3, 9);
+        let seconds = shape.between(40, 120);
+        let nodes = settings.nodes.unwrap_or(u32::try_from(nodes).unwrap_or(3));
+        let safety_until = settings.seconds.unwrap_or(seconds) * SECOND;
+        let servers = 3;
+        let jobs = jobs::of(settings.scenario, &mut shape);
+        let families = Family::of(settings.scenario, &mut shape);
+        let size = fault::Size {
+            nodes,
+            servers,
+            until: safety_until,
+        };
+        let mut rng = Rng::new(settings.seed, STREAM_FAULTS);
+        let mut faults = fault::draw(&families, settings.scenario, size, &mut rng);
+        let mut rng = Rng::new(settings.seed, STREAM_OPS);
+        let mut ops = op::draw(&jobs, settings.scenario, size, &mut rng);
+        keep(&mut faults, settings.keep_faults.as_deref(), |it| it.number);
+        keep(&mut ops, settings.keep_ops.as_deref(), |it| it.number);
+        Self {
+            nodes,
+            servers,
+            safety_until,
+            faults,
+            ops,
+            jobs,
+        }
+    }
+}
+
+fn keep<T>(list: &mut Vec<T>, numbers: Option<&[u32]>, number: impl Fn(&T) -> u32) {
+    if let Some(numbers) = numbers {
+        list.retain(|it| numbers.contains(&number(it)));
+    }
+}

@@ -1,0 +1,99 @@
+//! What operators want, as a list that can be cut down.
+
+use super::fault::Size;
+use super::{Scenario, jobs};
+use crate::event::{NodeIx, ServerIx};
+use crate::rng::Rng;
+use crate::time::{MILLI, Nanos, SECOND};
+
+/// One wish.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Op {
+    /// Its number in the schedule of its seed.
+    pub number: u32,
+    pub at: Nanos,
+    /// The server that is asked.
+    pub server: ServerIx,
+    pub kind: OpKind,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpKind {
+    /// Register the job, with this count, as this generation.
+    Register {
+        job: usize,
+        count: u32,
+        generation: u32,
+    },
+    /// Stop the job.
+    Stop { job: usize },
+    /// Look at the job again.
+    Evaluate { job: usize },
+    /// Move everything off a node, or let it come back.
+    Drain { node: NodeIx, begin: bool },
+}
+
+pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &mut Rng) -> Vec<Op> {
+    let mut ops = Vec::new();
+    let mut add = |at: Nanos, kind: OpKind, rng: &mut Rng| {
+        let number = u32::try_from(ops.len()).unwrap_or(u32::MAX);
+        let server = u8::try_from(rng.below(u64::from(size.servers))).unwrap_or(0);
+        ops.push(Op {
+            number,
+            at,
+            server,
+            kind,
+        });
+    };
+    let mut at = 4 * SECOND;
+    for (job, kind) in kinds.iter().enumerate() {
+        let count = jobs::count(*kind, size.nodes);
+        let first = OpKind::Register {
+            job,
+            count,
+            generation: 0,
+        };
+        add(at, first, rng);
+        at += rng.between(100 * MILLI, 900 * MILLI);
+    }
+    // The four classic cases are about nodes, not about operators.
+    let busy = matches!(
+        scenario,
+        Scenario::Storm | Scenario::Calm | Scenario::Leaders | Scenario::Lossy
+    );
+    let mut drained: Option<NodeIx> = None;
+    at += 2 * SECOND;
+    while busy && at + 3 * SECOND < size.until {
+        let job = rng.offset(kinds.len());
+        let usual = jobs::count(kinds[job], size.nodes);
+        let kind = match rng.below(10) {
+            0..=3 => OpKind::Register {
+                job,
+                count: usual,
+                generation: u32::try_from(rng.below(4)).unwrap_or(0),
+            },
+            4..=6 => OpKind::Register {
+                job,
+                count: u32::try_from(rng.between(1, u64::from(usual) + 2)).unwrap_or(1),
+                generation: 0,
+            },
+            7 => OpKind::Stop { job },
+            8 => OpKind::Evaluate { job },
+            _ => match drained.take() {
+                Some(node) => OpKind::Drain { node, begin: false },
+                None => {
+                    let node = u32::try_from(rng.below(u64::from(size.nodes))).unwrap_or(0);
+                    drained = Some(node);
+                    OpKind::Drain { node, begin: true }
+                }
+            },
+        };
+        add(at, kind, rng);
+        at += rng.between(SECOND, 9 * SECOND);
+    }
+    if let Some(node) = drained {
+        add(at, OpKind::Drain { node, begin: false }, rng);
+    }
+    ops
+}

@@ -1,0 +1,233 @@
+//! One server's wish to change the state, as the server's cluster handle carries it out: here or
+//! through the leader, again while it is certain that nothing happened, and "unknown" otherwise.
+
+use controlplane_leader::broker::Delivery;
+use controlplane_state::{Command, Outcome, Refusal, Stamped};
+use protocol_model::AllocId;
+use std::collections::BTreeMap;
+
+use crate::event::{Answer, Event, LogEvent, ServerIx};
+use crate::net::ConnId;
+use crate::time::{MILLI, Nanos, SECOND, wall};
+use crate::world::World;
+
+/// How long a change waits for a leader (as the server).
+const PATIENCE: Nanos = 10 * SECOND;
+/// How long a forwarded call may take (as the server).
+const CALL_MAX: Nanos = 8 * SECOND;
+/// The pause before a refused call is tried again (as the server).
+const RETRY_PAUSE: Nanos = 50 * MILLI;
+
+/// A change under way.
+#[derive(Debug)]
+pub struct Change {
+    server: ServerIx,
+    life: u32,
+    stamped: Stamped,
+    deadline: Nanos,
+    attempt: u32,
+    then: Then,
+}
+
+/// What its answer is for.
+#[derive(Debug)]
+pub enum Then {
+    /// A Hello.
+    Greet(ConnId),
+    /// A complete report, with the versions that it named.
+    Synced {
+        conn: ConnId,
+        known: BTreeMap<AllocId, u64>,
+    },
+    /// A node's facts.
+    Facts(ConnId),
+    /// The coalescer's entry.
+    Updates,
+    /// A new leader's barrier, or its first command.
+    TakeOver { term: u64 },
+    /// A plan.
+    Plan {
+        term: u64,
+        delivery: Delivery,
+        attempt: u32,
+        whole: bool,
+    },
+    /// The leader's housekeeping.
+    House { term: u64, command: Command },
+    /// An operator's wish.
+    Op(u32),
+}
+
+/// Changes under way, of all servers.
+#[derive(Debug, Default)]
+pub struct Changes {
+    all: BTreeMap<u64, Change>,
+    made: u64,
+}
+
+impl World {
+    /// Asks for a change at a server.
+    pub(crate) fn change(&mut self, server: ServerIx, command: Command, then: Then) {
+        let skew = self.servers[usize::from(server)].skew;
+        let stamped = Stamped {
+            now: wall(self.now, skew),
+            seed: self.rng.bytes(),
+            command,
+        };
+        self.changes.made += 1;
+        let change = self.changes.made;
+        let life = self.servers[usize::from(server)].life;
+        let deadline = self.now + PATIENCE;
+        self.changes.all.insert(
+            change,
+            Change {
+                server,
+                life,
+                stamped,
+                deadline,
+                attempt: 0,
+                then,
+            },
+        );
+        self.try_change(change);
+    }
+
+    pub(crate) fn try_change(&mut self, number: u64) {
+        let Some(change) = self.changes.all.get_mut(&number) else {
+            return;
+        };
+        change.attempt += 1;
+        let (server, life, attempt) = (change.server, change.life, change.attempt);
+        let asking = &self.servers[usize::from(server)];
+        if !asking.up || asking.life != life {
+            self.changes.all.remove(&number);
+            return;
+        }
+        match asking.believes {
+            Some(leader) if leader == server => self.propose(number, attempt, leader),
+            Some(leader) => {
+                // It may never arrive, and its answer may not either.
+                self.answer_later(number, attempt, Answer::Unknown, CALL_MAX);
+                if self.net.servers_reach(server, leader) {
+                    let delay = self.net.delay() + self.servers[usize::from(leader)].extra;
+                    let change = number;
+                    let event = LogEvent::Forwarded { change, leader };
+                    self.queue.push(self.now + delay, Event::Log(event));
+                }
+            }
+            None => self.on_answer(number, attempt, Answer::NoLeader),
+        }
+    }
+
+    /// A forwarded change arrives.
+    pub(crate) fn on_forwarded(&mut self, number: u64, leader: ServerIx) {
+        let Some(change) = self.changes.all.get(&number) else {
+            return;
+        };
+        let attempt = change.attempt;
+        if self.servers[usize::from(leader)].up {
+            self.propose(number, attempt, leader);
+        }
+    }
+
+    fn propose(&mut self, number: u64, attempt: u32, leader: ServerIx) {
+        let Some(change) = self.changes.all.get(&number) else {
+            return;
+        };
+        if self.servers[usize::from(leader)].believes != Some(leader) {
+            let delay = self.net.delay();
+            self.answer_later(number, attempt, Answer::NoLeader, delay);
+            return;
+        }
+        if self.log.leader == Some(leader) {
+            let stamped = change.stamped.clone();
+            self.append(stamped, Some((number, attempt)));
+            return;
+        }
+        // A leader that does not know yet that it is none: its entry never gets anywhere.
+        let wait = self.rng.between(SECOND, CALL_MAX);
+        self.answer_later(number, attempt, Answer::Unknown, wait);
+    }
+
+    /// The leader that proposed an entry has applied it: whoever asked is told.
+    pub(crate) fn answer_from(
+        &mut self,
+        leader: ServerIx,
+        waits: (u64, u32),
+        index: u64,
+        outcome: &Outcome,
+    ) {
+        let (number, attempt) = waits;
+        let Some(change) = self.changes.all.get(&number) else {
+            return;
+        };
+        let answer = match outcome {
+            Outcome::Refused(refusal) => Answer::Refused(refusal.clone()),
+            outcome => Answer::Done {
+                index,
+                outcome: outcome.clone(),
+            },
+        };
+        let asked = change.server;
+        if asked == leader {
+            self.on_answer(number, attempt, answer);
+        } else if self.net.servers_reach(leader, asked) {
+            let delay = self.net.delay() + self.servers[usize::from(asked)].extra;
+            self.answer_later(number, attempt, answer, delay);
+        }
+    }
+
+    fn answer_later(&mut self, change: u64, attempt: u32, answer: Answer, wait: Nanos) {
+        let answer = Box::new(answer);
+        let event = LogEvent::Answer {
+            change,
+            attempt,
+            answer,
+        };
+        self.queue.push(self.now + wait, Event::Log(event));
+    }
+
+    pub(crate) fn on_answer(&mut self, number: u64, attempt: u32, answer: Answer) {
+        let Some(change) = self.changes.all.get(&number) else {
+            return;
+        };
+        if change.attempt != attempt {
+            return;
+        }
+        let early = matches!(
+            answer,
+            Answer::NoLeader | Answer::Refused(Refusal::NotInitialized)
+        );
+        if early && self.now + RETRY_PAUSE < change.deadline {
+            let event = LogEvent::Try { change: number };
+            self.queue.push(self.now + RETRY_PAUSE, Event::Log(event));
+            return;
+        }
+        let Some(change) = self.changes.all.remove(&number) else {
+            return;
+        };
+        let asked = &self.servers[usize::from(change.server)];
+        if !asked.up || asked.life != change.life {
+            return;
+        }
+        self.finish_change(change.server, change.then, answer);
+    }
+
+    fn finish_change(&mut self, server: ServerIx, then: Then, answer: Answer) {
+        match then {
+            Then::Greet(conn) => self.on_greeted(server, conn, answer),
+            Then::Synced { conn, known } => self.on_synced(server, conn, known, answer),
+            Then::Facts(conn) => self.on_facts_kept(server, conn, &answer),
+            Then::Updates => self.on_updates_answered(server, answer),
+            Then::TakeOver { term } => self.on_take_over_step(server, term, &answer),
+            Then::Plan {
+                term,
+                delivery,
+                attempt,
+                whole,
+            } => self.on_plan_done(server, term, delivery, attempt, whole, &answer),
+            Then::House { term, command } => self.on_house_kept(server, term, command, &answer),
+            Then::Op(op) => self.on_op_done(op, &answer),
+        }
+    }
+}

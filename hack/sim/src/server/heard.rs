@@ -1,0 +1,183 @@
+//! Who was heard, and the reporter that tells the leader: the server's `gateway/liveness.rs`.
+
+use std::time::Duration;
+
+use controlplane_state::SessionEpoch;
+
+use crate::event::{Event, NodeIx, ServerEvent, ServerIx};
+use crate::time::{MILLI, Nanos};
+use crate::world::World;
+
+/// How often the leader is told (as the server).
+const REPORT_EVERY: Nanos = 200 * MILLI;
+/// How long the leader may take to confirm (as the server).
+const CONFIRMED_WITHIN: Nanos = 500 * MILLI;
+
+/// One node, heard. `at` is the hearing server's; only ages are told to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    pub node: NodeIx,
+    pub epoch: SessionEpoch,
+    pub at: Nanos,
+    /// By the node's own clock.
+    pub sent: u64,
+}
+
+/// What was heard since the last report, and what the leader has confirmed.
+#[derive(Debug)]
+pub(super) struct HeardLog {
+    fresh: Vec<Option<Heard>>,
+    /// Nodes with something fresh, each once.
+    touched: Vec<NodeIx>,
+    confirmed: Vec<u64>,
+    /// The report that the leader was told and did not answer yet.
+    told: Option<(u64, Vec<Heard>)>,
+    number: u64,
+}
+
+impl HeardLog {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self {
+            fresh: vec![None; nodes],
+            touched: Vec::new(),
+            confirmed: vec![0; nodes],
+            told: None,
+            number: 0,
+        }
+    }
+
+    pub(super) fn heard(&mut self, heard: Heard) {
+        let slot = &mut self.fresh[heard.node as usize];
+        if slot.is_none() {
+            self.touched.push(heard.node);
+        }
+        *slot = Some(heard);
+    }
+
+    pub(super) fn confirmed(&self, node: NodeIx) -> u64 {
+        self.confirmed[node as usize]
+    }
+
+    pub(super) fn forget(&mut self, node: NodeIx) {
+        self.fresh[node as usize] = None;
+        self.touched.retain(|touched| *touched != node);
+        self.confirmed[node as usize] = 0;
+    }
+
+    fn take(&mut self) -> Vec<Heard> {
+        let touched = std::mem::take(&mut self.touched);
+        touched
+            .into_iter()
+            .filter_map(|node| self.fresh[node as usize].take())
+            .collect()
+    }
+
+    fn confirm(&mut self, heard: &[Heard]) {
+        for one in heard {
+            self.confirmed[one.node as usize] = one.sent;
+        }
+    }
+
+    fn put_back(&mut self, heard: Vec<Heard>) {
+        for one in heard {
+            if self.fresh[one.node as usize].is_none() {
+                self.heard(one);
+            }
+        }
+    }
+}
+
+impl World {
+    pub(super) fn report_heard(&mut self, ix: ServerIx) {
+        let server = &mut self.servers[usize::from(ix)];
+        if server.heard.told.is_some() {
+            // The next report waits for this one's answer.
+            return self.server_event(ix, 10 * MILLI, ServerEvent::ReportTick);
+        }
+        let leads = server.is_leader(ix);
+        let leader = server.believes;
+        let heard = server.heard.take();
+        self.server_event(ix, REPORT_EVERY, ServerEvent::ReportTick);
+        if heard.is_empty() {
+            return;
+        }
+        if leads {
+            self.lead_on_heard(ix, &heard);
+            self.servers[usize::from(ix)].heard.confirm(&heard);
+            return;
+        }
+        let server = &mut self.servers[usize::from(ix)];
+        let Some(leader) = leader else {
+            return server.heard.put_back(heard);
+        };
+        server.heard.number += 1;
+        let number = server.heard.number;
+        if self.net.servers_reach(ix, leader) {
+            let delay = self.net.delay() + self.servers[usize::from(leader)].extra;
+            let life = self.servers[usize::from(leader)].life;
+            // Clocks are not compared, ages are: the way itself is not counted.
+            let aged = heard
+                .iter()
+                .map(|one| Heard {
+                    at: self.now - one.at,
+                    ..*one
+                })
+                .collect();
+            let event = ServerEvent::Report {
+                from: ix,
+                number,
+                heard: aged,
+            };
+            let event = Event::Server {
+                server: leader,
+                life,
+                event,
+            };
+            self.queue.push(self.now + delay, event);
+        }
+        self.servers[usize::from(ix)].heard.told = Some((number, heard));
+        self.server_event(ix, CONFIRMED_WITHIN, ServerEvent::NotConfirmed { number });
+    }
+
+    /// The leader is told.
+    pub(super) fn on_report(&mut self, ix: ServerIx, from: ServerIx, number: u64, aged: &[Heard]) {
+        let leads = self.servers[usize::from(ix)].is_leader(ix);
+        if leads {
+            let heard: Vec<Heard> = aged
+                .iter()
+                .map(|one| Heard {
+                    at: self.now - one.at,
+                    ..*one
+                })
+                .collect();
+            self.lead_on_heard(ix, &heard);
+        }
+        if !self.net.servers_reach(ix, from) || !self.servers[usize::from(from)].up {
+            return;
+        }
+        let delay = self.net.delay() + self.servers[usize::from(from)].extra;
+        let event = if leads {
+            ServerEvent::Confirmed { number }
+        } else {
+            ServerEvent::NotConfirmed { number }
+        };
+        self.server_event(from, delay, event);
+    }
+
+    pub(super) fn on_report_answered(&mut self, ix: ServerIx, number: u64, confirmed: bool) {
+        let log = &mut self.servers[usize::from(ix)].heard;
+        let Some((_, heard)) = log.told.take_if(|(told, _)| *told == number) else {
+            return;
+        };
+        if confirmed {
+            log.confirm(&heard);
+        } else {
+            log.put_back(heard);
+        }
+    }
+}
+
+/// The age of something heard, as the leader's parts take it.
+pub(super) fn age(heard: &Heard, now: Nanos) -> Duration {
+    Duration::from_nanos(now.saturating_sub(heard.at))
+}

@@ -1,0 +1,290 @@
+//! A server: what it has applied, whom it takes for the leader, the nodes that talk to it. Its
+//! decisions are the product's pure parts; what stands between them in the server's shell is
+//! imitated here, file by file.
+//!
+//! | here | in the server |
+//! |---|---|
+//! | `session`, `sync` | `gateway/session.rs`, `gateway/sync.rs` |
+//! | `updates` | `gateway/updates.rs` |
+//! | `watch` | `gateway/watch.rs` |
+//! | `heard` | `gateway/liveness.rs` |
+//! | `leading` | `leading/*` |
+//! | `change` | `cluster.rs` |
+
+pub mod change;
+pub mod heard;
+mod leading;
+mod session;
+mod sync;
+mod updates;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use controlplane_state::{SessionEpoch, Signal, Snapshot};
+use protocol_model::AllocId;
+
+use crate::event::{Event, NodeIx, ServerEvent, ServerIx, Waits};
+use crate::net::{ConnId, Side};
+use crate::node_ids::node_ix;
+use crate::time::{Nanos, SECOND};
+use crate::world::World;
+use heard::HeardLog;
+use leading::Leading;
+use session::ServerConn;
+use updates::Coalescer;
+
+/// One server.
+#[derive(Debug)]
+pub struct Server {
+    pub up: bool,
+    /// How often it was started.
+    pub life: u32,
+    /// What it takes longer for everything.
+    pub extra: Nanos,
+    /// How wrong its wall clock is.
+    pub skew: i64,
+    /// How many entries it has applied, and what it sees.
+    pub applied: u64,
+    pub snapshot: Snapshot,
+    pub apply_at: Nanos,
+    /// Who leads, as far as it knows, and in which term.
+    pub believes: Option<ServerIx>,
+    pub believed_term: u64,
+    leading: Option<Leading>,
+    sessions: BTreeMap<NodeIx, SessionEntry>,
+    conns: BTreeMap<ConnId, ServerConn>,
+    conns_of: BTreeMap<NodeIx, Vec<ConnId>>,
+    /// Sessions that wait until this index is applied here.
+    waits: BTreeSet<(u64, ConnId, Waits)>,
+    heard: HeardLog,
+    coalescer: Coalescer,
+}
+
+/// What the server keeps of a session that it holds.
+#[derive(Clone, Debug)]
+struct SessionEntry {
+    epoch: SessionEpoch,
+    /// The connection that it lives on: streams of another are none of it.
+    conn: ConnId,
+    known: Arc<BTreeMap<AllocId, u64>>,
+}
+
+impl Server {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            up: false,
+            life: 0,
+            extra: 0,
+            skew: 0,
+            applied: 0,
+            snapshot: Snapshot::default(),
+            apply_at: 0,
+            believes: None,
+            believed_term: 0,
+            leading: None,
+            sessions: BTreeMap::new(),
+            conns: BTreeMap::new(),
+            conns_of: BTreeMap::new(),
+            waits: BTreeSet::new(),
+            heard: HeardLog::new(nodes),
+            coalescer: Coalescer::default(),
+        }
+    }
+
+    fn is_leader(&self, me: ServerIx) -> bool {
+        self.believes == Some(me)
+    }
+
+    /// How many nodes are in a session here.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+impl World {
+    /// A server starts: its log is where it was, everything else begins anew.
+    pub(crate) fn start_server(&mut self, ix: ServerIx) {
+        let nodes = self.nodes.len();
+        let server = &mut self.servers[usize::from(ix)];
+        if server.up {
+            return;
+        }
+        server.up = true;
+        server.life += 1;
+        server.believes = None;
+        server.leading = None;
+        server.sessions = BTreeMap::new();
+        server.conns = BTreeMap::new();
+        server.conns_of = BTreeMap::new();
+        server.waits = BTreeSet::new();
+        server.heard = HeardLog::new(nodes);
+        server.coalescer = Coalescer::default();
+        let life = server.life;
+        self.note(|| format!("s{ix} starts"));
+        // Nodes that still talk to its former life are told that there is none.
+        for conn in self
+            .net
+            .conns_where(|it| it.server == ix && it.server_life != life)
+        {
+            self.reset(conn);
+        }
+        let first = self.rng.below(200_000_000);
+        let event = ServerEvent::ReportTick;
+        self.server_event(ix, first, event);
+        self.look_at_leader();
+    }
+
+    /// kill -9 of a server, or its host.
+    pub(crate) fn kill_server(&mut self, ix: ServerIx) {
+        let server = &mut self.servers[usize::from(ix)];
+        if !server.up {
+            return;
+        }
+        server.up = false;
+        server.leading = None;
+        self.note(|| format!("s{ix} is killed"));
+        let (now, life) = (self.now, self.servers[usize::from(ix)].life);
+        for conn in self
+            .net
+            .conns_where(|it| it.server == ix && it.server_life == life)
+        {
+            self.net.leave(conn, Side::Server);
+            self.idle_later(conn, now);
+        }
+        self.look_at_leader();
+    }
+
+    /// Makes something happen at a server, if it lives then.
+    pub(crate) fn server_event(&mut self, server: ServerIx, wait: Nanos, event: ServerEvent) {
+        let life = self.servers[usize::from(server)].life;
+        self.queue.push(
+            self.now + wait,
+            Event::Server {
+                server,
+                life,
+                event,
+            },
+        );
+    }
+
+    pub(crate) fn on_server_event(&mut self, ix: ServerIx, life: u32, event: ServerEvent) {
+        let server = &self.servers[usize::from(ix)];
+        if !server.up || server.life != life {
+            return;
+        }
+        match event {
+            ServerEvent::Apply { upto } => self.apply_here(ix, upto),
+            ServerEvent::Install => self.install(ix),
+            ServerEvent::ReportTick => self.report_heard(ix),
+            ServerEvent::Report {
+                from,
+                number,
+                heard,
+            } => self.on_report(ix, from, number, &heard),
+            ServerEvent::Confirmed { number } => self.on_report_answered(ix, number, true),
+            ServerEvent::NotConfirmed { number } => self.on_report_answered(ix, number, false),
+            ServerEvent::Learns { leader, term } => self.learns(ix, leader, term),
+            ServerEvent::LeaderTimer { term } => self.on_leader_timer(ix, term),
+            ServerEvent::Decided(decided) => self.on_decided(ix, *decided),
+            ServerEvent::WaitOver { conn, what } => self.on_wait_over(ix, conn, what),
+            ServerEvent::SyncOverdue { conn, epoch } => self.on_sync_overdue(ix, conn, epoch),
+        }
+    }
+
+    fn learns(&mut self, ix: ServerIx, leader: Option<ServerIx>, term: u64) {
+        let server = &mut self.servers[usize::from(ix)];
+        if term < server.believed_term {
+            return;
+        }
+        let same = server.believes == leader && server.believed_term == term;
+        server.believed_term = term;
+        server.believes = leader;
+        if same {
+            return;
+        }
+        server.leading = None;
+        if leader == Some(ix) {
+            self.take_over(ix, term);
+        }
+        let lag = self.net.delay();
+        self.apply_later(ix, lag);
+    }
+
+    /// Applies entries one by one: everyone who follows the log here is told.
+    fn apply_here(&mut self, ix: ServerIx, upto: u64) {
+        loop {
+            let server = &self.servers[usize::from(ix)];
+            if !server.up || server.applied >= upto {
+                return;
+            }
+            let Some(entry) = self.log.entry(server.applied) else {
+                // Too far behind: the leader sends a snapshot.
+                let wait = 50_000_000 + self.net.delay();
+                return self.server_event(ix, wait, ServerEvent::Install);
+            };
+            let entry = entry.clone();
+            let server = &mut self.servers[usize::from(ix)];
+            server.applied += 1;
+            server.snapshot = entry.snapshot;
+            let index = entry.applied.index;
+            self.lead_on_applied(ix, index, &entry.applied.signals);
+            if let Some(waits) = entry.waits
+                && entry.proposer == Some(ix)
+            {
+                self.answer_from(ix, waits, index, &entry.applied.outcome);
+            }
+            self.tell_nodes(ix, &entry.applied.signals);
+            self.wake_waiting(ix, index);
+        }
+    }
+
+    fn install(&mut self, ix: ServerIx) {
+        let hears = self
+            .log
+            .leader
+            .is_some_and(|leader| self.net.servers_reach(leader, ix));
+        let (committed, snapshot) = (self.log.committed(), self.log.state.snapshot());
+        if !hears {
+            return;
+        }
+        let server = &mut self.servers[usize::from(ix)];
+        server.applied = committed;
+        server.snapshot = snapshot;
+        let index = server.snapshot.index();
+        let nodes: Vec<NodeIx> = server.conns_of.keys().copied().collect();
+        for node in nodes {
+            self.on_node_news(ix, node);
+        }
+        self.wake_waiting(ix, index);
+        if self.servers[usize::from(ix)].leading.is_some() {
+            let term = self.servers[usize::from(ix)].believed_term;
+            self.take_over(ix, term);
+        }
+    }
+
+    /// As the server's hub does it.
+    fn tell_nodes(&mut self, ix: ServerIx, signals: &[Signal]) {
+        for signal in signals {
+            match signal {
+                Signal::AllocsDesired { node, .. }
+                | Signal::NodeSessionStarted { node, .. }
+                | Signal::NodeStatusChanged { node, .. }
+                | Signal::NodeRemoved(node) => self.on_node_news(ix, node_ix(*node)),
+                Signal::IncarnationChanged => {
+                    let conns = &self.servers[usize::from(ix)].conns_of;
+                    for node in conns.keys().copied().collect::<Vec<_>>() {
+                        self.on_node_news(ix, node);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How long a node may owe its complete report (as the server).
+const SYNC_MAX: Nanos = 30 * SECOND;
+/// How long a server behind a node waits before it sends the node elsewhere (as the server).
+const CATCH_UP_MAX: Nanos = 2 * SECOND;

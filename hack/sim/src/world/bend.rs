@@ -1,0 +1,154 @@
+//! Where planted bugs bite. Without one, everything here hands on what it was given.
+
+use std::collections::BTreeSet;
+
+use controlplane_state::command::NodeSynced;
+use controlplane_state::{Command, SessionEpoch, Stamped};
+use noded_core::event::WatchMap;
+use noded_core::journal::JournalRecord;
+use protocol_model::{EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, UnixNanos};
+
+use super::World;
+use crate::event::NodeIx;
+use crate::invariants::Observation;
+use crate::mutant::Mutant;
+
+/// What a planted bug has to know of the state before an entry.
+pub(super) enum Before {
+    Nothing,
+    /// A silent node knocks.
+    Silent(NodeId),
+    /// The evaluations that exist.
+    Evals(BTreeSet<EvalId>),
+}
+
+impl World {
+    /// An entry as it is applied.
+    pub(super) fn bend(&self, mut stamped: Stamped) -> Stamped {
+        let epoch_of = |node: NodeId| {
+            self.state()
+                .node(node)
+                .map_or(SessionEpoch::NONE, |record| record.session.epoch)
+        };
+        match (&mut stamped.command, self.mutant) {
+            (Command::HeartbeatMissed { nodes }, Some(Mutant::ExpiryWithoutEpoch)) => {
+                for (node, epoch) in nodes {
+                    *epoch = epoch_of(*node);
+                }
+            }
+            (Command::AllocUpdates { batches }, Some(Mutant::BatchWithoutEpoch)) => {
+                for batch in batches {
+                    batch.epoch = epoch_of(batch.node);
+                }
+            }
+            _ => {}
+        }
+        stamped
+    }
+
+    /// An entry in as many parts as it is written.
+    pub(super) fn split(&self, stamped: Stamped) -> Vec<Stamped> {
+        let Command::HeartbeatMissed { nodes } = &stamped.command else {
+            return vec![stamped];
+        };
+        if self.mutant != Some(Mutant::OneEntryPerExpiry) {
+            return vec![stamped];
+        }
+        let parts = nodes.iter().map(|node| Stamped {
+            now: stamped.now,
+            seed: stamped.seed,
+            command: Command::HeartbeatMissed { nodes: vec![*node] },
+        });
+        parts.collect()
+    }
+
+    pub(super) fn before_part(&self, part: &Stamped) -> Before {
+        match (&part.command, self.mutant) {
+            (Command::NodeHello(hello), Some(Mutant::UngatedReady)) => {
+                let silent = self.state().node(hello.node).is_some_and(|record| {
+                    matches!(
+                        record.node.status,
+                        NodeStatus::Down | NodeStatus::Disconnected
+                    )
+                });
+                if silent {
+                    Before::Silent(hello.node)
+                } else {
+                    Before::Nothing
+                }
+            }
+            (
+                Command::HeartbeatMissed { .. } | Command::NodeSynced(_),
+                Some(Mutant::TwoEntries),
+            ) => Before::Evals(self.state().evals().map(|eval| eval.id).collect()),
+            _ => Before::Nothing,
+        }
+    }
+
+    pub(super) fn after_part(&mut self, before: Before, now: UnixNanos, seed: [u8; 16]) {
+        match before {
+            Before::Nothing => {}
+            Before::Silent(node) => {
+                let Some(record) = self.state().node(node) else {
+                    return;
+                };
+                let command = Command::NodeSynced(Box::new(NodeSynced {
+                    node,
+                    epoch: record.session.epoch,
+                    watch_index: 0,
+                    changed: Vec::new(),
+                    unchanged: self.state().allocs_on_node(node).map(|it| it.id).collect(),
+                    facts: None,
+                }));
+                self.apply(Stamped { now, seed, command }, None, None);
+            }
+            Before::Evals(known) => {
+                let made: Vec<Evaluation> = self
+                    .state()
+                    .evals()
+                    .filter(|eval| !known.contains(&eval.id))
+                    .map(|eval| Evaluation::clone(eval))
+                    .collect();
+                if made.is_empty() {
+                    return;
+                }
+                let over = made.iter().map(|eval| Evaluation {
+                    status: EvalStatus::Cancelled,
+                    ..eval.clone()
+                });
+                let evals = over.collect();
+                let command = Command::EvalsUpsert { evals };
+                self.apply(Stamped { now, seed, command }, None, None);
+                let again = made.into_iter().map(|eval| Evaluation {
+                    id: EvalId::from_u128(self.rng.id()),
+                    create_index: 0,
+                    modify_index: 0,
+                    ..eval
+                });
+                let evals = again.collect();
+                let command = Command::EvalsUpsert { evals };
+                self.append(Stamped { now, seed, command }, None);
+            }
+        }
+    }
+
+    /// A map as the node takes it.
+    pub(crate) fn bend_map(&self, ix: NodeIx, mut map: WatchMap) -> WatchMap {
+        if self.mutant == Some(Mutant::StaleAnswer)
+            && let Some(core) = &self.nodes[ix as usize].core
+        {
+            map.at.index = map.at.index.max(core.watermark().index);
+        }
+        map
+    }
+
+    /// A record that a node is about to write.
+    pub(crate) fn observe_record(&mut self, ix: NodeIx, record: &JournalRecord) {
+        if let JournalRecord::Watermark { at } = record {
+            self.observe(Observation::WatermarkMoved {
+                node: ix,
+                watermark: *at,
+            });
+        }
+    }
+}

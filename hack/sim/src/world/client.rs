@@ -1,0 +1,211 @@
+//! Operators and what they were promised: a wish that was acknowledged is in the state, one of
+//! which nobody knows may be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controlplane_state::command::{DrainSwitch, JobDeregister, JobRegister, Purge};
+use controlplane_state::{Applied, Command, Outcome};
+use protocol_model::{Eligibility, EvalId, EvalTrigger, Evaluation, Job, JobKey};
+
+use super::World;
+use crate::event::{Answer, Event};
+use crate::node_ids::node_id;
+use crate::schedule::op::{Op, OpKind};
+use crate::schedule::{Schedule, jobs};
+use crate::server::change::Then;
+use crate::time::{MILLI, SECOND, wall};
+
+/// What operators know.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    /// Per job, the modify index that was acknowledged.
+    pub acknowledged: BTreeMap<JobKey, u64>,
+    /// Per job, the newest entry that stopped it: it may be collected then.
+    pub stopped_at: BTreeMap<JobKey, u64>,
+    /// Per job, what is wanted when everything is healed: how many, or none.
+    pub wanted: Vec<Option<u32>>,
+    /// Wishes by their place in the schedule; those for the end come after them.
+    ops: Vec<Op>,
+    /// Wishes for the end that nobody has acknowledged yet.
+    pub open: usize,
+    for_the_end: usize,
+}
+
+impl Clients {
+    pub(super) fn new(schedule: &Schedule) -> Self {
+        Self {
+            ops: schedule.ops.clone(),
+            for_the_end: schedule.ops.len(),
+            ..Self::default()
+        }
+    }
+
+    /// What the log says, whoever asked for it.
+    pub(super) fn on_applied(&mut self, command: &Command, applied: &Applied) {
+        if let (Command::JobDeregister(stop), Outcome::JobDeregistered { .. }) =
+            (command, &applied.outcome)
+        {
+            self.stopped_at.insert(stop.key.clone(), applied.index);
+        }
+        if let Command::GcCollect(collected) = command {
+            for key in &collected.jobs {
+                self.stopped_at.insert(key.clone(), applied.index);
+            }
+        }
+    }
+}
+
+impl World {
+    pub(super) fn begin_op(&mut self, number: u32) {
+        let Some(op) = self.clients.ops.get(number as usize).copied() else {
+            return;
+        };
+        let late = self.calm && (number as usize) < self.clients.for_the_end;
+        if late {
+            return;
+        }
+        // An operator whose server is down asks another.
+        let mut server = op.server;
+        if !self.servers[usize::from(server)].up {
+            let up = (0..self.schedule.servers).find(|ix| self.servers[usize::from(*ix)].up);
+            let Some(up) = up else {
+                return self.ask_again(number);
+            };
+            server = up;
+        }
+        let command = self.command_of(op.kind);
+        self.note(|| format!("wish {number} at s{server}: {:?}", op.kind));
+        self.change(server, command, Then::Op(number));
+    }
+
+    fn ask_again(&mut self, number: u32) {
+        if number as usize >= self.clients.for_the_end {
+            self.queue.push(self.now + SECOND, Event::Op(number));
+        }
+    }
+
+    fn command_of(&mut self, kind: OpKind) -> Command {
+        match kind {
+            OpKind::Register {
+                job,
+                count,
+                generation,
+            } => {
+                let job = jobs::job(job, self.schedule.jobs[job], count, generation);
+                let eval = self.eval(&job, EvalTrigger::JobRegister);
+                Command::JobRegister(JobRegister {
+                    spec: job.spec_hash(),
+                    job: Arc::new(job),
+                    eval: Some(eval),
+                    enforce_index: None,
+                })
+            }
+            OpKind::Stop { job } => {
+                let job = jobs::job(job, self.schedule.jobs[job], 1, 0);
+                let eval = self.eval(&job, EvalTrigger::JobDeregister);
+                Command::JobDeregister(JobDeregister {
+                    key: job.key(),
+                    purge: Purge::Keep,
+                    eval: Some(eval),
+                    no_shutdown_delay: false,
+                })
+            }
+            OpKind::Evaluate { job } => {
+                let job = jobs::job(job, self.schedule.jobs[job], 1, 0);
+                let eval = self.eval(&job, EvalTrigger::JobRegister);
+                Command::JobEvaluate {
+                    eval,
+                    force_reschedule: false,
+                }
+            }
+            OpKind::Drain { node, begin } => Command::NodeDrain {
+                node: node_id(node),
+                drain: if begin {
+                    DrainSwitch::Begin
+                } else {
+                    DrainSwitch::End
+                },
+                eligibility_after: Eligibility::Eligible,
+            },
+        }
+    }
+
+    fn eval(&mut self, job: &Job, trigger: EvalTrigger) -> Evaluation {
+        let id = EvalId::from_u128(self.rng.id());
+        let now = wall(self.now, 0);
+        Evaluation::new(id, &job.key(), job.job_type, job.priority, trigger, now)
+    }
+
+    /// An operator hears what became of a wish.
+    pub(crate) fn on_op_done(&mut self, number: u32, answer: &Answer) {
+        let for_the_end = number as usize >= self.clients.for_the_end;
+        match answer {
+            Answer::Done { outcome, .. } => {
+                self.counts.ops_acknowledged += 1;
+                if let Outcome::JobRegistered {
+                    job_modify_index, ..
+                } = outcome
+                    && let Some(Op {
+                        kind: OpKind::Register { job, .. },
+                        ..
+                    }) = self.clients.ops.get(number as usize)
+                {
+                    let key = JobKey::new("default", jobs::name(*job));
+                    let known = self.clients.acknowledged.entry(key).or_default();
+                    *known = (*known).max(*job_modify_index);
+                }
+            }
+            Answer::NoLeader | Answer::Unknown => {
+                self.counts.ops_unknown += 1;
+                return self.ask_again(number);
+            }
+            Answer::Refused(_) => {}
+        }
+        if for_the_end {
+            self.clients.open = self.clients.open.saturating_sub(1);
+        }
+    }
+
+    /// Everything is healed: each job is asked for once more, so that what is wanted is certain.
+    pub(super) fn wish_for_the_end(&mut self) {
+        let mut add = |at, kind| {
+            let number = u32::try_from(self.clients.ops.len()).unwrap_or(u32::MAX);
+            let server = u8::try_from(number % u32::from(self.schedule.servers)).unwrap_or(0);
+            self.clients.ops.push(Op {
+                number,
+                at,
+                server,
+                kind,
+            });
+            self.clients.open += 1;
+            self.queue.push(at, Event::Op(number));
+        };
+        let mut wanted = Vec::new();
+        let kinds = self.schedule.jobs.clone();
+        for (job, kind) in kinds.iter().enumerate() {
+            let at = self.now + 100 * MILLI + job as u64 * 10 * MILLI;
+            let count = jobs::count(*kind, self.schedule.nodes);
+            let stop = self.rng.chance(200) && job > 0;
+            if stop {
+                add(at, OpKind::Stop { job });
+                wanted.push(None);
+            } else {
+                let again = OpKind::Register {
+                    job,
+                    count,
+                    generation: 0,
+                };
+                add(at, again);
+                wanted.push(Some(count));
+            }
+        }
+        for node in 0..self.schedule.nodes {
+            let drained = self.log.state.tables().node(node_id(node));
+            if drained.is_some_and(|it| it.node.drain) {
+                add(self.now + 50 * MILLI, OpKind::Drain { node, begin: false });
+            }
+        }
+        self.clients.wanted = wanted;
+    }
+}

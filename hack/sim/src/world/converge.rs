@@ -1,0 +1,121 @@
+//! Whether the healed cluster has come to rest: every node ready, every job as it is wanted, and
+//! what the control plane believes is what the hosts do.
+
+use protocol_model::{Allocation, ClientStatus, DesiredStatus, JobKey, NodeStatus};
+
+use super::World;
+use crate::node_ids::{node_id, node_ix};
+use crate::schedule::jobs::{self, Kind};
+
+impl World {
+    /// What is not at rest yet; `None` = everything is.
+    pub(super) fn unrest(&self) -> Option<String> {
+        if self.clients.open > 0 {
+            return Some(format!("{} wishes are not acknowledged", self.clients.open));
+        }
+        self.unready_node()
+            .or_else(|| self.unfinished_job())
+            .or_else(|| self.difference())
+    }
+
+    fn unready_node(&self) -> Option<String> {
+        (0..self.schedule.nodes).find_map(|ix| {
+            let Some(record) = self.state().node(node_id(ix)) else {
+                return Some(format!("n{ix} is not registered"));
+            };
+            let status = record.node.status;
+            let core = self.nodes[ix as usize].core.as_ref();
+            let live = core.and_then(|core| core.session().live_epoch());
+            let same = live.is_some_and(|epoch| epoch.0 == record.session.epoch.0);
+            (status != NodeStatus::Ready || !same).then(|| {
+                format!(
+                    "n{ix} is {} (epoch {}), its own is {live:?}",
+                    status.as_str(),
+                    record.session.epoch
+                )
+            })
+        })
+    }
+
+    fn unfinished_job(&self) -> Option<String> {
+        let ready = self.schedule.nodes;
+        for (job, wanted) in self.clients.wanted.iter().enumerate() {
+            let key = JobKey::new("default", jobs::name(job));
+            let kind = self.schedule.jobs[job];
+            let allocs: Vec<&Allocation> = self
+                .state()
+                .allocs_by_job(&key)
+                .map(AsRef::as_ref)
+                .collect();
+            let live = allocs.iter().filter(|it| !it.terminal()).count();
+            let running = allocs.iter().filter(|it| {
+                it.desired_status == DesiredStatus::Run && it.client_status == ClientStatus::Running
+            });
+            let done = allocs.iter().filter(|it| {
+                kind == Kind::Batch
+                    && it.desired_status == DesiredStatus::Run
+                    && it.client_status == ClientStatus::Complete
+            });
+            let (running, done) = (running.count(), done.count());
+            let enough = match (wanted, kind) {
+                (None, _) => 0,
+                (Some(_), Kind::System) => ready as usize,
+                (Some(count), _) => *count as usize,
+            };
+            // A batch job that is done is forgotten in the end.
+            let known = self.state().job(&key).is_some();
+            if kind == Kind::Batch && !known && allocs.is_empty() {
+                continue;
+            }
+            let asked = wanted.is_some();
+            if (asked && !known) || live != running || running + done != enough {
+                return Some(format!(
+                    "{key} ({kind:?}): {running} running, {done} done, {live} live of {enough}"
+                ));
+            }
+        }
+        None
+    }
+
+    /// Where the control plane and a host do not agree.
+    fn difference(&self) -> Option<String> {
+        for alloc in self.state().allocs() {
+            let ix = node_ix(alloc.node_id);
+            let host = &self.nodes[ix as usize];
+            let lives = host.keeper.live().any(|run| run.alloc == alloc.id);
+            let believed = alloc.client_status == ClientStatus::Running
+                && alloc.desired_status == DesiredStatus::Run;
+            if lives != believed {
+                return Some(format!(
+                    "allocation {} on n{ix}: the state says {} {:?}, on the host it {}",
+                    alloc.id.short(),
+                    alloc.client_status.as_str(),
+                    alloc.desired_status,
+                    if lives { "runs" } else { "does not run" }
+                ));
+            }
+            let Some(core) = &host.core else {
+                continue;
+            };
+            let said = core.alloc_status(alloc.id).map(|it| it.client_status);
+            let given_up = alloc.client_status == ClientStatus::Lost;
+            if said.is_some_and(|said| said != alloc.client_status) && !given_up {
+                return Some(format!(
+                    "allocation {} on n{ix}: the state says {}, the node {said:?}",
+                    alloc.id.short(),
+                    alloc.client_status.as_str()
+                ));
+            }
+        }
+        for (ix, host) in self.nodes.iter().enumerate() {
+            let unknown = host
+                .keeper
+                .live()
+                .find(|run| self.state().alloc(run.alloc).is_none());
+            if let Some(run) = unknown {
+                return Some(format!("n{ix} runs {run}, which the state does not know"));
+            }
+        }
+        None
+    }
+}

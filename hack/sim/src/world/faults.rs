@@ -1,0 +1,167 @@
+//! Faults begin and end. They are counted where they overlap; in the end everything is healed.
+
+use super::World;
+use crate::event::{Event, NodeIx, ServerIx};
+use crate::net::{Side, Weather};
+use crate::schedule::fault::{FaultKind, Way};
+use crate::time::{MILLI, Nanos, SECOND};
+
+impl World {
+    pub(super) fn begin_fault(&mut self, number: u32) {
+        let Some(fault) = self.schedule.faults.get(number as usize).copied() else {
+            return;
+        };
+        if self.calm {
+            return;
+        }
+        self.counts.faults += 1;
+        self.note(|| {
+            format!(
+                "fault {}: {:?} for {} ms",
+                fault.number,
+                fault.kind,
+                fault.lasts / MILLI
+            )
+        });
+        self.disturbed_at = self.now;
+        self.apply_fault(fault.kind, true);
+        self.faults_on.insert(number);
+        self.queue
+            .push(self.now + fault.lasts, Event::FaultEnds(number));
+        self.note_reach();
+    }
+
+    pub(super) fn end_fault(&mut self, number: u32) {
+        let Some(fault) = self.schedule.faults.get(number as usize).copied() else {
+            return;
+        };
+        if !self.faults_on.remove(&number) {
+            return;
+        }
+        self.note(|| format!("fault {} ends", fault.number));
+        self.disturbed_at = self.now;
+        self.apply_fault(fault.kind, false);
+        if let FaultKind::CutNode { .. } | FaultKind::CutLink { .. } | FaultKind::CutAll =
+            fault.kind
+        {
+            self.flush(fault.lasts);
+        }
+        self.note_reach();
+    }
+
+    fn apply_fault(&mut self, kind: FaultKind, begins: bool) {
+        let servers = self.schedule.servers;
+        match kind {
+            FaultKind::CutNode { node, way } => {
+                for server in 0..servers {
+                    self.cut(node, server, way, begins);
+                }
+            }
+            FaultKind::CutLink { node, server } => self.cut(node, server, Way::Both, begins),
+            FaultKind::CutAll => {
+                for node in 0..self.schedule.nodes {
+                    for server in 0..servers {
+                        self.cut(node, server, Way::Both, begins);
+                    }
+                }
+            }
+            FaultKind::CutServer { server } => {
+                for other in (0..servers).filter(|other| *other != server) {
+                    if begins {
+                        self.net.cut_servers(server, other);
+                    } else {
+                        self.net.heal_servers(server, other);
+                    }
+                }
+                self.look_at_leader();
+            }
+            FaultKind::KillServer { server } if begins => self.kill_server(server),
+            FaultKind::KillServer { server } => self.start_server(server),
+            FaultKind::SlowServer { server, extra } => {
+                self.servers[usize::from(server)].extra = if begins { extra } else { 0 };
+            }
+            FaultKind::StepDown if begins => self.step_down(),
+            FaultKind::StepDown => {}
+            FaultKind::KillDaemon { node } if begins => self.kill_daemon(node),
+            FaultKind::KillDaemon { node } => self.daemon_starts_later(node, 5 * MILLI),
+            FaultKind::Reboot { node } if begins => self.power_off(node),
+            FaultKind::Reboot { node } => self.boot(node),
+            FaultKind::DiskFull { node } => self.nodes[node as usize].journal.full = begins,
+            FaultKind::DiskSlow { node } => {
+                let slow = if begins { 3 * SECOND } else { 0 };
+                self.nodes[node as usize].journal.slow = slow;
+            }
+            FaultKind::Storm { weather } => {
+                self.net.weather = if begins { weather } else { Weather::CALM };
+            }
+            FaultKind::ClockJump { server, by } if begins => {
+                self.servers[usize::from(server)].skew = by;
+            }
+            FaultKind::ClockJump { .. } => {}
+        }
+    }
+
+    fn cut(&mut self, node: NodeIx, server: ServerIx, way: Way, begins: bool) {
+        let (to_server, to_node) = match way {
+            Way::Both => (true, true),
+            Way::ToServer => (true, false),
+            Way::ToNode => (false, true),
+        };
+        for (side, meant) in [(Side::Server, to_server), (Side::Node, to_node)] {
+            if !meant {
+                continue;
+            }
+            if begins {
+                self.net.cut(node, server, side);
+            } else {
+                self.net.heal(node, server, side);
+            }
+        }
+        if begins {
+            let now = self.now;
+            for conn in self
+                .net
+                .conns_where(|it| it.node == node && it.server == server)
+            {
+                self.idle_later(conn, now);
+            }
+        }
+    }
+
+    /// What cuts held back is sent again.
+    fn flush(&mut self, waited: Nanos) {
+        for conn in self.net.conns_where(|_| true) {
+            for (at, event) in self.net.flush(conn, waited, self.now) {
+                self.queue.push(at, event);
+            }
+        }
+    }
+
+    /// The safety phase is over: everything is healed, and nothing fails any more.
+    pub(super) fn become_calm(&mut self) {
+        for number in self.faults_on.clone() {
+            self.end_fault(number);
+        }
+        for server in 0..self.schedule.servers {
+            self.start_server(server);
+            self.servers[usize::from(server)].extra = 0;
+            self.servers[usize::from(server)].skew = 0;
+        }
+        for node in 0..self.schedule.nodes {
+            self.nodes[node as usize].journal.full = false;
+            self.nodes[node as usize].journal.slow = 0;
+            self.boot(node);
+            if self.nodes[node as usize].core.is_none() {
+                self.daemon_starts_later(node, 5 * MILLI);
+            }
+        }
+        self.net.weather = Weather::CALM;
+        self.calm = true;
+        self.calm_since = self.now;
+        self.disturbed_at = self.now;
+        self.look_at_leader();
+        self.note_reach();
+        self.note(|| "everything is healed".to_owned());
+        self.wish_for_the_end();
+    }
+}

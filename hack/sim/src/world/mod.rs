@@ -1,0 +1,389 @@
+//! The world: virtual time, one queue of events, and everyone in it. One thread, one seed: equal
+//! settings give equal runs, event by event.
+
+mod bend;
+mod client;
+mod converge;
+mod faults;
+mod log;
+mod trace;
+
+use std::collections::BTreeSet;
+
+use controlplane_state::{Applied, Command};
+
+use crate::counts::Counts;
+use crate::event::{Event, LogEvent, NodeIx, ServerIx, ToNode, ToServer};
+use crate::invariants::{self, Invariant, Observation};
+use crate::mutant::Mutant;
+use crate::net::{ConnId, IDLE, Net, Side, Stream};
+use crate::node::SimNode;
+use crate::queue::Queue;
+use crate::rng::Rng;
+use crate::schedule::{Schedule, Settings};
+use crate::server::Server;
+use crate::server::change::Changes;
+use crate::time::{MILLI, Nanos, SECOND};
+use client::Clients;
+pub use log::Log;
+pub use trace::Trace;
+
+/// How long the healed cluster may take to come to rest.
+pub const LIVENESS_MAX: Nanos = 240 * SECOND;
+
+/// What did not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The invariant's name.
+    pub invariant: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// When.
+    pub at: Nanos,
+    /// After how many events.
+    pub step: u64,
+}
+
+/// Everyone and everything.
+#[derive(Debug)]
+pub struct World {
+    pub now: Nanos,
+    pub step: u64,
+    pub(crate) queue: Queue,
+    pub schedule: Schedule,
+    pub(crate) state_check_every: u32,
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) net: Net,
+    pub(crate) log: Log,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) nodes: Vec<SimNode>,
+    pub(crate) changes: Changes,
+    pub(crate) clients: Clients,
+    pub(crate) rng: Rng,
+    pub(crate) counts: Counts,
+    /// Everything is healed and nothing fails any more; since then.
+    pub calm: bool,
+    pub calm_since: Nanos,
+    /// When something last began or ceased to be wrong.
+    pub disturbed_at: Nanos,
+    pub(crate) faults_on: BTreeSet<u32>,
+    invariants: Vec<Box<dyn Invariant>>,
+    pub failure: Option<Failure>,
+    trace: Option<Trace>,
+    rested: Option<Nanos>,
+    steps_max: u64,
+}
+
+/// Streams of chance.
+const STREAM_WORLD: u64 = 10;
+const STREAM_NET: u64 = 11;
+const STREAM_LOG: u64 = 12;
+
+impl World {
+    /// A cluster that is about to be switched on.
+    pub fn new(settings: &Settings, trace: Option<Trace>) -> Self {
+        let schedule = Schedule::of(settings);
+        let seed = settings.seed;
+        let (nodes, servers) = (schedule.nodes as usize, usize::from(schedule.servers));
+        let mut rng = Rng::new(seed, STREAM_WORLD);
+        let mut skew = || i64::try_from(rng.below(400_000_000)).unwrap_or(0) - 200_000_000;
+        let mut world = Self {
+            now: 0,
+            step: 0,
+            queue: Queue::default(),
+            state_check_every: settings.state_check_every.max(1),
+            mutant: settings.mutant,
+            net: Net::new(nodes, servers, Rng::new(seed, STREAM_NET)),
+            log: Log::new(Rng::new(seed, STREAM_LOG)),
+            servers: (0..servers).map(|_| Server::new(nodes)).collect(),
+            nodes: (0..schedule.nodes)
+                .map(|ix| SimNode::new(ix, skew()))
+                .collect(),
+            changes: Changes::default(),
+            clients: Clients::new(&schedule),
+            rng,
+            counts: Counts::default(),
+            calm: false,
+            calm_since: 0,
+            disturbed_at: 0,
+            faults_on: BTreeSet::new(),
+            invariants: invariants::all(),
+            failure: None,
+            trace,
+            rested: None,
+            steps_max: settings.steps.unwrap_or(u64::MAX),
+            schedule,
+        };
+        world.switch_on();
+        world
+    }
+
+    fn switch_on(&mut self) {
+        for server in 0..self.schedule.servers {
+            self.start_server(server);
+        }
+        for node in 0..self.schedule.nodes {
+            self.boot(node);
+        }
+        for (number, fault) in self.schedule.faults.clone().iter().enumerate() {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            self.queue.push(fault.at, Event::FaultBegins(number));
+        }
+        for (number, op) in self.schedule.ops.clone().iter().enumerate() {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            self.queue.push(op.at, Event::Op(number));
+        }
+        self.queue.push(SECOND, Event::Second);
+    }
+
+    /// Runs until something does not hold, until the healed cluster has come to rest, or until it
+    /// took too long.
+    pub fn run(&mut self) {
+        while self.failure.is_none() && self.rested.is_none() && self.step < self.steps_max {
+            let Some((at, event)) = self.queue.pop() else {
+                return;
+            };
+            self.now = at;
+            self.step += 1;
+            self.happen(event);
+        }
+    }
+
+    /// Whether the healed cluster came to rest.
+    pub fn rested(&self) -> bool {
+        self.rested.is_some()
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::NodeTimer { node, life } => self.on_node_timer(node, life),
+            Event::Node { node, life, input } => self.on_node_input(node, life, input),
+            Event::Host { node, boot, event } => self.on_host_event(node, boot, event),
+            Event::ToServer {
+                conn,
+                stream,
+                message,
+            } => self.on_to_server(conn, stream, message),
+            Event::ToNode { conn, message } => self.on_to_node(conn, message),
+            Event::Idle { conn, since } => self.on_idle(conn, since),
+            Event::Server {
+                server,
+                life,
+                event,
+            } => self.on_server_event(server, life, event),
+            Event::Log(LogEvent::Commit { term }) => self.commit(term),
+            Event::Log(LogEvent::Elect { term }) => self.elect(term),
+            Event::Log(LogEvent::Try { change }) => self.try_change(change),
+            Event::Log(LogEvent::Forwarded { change, leader }) => {
+                self.on_forwarded(change, leader);
+            }
+            Event::Log(LogEvent::Answer {
+                change,
+                attempt,
+                answer,
+            }) => self.on_answer(change, attempt, *answer),
+            Event::FaultBegins(fault) => self.begin_fault(fault),
+            Event::FaultEnds(fault) => self.end_fault(fault),
+            Event::Op(op) => self.begin_op(op),
+            Event::Second => self.on_second(),
+        }
+    }
+
+    fn on_second(&mut self) {
+        if !self.calm && self.now >= self.schedule.safety_until {
+            self.become_calm();
+        }
+        self.observe(Observation::Second);
+        if self.calm && self.now > self.calm_since + 5 * SECOND {
+            match self.unrest() {
+                None => {
+                    self.observe(Observation::Rested);
+                    self.rested = Some(self.now);
+                }
+                Some(what) if self.now > self.calm_since + LIVENESS_MAX => {
+                    self.fail(
+                        "liveness",
+                        "reconnect.md, the promise: every node comes back, every job is as wanted",
+                        format!("healed for {} s: {what}", LIVENESS_MAX / SECOND),
+                    );
+                }
+                Some(what) => self.note(|| format!("not at rest: {what}")),
+            }
+        }
+        self.queue.push(self.now + SECOND, Event::Second);
+    }
+
+    // --- messages ---
+
+    pub(crate) fn send_to_server(&mut self, conn: ConnId, stream: Stream, message: ToServer) {
+        let Some(server) = self.net.conn(conn).map(|it| it.server) else {
+            return;
+        };
+        let extra = self.servers[usize::from(server)].extra;
+        if let Some((at, event)) = self.net.to_server(conn, stream, message, extra, self.now) {
+            self.queue.push(at, event);
+        }
+    }
+
+    pub(crate) fn send_to_node(&mut self, conn: ConnId, stream: Stream, message: ToNode) {
+        if let Some((at, event)) = self.net.to_node(conn, stream, message, self.now) {
+            self.queue.push(at, event);
+        }
+    }
+
+    /// A server that was started again does not know the connection, and says so.
+    pub(crate) fn reset(&mut self, conn: ConnId) {
+        self.net.leave(conn, Side::Server);
+        self.send_to_node(conn, Stream::Session, ToNode::Ended);
+    }
+
+    /// The connection dies if nothing heals until then.
+    pub(crate) fn idle_later(&mut self, conn: ConnId, since: Nanos) {
+        self.queue.push(since + IDLE, Event::Idle { conn, since });
+    }
+
+    fn on_idle(&mut self, conn: ConnId, since: Nanos) {
+        let Some(it) = self.net.conn(conn) else {
+            return;
+        };
+        let (node, server) = (it.node, it.server);
+        let alone = it.open != [true, true];
+        let cut = !self.net.passes(node, server, Side::Node)
+            || !self.net.passes(node, server, Side::Server);
+        let still = self.nodes[node as usize]
+            .unreachable_since
+            .is_none_or(|at| at <= since);
+        if alone || (cut && still) {
+            let server_keeps = it.open[Side::Server as usize];
+            self.lose_link(conn);
+            if server_keeps {
+                self.forget_conn(server, conn);
+            }
+            self.net.leave(conn, Side::Node);
+            self.net.leave(conn, Side::Server);
+        }
+    }
+
+    // --- what is watched ---
+
+    pub(crate) fn observe(&mut self, seen: Observation<'_>) {
+        if self.failure.is_some() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.invariants);
+        for invariant in &mut all {
+            if let Err(what) = invariant.on(&seen, self) {
+                self.fail(invariant.name(), invariant.source(), what);
+                break;
+            }
+        }
+        self.invariants = all;
+    }
+
+    pub(crate) fn fail(&mut self, invariant: &'static str, source: &'static str, what: String) {
+        if self.failure.is_none() {
+            self.failure = Some(Failure {
+                invariant,
+                source,
+                what,
+                at: self.now,
+                step: self.step,
+            });
+        }
+    }
+
+    /// Something that this world does not know how to do: a run that hides it would prove nothing.
+    pub(crate) fn unmodelled(&mut self, what: &str) {
+        let what = format!("the simulator has no model of {what}");
+        self.fail("modelled", "hack/sim", what);
+    }
+
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.line(self.now, self.step, line());
+        }
+    }
+
+    fn note_command(&mut self, index: u64, command: &Command, applied: &Applied) {
+        if let Some(trace) = &mut self.trace {
+            trace.command(self.now, self.step, index, command, applied);
+        }
+    }
+
+    fn count_command(&mut self, command: &Command) {
+        self.counts.commands += 1;
+        match command {
+            Command::HeartbeatMissed { nodes } => {
+                self.counts.expiries += 1;
+                self.counts.expired += nodes.len() as u64;
+            }
+            Command::NodeSynced(_) => self.counts.syncs += 1,
+            Command::AllocUpdates { .. } => self.counts.update_entries += 1,
+            Command::PlanApply(_) => self.counts.plans += 1,
+            _ => {}
+        }
+    }
+
+    /// The last events, where they were kept.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    // --- what invariants may look at ---
+
+    /// The one true state.
+    pub fn state(&self) -> &controlplane_state::Tables {
+        self.log.state.tables()
+    }
+
+    /// A host.
+    pub fn node(&self, ix: NodeIx) -> &SimNode {
+        &self.nodes[ix as usize]
+    }
+
+    /// Every host.
+    pub fn nodes(&self) -> &[SimNode] {
+        &self.nodes
+    }
+
+    /// How much happened.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whether no fault is on, and none was for a while.
+    pub fn quiet_for(&self, span: Nanos) -> bool {
+        self.faults_on.is_empty() && self.now.saturating_sub(self.disturbed_at) >= span
+    }
+
+    /// Whether a server is well and reaches the leader.
+    fn server_helps(&self, server: ServerIx) -> bool {
+        let it = &self.servers[usize::from(server)];
+        it.up && it.extra < 50 * MILLI
+    }
+
+    /// Notes for every node since when nothing is in its way, and since when everything is.
+    pub(crate) fn note_reach(&mut self) {
+        let servers = self.schedule.servers;
+        let now = self.now;
+        for node in 0..self.schedule.nodes {
+            let both = |world: &Self, server: ServerIx| {
+                world.net.passes(node, server, Side::Node)
+                    && world.net.passes(node, server, Side::Server)
+            };
+            let lives = self.nodes[node as usize].core.is_some();
+            let clear =
+                lives && (0..servers).all(|server| both(self, server) && self.server_helps(server));
+            let heard = lives
+                && (0..servers).any(|server| {
+                    self.servers[usize::from(server)].up
+                        && self.net.passes(node, server, Side::Server)
+                });
+            let it = &mut self.nodes[node as usize];
+            it.reachable_since = clear.then(|| it.reachable_since.unwrap_or(now));
+            it.unreachable_since = (!heard).then(|| it.unreachable_since.unwrap_or(now));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The simulator as a test: a bounded number of seeds, the same run twice, planted bugs found.
+
+mod seeds;
