@@ -273,6 +273,12 @@ impl Raft {
         self.inner.members.update(id, info).await
     }
 
+    /// The voter that can take this leader's place soonest: one that answers, with the longest log.
+    /// `None` on a server that does not lead, and on one that is alone.
+    pub fn successor(&self) -> Option<ServerId> {
+        self.inner.members.successor(self.inner.config.election_max)
+    }
+
     /// Hands the leadership to another voter and waits until it leads.
     ///
     /// # Errors

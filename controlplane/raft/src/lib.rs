@@ -46,6 +46,7 @@ mod open;
 mod record;
 mod status;
 mod store;
+mod successor;
 
 pub use config::{ConfigError, RaftConfig};
 pub use error::{ChangeError, ProposeError, ReadError, SnapshotError, StoppedError};

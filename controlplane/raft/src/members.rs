@@ -17,6 +17,7 @@ use crate::member::{Leader, ServerId, ServerInfo};
 use crate::network::call::{CallKind, Introduction, JoinAnswer};
 use crate::network::client::Caller;
 use crate::status::RaftStatus;
+use crate::successor::{Candidate, successor};
 
 /// How far behind the log's end a learner may be to become a voter. A voter further behind would
 /// slow commits down as soon as another voter is lost.
@@ -153,6 +154,31 @@ impl Members {
             // The target may have refused, for instance because its log was too far behind.
             Err(_) => Err(ChangeError::OutcomeUnknown),
         }
+    }
+
+    /// The voter that should lead after this server, as far as its own followers' answers tell.
+    /// `lately` is how long ago an answer may be. `None` where this server does not lead, or alone.
+    pub(crate) fn successor(&self, lately: Duration) -> Option<ServerId> {
+        use openraft::Instant as _;
+        use openraft::async_runtime::watch::WatchReceiver;
+        let receiver = self.core.metrics();
+        let metrics = receiver.borrow_watched();
+        let (matched, answered) = (metrics.replication.as_ref()?, metrics.heartbeat.as_ref()?);
+        let status = self.status.borrow();
+        let others = status.membership.voters.keys();
+        let others = others.filter(|id| **id != self.own_id);
+        successor(
+            others.map(|id| Candidate {
+                id: *id,
+                matched: matched
+                    .get(&id.as_u64())
+                    .and_then(|matched| matched.as_ref().map(|log_id| log_id.index)),
+                silent: answered
+                    .get(&id.as_u64())
+                    .and_then(|at| at.as_ref().map(|at| at.elapsed())),
+            }),
+            lately,
+        )
     }
 
     fn known(&self, id: ServerId) -> Result<(), ChangeError> {

@@ -72,6 +72,32 @@ async fn the_leadership_goes_where_it_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_successor_is_a_voter_that_keeps_up() {
+    let authority = Authority::new();
+    let servers = form(&authority, 3, &config()).await;
+    propose(&servers, "before").await;
+    let leader = leader_of(&servers).await;
+    let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    // The one that is cut off has the lower id: an order of ids would choose it.
+    let (gone, kept) = if servers[one].id() < servers[other].id() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    servers[gone].cut_off();
+    servers[leader].propose("without it").await;
+    let chosen = async {
+        while servers[leader].raft.successor() != Some(servers[kept].id()) {
+            tokio::time::sleep(config().heartbeat).await;
+        }
+    };
+    tokio::time::timeout(super::cluster::PATIENCE, chosen)
+        .await
+        .expect("who keeps up is chosen");
+    assert_eq!(servers[gone].raft.successor(), None, "it does not lead");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_member_is_brought_up_by_a_snapshot() {
     let authority = Authority::new();
     let config = RaftConfig {
