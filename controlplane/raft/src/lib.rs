@@ -14,7 +14,7 @@
 //! - [`Raft::status`] is a watch on role, term, leader, indexes and membership.
 //! - [`Raft::serve_stream`] answers a peer: the accept loop calls it for every stream of
 //!   [`protocol_transport::StreamKind::Raft`].
-//! - [`Raft::failed`] ends when storage failed. The process must exit then: what was promised to
+//! - [`Raft::failed`] ends when storage failed, or an entry was not understood. The process must exit then: what was promised to
 //!   other servers may not be on disk.
 //!
 //! ```text
@@ -52,7 +52,7 @@ pub use config::{ConfigError, RaftConfig};
 pub use error::{ChangeError, ProposeError, ReadError, SnapshotError, StoppedError};
 pub use formation::FormError;
 pub use handle::{Checkpoint, Proposed, Raft};
-pub use machine::{CheckpointSource, Machine, Position, RestoreError};
+pub use machine::{ApplyError, CheckpointSource, Machine, Position, RestoreError};
 pub use member::{Leader, Membership, ServerId, ServerIdError, ServerInfo};
 pub use network::ServeError;
 pub use open::OpenError;

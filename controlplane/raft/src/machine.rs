@@ -12,6 +12,10 @@ pub struct Position {
     pub index: u64,
 }
 
+/// Why a machine could not apply an entry at all. Fatal: the server stops, and its log and its state
+/// stay as they were before the entry.
+pub type ApplyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a machine could not take over a checkpoint. Fatal: the server stops.
 pub type RestoreError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -22,7 +26,12 @@ pub trait Machine: Send + 'static {
     ///
     /// Runs on the thread that drives the log, so it must not block. A refusal is a response; a
     /// panic stops the server, because the state may be half-changed.
-    fn apply(&mut self, position: Position, command: &[u8]) -> Vec<u8>;
+    ///
+    /// # Errors
+    /// When the command is not understood. Nothing was changed then: other servers may understand
+    /// it, so leaving it out would make this one's state another than theirs. The server stops,
+    /// and the entry is applied again when it is started the next time.
+    fn apply(&mut self, position: Position, command: &[u8]) -> Result<Vec<u8>, ApplyError>;
 
     /// Notes an entry that carries no command: a leader's first entry, or a change of membership.
     fn advance(&mut self, position: Position);

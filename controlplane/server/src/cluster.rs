@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_raft::{Leader, ProposeError, Raft, RaftStatus, ReadError, ServerId};
-use controlplane_state::{Command, Outcome, Refusal, Snapshot, Stamped, codec};
+use controlplane_state::{Applied, Command, Outcome, Refusal, Snapshot, Stamped, codec};
 use protocol_model::UnixNanos;
 use protocol_transport::{FrameReader, FrameWriter, Pool, StreamKind};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
@@ -56,7 +56,7 @@ pub enum ChangeError {
 /// A change that is on a majority.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Changed {
-    /// Its log index.
+    /// The state's index with it.
     pub index: u64,
     /// What the state answered.
     pub outcome: Outcome,
@@ -139,11 +139,11 @@ impl Cluster {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let tried = match self.raft.propose(bytes.clone()).await {
-                Ok(proposed) => changed(proposed.index, &proposed.response),
+                Ok(proposed) => changed(&proposed.response),
                 Err(ProposeError::NotLeader { leader }) => self
                     .forward(&leader, bytes.clone())
                     .await
-                    .and_then(|reply| changed(reply.index, &reply.response)),
+                    .and_then(|reply| changed(&reply.response)),
                 Err(error) => Err(own_error(error)),
             };
             match tried {
@@ -159,6 +159,16 @@ impl Cluster {
     /// Proposes encoded bytes here only: what a forwarded change arrives at.
     pub(crate) async fn propose_here(&self, command: Bytes) -> v1::ProposeReply {
         use v1::propose_error::Kind;
+        // A follower that was upgraded already may speak of what this release cannot apply: once in
+        // the log it would stop every server of this release.
+        if let Err(error) = codec::decode(&command) {
+            tracing::warn!(%error, "a forwarded command is not understood and was refused");
+            return v1::ProposeReply {
+                index: 0,
+                response: not_understood(),
+                error: None,
+            };
+        }
         let error = match self.raft.propose(command).await {
             Ok(proposed) => {
                 return v1::ProposeReply {
@@ -371,13 +381,26 @@ fn stamp(command: Command) -> Stamped {
     }
 }
 
-fn changed(index: u64, response: &[u8]) -> Result<Changed, ChangeError> {
+fn changed(response: &[u8]) -> Result<Changed, ChangeError> {
     let applied = codec::decode_applied(response)
         .map_err(|error| ChangeError::Nonsense(error.to_string()))?;
+    // The log's own index is another one: see `Tables::index`.
+    let index = applied.index;
     match applied.outcome {
         Outcome::Refused(refusal) => Err(ChangeError::Refused(refusal)),
         outcome => Ok(Changed { index, outcome }),
     }
+}
+
+/// The answer to a command that this release does not know.
+fn not_understood() -> Bytes {
+    let why = "the leader runs an older release and does not know this command: upgrade it, too";
+    let applied = Applied {
+        index: 0,
+        outcome: Outcome::Refused(Refusal::Malformed(why.into())),
+        signals: Vec::new(),
+    };
+    codec::encode_applied(&applied).unwrap_or_default().into()
 }
 
 /// Whether nothing changed and the reason passes by itself. A cluster that was formed a moment ago

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use controlplane_raft::{CheckpointSource, Machine, Position, RestoreError};
-use controlplane_state::{Applied, Outcome, Refusal, Signal, Snapshot, State, codec};
+use controlplane_raft::{ApplyError, CheckpointSource, Machine, Position, RestoreError};
+use controlplane_state::codec::DecodeError;
+use controlplane_state::{Applied, Command, Signal, Snapshot, State, codec};
 use protocol_model::NodeId;
 use tokio::sync::{mpsc, watch};
 
@@ -150,22 +151,21 @@ impl StateMachine {
     }
 }
 
+/// An entry that this release cannot read. Servers of a newer release apply it, so passing over it
+/// would leave this one with another state than theirs, for good.
+#[derive(Debug, thiserror::Error)]
+#[error("the log was written by a newer release than this one: upgrade this server")]
+struct NotUnderstood(#[source] DecodeError);
+
 impl Machine for StateMachine {
-    fn apply(&mut self, position: Position, command: &[u8]) -> Vec<u8> {
-        let applied = match codec::decode(command) {
-            Ok(stamped) => self.state.apply(position.index, stamped),
-            Err(error) => {
-                // Every server of this release decides the same: the entry does nothing. It was
-                // written by a newer release, or by a broken one.
-                tracing::error!(index = position.index, %error, "log entry is not understood");
-                Applied {
-                    index: position.index,
-                    outcome: Outcome::Refused(Refusal::Malformed(
-                        "the entry is not understood".into(),
-                    )),
-                    signals: Vec::new(),
-                }
+    fn apply(&mut self, position: Position, command: &[u8]) -> Result<Vec<u8>, ApplyError> {
+        let stamped = codec::decode(command).map_err(NotUnderstood)?;
+        let applied = match &stamped.command {
+            // It reads a whole state, which takes seconds where the state is large.
+            Command::RestoreCommit { .. } => {
+                off_the_runtime(|| self.state.apply(position.index, stamped))
             }
+            _ => self.state.apply(position.index, stamped),
         };
         let response = codec::encode_applied(&applied).unwrap_or_else(|error| {
             // An outcome is plain data; the proposer learns that it cannot be known.
@@ -173,7 +173,7 @@ impl Machine for StateMachine {
             Vec::new()
         });
         self.hub.publish(self.state.snapshot(), applied);
-        response
+        Ok(response)
     }
 
     /// Entries without a command change nothing here: the state's index is that of its newest
@@ -192,6 +192,15 @@ impl Machine for StateMachine {
         self.state = State::restore(checkpoint)?;
         self.hub.replace(self.state.snapshot());
         Ok(())
+    }
+}
+
+/// Does what takes long on a thread of the runtime without holding up what else it runs.
+fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -11,6 +11,7 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use super::snapshot::{SnapshotFile, SnapshotStore};
 use crate::engine::{Command, Entry, LogId, Response, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::machine::{CheckpointSource, Machine, Position};
+use crate::network::client::chain;
 
 type SharedMachine = Arc<Mutex<Box<dyn Machine>>>;
 
@@ -59,13 +60,18 @@ impl MachineAdapter {
                     if position.index > 0 {
                         machine.advance(position);
                     }
-                    Vec::new()
+                    Ok(Vec::new())
                 }
             }
         }));
-        let response = applied.map_err(|_| {
-            io::Error::other(format!("the machine panicked at index {}", position.index))
-        })?;
+        let response = applied
+            .map_err(|_| {
+                io::Error::other(format!("the machine panicked at index {}", position.index))
+            })?
+            .map_err(|error| {
+                let text = format!("entry {}: {}", position.index, chain(&*error));
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            })?;
         if let EntryPayload::Membership(membership) = &entry.payload {
             self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
         }
@@ -206,15 +212,15 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::machine::RestoreError;
+    use crate::machine::{ApplyError, RestoreError};
     use crate::store::database;
     use crate::store::log::LogStore;
 
     struct Nothing;
 
     impl Machine for Nothing {
-        fn apply(&mut self, _position: Position, _command: &[u8]) -> Vec<u8> {
-            Vec::new()
+        fn apply(&mut self, _: Position, _: &[u8]) -> Result<Vec<u8>, ApplyError> {
+            Ok(Vec::new())
         }
 
         fn advance(&mut self, _position: Position) {}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use controlplane_raft::{
-    Leader, ProposeError, Proposed, Raft, RaftConfig, RaftStatus, ServerId, ServerInfo,
+    Leader, OpenError, ProposeError, Proposed, Raft, RaftConfig, RaftStatus, ServerId, ServerInfo,
 };
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
 use protocol_transport::{
@@ -95,6 +95,17 @@ impl Stopped {
     pub(crate) async fn start(self, authority: &Authority, config: RaftConfig) -> Server {
         Server::start_at(authority, config, self.directory, self.address).await
     }
+
+    /// Starts with a machine of one's own, where that may fail.
+    pub(crate) async fn try_start(
+        &self,
+        authority: &Authority,
+        config: RaftConfig,
+        journal: Journal,
+    ) -> Result<Server, OpenError> {
+        let directory = Arc::clone(&self.directory);
+        Server::start_machine(authority, config, directory, self.address, journal).await
+    }
 }
 
 impl Server {
@@ -109,6 +120,19 @@ impl Server {
         directory: Arc<TempDir>,
         listen: SocketAddr,
     ) -> Self {
+        let journal = Journal::default();
+        Self::start_machine(authority, config, directory, listen, journal)
+            .await
+            .expect("opens")
+    }
+
+    async fn start_machine(
+        authority: &Authority,
+        config: RaftConfig,
+        directory: Arc<TempDir>,
+        listen: SocketAddr,
+        journal: Journal,
+    ) -> Result<Self, OpenError> {
         let endpoint_config = EndpointConfig {
             listen,
             limits: Limits {
@@ -119,16 +143,13 @@ impl Server {
         };
         let endpoint = bind(&endpoint_config).await;
         let address = endpoint.local_address().expect("an address");
-        let journal = Journal::default();
         let info = info(address);
         let pool = Pool::new(endpoint.clone());
-        let raft = Raft::open(config, directory.path(), journal.clone(), pool, info)
-            .await
-            .expect("opens");
+        let raft = Raft::open(config, directory.path(), journal.clone(), pool, info).await?;
         let cut_off = Arc::new(AtomicBool::new(false));
         let mut serving = JoinSet::new();
         serving.spawn(serve(endpoint.listen(), raft.clone(), Arc::clone(&cut_off)));
-        Self {
+        Ok(Self {
             raft,
             journal,
             address,
@@ -136,7 +157,7 @@ impl Server {
             endpoint,
             cut_off,
             _serving: serving,
-        }
+        })
     }
 
     pub(crate) fn info(&self) -> ServerInfo {

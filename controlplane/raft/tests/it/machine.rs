@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 
-use controlplane_raft::{CheckpointSource, Machine, Position, RestoreError};
+use controlplane_raft::{ApplyError, CheckpointSource, Machine, Position, RestoreError};
 
 /// What a [`Journal`] has seen. The test keeps a handle.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct Seen {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Journal {
     pub(crate) seen: Arc<Mutex<Seen>>,
+    /// Whether commands of a newer release are understood.
+    pub(crate) upgraded: bool,
 }
 
 impl Journal {
@@ -30,10 +32,13 @@ impl Journal {
 }
 
 impl Machine for Journal {
-    fn apply(&mut self, position: Position, command: &[u8]) -> Vec<u8> {
+    fn apply(&mut self, position: Position, command: &[u8]) -> Result<Vec<u8>, ApplyError> {
         let text = String::from_utf8_lossy(command).into_owned();
         if text == "panic" {
             panic!("asked to");
+        }
+        if text == "newer" && !self.upgraded {
+            return Err("written by a newer release".into());
         }
         let mut seen = self.seen.lock().expect("not poisoned");
         assert_eq!(
@@ -43,7 +48,7 @@ impl Machine for Journal {
         );
         seen.index = position.index;
         seen.commands.push(text);
-        format!("answer {}", seen.commands.len()).into_bytes()
+        Ok(format!("answer {}", seen.commands.len()).into_bytes())
     }
 
     fn advance(&mut self, position: Position) {

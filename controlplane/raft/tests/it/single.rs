@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use controlplane_raft::{Membership, ProposeError, RaftConfig, ReadError};
+use controlplane_raft::{Membership, OpenError, ProposeError, RaftConfig, ReadError};
 
-use super::cluster::{Authority, Server, config, form};
+use super::cluster::{Authority, PATIENCE, Server, config, form};
+use super::machine::Journal;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_keeps_everything() {
@@ -151,4 +152,51 @@ async fn a_machine_that_panics_stops_the_server() {
     assert!(failure.to_string().contains("panicked"), "{failure}");
     let error = server.raft.propose("after").await.expect_err("must refuse");
     assert!(matches!(error, ProposeError::Stopped(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_is_not_understood_stops_the_server_until_it_is() {
+    let authority = Authority::new();
+    let server = form(&authority, 1, &config()).await.remove(0);
+    server.propose("before").await;
+    server
+        .raft
+        .propose("newer")
+        .await
+        .expect_err("has no answer");
+    let failure = server.raft.failed().await.to_string();
+    assert!(failure.contains("newer release"), "{failure}");
+    assert_eq!(server.journal.commands(), ["before"], "nothing was changed");
+
+    let stopped = server.stop().await;
+    let same = stopped
+        .try_start(&authority, config(), Journal::default())
+        .await;
+    if let Ok(same) = same {
+        // What is committed may be learned after the start only: it stops then.
+        let failure = same.raft.failed().await.to_string();
+        assert!(failure.contains("newer release"), "{failure}");
+        assert_eq!(same.journal.commands(), ["before"]);
+        drop(same.stop().await);
+    }
+
+    let started = async {
+        loop {
+            let journal = Journal {
+                upgraded: true,
+                ..Journal::default()
+            };
+            match stopped.try_start(&authority, config(), journal).await {
+                Ok(server) => return server,
+                // What failed to start lets go of the file a moment later; a process would be gone.
+                Err(OpenError::Database(_)) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    };
+    let upgraded = tokio::time::timeout(PATIENCE, started)
+        .await
+        .expect("the upgraded release starts");
+    upgraded.propose("after").await;
+    assert_eq!(upgraded.journal.commands(), ["before", "newer", "after"]);
 }
