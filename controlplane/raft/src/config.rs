@@ -22,6 +22,10 @@ pub struct RaftConfig {
     pub append: Duration,
     /// Entries applied since the last snapshot until the next is taken. As Nomad's default.
     pub snapshot_threshold: u64,
+    /// Bytes of entries written since the last snapshot until the next is taken, whatever their
+    /// number; entries older than the snapshot before it go then, too. Bounds the log on disk to
+    /// about three times as much.
+    pub snapshot_bytes: u64,
     /// Entries kept behind a snapshot. More than `snapshot_threshold`, so that the older of the
     /// two kept snapshots can still be replayed, should the newer one be damaged.
     pub trailing_entries: u64,
@@ -46,6 +50,7 @@ impl Default for RaftConfig {
             install_snapshot: Duration::from_secs(60),
             append: Duration::from_secs(2),
             snapshot_threshold: 8192,
+            snapshot_bytes: 256 * 1024 * 1024,
             trailing_entries: 10_240,
             append_entries_max: 512,
             command_bytes_max: 4 * 1024 * 1024,
@@ -151,6 +156,7 @@ impl RaftConfig {
             ("proposals_max", self.proposals_max as u64),
             ("command_bytes_max", self.command_bytes_max as u64),
             ("snapshot_bytes_max", self.snapshot_bytes_max),
+            ("snapshot_bytes", self.snapshot_bytes),
         ];
         if let Some((name, _)) = counts.into_iter().find(|(_, value)| *value == 0) {
             return Err(ConfigError::Zero { name });

@@ -33,6 +33,7 @@
 //! `snapshots/` (the two newest), `server-id` (for people), `formation` (a pledge, until a cluster
 //! is formed). All records begin with a version byte.
 
+mod compaction;
 mod config;
 mod engine;
 mod error;

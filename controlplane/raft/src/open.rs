@@ -9,6 +9,7 @@ use protocol_transport::Pool;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
+use crate::compaction;
 use crate::config::{ConfigError, RaftConfig};
 use crate::engine::{Core, Fatal};
 use crate::error::StoppedError;
@@ -99,6 +100,12 @@ pub(crate) async fn open(
     let core = core.await.map_err(|fatal| restore_error(&fatal))?;
     let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
     let status = follow_status(&core, addresses);
+    tokio::spawn(compaction::run(
+        core.clone(),
+        log.appended(),
+        config.snapshot_bytes,
+        status.clone(),
+    ));
     let members = Arc::new(Members {
         core: core.clone(),
         caller: caller.clone(),

@@ -33,6 +33,8 @@ pub struct RaftStatus {
     pub applied_index: u64,
     /// The newest entry covered by a snapshot.
     pub snapshot_index: u64,
+    /// The newest entry that the log no longer holds.
+    pub purged_index: u64,
     pub membership: Membership,
     /// Why the server stopped, if it did.
     pub failure: Option<StoppedError>,
@@ -65,6 +67,7 @@ impl RaftStatus {
             committed_index: index(&metrics.cluster_committed).max(index(&metrics.local_committed)),
             applied_index: index(&metrics.last_applied),
             snapshot_index: index(&metrics.snapshot),
+            purged_index: index(&metrics.purged),
             membership,
             failure,
         }

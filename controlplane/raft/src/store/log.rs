@@ -17,6 +17,7 @@ use super::database::{
 };
 use super::tail::Tail;
 use super::writer::{Done, Request, Writer};
+use crate::compaction::Appended;
 use crate::engine::{Entry, LogId, TypeConfig, Vote};
 use crate::record::{self, PositionRecord, VoteRecord};
 
@@ -29,6 +30,7 @@ pub(crate) struct LogStore {
     database: Arc<HeldDatabase>,
     tail: Arc<RwLock<Tail>>,
     requests: mpsc::Sender<Request>,
+    appended: Appended,
 }
 
 impl Debug for LogStore {
@@ -57,6 +59,7 @@ impl LogStore {
             database,
             tail,
             requests,
+            appended: Appended::default(),
         })
     }
 
@@ -68,6 +71,11 @@ impl LogStore {
     /// Whether this server ever voted or followed a leader.
     pub(crate) fn has_voted(&self) -> bool {
         self.tail().vote.is_some()
+    }
+
+    /// How much has been appended so far.
+    pub(crate) fn appended(&self) -> Appended {
+        self.appended.clone()
     }
 
     /// A watch that ends when the last user of the log has let go of it.
@@ -213,6 +221,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             let mut tail = self.tail_mut();
             for entry in entries {
                 let bytes = record::encode_entry(&entry);
+                self.appended.add(bytes.len());
                 encoded.push((entry.log_id.index, bytes.clone()));
                 tail.push(entry, bytes.len());
             }

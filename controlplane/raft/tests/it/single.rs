@@ -200,3 +200,26 @@ async fn an_entry_that_is_not_understood_stops_the_server_until_it_is() {
     upgraded.propose("after").await;
     assert_eq!(upgraded.journal.commands(), ["before", "newer", "after"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_of_large_entries_is_compacted_by_its_bytes() {
+    let authority = Authority::new();
+    let config = RaftConfig {
+        snapshot_bytes: 200_000,
+        ..config()
+    };
+    let server = form(&authority, 1, &config).await.remove(0);
+    let filler = "x".repeat(20_000);
+    // Far fewer entries than a snapshot by number takes.
+    for number in 0..60 {
+        server.propose(&format!("command {number} {filler}")).await;
+    }
+    server
+        .wait("entries to go", |status| status.purged_index > 0)
+        .await;
+    let status = server.raft.status().borrow().clone();
+    assert!(status.purged_index < status.snapshot_index, "{status:?}");
+    let stopped = server.stop().await;
+    let again = stopped.start(&authority, config).await;
+    assert_eq!(again.journal.commands().len(), 60);
+}
