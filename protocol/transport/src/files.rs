@@ -1,9 +1,10 @@
 //! Certificates and keys on disk: keys are readable by their owner only, and no existing file is
-//! ever replaced, because an overwritten CA key cannot be brought back.
+//! ever replaced, because an overwritten CA key cannot be brought back. Directories that only their
+//! owner may enter.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why a file was not written.
@@ -68,6 +69,31 @@ pub fn read_key(path: &Path) -> Result<String, ReadKeyError> {
     io::read_to_string(&mut file).map_err(read_error)
 }
 
+/// Makes a directory that only its owner may enter (mode 0700, whatever the umask), and its name
+/// durable; directories above it that are missing too. One that exists is left as it is.
+///
+/// # Errors
+/// When it cannot be made, or something else has its name.
+pub fn make_private_directory(path: &Path) -> io::Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    match made {
+        Ok(()) => {
+            // Without this a power cut may take the directory along with all that was synced in it.
+            let parent = path.parent().filter(|parent| *parent != Path::new(""));
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let Some(parent) = path.parent().filter(|parent| *parent != Path::new("")) else {
+                return Err(error);
+            };
+            make_private_directory(parent)?;
+            make_private_directory(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), WriteFileError> {
     let written = OpenOptions::new()
         .write(true)
@@ -103,6 +129,25 @@ mod tests {
         let error = write_key(&path, "second").expect_err("must refuse");
         assert!(matches!(error, WriteFileError::Exists { .. }), "{error:?}");
         assert_eq!(read_key(&path).expect("reads"), "first");
+    }
+
+    #[test]
+    fn a_private_directory_is_made_with_those_above_it_and_kept_as_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("one/two");
+        make_private_directory(&path).expect("is made");
+        let mode = |path: &Path| path.metadata().expect("metadata").permissions().mode() & 0o777;
+        assert_eq!(
+            (mode(&path), mode(&directory.path().join("one"))),
+            (0o700, 0o700)
+        );
+        let open = std::fs::Permissions::from_mode(0o750);
+        std::fs::set_permissions(&path, open).expect("is set");
+        make_private_directory(&path).expect("is there");
+        assert_eq!(mode(&path), 0o750);
+        let file = directory.path().join("file");
+        write_key(&file, "text").expect("writes");
+        assert!(make_private_directory(&file).is_err());
     }
 
     #[test]

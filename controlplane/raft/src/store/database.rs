@@ -9,10 +9,12 @@
 //!   absent     present     refused: the log was removed, and what this id voted with it
 //! ```
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use protocol_transport::files::make_private_directory;
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::watch;
 
@@ -119,14 +121,20 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedDatabase, DatabaseError> {
         path: directory.to_owned(),
         source,
     };
-    fs::create_dir_all(directory).map_err(prepare)?;
+    close_to_others(directory).map_err(prepare)?;
     let named = read_id_file(&id_path)?;
     if named.is_some() && !path.try_exists().map_err(prepare)? {
         return Err(DatabaseError::LogRemoved { path: id_path });
     }
+    let file = private_file()
+        .read(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(prepare)?;
     let database = Database::builder()
         .set_cache_size(PAGE_CACHE_BYTES)
-        .create(&path)
+        .create_file(file)
         .map_err(|source| DatabaseError::Open {
             path: path.clone(),
             source,
@@ -221,11 +229,32 @@ fn write_id_file(directory: &Path, path: &Path, id: ServerId) -> Result<(), Data
 /// Replaces `path` in `directory` by `content`, durably.
 pub(crate) fn replace_file(directory: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = File::create(&temporary)?;
+    let mut file = private_file()
+        .create(true)
+        .truncate(true)
+        .open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     sync_directory(directory)
+}
+
+/// Makes `directory` where it is missing, and closes it to everyone but its owner: the log holds
+/// jobs with their secrets.
+pub(crate) fn close_to_others(directory: &Path) -> io::Result<()> {
+    make_private_directory(directory)?;
+    let mode = fs::metadata(directory)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+}
+
+/// How a file is made that only its owner may read, whatever the umask.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
 }
 
 /// Makes renames and removals in a directory durable.
@@ -244,6 +273,19 @@ mod tests {
         assert_eq!(open(directory.path()).expect("opens again").id, first);
         let other = tempfile::tempdir().expect("a directory");
         assert_ne!(open(other.path()).expect("opens").id, first);
+    }
+
+    #[test]
+    fn what_is_made_is_for_its_owner_only() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("raft");
+        fs::create_dir(&path).expect("is made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("is set");
+        drop(open(&path).expect("opens"));
+        let mode = |path: &Path| path.metadata().expect("metadata").permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&path.join("log.redb")), 0o600);
+        assert_eq!(mode(&path.join("server-id")), 0o600);
     }
 
     #[test]

@@ -10,13 +10,13 @@
 //! the newest is damaged, it is set aside and the older one and the log give the same state.
 //! The same bytes travel to servers that fell behind.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::database::sync_directory;
+use super::database::{close_to_others, private_file, sync_directory};
 use crate::engine::{LogId, SnapshotMeta};
 use crate::machine::CheckpointSource;
 use crate::record::{self, SnapshotRecord};
@@ -166,7 +166,7 @@ struct Newest {
 impl SnapshotStore {
     /// Removes what was left half-written and finds the newest whole snapshot.
     pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
-        fs::create_dir_all(&directory)?;
+        close_to_others(&directory)?;
         for entry in fs::read_dir(&directory)? {
             let path = entry?.path();
             if path
@@ -213,11 +213,7 @@ impl SnapshotStore {
     pub(crate) fn receive(&self) -> io::Result<Incoming> {
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("{number}.{TEMPORARY}"));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
+        let file = private_file().read(true).create_new(true).open(&path)?;
         Ok(Incoming {
             file,
             path,
