@@ -12,16 +12,22 @@
 //! - [`http`]: the API. [`config`]: what a server is built from.
 //!
 //! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
-//! coalescer, the leader's loop, the HTTP accept loop. Threads: the schedulers, while leading.
+//! coalescer, the leader's loop, the HTTP accept loop; the end of any of these is the end of the
+//! server (`loops`). Threads: the schedulers, while leading.
 
+mod accept;
 pub mod cluster;
 pub mod config;
+pub mod data_dir;
 pub mod dev;
 pub mod forward;
 pub mod gateway;
 pub mod http;
 pub mod leading;
+mod loops;
 pub mod machine;
+pub mod membership;
+mod restoring;
 mod server;
 mod tls;
 

@@ -7,18 +7,19 @@ use std::time::Duration;
 use anyhow::Context as _;
 use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Raft, RaftConfig, ServerInfo};
-use protocol_transport::{
-    Endpoint, EndpointConfig, Identity, Limits, Listener, Peer, Pool, Role, StreamKind,
-};
+use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
+use crate::accept::{Doors, accept};
 use crate::cluster::Cluster;
+use crate::config::secret::Secret;
 use crate::config::{Config, TlsConfig};
 use crate::forward::Forward;
 use crate::gateway::{Gateway, liveness};
 use crate::http::{self, Api};
 use crate::leading::{self, LeadingConfig, LeadingStats};
+use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::{dev, tls};
 
@@ -36,7 +37,7 @@ pub struct Server {
     endpoint: Endpoint,
     http_address: SocketAddr,
     stop_http: watch::Sender<bool>,
-    tasks: tokio::task::JoinSet<()>,
+    loops: Loops,
 }
 
 impl Server {
@@ -63,45 +64,58 @@ impl Server {
         };
         let cluster = open_log(&config, endpoint.clone(), info).await?;
         let raft = cluster.raft().clone();
-        let gateway = Gateway::new(
+        let (gateway, updates) = Gateway::new(
             cluster.clone(),
             config.liveness,
             config.limits.sessions,
-            config.node_join_token.as_deref(),
+            config.node_join_token.as_ref().map(Secret::reveal),
         );
         let (heard, heard_receiver) = mpsc::channel(REPORTS_MAX);
-        let forward = Forward::new(cluster.clone(), Arc::clone(&gateway), heard.clone());
         let (stats_sender, stats) = watch::channel(LeadingStats::default());
         let (stop_http, stopped) = watch::channel(false);
-        let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(accept(
-            endpoint.listen(),
-            raft.clone(),
-            Arc::clone(&gateway),
-            forward,
-        ));
-        tasks.spawn(liveness::report(Arc::clone(&gateway), heard));
-        tasks.spawn(leading::run(
-            cluster.clone(),
-            leading_config(&config),
-            heard_receiver,
-            stats_sender,
-        ));
-        tasks.spawn(form(raft, Arc::clone(&config)));
+        let mut loops = Loops::default();
+        loops.spawn(
+            "the accept loop for QUIC",
+            accept(
+                endpoint.listen(),
+                Doors {
+                    region: endpoint.region().clone(),
+                    raft: raft.clone(),
+                    gateway: Arc::clone(&gateway),
+                    forward: Forward::new(cluster.clone(), Arc::clone(&gateway), heard.clone()),
+                },
+            ),
+        );
+        loops.spawn("the update coalescer", updates.run());
+        loops.spawn(
+            "the liveness reporter",
+            liveness::report(Arc::clone(&gateway), heard),
+        );
+        loops.spawn(
+            "the leader's loop",
+            leading::run(
+                cluster.clone(),
+                leading_config(&config),
+                heard_receiver,
+                stats_sender,
+            ),
+        );
+        loops.spawn_once("forming the cluster", form(raft, Arc::clone(&config)));
         let https = tls::https(&config, &identity)?;
         let api = Api {
             cluster: cluster.clone(),
             gateway,
             config,
             leading: stats,
+            restoring: Arc::default(),
         };
-        tasks.spawn(http::serve(api, http, https, stopped));
+        loops.spawn("the HTTP API", http::serve(api, http, https, stopped));
         Ok(Self {
             cluster,
             endpoint,
             http_address,
             stop_http,
-            tasks,
+            loops,
         })
     }
 
@@ -122,9 +136,16 @@ impl Server {
         &self.cluster
     }
 
-    /// Ends when the log has failed: the process must exit then, and say why.
-    pub async fn failed(&self) -> String {
-        self.cluster.raft().failed().await.to_string()
+    /// Ends when the log has failed, when one of the server's own loops is gone, or when it can
+    /// never become part of a cluster: the process must exit then, and say why. Cancel-safe.
+    pub async fn failed(&mut self) -> String {
+        let raft = self.cluster.raft().clone();
+        tokio::select! {
+            // A log that failed ends loops too: its reason comes first.
+            biased;
+            reason = raft.failed() => reason.to_string(),
+            reason = self.loops.failed() => reason,
+        }
     }
 
     /// Ends the server: leadership is handed on first, so that the others need no election.
@@ -144,18 +165,15 @@ impl Server {
         if ended.await.is_err() {
             tracing::warn!("the end took longer than {SHUTDOWN_MAX:?}");
         }
-        self.tasks.shutdown().await;
+        self.loops.shutdown().await;
     }
 
     async fn hand_on(&self) {
-        let status = self.cluster.status();
-        if !status.is_leader() {
-            return;
-        }
-        let Some(other) = status.membership.voters.keys().find(|id| **id != status.id) else {
+        let raft = self.cluster.raft();
+        let Some(other) = raft.successor() else {
             return;
         };
-        if let Err(error) = self.cluster.raft().transfer_leadership(*other).await {
+        if let Err(error) = raft.transfer_leadership(other).await {
             tracing::warn!(%error, to = %other, "leadership was not handed on");
         }
     }
@@ -176,50 +194,18 @@ async fn open_log(
     Ok(Cluster::new(raft, hub, pool))
 }
 
-/// Becomes part of the cluster, however long that takes.
-async fn form(raft: Raft, config: Arc<Config>) {
+/// Becomes part of the cluster, however long that takes. What may pass is tried again in there; an
+/// error means that this server never will.
+async fn form(raft: Raft, config: Arc<Config>) -> Result<(), String> {
     match raft.form(config.bootstrap_expect, &config.retry_join).await {
-        Ok(()) => tracing::info!("part of the cluster"),
-        Err(error) => tracing::error!(%error, "cannot become part of a cluster"),
-    }
-}
-
-/// Accepts connections, and on each of them streams.
-async fn accept(mut listener: Listener, raft: Raft, gateway: Arc<Gateway>, forward: Forward) {
-    while let Some(peer) = listener.accept().await {
-        let (raft, gateway, forward) = (raft.clone(), Arc::clone(&gateway), forward.clone());
-        tokio::spawn(serve_peer(peer, raft, gateway, forward));
-    }
-}
-
-async fn serve_peer(peer: Peer, raft: Raft, gateway: Arc<Gateway>, forward: Forward) {
-    let Peer {
-        connection,
-        identity,
-    } = peer;
-    let identity = Arc::new(identity);
-    while let Ok((send, mut recv)) = connection.accept_bi().await {
-        let (raft, gateway, forward) = (raft.clone(), Arc::clone(&gateway), forward.clone());
-        let (identity, connection) = (Arc::clone(&identity), connection.clone());
-        tokio::spawn(async move {
-            let kind = match StreamKind::read(&mut recv, identity.role).await {
-                Ok(kind) => kind,
-                Err(error) => {
-                    tracing::warn!(peer = %identity, %error, "a stream was refused");
-                    return;
-                }
-            };
-            match (kind, identity.role) {
-                (StreamKind::Raft, _) => {
-                    if let Err(error) = raft.serve_stream(&identity, send, recv).await {
-                        tracing::debug!(peer = %identity, %error, "a log call was not answered");
-                    }
-                }
-                (StreamKind::Forward, _) => forward.serve(send, recv).await,
-                (kind, Role::Node) => gateway.serve(kind, send, recv, connection).await,
-                (kind, role) => tracing::warn!(%kind, %role, "a stream that nothing serves"),
-            }
-        });
+        Ok(()) => {
+            tracing::info!("part of the cluster");
+            Ok(())
+        }
+        Err(error) => {
+            let error = anyhow::Error::new(error);
+            Err(format!("cannot become part of a cluster: {error:#}"))
+        }
     }
 }
 

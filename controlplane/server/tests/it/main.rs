@@ -3,12 +3,22 @@
 
 mod acl;
 mod conventions;
+mod ends;
 mod fake_node;
+mod followers;
 mod foreign_client;
+mod full_disk;
 mod golden;
+mod https;
 mod jobs;
+mod large;
+mod lists;
 mod node_calls;
+mod node_streams;
 mod operator;
 mod plan;
+mod regions;
+mod restore;
+mod rubbish;
 mod three;
 mod world;
