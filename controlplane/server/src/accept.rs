@@ -1,0 +1,82 @@
+//! Who may come in by QUIC, and which part of the server serves each of their streams.
+
+use std::sync::Arc;
+
+use controlplane_raft::Raft;
+use protocol_transport::{Listener, Peer, PeerIdentity, Region, Role, StreamKind, close_code};
+
+use crate::forward::Forward;
+use crate::gateway::Gateway;
+
+/// What a connection can reach. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct Doors {
+    /// The only region whose servers and nodes are let in: another region under the same authority
+    /// has a cluster of its own.
+    pub(crate) region: Region,
+    pub(crate) raft: Raft,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) forward: Forward,
+}
+
+/// Accepts connections, and on each of them streams.
+pub(crate) async fn accept(mut listener: Listener, doors: Doors) {
+    while let Some(peer) = listener.accept().await {
+        tokio::spawn(serve_peer(peer, doors.clone()));
+    }
+}
+
+async fn serve_peer(peer: Peer, doors: Doors) {
+    let Peer {
+        connection,
+        identity,
+    } = peer;
+    if identity.region != doors.region {
+        let reason = format!(
+            "this is region {}, the certificate is of region {}",
+            doors.region, identity.region
+        );
+        tracing::warn!(
+            peer = %identity, remote = %connection.remote_address(), %reason, "peer refused"
+        );
+        connection.close(close_code::NOT_WELCOME.into(), reason.as_bytes());
+        return;
+    }
+    let identity = Arc::new(identity);
+    while let Ok((send, recv)) = connection.accept_bi().await {
+        let stream = serve_stream(
+            send,
+            recv,
+            connection.clone(),
+            Arc::clone(&identity),
+            doors.clone(),
+        );
+        tokio::spawn(stream);
+    }
+}
+
+async fn serve_stream(
+    send: quinn::SendStream,
+    mut recv: quinn::RecvStream,
+    connection: quinn::Connection,
+    identity: Arc<PeerIdentity>,
+    doors: Doors,
+) {
+    let kind = match StreamKind::read(&mut recv, identity.role).await {
+        Ok(kind) => kind,
+        Err(error) => {
+            tracing::warn!(peer = %identity, %error, "a stream was refused");
+            return;
+        }
+    };
+    match (kind, identity.role) {
+        (StreamKind::Raft, _) => {
+            if let Err(error) = doors.raft.serve_stream(&identity, send, recv).await {
+                tracing::debug!(peer = %identity, %error, "a log call was not answered");
+            }
+        }
+        (StreamKind::Forward, _) => doors.forward.serve(send, recv).await,
+        (kind, Role::Node) => doors.gateway.serve(kind, send, recv, connection).await,
+        (kind, role) => tracing::warn!(%kind, %role, "a stream that nothing serves"),
+    }
+}

@@ -1,0 +1,60 @@
+//! Another region's certificates are good for its own cluster, and for nothing here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_transport::ca::{CertificateAuthority, CertificateRequest, CertifiedPem};
+use protocol_transport::{Identity, Region, Role, tls};
+
+use crate::world::{PATIENCE, World};
+
+/// A certificate of `role` in `region`, of the authority that the world's server trusts.
+fn identity(world: &World, role: Role, region: &str) -> Identity {
+    let directory = world.data_dir().join("dev-tls");
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("is there");
+    let certificate = read("ca.pem");
+    let authority = CertificateAuthority::load(CertifiedPem {
+        certificate: certificate.clone(),
+        key: read("ca-key.pem"),
+    });
+    let pem = authority
+        .expect("an authority")
+        .issue(&CertificateRequest {
+            role,
+            region: Region::parse(region).expect("a region"),
+            common_name: "stranger".to_owned(),
+            names: Vec::new(),
+            addresses: Vec::new(),
+            validity: Duration::from_secs(3600),
+        })
+        .expect("a certificate");
+    Identity::from_pem(&certificate, &pem).expect("an identity")
+}
+
+/// Connects as whoever holds the certificate; our own endpoint would not leave its region.
+async fn connect(world: &World, identity: &Identity) -> quinn::Connection {
+    let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("an endpoint");
+    let client = tls::quic_client(identity).expect("a configuration");
+    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(client)));
+    let address = world.server.quic_address().expect("an address");
+    let name = Role::Server.dns_name(&Region::global());
+    endpoint
+        .connect(address, &name)
+        .expect("starts")
+        .await
+        .expect("the authority is trusted")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_and_nodes_of_another_region_are_turned_away_with_the_reason() {
+    let world = World::start().await;
+    for role in [Role::Server, Role::Node] {
+        let connection = connect(&world, &identity(&world, role, "elsewhere")).await;
+        let closed = tokio::time::timeout(PATIENCE, connection.closed()).await;
+        let closed = closed.expect("it is closed").to_string();
+        assert!(
+            closed.contains("the certificate is of region elsewhere"),
+            "{role}: {closed}"
+        );
+    }
+}
