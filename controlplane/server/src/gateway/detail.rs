@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent};
+use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent, TaskState};
 use protocol_wire::report::AllocReport;
 
 /// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept
@@ -25,28 +25,56 @@ pub struct Detail {
     pub events: BTreeMap<String, Vec<TaskEvent>>,
 }
 
+/// What one report says about events.
+#[derive(Clone, Debug)]
+pub struct AllocEvents {
+    alloc: AllocId,
+    /// Per task, oldest first; a task without events is not here.
+    tasks: BTreeMap<String, Vec<TaskEvent>>,
+}
+
+impl AllocEvents {
+    /// Which allocation's.
+    pub fn alloc(&self) -> AllocId {
+        self.alloc
+    }
+}
+
+/// What reports say about events, one for each of them; the newest of each task.
+pub fn events(reports: &[AllocReport]) -> Vec<AllocEvents> {
+    let newest = |state: &TaskState| {
+        let surplus = state.events.len().saturating_sub(TASK_EVENTS_MAX);
+        state.events[surplus..].to_vec()
+    };
+    reports
+        .iter()
+        .map(|report| AllocEvents {
+            alloc: report.id,
+            tasks: report
+                .task_states
+                .iter()
+                .filter(|(_, state)| !state.events.is_empty())
+                .map(|(task, state)| (task.clone(), newest(state)))
+                .collect(),
+        })
+        .collect()
+}
+
 impl DetailCache {
-    /// Keeps what reports say about events; a report's events replace those kept before.
-    pub fn take_in(&self, node: NodeId, reports: &[AllocReport]) {
+    /// Keeps events of allocations that are known to be the node's own; they replace those kept
+    /// before.
+    pub fn take_in(&self, node: NodeId, reported: impl IntoIterator<Item = AllocEvents>) {
         let mut inner = self.lock();
-        for report in reports {
-            if !inner.contains_key(&report.id) && inner.len() >= ALLOCS_MAX {
+        for AllocEvents { alloc, tasks } in reported {
+            if !inner.contains_key(&alloc) && inner.len() >= ALLOCS_MAX {
                 continue;
             }
-            let detail = inner.entry(report.id).or_insert_with(|| Detail {
+            let detail = inner.entry(alloc).or_insert_with(|| Detail {
                 node,
                 events: BTreeMap::new(),
             });
             detail.node = node;
-            for (task, state) in &report.task_states {
-                if state.events.is_empty() {
-                    continue;
-                }
-                let surplus = state.events.len().saturating_sub(TASK_EVENTS_MAX);
-                detail
-                    .events
-                    .insert(task.clone(), state.events[surplus..].to_vec());
-            }
+            detail.events.extend(tasks);
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use controlplane_server::{Server, dev};
-use protocol_model::{AllocId, ClientStatus, NodeId, TaskEvent, TaskRunState, TaskState};
+use protocol_model::{AllocId, ClientStatus, Node, NodeId, TaskEvent, TaskRunState, TaskState};
 use protocol_transport::{
     Endpoint, EndpointConfig, FrameReader, FrameWriter, Identity, Region, Role, StreamKind,
 };
@@ -19,11 +19,19 @@ use crate::world::World;
 /// A node in a session.
 pub(crate) struct FakeNode {
     pub(crate) id: NodeId,
-    _endpoint: Endpoint,
+    endpoint: Endpoint,
     epoch: u64,
     session: quinn::Connection,
-    _streams: (FrameWriter, FrameReader),
+    streams: (FrameWriter, FrameReader),
     _calls: quinn::Connection,
+}
+
+/// What a node was told and did before it knocks.
+#[derive(Default)]
+pub(crate) struct Past {
+    pub(crate) epoch: u64,
+    pub(crate) watermark: Option<v1::Watermark>,
+    pub(crate) reports: Vec<AllocReport>,
 }
 
 const SECRET: [u8; 32] = [7; 32];
@@ -36,6 +44,25 @@ impl FakeNode {
 
     /// As [`Self::join`], with the certificates below `root`.
     pub(crate) async fn join_server(server: &Server, root: &Path) -> Self {
+        Self::join_as(server, root, 1).await
+    }
+
+    /// As [`Self::join_server`], as the node of that number.
+    pub(crate) async fn join_as(server: &Server, root: &Path, number: u8) -> Self {
+        Self::knock(server, root, number, Past::default()).await
+    }
+
+    /// As [`Self::join_as`], as a node that has been somewhere before.
+    pub(crate) async fn knock(server: &Server, root: &Path, number: u8, past: Past) -> Self {
+        Self::enter(server, root, hack_testkit::nodes::node(number), past).await
+    }
+
+    /// As [`Self::join_server`], as the node of these facts.
+    pub(crate) async fn join_with(server: &Server, root: &Path, facts: Node) -> Self {
+        Self::enter(server, root, facts, Past::default()).await
+    }
+
+    async fn enter(server: &Server, root: &Path, facts: Node, past: Past) -> Self {
         let made = dev::certificates(root, &Region::global()).expect("certificates");
         let identity =
             Identity::load(&made.ca, &made.node.certificate, &made.node.key).expect("an identity");
@@ -43,7 +70,6 @@ impl FakeNode {
         let address = server.quic_address().expect("an address");
         let session = endpoint.connect(address).await.expect("connects");
         let (mut writer, mut reader) = open(&session, StreamKind::NodeSession).await;
-        let facts = hack_testkit::nodes::node(1);
         let id = facts.id;
         let json = serde_json::to_vec(&facts).expect("facts are JSON");
         let hello = v1::Hello {
@@ -55,6 +81,8 @@ impl FakeNode {
             protocol_max: PROTOCOL_MAX,
             join_token: "dev".to_owned(),
             facts: Some(v1::NodeFacts { json: json.into() }),
+            last_epoch: past.epoch,
+            watermark: past.watermark.clone(),
             ..v1::Hello::default()
         };
         write(&mut writer, &hello).await;
@@ -65,6 +93,8 @@ impl FakeNode {
             &v1::SyncPart {
                 epoch,
                 last: true,
+                watch_index: past.watermark.map_or(0, |watermark| watermark.index),
+                allocs: past.reports.iter().map(Into::into).collect(),
                 ..v1::SyncPart::default()
             },
         )
@@ -88,16 +118,56 @@ impl FakeNode {
         tokio::spawn(serve(calls.clone()));
         Self {
             id,
-            _endpoint: endpoint,
+            endpoint,
             epoch,
             session,
-            _streams: (writer, reader),
+            streams: (writer, reader),
             _calls: calls,
         }
     }
 }
 
 impl FakeNode {
+    /// Another connection with the same certificate.
+    pub(crate) async fn connect_again(&self) -> quinn::Connection {
+        let address = self.session.remote_address();
+        self.endpoint.connect(address).await.expect("connects")
+    }
+
+    /// What an update or watch stream of this node's session begins with.
+    pub(crate) fn stream_hello(&self) -> v1::StreamHello {
+        v1::StreamHello {
+            node_id: self.id.as_bytes().to_vec().into(),
+            epoch: self.epoch,
+            class: v1::UpdateClass::Urgent.into(),
+        }
+    }
+
+    /// The session's number.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Why the server ends the session; nothing else may come before.
+    pub(crate) async fn refused(&mut self) -> v1::Refused {
+        read(&mut self.streams.1).await
+    }
+
+    /// Says something in the session.
+    pub(crate) async fn say<M: FrameMessage>(&mut self, message: &M) {
+        write(&mut self.streams.0, message).await;
+    }
+
+    /// The next thing that it is told in the session.
+    pub(crate) async fn hear<M: FrameMessage>(&mut self) -> M {
+        read(&mut self.streams.1).await
+    }
+
+    /// The connection of the session.
+    pub(crate) fn session(&self) -> &quinn::Connection {
+        &self.session
+    }
+
     /// Reports that an allocation's task runs, with one event.
     pub(crate) async fn report_running(&self, alloc: AllocId, task: &str, event: TaskEvent) {
         let (mut writer, mut reader) = open(&self.session, StreamKind::NodeUpdates).await;
@@ -259,7 +329,10 @@ async fn say(writer: &mut FrameWriter, reply: Reply) {
     write(writer, &v1::NodeReply { reply: Some(reply) }).await;
 }
 
-async fn open(connection: &quinn::Connection, kind: StreamKind) -> (FrameWriter, FrameReader) {
+pub(crate) async fn open(
+    connection: &quinn::Connection,
+    kind: StreamKind,
+) -> (FrameWriter, FrameReader) {
     let (mut send, recv) = connection.open_bi().await.expect("a stream");
     kind.write(&mut send).await.expect("its kind");
     (
@@ -268,12 +341,12 @@ async fn open(connection: &quinn::Connection, kind: StreamKind) -> (FrameWriter,
     )
 }
 
-async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) {
+pub(crate) async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) {
     let (kind, body) = to_frame(message);
     writer.write(kind, body).await.expect("is written");
 }
 
-async fn read<M: FrameMessage>(reader: &mut FrameReader) -> M {
+pub(crate) async fn read<M: FrameMessage>(reader: &mut FrameReader) -> M {
     let frame = reader.expect().await.expect("a frame");
     from_frame(frame.kind, frame.body).expect("the message that fits")
 }
