@@ -10,14 +10,18 @@
 //! ```
 //!
 //! A node's identity is its id together with its secret, checked by the replicated state when the
-//! session is made; every later stream names the session's epoch, and an epoch that is not the
-//! state's newest for that node is refused. Nothing is concluded from the connection alone.
+//! session is made; every later stream of that connection names the session's epoch, and an epoch
+//! that is not the state's newest for that node is refused (`streams`). The second connection shows
+//! the secret again.
 
 pub mod calls;
 pub mod detail;
+mod knocks;
 pub mod liveness;
 mod reports;
 mod session;
+mod streams;
+mod sync;
 mod updates;
 mod watch;
 
@@ -33,7 +37,7 @@ use crate::cluster::Cluster;
 use crate::config::LivenessConfig;
 
 pub use calls::{CallNodeError, NodeCallStream};
-pub use updates::Coalescer;
+pub use updates::{Coalescer, CoalescerLoop};
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -50,12 +54,15 @@ pub struct Gateway {
     coalescer: Coalescer,
     heard: liveness::HeardLog,
     detail: detail::DetailCache,
+    knocks: Mutex<knocks::Knocks>,
 }
 
 /// What the server keeps of a session that it holds.
 #[derive(Debug, Clone)]
 struct SessionEntry {
     epoch: SessionEpoch,
+    /// Where the node said Hello. Held, so that no other connection can get its id.
+    connection: quinn::Connection,
     /// The versions that the node reported to have, at its last complete report.
     known: Arc<BTreeMap<AllocId, u64>>,
     /// The node's connection for calls, once it attached one.
@@ -63,15 +70,16 @@ struct SessionEntry {
 }
 
 impl Gateway {
-    /// A gateway to `cluster`. Runs its coalescer as a task.
+    /// A gateway to `cluster`, and the loop that its updates need.
     pub fn new(
         cluster: Cluster,
         liveness_config: LivenessConfig,
         sessions_max: usize,
         join_token: Option<&str>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            coalescer: Coalescer::spawn(cluster.clone()),
+    ) -> (Arc<Self>, CoalescerLoop) {
+        let (coalescer, updates) = Coalescer::new(cluster.clone());
+        let gateway = Arc::new(Self {
+            coalescer,
             cluster,
             liveness_config,
             sessions_max,
@@ -79,7 +87,9 @@ impl Gateway {
             sessions: Mutex::new(BTreeMap::new()),
             heard: liveness::HeardLog::default(),
             detail: detail::DetailCache::default(),
-        })
+            knocks: Mutex::default(),
+        });
+        (gateway, updates)
     }
 
     /// Volatile detail of allocations whose nodes are in a session here.
@@ -107,8 +117,8 @@ impl Gateway {
     ) {
         match kind {
             StreamKind::NodeSession => session::serve(&self, send, recv, &connection).await,
-            StreamKind::NodeUpdates => updates::serve(&self, send, recv).await,
-            StreamKind::NodeWatch => watch::serve(&self, send, recv).await,
+            StreamKind::NodeUpdates => updates::serve(&self, send, recv, &connection).await,
+            StreamKind::NodeWatch => watch::serve(&self, send, recv, &connection).await,
             StreamKind::Bulk => calls::attach(&self, send, recv, connection).await,
             StreamKind::Raft
             | StreamKind::Forward
@@ -135,8 +145,23 @@ impl Gateway {
             .cloned()
     }
 
-    /// Takes a session up. `false` where there are too many already.
-    fn open_session(&self, node: NodeId, epoch: SessionEpoch) -> bool {
+    /// Whether there is a place for a session of `node`.
+    fn has_room(&self, node: NodeId) -> bool {
+        let sessions = self.lock();
+        sessions.len() < self.sessions_max || sessions.contains_key(&node)
+    }
+
+    fn knocks(&self) -> std::sync::MutexGuard<'_, knocks::Knocks> {
+        self.knocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a session up that was made on `connection`. `false` where there are too many already.
+    fn open_session(
+        &self,
+        node: NodeId,
+        epoch: SessionEpoch,
+        connection: &quinn::Connection,
+    ) -> bool {
         let mut sessions = self.lock();
         if sessions.len() >= self.sessions_max && !sessions.contains_key(&node) {
             return false;
@@ -145,6 +170,7 @@ impl Gateway {
             node,
             SessionEntry {
                 epoch,
+                connection: connection.clone(),
                 known: Arc::default(),
                 calls: None,
             },
@@ -152,11 +178,15 @@ impl Gateway {
         true
     }
 
-    /// Forgets a session and what was kept for it, unless a newer one took its place.
-    fn close_session(&self, node: NodeId, epoch: SessionEpoch) {
+    /// Forgets a session and what was kept for it, unless a newer one took its place, or the same
+    /// one goes on over another connection.
+    fn close_session(&self, node: NodeId, epoch: SessionEpoch, connection: &quinn::Connection) {
         {
             let mut sessions = self.lock();
-            if sessions.get(&node).is_none_or(|entry| entry.epoch != epoch) {
+            let ours = sessions.get(&node).is_some_and(|entry| {
+                entry.epoch == epoch && entry.connection.stable_id() == connection.stable_id()
+            });
+            if !ours {
                 return;
             }
             sessions.remove(&node);

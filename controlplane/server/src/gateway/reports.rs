@@ -57,3 +57,17 @@ fn same_but_events(left: &TaskState, right: &TaskState) -> bool {
         && *started_at == right.started_at
         && *finished_at == right.finished_at
 }
+
+/// Reports without what does not belong into the log: the events of allocations that live. The last
+/// word of one that ended keeps them, because its node may go away.
+pub(super) fn durable(mut reports: Vec<AllocReport>) -> Vec<AllocReport> {
+    for report in &mut reports {
+        if !report.client_status.is_terminal() {
+            report
+                .task_states
+                .values_mut()
+                .for_each(|state| state.events = Vec::new());
+        }
+    }
+    reports
+}

@@ -9,12 +9,13 @@
 //! It ends when the node leaves, when the stream breaks, when the node breaks the protocol, or when
 //! the state says that the session is over (another epoch, silent, purged).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello, NodeSynced};
+use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello};
 use controlplane_state::{
     Command, HelloAnswer, Outcome, Refusal, SessionEpoch, Snapshot, Welcome, WelcomeKind,
     computed_class,
@@ -22,16 +23,15 @@ use controlplane_state::{
 use protocol_model::{Node, NodeId, NodeStatus};
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
-use protocol_wire::report::AllocReport;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
-use super::detail::{self, AllocEvents};
 use super::liveness::Heard;
-use super::{Gateway, NODE_FRAME_BYTES_MAX, digest, reports};
-use crate::cluster::{ChangeError, Changed};
+use super::sync::{self, Parts, Reporter};
+use super::{Gateway, NODE_FRAME_BYTES_MAX, digest};
+use crate::cluster::ChangeError;
 
 /// How long a node may take to say Hello.
 const HELLO_MAX: Duration = Duration::from_secs(10);
@@ -39,16 +39,16 @@ const HELLO_MAX: Duration = Duration::from_secs(10);
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 /// How long a node may owe its complete report.
 const SYNC_MAX: Duration = Duration::from_secs(30);
-/// Reports in one complete report; a node with more is refused with a reason.
-const SYNC_REPORTS_MAX: usize = 100_000;
 /// Frames read ahead of the session's loop.
 const FRAMES_AHEAD_MAX: usize = 64;
 /// What a node is told to wait before it knocks again.
 const RETRY: Duration = Duration::from_millis(500);
 /// How long typical updates may be merged on the node.
 const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long urgent updates may be merged on the node.
-const URGENT_DELAY: Duration = Duration::from_millis(5);
+/// How long urgent updates are held back on the node to be merged: not at all. The node has one
+/// urgent batch in flight, and what comes meanwhile gathers behind it, so under load the log's own
+/// latency does the merging, as in the coalescer; an idle cluster pays for no timer.
+const URGENT_DELAY: Duration = Duration::ZERO;
 
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
@@ -70,7 +70,8 @@ pub(super) async fn serve(
     };
     let node = hello.node;
     let watermark = hello.message.watermark.clone();
-    let welcome = match greet(gateway, hello).await {
+    let address = connection.remote_address().ip().to_canonical();
+    let welcome = match knock(gateway, hello, address).await {
         Ok(welcome) => welcome,
         Err(refused) => {
             tracing::info!(%node, reason = %refused.message, "node refused");
@@ -93,8 +94,10 @@ pub(super) async fn serve(
         node,
         epoch,
         history,
-        sync: Sync::default(),
-        facts: JoinSet::new(),
+        parts: Parts::default(),
+        sync_done: false,
+        changes: JoinSet::new(),
+        changing: BTreeSet::new(),
     }
     .run(welcome, reader, &mut writer)
     .await;
@@ -190,11 +193,33 @@ impl From<ChangeError> for Refuse {
             ChangeError::Refused(Refusal::NeedsFacts(_)) => Reason::Unregistered,
             ChangeError::Refused(Refusal::JoinDenied(_)) => Reason::JoinToken,
             ChangeError::Refused(Refusal::NotInSession(_)) => Reason::NotInSession,
+            // A node cannot make its report smaller, and must not try it again at once.
+            ChangeError::TooLarge(_) => Reason::Overloaded,
             ChangeError::Refused(_) => Reason::Malformed,
             _ => Reason::NoLeader,
         };
         Self::new(reason, error.to_string())
     }
+}
+
+/// Decides whether a Hello is looked at, and remembers whom it turned away.
+async fn knock(gateway: &Gateway, hello: KnownHello, address: IpAddr) -> Result<Welcome, Refuse> {
+    use v1::RefusedReason as Reason;
+    if !gateway.has_room(hello.node) {
+        let text = "this server holds as many sessions as it may";
+        return Err(Refuse::new(Reason::Overloaded, text));
+    }
+    if !gateway.knocks().may_knock(address, Instant::now()) {
+        let text = "too many knocks of this address were refused lately";
+        return Err(Refuse::new(Reason::Overloaded, text));
+    }
+    let answer = greet(gateway, hello).await;
+    if let Err(refused) = &answer
+        && matches!(refused.reason, Reason::WrongSecret | Reason::JoinToken)
+    {
+        gateway.knocks().on_refused(address, Instant::now());
+    }
+    answer
 }
 
 /// Decides on a Hello: what can be decided outside of the log, then the log.
@@ -233,6 +258,13 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
         && let HelloAnswer::Welcome(welcome) = gateway.cluster.snapshot().answer_hello(&knock)
     {
         return Ok(welcome);
+    }
+    // What would be refused is not worth an entry: it is looked at again on what is on a majority.
+    if let HelloAnswer::Refused(_) = gateway.cluster.snapshot().answer_hello(&knock) {
+        let newest = gateway.cluster.consistent().await?;
+        if let HelloAnswer::Refused(refusal) = newest.answer_hello(&knock) {
+            return Err(ChangeError::Refused(refusal).into());
+        }
     }
     let command = Command::NodeHello(Box::new(knock));
     match gateway.cluster.change(command).await?.outcome {
@@ -304,17 +336,22 @@ struct Session<'a> {
     node: NodeId,
     epoch: SessionEpoch,
     history: History,
-    sync: Sync,
-    /// The commit of the node's new facts, at most one.
-    facts: JoinSet<Result<Changed, ChangeError>>,
+    /// The complete report, as it arrives.
+    parts: Parts,
+    /// Whether the complete report is in the log.
+    sync_done: bool,
+    /// Changes that wait for the log: at most one of each sort.
+    changes: JoinSet<(Change, Result<u64, ChangeError>)>,
+    changing: BTreeSet<Change>,
 }
 
-/// The parts of a complete report that have come so far.
-#[derive(Default)]
-struct Sync {
-    next_part: u32,
-    reports: Vec<AllocReport>,
-    done: bool,
+/// What a session changes in the state.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Change {
+    /// The node's facts.
+    Facts,
+    /// Its complete report.
+    Report,
 }
 
 /// Why a session ended, for people.
@@ -327,7 +364,7 @@ impl Session<'_> {
         reader: FrameReader,
         writer: &mut FrameWriter,
     ) -> EndReason {
-        self.sync.done = welcome.kind == WelcomeKind::Resumed;
+        self.sync_done = welcome.kind == WelcomeKind::Resumed;
         if let Err(reason) = write(writer, &self.welcome(&welcome)).await {
             return reason;
         }
@@ -354,8 +391,8 @@ impl Session<'_> {
                         }
                     }
                 },
-                Some(committed) = self.facts.join_next() => {
-                    if let Err(reason) = self.facts_committed(committed, writer).await {
+                Some(committed) = self.changes.join_next() => {
+                    if let Err(reason) = self.on_committed(committed, writer).await {
                         return reason;
                     }
                 }
@@ -367,7 +404,7 @@ impl Session<'_> {
                         return text.to_owned();
                     }
                 }
-                () = &mut owed_until, if !self.sync.done => {
+                () = &mut owed_until, if !self.sync_done => {
                     return format!("no complete report within {SYNC_MAX:?}");
                 }
             }
@@ -411,28 +448,25 @@ impl Session<'_> {
                 write(writer, &ack).await
             }
             v1::SyncPart::KIND => {
+                let bytes = body.len();
                 let part: v1::SyncPart = parse(kind, body)?;
                 self.check_epoch(part.epoch)?;
-                self.on_sync_part(part, writer).await
+                self.on_sync_part(part, bytes, writer).await
             }
             v1::FactsUpdate::KIND => {
                 let update: v1::FactsUpdate = parse(kind, body)?;
                 self.check_epoch(update.epoch)?;
                 let facts = update.facts.ok_or("a facts update without facts")?;
                 let facts = Arc::new(read_facts(&facts, self.node)?);
-                if !self.facts.is_empty() {
-                    return Err("facts before the last ones were acknowledged".to_owned());
-                }
                 let command = Command::NodeFacts {
                     node: self.node,
                     epoch: self.epoch,
                     facts,
                 };
                 let gateway = Arc::clone(self.gateway);
-                // Beside the loop: heartbeats must not wait for this commit.
-                self.facts
-                    .spawn(async move { gateway.cluster.change(command).await });
-                Ok(())
+                self.begin(Change::Facts, async move {
+                    Ok(gateway.cluster.change(command).await?.index)
+                })
             }
             v1::WatchAck::KIND => {
                 let ack: v1::WatchAck = parse(kind, body)?;
@@ -442,19 +476,47 @@ impl Session<'_> {
         }
     }
 
-    async fn facts_committed(
-        &self,
-        committed: Result<Result<Changed, ChangeError>, JoinError>,
+    /// Answers a change that is in the log now, or is not.
+    async fn on_committed(
+        &mut self,
+        committed: Result<(Change, Result<u64, ChangeError>), JoinError>,
         writer: &mut FrameWriter,
     ) -> Result<(), EndReason> {
-        let changed = committed
-            .map_err(|error| error.to_string())?
-            .map_err(|error| error.to_string())?;
-        let ack = v1::FactsAck {
-            epoch: self.epoch.0,
-            index: changed.index,
+        let (change, result) = committed.map_err(|error| error.to_string())?;
+        self.changing.remove(&change);
+        let index = match result {
+            Ok(index) => index,
+            Err(error) => return Err(self.turn_away(error.into(), writer).await),
         };
-        write(writer, &ack).await
+        let epoch = self.epoch.0;
+        match change {
+            Change::Facts => write(writer, &v1::FactsAck { epoch, index }).await,
+            Change::Report => {
+                self.sync_done = true;
+                write(writer, &v1::SyncAck { epoch, index }).await
+            }
+        }
+    }
+
+    /// Tells the node why its session ends.
+    async fn turn_away(&self, refused: Refuse, writer: &mut FrameWriter) -> EndReason {
+        let reason = refused.message.clone();
+        let _ = refused.send(self.gateway, writer).await;
+        reason
+    }
+
+    /// Commits `work` beside the loop: heartbeats must not wait for it.
+    fn begin(
+        &mut self,
+        change: Change,
+        work: impl Future<Output = Result<u64, ChangeError>> + Send + 'static,
+    ) -> Result<(), EndReason> {
+        // One of each sort; a node waits for the answer before it says the next.
+        if !self.changing.insert(change) {
+            return Err(format!("{change:?} before the last was acknowledged"));
+        }
+        self.changes.spawn(async move { (change, work.await) });
+        Ok(())
     }
 
     fn check_epoch(&self, epoch: u64) -> Result<(), EndReason> {
@@ -470,86 +532,31 @@ impl Session<'_> {
     async fn on_sync_part(
         &mut self,
         part: v1::SyncPart,
+        bytes: usize,
         writer: &mut FrameWriter,
     ) -> Result<(), EndReason> {
-        if part.part != self.sync.next_part {
-            return Err(format!(
-                "part {} of the report, expected {}",
-                part.part, self.sync.next_part
-            ));
-        }
-        self.sync.next_part += 1;
-        let reports = reports::from_wire(part.allocs).map_err(|error| error.to_string())?;
-        self.sync.reports.extend(reports);
-        if self.sync.reports.len() > SYNC_REPORTS_MAX {
-            return Err(format!(
-                "a complete report of more than {SYNC_REPORTS_MAX} allocations"
-            ));
-        }
-        if !part.last {
-            return Ok(());
-        }
-        let facts = match &part.facts {
+        let whole = match self.parts.take(part, bytes) {
+            Ok(None) => return Ok(()),
+            Ok(Some(whole)) => whole,
+            Err(reason) => {
+                let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
+                return Err(self.turn_away(refused, writer).await);
+            }
+        };
+        let facts = match &whole.facts {
             None => None,
             Some(facts) => Some(Arc::new(read_facts(facts, self.node)?)),
         };
-        let reports = std::mem::take(&mut self.sync.reports);
-        self.sync.next_part = 0;
-        let volatile = detail::events(&reports);
-        let known: BTreeMap<_, _> = reports
-            .iter()
-            .map(|report| match self.history {
-                History::Ours => (report.id, report.desired_version),
-                // Versions of another history say nothing: all of it is told anew.
-                History::Foreign => (report.id, 0),
-            })
-            .collect();
-        // What is news is decided against a state that knows this session; a follower may lag.
-        let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
-        let snapshot = self
-            .gateway
-            .cluster
-            .at_least(self.epoch.0, deadline)
-            .await
-            .map_err(|error| error.to_string())?;
-        let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
-            snapshot
-                .alloc(report.id)
-                .is_none_or(|alloc| reports::is_news(report, alloc))
-        });
-        let command = Command::NodeSynced(Box::new(NodeSynced {
+        let reporter = Reporter {
             node: self.node,
             epoch: self.epoch,
-            watch_index: match self.history {
-                History::Ours => part.watch_index,
-                History::Foreign => 0,
-            },
-            changed,
-            unchanged: same.into_iter().map(|report| report.id).collect(),
-            facts,
-        }));
-        let changed = self
-            .gateway
-            .cluster
-            .change(command)
-            .await
-            .map_err(|error| error.to_string())?;
-        if let Outcome::Synced { unknown, .. } = &changed.outcome {
-            let unknown: BTreeSet<_> = unknown.iter().collect();
-            let own = |events: &AllocEvents| !unknown.contains(&events.alloc());
-            let own = volatile.into_iter().filter(own);
-            self.gateway.detail.take_in(self.node, own);
-        }
-        self.gateway.set_known(self.node, self.epoch, known);
-        self.sync.done = true;
-        write(
-            writer,
-            &v1::SyncAck {
-                epoch: self.epoch.0,
-                index: changed.index,
-            },
+            ours: self.history == History::Ours,
+        };
+        let gateway = Arc::clone(self.gateway);
+        self.begin(
+            Change::Report,
+            sync::commit(gateway, reporter, whole, facts),
         )
-        .await
     }
 
     fn welcome(&self, welcome: &Welcome) -> v1::Welcome {

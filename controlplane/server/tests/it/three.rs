@@ -8,6 +8,7 @@ use controlplane_server::{Server, dev};
 use protocol_client::{Answer, Client, Query, TlsFiles};
 use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
 use protocol_transport::Region;
+use protocol_wire::v1;
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
@@ -44,7 +45,7 @@ async fn start(root: &Path, number: usize, addresses: &[SocketAddr]) -> Server {
     Server::start(config).await.expect("a server")
 }
 
-fn client(server: &Server) -> Client {
+pub(crate) fn client(server: &Server) -> Client {
     let address = format!("http://{}", server.http_address())
         .parse()
         .expect("an address");
@@ -52,7 +53,7 @@ fn client(server: &Server) -> Client {
 }
 
 /// Three servers that are one cluster.
-async fn cluster(root: &Path) -> Vec<Server> {
+pub(crate) async fn cluster(root: &Path) -> Vec<Server> {
     let addresses = addresses();
     let mut servers = Vec::new();
     for number in 0..3 {
@@ -156,4 +157,34 @@ async fn followers_read_what_was_written_and_forward_what_is() {
     }
     leaders.dedup();
     assert_eq!(leaders.len(), 1, "all know the same leader");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_are_heard_while_a_change_waits_for_a_leader() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut servers = cluster(root.path()).await;
+    let mut node = FakeNode::join_server(&servers[0], root.path()).await;
+    for server in servers.drain(1..) {
+        server.shutdown().await;
+    }
+    let mut facts = hack_testkit::nodes::node(1);
+    facts.attributes.insert("new".to_owned(), "fact".to_owned());
+    let json = serde_json::to_vec(&facts).expect("facts are JSON");
+    let epoch = node.epoch();
+    node.say(&v1::FactsUpdate {
+        epoch,
+        facts: Some(v1::NodeFacts { json: json.into() }),
+    })
+    .await;
+    for tick in 1..=3 {
+        let heartbeat = v1::Heartbeat {
+            epoch,
+            tick,
+            ..v1::Heartbeat::default()
+        };
+        node.say(&heartbeat).await;
+        // Before anything is said about the facts, which nobody can commit.
+        let ack: v1::HeartbeatAck = node.hear().await;
+        assert_eq!(ack.tick, tick);
+    }
 }

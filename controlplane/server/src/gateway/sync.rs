@@ -1,0 +1,203 @@
+//! A node's complete report: gathered part by part within bounds, then one command whatever its
+//! size, committed beside the session's loop so that heartbeats go on being heard.
+//!
+//! A report of an allocation that runs is some 60 bytes in the log when its like is compressed with
+//! it, so a node of tens of thousands fits into one entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controlplane_state::command::NodeSynced;
+use controlplane_state::{Command, Outcome, SessionEpoch};
+use protocol_model::{AllocId, Node, NodeId};
+use protocol_wire::report::AllocReport;
+use protocol_wire::v1;
+
+use super::detail::{self, AllocEvents};
+use super::{Gateway, reports};
+use crate::cluster::ChangeError;
+
+/// Allocations in one complete report; a node with more is refused with a reason.
+const REPORTS_MAX: usize = 100_000;
+/// Bytes of all parts together, events included: what a session may hold in memory.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long a server behind the session's own index is waited for.
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+
+/// The parts that have come so far.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    next_part: u32,
+    bytes: usize,
+    reports: Vec<AllocReport>,
+}
+
+/// All parts.
+#[derive(Debug)]
+pub(super) struct Whole {
+    reports: Vec<AllocReport>,
+    watch_index: u64,
+    /// What the node says of itself, where that changed.
+    pub(super) facts: Option<v1::NodeFacts>,
+}
+
+impl Parts {
+    /// Takes a part of `bytes`; the last one completes the report.
+    ///
+    /// # Errors
+    /// When the part is not the next one, makes no sense, or the report gets too large.
+    pub(super) fn take(
+        &mut self,
+        part: v1::SyncPart,
+        bytes: usize,
+    ) -> Result<Option<Whole>, String> {
+        if part.part != self.next_part {
+            return Err(format!(
+                "part {} of the report, expected {}",
+                part.part, self.next_part
+            ));
+        }
+        self.next_part += 1;
+        self.bytes += bytes;
+        let count = self.reports.len() + part.allocs.len();
+        if count > REPORTS_MAX {
+            return Err(format!(
+                "a complete report of more than {REPORTS_MAX} allocations"
+            ));
+        }
+        if self.bytes > BYTES_MAX {
+            return Err(format!(
+                "a complete report of more than {BYTES_MAX} bytes ({count} allocations so far)"
+            ));
+        }
+        let reports = reports::from_wire(part.allocs).map_err(|error| error.to_string())?;
+        self.reports.extend(reports);
+        if !part.last {
+            return Ok(None);
+        }
+        let Self { reports, .. } = std::mem::take(self);
+        Ok(Some(Whole {
+            reports,
+            watch_index: part.watch_index,
+            facts: part.facts,
+        }))
+    }
+}
+
+/// Whose report it is, and what the node was told before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reporter {
+    pub(super) node: NodeId,
+    pub(super) epoch: SessionEpoch,
+    /// Whether what the node knows is of this cluster's history.
+    pub(super) ours: bool,
+}
+
+/// Commits a complete report and keeps what a session keeps of it. Answers the index.
+///
+/// # Errors
+/// See [`ChangeError`]. One that does not fit into an entry is [`ChangeError::TooLarge`].
+pub(super) async fn commit(
+    gateway: Arc<Gateway>,
+    reporter: Reporter,
+    whole: Whole,
+    facts: Option<Arc<Node>>,
+) -> Result<u64, ChangeError> {
+    let Reporter { node, epoch, ours } = reporter;
+    let Whole {
+        reports,
+        watch_index,
+        facts: _,
+    } = whole;
+    let volatile = detail::events(&reports);
+    let known: BTreeMap<AllocId, u64> = reports
+        .iter()
+        // Versions of another history say nothing: all of it is told anew.
+        .map(|report| (report.id, if ours { report.desired_version } else { 0 }))
+        .collect();
+    // What is news is decided against a state that knows this session; a follower may lag.
+    let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+    let snapshot = gateway.cluster.at_least(epoch.0, deadline).await?;
+    let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
+        snapshot
+            .alloc(report.id)
+            .is_none_or(|alloc| reports::is_news(report, alloc))
+    });
+    drop(snapshot);
+    let command = Command::NodeSynced(Box::new(NodeSynced {
+        node,
+        epoch,
+        watch_index: if ours { watch_index } else { 0 },
+        changed: reports::durable(changed),
+        unchanged: same.into_iter().map(|report| report.id).collect(),
+        facts,
+    }));
+    let changed = gateway.cluster.change(command).await?;
+    if let Outcome::Synced { unknown, .. } = &changed.outcome {
+        let unknown: BTreeSet<_> = unknown.iter().collect();
+        let own = |events: &AllocEvents| !unknown.contains(&events.alloc());
+        gateway
+            .detail
+            .take_in(node, volatile.into_iter().filter(own));
+    }
+    gateway.set_known(node, epoch, known);
+    Ok(changed.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::ClientStatus;
+
+    use super::*;
+
+    fn part(number: u32, last: bool) -> v1::SyncPart {
+        let report = AllocReport::new(
+            AllocId::from_u128(u128::from(number)),
+            1,
+            ClientStatus::Running,
+        );
+        v1::SyncPart {
+            part: number,
+            last,
+            allocs: vec![(&report).into()],
+            ..v1::SyncPart::default()
+        }
+    }
+
+    #[test]
+    fn parts_add_up_to_one_report() {
+        let mut parts = Parts::default();
+        assert!(parts.take(part(0, false), 10).expect("taken").is_none());
+        let whole = parts.take(part(1, true), 10).expect("taken");
+        assert_eq!(whole.expect("complete").reports.len(), 2);
+        // The next report begins anew.
+        assert!(parts.take(part(0, true), 10).expect("taken").is_some());
+    }
+
+    #[test]
+    fn a_part_out_of_order_is_refused() {
+        let mut parts = Parts::default();
+        assert!(parts.take(part(1, false), 10).is_err());
+    }
+
+    #[test]
+    fn a_report_is_bounded_in_bytes_while_it_arrives() {
+        let mut parts = Parts::default();
+        parts.take(part(0, false), BYTES_MAX).expect("fits exactly");
+        let refused = parts.take(part(1, true), 1).expect_err("refused");
+        assert!(refused.contains("2 allocations so far"), "{refused}");
+    }
+
+    #[test]
+    fn a_report_is_bounded_in_allocations() {
+        let mut parts = Parts::default();
+        let mut huge = part(0, true);
+        huge.allocs = vec![v1::AllocReport::default(); REPORTS_MAX + 1];
+        let refused = parts.take(huge, 10).expect_err("refused");
+        assert!(
+            refused.contains("more than 100000 allocations"),
+            "{refused}"
+        );
+    }
+}
