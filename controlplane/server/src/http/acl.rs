@@ -1,6 +1,6 @@
 //! `/v1/acl`: the first management token, and whose token this is.
 
-use controlplane_state::{AclToken, AclTokenKind, Command};
+use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
 use protocol_model::{UnixNanos, format_rfc3339};
 use serde::Serialize;
 use uuid::Uuid;
@@ -88,6 +88,14 @@ async fn bootstrap(ask: &Ask) -> Answered {
     };
     let accessor_id = token.accessor_id.clone();
     let reset_index = reset_index(ask).await;
+    // Anybody may ask this: what would be refused is not worth a log entry.
+    let done_at = ask.api.cluster.consistent().await?.acl_bootstrap_index();
+    if done_at != 0 && done_at != reset_index {
+        let refusal = Refusal::AclBootstrapped {
+            reset_index: done_at,
+        };
+        return Err(refusal.into());
+    }
     let changed = ask
         .api
         .cluster

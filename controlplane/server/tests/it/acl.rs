@@ -112,3 +112,19 @@ async fn over_tls_the_server_is_known_and_clients_too_where_that_is_asked_for() 
         server.shutdown().await;
     }
 }
+
+#[tokio::test]
+async fn a_second_bootstrap_leaves_no_trace_in_the_log() {
+    let world = World::start_with(|config| config.acl_enabled = true).await;
+    world
+        .put("/v1/acl/bootstrap", json!({}))
+        .await
+        .expect("the first token");
+    let last = || world.server.cluster().status().last_index;
+    let before = last();
+    for _ in 0..3 {
+        let (status, _) = refusal(world.put("/v1/acl/bootstrap", json!({})).await);
+        assert_eq!(status, 400);
+    }
+    assert_eq!(last(), before);
+}
