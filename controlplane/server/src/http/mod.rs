@@ -17,9 +17,15 @@ mod ask;
 mod client_fs;
 mod entry;
 mod error;
+mod filter;
+mod first_bytes;
+mod gzip;
 mod listen;
 mod node_call;
+mod origin;
 mod page;
+mod places;
+mod plain_http;
 mod query;
 mod route;
 
@@ -35,26 +41,33 @@ mod job;
 mod job_diff;
 mod job_plan;
 mod job_register;
+mod job_versions;
 mod jobs;
 mod lookup;
 mod metrics;
 mod namespaces;
 mod nodes;
 mod operator;
+mod restore;
 mod search;
 mod snapshot;
 mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use self::listen::ListenLimits;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::leading::LeadingStats;
+
+/// How long a client may take for its TLS handshake, and again for its first bytes.
+const OPENING_MAX: Duration = Duration::from_secs(5);
 
 /// What every route works on. Clones share everything.
 #[derive(Clone, Debug)]
@@ -67,6 +80,8 @@ pub struct Api {
     pub config: Arc<Config>,
     /// What the leader's loop tells of itself.
     pub leading: watch::Receiver<LeadingStats>,
+    /// Held while a snapshot is restored here: one at a time.
+    pub restoring: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Serves the API until `stopped` says so; requests that go on then are cut off after two seconds.
@@ -77,8 +92,12 @@ pub async fn serve(
     stopped: watch::Receiver<bool>,
 ) {
     metrics::install();
-    let connections_max = api.config.limits.http_connections;
+    let limits = ListenLimits {
+        connections_max: api.config.limits.http_connections,
+        per_address_max: api.config.limits.http_connections_per_client,
+        opening: OPENING_MAX,
+    };
     let state = entry::Entry::new(api, stopped.clone());
     let router = Router::new().fallback(entry::handle).with_state(state);
-    listen::listen(router, listener, https, connections_max, stopped).await;
+    listen::listen(router, listener, https, limits, stopped).await;
 }
