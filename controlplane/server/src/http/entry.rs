@@ -1,7 +1,7 @@
 //! Where a request comes in: read, checked, routed, and answered whatever happens.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -19,8 +19,9 @@ use tokio::time::timeout;
 use super::Api;
 use super::ask::{Ask, Caller, Verb};
 use super::error::{Answered, HttpError};
+use super::origin;
 use super::query::{Plus, Query, decode};
-use super::route;
+use super::{gzip, route};
 use crate::gateway;
 
 /// How long a client may take to send a body.
@@ -60,6 +61,7 @@ impl Entry {
 pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Response {
     let headers = Arc::clone(&entry.headers);
     let line = format!("{} {}", request.method(), request.uri().path());
+    let packs = gzip::accepted(request.headers());
     let answered = AssertUnwindSafe(answer(entry, request))
         .catch_unwind()
         .await;
@@ -76,6 +78,9 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
             HttpError::internal("internal error: see the server's log").into_response()
         }
     };
+    if packs {
+        response = gzip::pack(response).await;
+    }
     for (name, value) in headers.iter() {
         response.headers_mut().insert(name.clone(), value.clone());
     }
@@ -101,21 +106,15 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     {
         return Err(HttpError::internal("No path to region"));
     }
-    // A page of another site in an operator's browser must not drive an API that asks for no token.
-    if parts
-        .headers
-        .get("sec-fetch-site")
-        .is_some_and(|site| site == "cross-site")
-    {
-        return Err(HttpError::permission_denied());
-    }
+    origin::check(&parts.headers, uri.authority(), &api.config)?;
     let caller = caller(&api, &parts.headers);
     if caller == Caller::Stranger && !route::is_open(&path, &query) {
         return Err(HttpError::permission_denied());
     }
-    if query.text("filter").is_some() {
+    if query.text("filter").is_some() && !route::filters(&path) {
         return Err(HttpError::bad_request(
-            "?filter is not supported by this release: leave it out and filter the answer",
+            "?filter is for lists of jobs, allocations, evaluations, deployments and nodes; leave \
+             it out here",
         ));
     }
     let verb = match parts.method {
@@ -124,10 +123,12 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Method::DELETE => Verb::Delete,
         _ => Verb::Other,
     };
-    let body = match verb {
-        // A restored snapshot is no body to hold in memory.
-        Verb::Put if route::reads_body(&path) => whole(body, api.config.limits.body_bytes).await?,
-        _ => Bytes::new(),
+    let (body, stream) = match verb {
+        Verb::Put if route::reads_body(&path) => {
+            (whole(body, api.config.limits.body_bytes).await?, None)
+        }
+        Verb::Put => (Bytes::new(), Some(body)),
+        _ => (Bytes::new(), None),
     };
     let upgrade = upgrade(&mut parts).await;
     let mut ask = Ask {
@@ -135,6 +136,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         verb,
         query,
         body,
+        stream: Mutex::new(stream),
         caller,
         upgrade,
         stopped,

@@ -95,7 +95,7 @@ impl World {
             .expect("connects");
         let length = body.len();
         let request = format!(
-            "{head}\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.expect("is sent");
         let mut answer = Vec::new();
