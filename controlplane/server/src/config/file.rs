@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::secret::Secret;
+
 /// `controlplane --config FILE`. See `docs/configuration.md`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -68,7 +70,7 @@ pub struct ServerBlock {
     /// `host:port` of the other servers.
     pub retry_join: Vec<String>,
     /// What a node must show the first time. A node is refused without it.
-    pub node_join_token: Option<String>,
+    pub node_join_token: Option<Secret>,
     /// A file that holds that token.
     pub node_join_token_file: Option<PathBuf>,
     /// Scheduler threads; one per core unless given.
@@ -120,6 +122,9 @@ pub struct HttpBlock {
     pub bind_addr: Option<String>,
     /// Headers added to every answer.
     pub response_headers: BTreeMap<String, String>,
+    /// Names under which clients reach the API, besides loopback ones and the advertised one: those
+    /// of a proxy, for instance. Without access control no other name is served.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// `acl { enabled = true }`
@@ -136,6 +141,8 @@ pub struct AclBlock {
 pub struct LimitsBlock {
     /// HTTP connections at the same time; 4096 unless given.
     pub http_max_conns: Option<usize>,
+    /// Of those, of one client address; 256 unless given.
+    pub http_max_conns_per_client: Option<usize>,
     /// The largest job file or JSON body, bytes; 8 MiB unless given.
     pub job_max_bytes: Option<usize>,
     /// Node sessions at the same time; 20000 unless given.

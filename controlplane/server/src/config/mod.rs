@@ -2,6 +2,7 @@
 //! server is built from ([`Config`]). The running server never sees the raw file.
 
 pub mod file;
+pub mod secret;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use protocol_model::duration;
 use protocol_transport::Region;
 
 use self::file::ConfigFile;
+use self::secret::Secret;
 
 /// What a server is built from.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub struct Config {
     /// How many servers form the cluster the first time; 0 = join one that exists.
     pub bootstrap_expect: u32,
     /// What a node must show the first time; `None` lets no new node in.
-    pub node_join_token: Option<String>,
+    pub node_join_token: Option<Secret>,
     /// Whether every HTTP call needs a token.
     pub acl_enabled: bool,
     /// Scheduler threads.
@@ -62,6 +64,8 @@ pub struct HttpConfig {
     pub tls: HttpTls,
     /// Headers added to every answer.
     pub response_headers: Vec<(String, String)>,
+    /// Names under which clients reach the API, besides loopback and the advertised one.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// Whether and how the HTTP API is served over TLS.
@@ -131,6 +135,8 @@ pub struct GcConfig {
 pub struct Limits {
     /// HTTP connections at the same time; more wait to be accepted.
     pub http_connections: usize,
+    /// Of those, of one client address; further ones are answered 429.
+    pub http_connections_per_client: usize,
     /// The largest request body, bytes; a larger one is answered 413.
     pub body_bytes: usize,
     /// Node sessions at the same time; more are told to try elsewhere.
@@ -190,7 +196,7 @@ impl Config {
             data_dir: Some(data_dir),
             ..ConfigFile::default()
         };
-        file.server.node_join_token = Some("dev".to_owned());
+        file.server.node_join_token = Some(Secret::new("dev"));
         let mut config = Self::build_with(&file, TlsNeed::Optional)?;
         config.tls = TlsConfig::Dev;
         Ok(config)
@@ -269,6 +275,11 @@ impl Config {
             gc: gc(file)?,
             limits: Limits {
                 http_connections: file.limits.http_max_conns.unwrap_or(4096).max(1),
+                http_connections_per_client: file
+                    .limits
+                    .http_max_conns_per_client
+                    .unwrap_or(256)
+                    .max(1),
                 body_bytes: file.limits.job_max_bytes.unwrap_or(8 << 20).max(1024),
                 sessions: file.limits.sessions_max.unwrap_or(20_000).max(1),
             },
@@ -303,6 +314,7 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
         advertise: file.advertise.http.clone(),
         tls,
         response_headers: file.http.response_headers.clone().into_iter().collect(),
+        allowed_hosts: file.http.allowed_hosts.clone(),
     })
 }
 
@@ -378,13 +390,18 @@ fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {
     })
 }
 
-fn join_token(file: &ConfigFile) -> Result<Option<String>, ConfigError> {
+fn join_token(file: &ConfigFile) -> Result<Option<Secret>, ConfigError> {
     let key = "server.node_join_token_file";
     match (
         &file.server.node_join_token,
         &file.server.node_join_token_file,
     ) {
         (Some(_), Some(_)) => Err(value(key, "the token is given twice; keep the file")),
+        // Every node that shows no token shows this one.
+        (Some(token), None) if token.reveal().trim().is_empty() => Err(value(
+            "server.node_join_token",
+            "empty: it would let every node in; leave it out to let no new node in",
+        )),
         (Some(token), None) => Ok(Some(token.clone())),
         (None, None) => Ok(None),
         (None, Some(path)) => {
@@ -394,7 +411,7 @@ fn join_token(file: &ConfigFile) -> Result<Option<String>, ConfigError> {
             if token.is_empty() {
                 return Err(value(key, format!("{} is empty", path.display())));
             }
-            Ok(Some(token))
+            Ok(Some(Secret::new(token)))
         }
     }
 }
@@ -471,6 +488,27 @@ mod tests {
         let error = build(&format!("{open}{TLS}")).expect_err("refused without acl");
         assert!(error.contains("http.bind_addr"), "{error}");
         build(&format!("{open}{TLS}\nacl {{ enabled = true }}")).expect("with both it is served");
+    }
+
+    #[test]
+    fn an_empty_join_token_is_refused() {
+        for token in ["", "  "] {
+            let with =
+                format!("data_dir = \"/d\"\nserver {{ node_join_token = {token:?} }}\n{TLS}");
+            let error = build(&with).expect_err("refused");
+            assert!(error.contains("server.node_join_token"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_is_printed_shows_no_token() {
+        let text = format!("data_dir = \"/d\"\nserver {{ node_join_token = \"hush\" }}\n{TLS}");
+        let file: ConfigFile = hcl::from_str(&text).expect("reads");
+        assert!(!format!("{file:?}").contains("hush"));
+        let config = Config::build(&file).expect("is valid");
+        assert!(!format!("{config:?}").contains("hush"));
+        let token = config.node_join_token.expect("a token");
+        assert_eq!(token.reveal(), "hush");
     }
 
     #[test]
