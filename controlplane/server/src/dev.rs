@@ -30,30 +30,53 @@ pub struct DevCertificates {
     pub node: CertificateFiles,
 }
 
-/// The development certificates below `data_dir`; made the first time.
+/// The development certificates below `data_dir`; made the first time. All of them appear at once,
+/// under their own name only when they are whole: what was cut off is made anew.
 pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCertificates> {
     let directory = data_dir.join("dev-tls");
-    std::fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
-    let pair = |name: &str| CertificateFiles {
-        certificate: directory.join(format!("{name}.pem")),
-        key: directory.join(format!("{name}-key.pem")),
-    };
-    let (ca, server, node) = (pair("ca"), pair("server"), pair("node"));
+    let pairs = ["ca", "server", "node"].map(|name| pair(&directory, name));
+    let whole = pairs
+        .iter()
+        .all(|files| files.certificate.exists() && files.key.exists());
+    let [ca, server, node] = pairs;
     let made = DevCertificates {
-        ca: ca.certificate.clone(),
+        ca: ca.certificate,
         server,
         node,
     };
-    if made.node.certificate.exists() {
+    if whole {
         return Ok(made);
     }
+    let aside = data_dir.join("dev-tls.new");
+    for unfinished in [&aside, &directory] {
+        match std::fs::remove_dir_all(unfinished) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error)
+                    .with_context(|| format!("cannot remove {}", unfinished.display()));
+            }
+            _ => {}
+        }
+    }
+    files::make_private_directory(&aside)
+        .with_context(|| format!("cannot make {}", aside.display()))?;
+    issue(&aside, region)?;
+    std::fs::rename(&aside, &directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    Ok(made)
+}
+
+fn pair(directory: &Path, name: &str) -> CertificateFiles {
+    CertificateFiles {
+        certificate: directory.join(format!("{name}.pem")),
+        key: directory.join(format!("{name}-key.pem")),
+    }
+}
+
+/// Makes an authority and its two certificates in `directory`.
+fn issue(directory: &Path, region: &Region) -> anyhow::Result<()> {
     let authority = CertificateAuthority::create("drover development", VALIDITY)
         .context("cannot make the development authority")?;
-    for (role, files, name) in [
-        (Role::Server, &made.server, "server"),
-        (Role::Node, &made.node, "node"),
-    ] {
+    for (role, name) in [(Role::Server, "server"), (Role::Node, "node")] {
         let request = CertificateRequest {
             role,
             region: region.clone(),
@@ -65,10 +88,9 @@ pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCerti
         let pem = authority
             .issue(&request)
             .context("cannot make a development certificate")?;
-        write(files, &pem)?;
+        write(&pair(directory, name), &pem)?;
     }
-    write(&ca, authority.pem())?;
-    Ok(made)
+    write(&pair(directory, "ca"), authority.pem())
 }
 
 fn write(files: &CertificateFiles, pem: &CertifiedPem) -> anyhow::Result<()> {
@@ -103,4 +125,39 @@ driver "raw_exec" {{
         cert = made.node.certificate.display().to_string(),
         key = made.node.key.display().to_string(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_transport::Identity;
+
+    use super::*;
+
+    fn loads(made: &DevCertificates) -> bool {
+        [&made.server, &made.node]
+            .iter()
+            .all(|files| Identity::load(&made.ca, &files.certificate, &files.key).is_ok())
+    }
+
+    #[test]
+    fn certificates_are_made_once() {
+        let root = tempfile::tempdir().expect("a directory");
+        let region = Region::global();
+        let made = certificates(root.path(), &region).expect("are made");
+        assert!(loads(&made));
+        let first = std::fs::read(&made.ca).expect("reads");
+        certificates(root.path(), &region).expect("are there");
+        assert_eq!(std::fs::read(&made.ca).expect("reads"), first);
+    }
+
+    #[test]
+    fn what_was_cut_off_while_it_was_made_is_made_anew() {
+        let root = tempfile::tempdir().expect("a directory");
+        let region = Region::global();
+        let made = certificates(root.path(), &region).expect("are made");
+        std::fs::remove_file(&made.ca).expect("removes");
+        std::fs::create_dir(root.path().join("dev-tls.new")).expect("is made");
+        let again = certificates(root.path(), &region).expect("are made anew");
+        assert!(loads(&again));
+    }
 }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use controlplane_server::config::Config;
 use controlplane_server::config::file::ConfigFile;
+use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::{Server, dev};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -66,12 +67,16 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make {}", config.data_dir.display()))?;
+    let chosen = if arguments.dev {
+        Chosen::Dev
+    } else {
+        Chosen::Configured
+    };
+    data_dir::prepare(&config.data_dir, chosen)?;
     let (data_dir, region) = (config.data_dir.clone(), config.region.clone());
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let server = Server::start(config).await?;
+    let mut server = Server::start(config).await?;
     tracing::info!(
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
     );
