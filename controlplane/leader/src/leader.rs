@@ -1,6 +1,6 @@
 //! The parts of a leader, together: what the shell's loop drives.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ const GC_EVERY: Duration = Duration::from_secs(60);
 /// When an evaluation that failed is tried again; a part of it is added by the evaluation's id, so
 /// that many do not come back at once.
 const FOLLOW_UP_AFTER: Duration = Duration::from_secs(60);
+/// Reasons of refused evaluations that are kept.
+const REASONS_MAX: usize = 1024;
 
 /// What a node without a session gets once, beyond its silence: the cluster was restored, and every
 /// node has to find out and knock anew. Their waiting is 15 s at most; taking all tasks of a host
@@ -51,6 +53,8 @@ pub struct Leader {
     gc_due: Duration,
     /// Expiries that the log did not take.
     again: VecDeque<(NodeId, SessionEpoch)>,
+    /// Why evaluations were refused the last time, for whoever looks at one that failed.
+    reasons: BTreeMap<EvalId, String>,
 }
 
 impl Leader {
@@ -66,6 +70,7 @@ impl Leader {
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + GC_EVERY,
             again: VecDeque::new(),
+            reasons: BTreeMap::new(),
         };
         for eval in snapshot.evals() {
             match eval.status {
@@ -151,7 +156,17 @@ impl Leader {
 
     /// A worker is done, and what it decided is in the log.
     pub fn ack(&mut self, id: EvalId, token: Token) -> bool {
+        self.reasons.remove(&id);
         self.broker.ack(id, token)
+    }
+
+    /// Why a delivery is about to be refused: shown if the evaluation fails. Where too many reasons
+    /// are kept, one of them is forgotten.
+    pub fn note_failure(&mut self, id: EvalId, reason: String) {
+        self.reasons.insert(id, reason);
+        if self.reasons.len() > REASONS_MAX {
+            self.reasons.pop_first();
+        }
     }
 
     /// A worker could not do it.
@@ -279,8 +294,10 @@ impl Leader {
             again.previous_eval = Some(failed.id);
             let mut over = Evaluation::clone(&failed);
             over.status = EvalStatus::Failed;
-            over.status_description =
-                "failed: no scheduler finished it in three attempts".to_owned();
+            over.status_description = match self.reasons.remove(&failed.id) {
+                Some(reason) => format!("failed in three attempts: {reason}"),
+                None => "failed: no scheduler finished it in three attempts".to_owned(),
+            };
             over.next_eval = Some(again.id);
             evals.push(over);
             evals.push(again);
@@ -291,4 +308,59 @@ impl Leader {
 
 fn in_session(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Ready | NodeStatus::Initializing)
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::State;
+    use protocol_model::{JobKey, JobType, UnixNanos};
+
+    use super::*;
+
+    fn at(seconds: u64) -> Now {
+        Now {
+            monotonic: Duration::from_secs(seconds),
+            wall: UnixNanos(i64::try_from(seconds).expect("small") * 1_000_000_000),
+        }
+    }
+
+    #[test]
+    fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
+        let snapshot = State::new().snapshot();
+        let config = LeaderConfig {
+            silence: Duration::from_secs(3),
+            takeover_extra: Duration::ZERO,
+            gc: GcThresholds {
+                evals: Duration::from_secs(3600),
+                jobs: Duration::from_secs(3600),
+                nodes: Duration::from_secs(3600),
+                deployments: Duration::from_secs(3600),
+            },
+        };
+        let mut leader = Leader::take_over(&snapshot, config, at(0));
+        let eval = Evaluation::new(
+            EvalId::from_u128(1),
+            &JobKey::new("default", "web"),
+            JobType::Service,
+            50,
+            EvalTrigger::JobRegister,
+            UnixNanos(1),
+        );
+        leader.on_applied(5, &[Signal::EvalPending(Arc::new(eval))], &snapshot, at(0));
+        for attempt in 1..=3 {
+            let now = at(attempt * 100);
+            leader.on_timeout(now);
+            let delivery = leader.dequeue(now).expect("it is handed out");
+            leader.note_failure(delivery.eval.id, format!("attempt {attempt} was too large"));
+            leader.nack(delivery.eval.id, delivery.token, now);
+        }
+        let mut ids = || EvalId::from_u128(2);
+        let command = leader.poll_command(&snapshot, &mut ids, at(400));
+        let Some(Command::EvalsUpsert { evals, .. }) = command else {
+            panic!("it is written off: {command:?}")
+        };
+        assert_eq!(evals[0].status, EvalStatus::Failed);
+        let said = &evals[0].status_description;
+        assert_eq!(said, "failed in three attempts: attempt 3 was too large");
+    }
 }

@@ -6,7 +6,8 @@
 //!   `poll_command` answers what has to go into the log; `poll_timeout` when to come back.
 //! - [`broker::EvalBroker`]: one evaluation per job at a time, by priority, at least once.
 //! - [`blocked::BlockedEvals`]: those that found no room, until something that helps changes.
-//! - [`plan::check`]: a plan against the newest state, node by node.
+//! - [`plan::check`]: a plan against the newest state, node by node. [`pieces::split`]: one that is
+//!   too large for an entry.
 //! - [`liveness::Liveness`]: which nodes are silent, in constant time.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
@@ -20,6 +21,7 @@ pub mod broker;
 pub mod gc;
 mod leader;
 pub mod liveness;
+pub mod pieces;
 pub mod plan;
 pub mod rollouts;
 mod time;

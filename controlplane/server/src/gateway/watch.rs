@@ -11,23 +11,37 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_state::{SessionEpoch, Snapshot};
 use protocol_model::{AllocId, AllocMetric, Allocation, NodeId, NodeStatus, SpecHash};
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::kind::{FrameMessage, to_frame};
 use protocol_wire::v1;
+use tokio::time::timeout;
 
+use super::streams::{self, OwnStream};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
 
 /// Allocations in one part of the map.
 const MAP_PART_MAX: usize = 10_000;
-/// Bytes of allocations and specifications in one delta, well below a frame's limit.
+/// How long a watch waits for its session's complete report to be taken in: as long as a node may
+/// owe it.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// Bytes of allocations and specifications after which a delta ends, well below a frame's limit.
 const DELTA_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that one delta may not reach where it cannot end: between changes of one index. What is
+/// larger is told by a new watch, whose map lets its deltas end anywhere.
+const FRAME_BYTES_MAX: usize = 12 * 1024 * 1024;
 
-pub(super) async fn serve(gateway: &Gateway, send: quinn::SendStream, recv: quinn::RecvStream) {
-    if let Err(reason) = run(gateway, send, recv).await {
+pub(super) async fn serve(
+    gateway: &Gateway,
+    send: quinn::SendStream,
+    recv: quinn::RecvStream,
+    connection: &quinn::Connection,
+) {
+    if let Err(reason) = run(gateway, send, recv, connection).await {
         tracing::debug!(%reason, "watch ended");
     }
 }
@@ -36,25 +50,27 @@ async fn run(
     gateway: &Gateway,
     send: quinn::SendStream,
     recv: quinn::RecvStream,
+    connection: &quinn::Connection,
 ) -> Result<(), String> {
     let mut reader = FrameReader::new(recv, 1024);
     let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
-    let first = reader.expect().await.map_err(|error| error.to_string())?;
-    let hello: v1::StreamHello =
-        from_frame(first.kind, first.body).map_err(|error| error.to_string())?;
-    let node = NodeId::from_slice(&hello.node_id).ok_or("the node id is not 16 bytes")?;
-    let epoch = SessionEpoch(hello.epoch);
-    let entry = gateway
-        .session(node, epoch)
-        .ok_or_else(|| format!("node {node} has no session {epoch} here"))?;
+    let OwnStream {
+        node, epoch, entry, ..
+    } = streams::own(gateway, &mut reader, connection).await?;
     // Subscribed before the first look, so that nothing falls between.
     let mut news = gateway.cluster.hub().node_news(node);
     let mut closed = gateway.cluster.hub().watch();
-    let snapshot = closed
-        .wait_for(|snapshot| is_ready(snapshot, node, epoch))
-        .await
-        .map_err(|_| "the state is gone")?
-        .clone();
+    let ready = timeout(
+        READY_MAX,
+        closed.wait_for(|snapshot| is_ready(snapshot, node, epoch)),
+    );
+    let snapshot = tokio::select! {
+        ready = ready => ready
+            .map_err(|_| format!("session {epoch} of node {node} was not ready in {READY_MAX:?}"))?
+            .map_err(|_| "the state is gone")?
+            .clone(),
+        _ = reader.read() => return Ok(()),
+    };
     let mut chain = Chain::new(node, &entry.known);
     for frame in chain.map(&snapshot) {
         write(&mut writer, &frame).await?;
@@ -191,8 +207,17 @@ impl Chain {
         let mut links = Vec::new();
         let mut link = Link::default();
         for alloc in changed {
-            // A link ends only between two indexes, so that each has an index of its own.
-            if link.bytes > DELTA_BYTES_MAX && link.newest < alloc.alloc_modify_index {
+            // A link ends between two indexes, so that each has an index of its own, or where it
+            // fills the map in: then all have the map's.
+            let index = alloc.alloc_modify_index;
+            let may_end = link.newest < index || index <= self.index;
+            if link.bytes > FRAME_BYTES_MAX && !may_end {
+                return Err(format!(
+                    "more than {FRAME_BYTES_MAX} bytes changed at index {index}: a new watch \
+                     tells them in parts"
+                ));
+            }
+            if link.bytes > DELTA_BYTES_MAX && may_end {
                 let full = std::mem::take(&mut link);
                 links.push(self.close(full.newest, full, &[]));
             }

@@ -2,7 +2,7 @@
 //! A plan that another one overtook is refused by the state itself and scheduled again.
 
 use controlplane_leader::broker::Delivery;
-use controlplane_leader::{Leader, Now, plan};
+use controlplane_leader::{Leader, Now, pieces, plan};
 use controlplane_scheduler::Decision;
 use controlplane_state::command::PlanApply;
 use controlplane_state::{Command, Refusal, Snapshot};
@@ -15,6 +15,9 @@ use crate::cluster::{ChangeError, Cluster};
 /// Attempts at one delivery: services as Nomad, batch jobs fewer, because throughput matters more.
 const ATTEMPTS_MAX: u32 = 5;
 const ATTEMPTS_BATCH_MAX: u32 = 2;
+
+/// Placements and changes in one entry. A few hundred kilobytes of log, a few milliseconds of apply.
+const PIECE_ITEMS_MAX: usize = 2000;
 
 /// Plans in the log's hands.
 #[derive(Debug, Default)]
@@ -133,6 +136,8 @@ impl Plans {
             End::Again => self.again(done, leader, workers, cluster, now),
             End::Failed(error) => {
                 tracing::warn!(eval = %done.delivery.eval.id, %error, "plan was not committed");
+                let reason = format!("its plan was not committed: {error}");
+                leader.note_failure(done.delivery.eval.id, reason);
                 leader.nack(done.delivery.eval.id, done.delivery.token, now);
             }
         }
@@ -171,9 +176,15 @@ impl Plans {
         committed: End,
     ) {
         let cluster = cluster.clone();
+        // All or nothing can only be one entry.
+        let items_max = if all_at_once(&cluster.snapshot(), &delivery) {
+            usize::MAX
+        } else {
+            PIECE_ITEMS_MAX
+        };
         self.in_flight.spawn(async move {
-            let end = match cluster.change(Command::PlanApply(Box::new(plan))).await {
-                Ok(_) => committed,
+            let end = match commit(&cluster, plan, items_max).await {
+                Ok(()) => committed,
                 Err(ChangeError::Refused(Refusal::PlanRejected(nodes))) => {
                     tracing::debug!(eval = %delivery.eval.id, ?nodes, "plan was overtaken");
                     End::Again
@@ -191,6 +202,33 @@ impl Plans {
             }
         });
     }
+}
+
+/// Commits a plan, in pieces where it is large; pieces that are still too large for the log are
+/// halved. What was committed before an error stays: the evaluation is open, and the next attempt
+/// finds it.
+async fn commit(cluster: &Cluster, plan: PlanApply, items_max: usize) -> Result<(), ChangeError> {
+    let snapshot = cluster.snapshot();
+    let mut waiting: Vec<PlanApply> = pieces::split(&snapshot, plan, items_max);
+    waiting.reverse();
+    while let Some(piece) = waiting.pop() {
+        let count = pieces::items(&piece);
+        let splits = count > 1 && items_max != usize::MAX;
+        // Kept only where it may be needed again.
+        let again = splits.then(|| piece.clone());
+        match cluster.change(Command::PlanApply(Box::new(piece))).await {
+            Ok(_) => {}
+            Err(ChangeError::TooLarge(reason)) => {
+                let Some(piece) = again else {
+                    return Err(ChangeError::TooLarge(reason));
+                };
+                let halves = pieces::split(&snapshot, piece, count / 2);
+                waiting.extend(halves.into_iter().rev());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn all_at_once(snapshot: &Snapshot, delivery: &Delivery) -> bool {
