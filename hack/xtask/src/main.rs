@@ -4,6 +4,7 @@
 //! - `verify` changes nothing: format, lints, tidy, dependencies. `fix` writes what can be mended.
 //! - `test` runs every test layer and accounts for those that this host cannot run.
 //! - `ci` is what a change must pass: `verify`, then `hack/test`; it prints each stage's time.
+//! - `vm` runs the tests of a real host in an emulated one, or gives a person a shell there.
 //! - `bench SUITE` measures promises and prints the physical floor beside them.
 //!
 //! Input is the tree as git sees it and cargo's metadata; output goes to stdout where it is data
@@ -19,6 +20,7 @@ mod repo;
 mod source;
 mod stage;
 mod tidy;
+mod vm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -56,6 +58,18 @@ enum Verb {
     Ci,
     /// Run all test layers and say what was skipped and why (`hack/test` installs what they need)
     Test,
+    /// Run the tests of a real host: a Debian guest under systemd with all of cgroup v2
+    Vm {
+        /// Give me a root shell in the guest instead
+        #[arg(long)]
+        shell: bool,
+        /// A folder with the four programs; they are built without optimization if there is none
+        #[arg(long, value_name = "DIR")]
+        binaries: Option<PathBuf>,
+        /// Only tests whose name contains this, and what they build on
+        #[arg(long, value_name = "WORDS")]
+        only: Option<String>,
+    },
     /// Measure a suite of figures and print the machine's own floor beside them
     Bench {
         /// The name of the suite
@@ -106,6 +120,21 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             };
             bench::run(&root, suite, extent, rival.as_deref(), format)?;
             return Ok(Outcome::Passed);
+        }
+        Verb::Vm {
+            shell,
+            binaries,
+            only,
+        } => {
+            let options = vm::Options {
+                binaries: binaries.clone(),
+                only: only.clone(),
+            };
+            if *shell {
+                vm::run_shell(&root, &options)?;
+                return Ok(Outcome::Passed);
+            }
+            return vm::run_as_command(&root, &options);
         }
         Verb::Wrap { paths } => stages.run("comments", || wrap(&root, paths)),
         Verb::Tidy => stages.run("tidy", || tidy(&root)),
