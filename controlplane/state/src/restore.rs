@@ -73,7 +73,8 @@ impl PendingRestore {
         found == self.received && self.received <= self.bytes
     }
 
-    pub(crate) fn is_over(&self, now: UnixNanos) -> bool {
+    /// Whether its sender has been silent for too long at `now`.
+    pub fn is_over(&self, now: UnixNanos) -> bool {
         now > self.touched.saturating_add(RESTORE_SILENCE)
     }
 

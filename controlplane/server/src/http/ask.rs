@@ -1,8 +1,9 @@
 //! One request, read: its path, its parameters, its body, and who asks.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
@@ -58,6 +59,9 @@ pub(super) struct Ask {
     pub(super) query: Query,
     /// Its body; empty for reads.
     pub(super) body: Bytes,
+    /// The body that is too large to hold in memory: whoever serves it takes and reads it. (The
+    /// lock is for the compiler: a body alone cannot be shared.)
+    pub(super) stream: Mutex<Option<Body>>,
     /// Who asks.
     pub(super) caller: Caller,
     /// Where the client wants a WebSocket.

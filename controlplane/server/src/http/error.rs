@@ -106,13 +106,19 @@ impl From<Refusal> for HttpError {
             | Refusal::DeploymentTerminal(_)
             | Refusal::NotPromotable(_)
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
-            Refusal::DuplicateAlloc(_) | Refusal::ConfigModified { .. } => StatusCode::CONFLICT,
+            Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
+            Refusal::DuplicateAlloc(_)
+            | Refusal::ConfigModified { .. }
+            | Refusal::RestoreInProgress { .. } => StatusCode::CONFLICT,
             Refusal::WrongSecret(_) | Refusal::JoinDenied(_) => StatusCode::FORBIDDEN,
             Refusal::AlreadyInitialized
             | Refusal::NotInitialized
             | Refusal::PlanRejected(_)
             | Refusal::NeedsFacts(_)
             | Refusal::NotInSession(_)
+            | Refusal::RestoreUnknown
+            | Refusal::RestoreGap { .. }
+            | Refusal::AnotherIncarnation
             | Refusal::OldIndex { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, refusal.to_string())

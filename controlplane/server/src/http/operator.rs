@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use controlplane_leader::gc::{GcThresholds, collect};
-use controlplane_raft::{ChangeError as MembershipError, Membership, ServerId};
+use controlplane_raft::{Membership, ServerId};
 use controlplane_state::{Command, PreemptionConfig, SchedulerAlgorithm, SchedulerConfig, Table};
 use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
-use super::snapshot;
+use super::{restore, snapshot};
 use crate::cluster::wall_clock;
+use crate::membership::{self, MembershipChange, MembershipError};
 
 /// Passes of one forced garbage collection: two million objects.
 const GC_PASSES_MAX: usize = 1000;
@@ -22,7 +23,7 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
         (Verb::Put, ["raft", "transfer-leadership"]) => transfer(ask).await,
         (Verb::Delete, ["raft", "peer"]) => remove_peer(ask).await,
         (Verb::Get, ["snapshot"]) => snapshot::save(ask).await,
-        (Verb::Put, ["snapshot"]) => snapshot::restore(),
+        (Verb::Put, ["snapshot"]) => restore::serve(ask).await,
         (Verb::Get, ["scheduler", "configuration"]) => scheduler(ask).await,
         (Verb::Put, ["scheduler", "configuration"]) => set_scheduler(ask).await,
         (
@@ -132,10 +133,9 @@ async fn transfer(ask: &Ask) -> Answered {
             .find(|id| Some(**id) != status.leader.as_ref().map(|leader| leader.id))
             .ok_or_else(|| HttpError::bad_request("there is no other voter"))?,
     };
-    let raft = ask.api.cluster.raft();
-    raft.transfer_leadership(target)
+    membership::change(&ask.api.cluster, MembershipChange::Transfer(target))
         .await
-        .map_err(|error| refused(ask, &error))?;
+        .map_err(|error| refused(&error))?;
     ask.done(ask.api.cluster.snapshot().index())
 }
 
@@ -145,36 +145,19 @@ async fn remove_peer(ask: &Ask) -> Answered {
             "must specify either ?id with the server's ID or ?address with its address",
         )
     })?;
-    let raft = ask.api.cluster.raft();
-    raft.remove_server(target)
+    membership::change(&ask.api.cluster, MembershipChange::Remove(target))
         .await
-        .map_err(|error| refused(ask, &error))?;
+        .map_err(|error| refused(&error))?;
     ask.done(ask.api.cluster.snapshot().index())
 }
 
-fn refused(ask: &Ask, error: &MembershipError) -> HttpError {
+fn refused(error: &MembershipError) -> HttpError {
     match error {
-        MembershipError::NotLeader { .. } => {
-            let leader = ask
-                .api
-                .cluster
-                .leader_http()
-                .unwrap_or_else(|| "unknown".to_owned());
-            HttpError::internal(format!(
-                "only the leader does this; its HTTP address is {leader}"
-            ))
-        }
-        MembershipError::Unavailable { .. } => HttpError::internal("No cluster leader"),
+        MembershipError::NoLeader => HttpError::internal("No cluster leader"),
         MembershipError::UnknownServer(_) => HttpError::not_found(error.to_string()),
-        MembershipError::NotVoter(_)
-        | MembershipError::LastVoter(_)
-        | MembershipError::AddressTaken { .. }
-        | MembershipError::TooManyServers(_)
-        | MembershipError::Refused(_) => HttpError::bad_request(error.to_string()),
-        MembershipError::InProgress => HttpError::new(StatusCode::CONFLICT, error.to_string()),
-        MembershipError::OutcomeUnknown | MembershipError::Stopped(_) => {
-            HttpError::internal(error.to_string())
-        }
+        MembershipError::Refused(_) => HttpError::bad_request(error.to_string()),
+        MembershipError::InProgress(_) => HttpError::new(StatusCode::CONFLICT, error.to_string()),
+        MembershipError::OutcomeUnknown(_) => HttpError::internal(error.to_string()),
     }
 }
 

@@ -20,13 +20,6 @@ const PART_BYTES: usize = 256 * 1024;
 /// Parts between the disk and a slow client.
 const PARTS_MAX: usize = 4;
 
-/// Restoring needs a log entry that carries a whole state, which this release does not have.
-pub(super) fn restore() -> Answered {
-    Err(HttpError::not_built(
-        "a running cluster cannot be restored from a snapshot in this release",
-    ))
-}
-
 /// Everything that was acknowledged before the request, unless `?stale`.
 pub(super) async fn save(ask: &Ask) -> Answered {
     if !ask.query.switch("stale") {
@@ -39,10 +32,9 @@ pub(super) async fn save(ask: &Ask) -> Answered {
         .checkpoint()
         .await
         .map_err(|error| HttpError::internal(chain(&error)))?;
-    let position = checkpoint.position;
     let bytes = checkpoint.bytes();
     let verified = tokio::task::spawn_blocking(move || verified(checkpoint));
-    let (checkpoint, digest) = verified
+    let (checkpoint, digest, index) = verified
         .await
         .map_err(|error| HttpError::internal(error.to_string()))?
         .map_err(HttpError::internal)?;
@@ -60,25 +52,24 @@ pub(super) async fn save(ask: &Ask) -> Answered {
     response
         .headers_mut()
         .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
-    ask.put_headers(response.headers_mut(), position.index);
+    ask.put_headers(response.headers_mut(), index);
     Ok(response)
 }
 
 /// The checkpoint, read once to its end: what a backup is worth is found out now, not when it is
 /// needed.
-fn verified(mut checkpoint: Checkpoint) -> Result<(Checkpoint, [u8; 32]), String> {
+/// Answers the state's index too.
+fn verified(mut checkpoint: Checkpoint) -> Result<(Checkpoint, [u8; 32], u64), String> {
     let mut digest = Sha256::new();
-    {
+    let summary = {
         let reader = checkpoint.reader().map_err(|error| error.to_string())?;
         let mut hashed = Hashed {
             inner: reader,
             digest: &mut digest,
         };
-        checkpoint::inspect(&mut hashed).map_err(|error| chain(&error))?;
-        // What follows the end of the state, if anything does, is part of the file too.
-        std::io::copy(&mut hashed, &mut std::io::sink()).map_err(|error| error.to_string())?;
-    }
-    Ok((checkpoint, digest.finalize().into()))
+        checkpoint::inspect(&mut hashed).map_err(|error| chain(&error))?
+    };
+    Ok((checkpoint, digest.finalize().into(), summary.index))
 }
 
 struct Hashed<'a, R> {
@@ -120,7 +111,7 @@ fn send(mut checkpoint: Checkpoint, sender: &mpsc::Sender<std::io::Result<Bytes>
 }
 
 /// An error and its causes in one line: the client sees no other.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

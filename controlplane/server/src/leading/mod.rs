@@ -8,7 +8,7 @@
 //!
 //! When leadership comes, the loop follows the log *first*, puts a barrier into it, and then builds
 //! the parts from the state: nothing applied in between is missed. When leadership goes, everything
-//! is dropped; nothing of it is replicated.
+//! is dropped; nothing of it is replicated. A restored state is led anew in the same way.
 
 mod plans;
 mod workers;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Leader, LeaderConfig, Now};
-use controlplane_state::{Command, Snapshot};
+use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{EvalId, Incarnation};
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
@@ -179,7 +179,9 @@ impl Leading {
                 applied = self.applied.recv() => match applied {
                     // A snapshot replaced the state, or the loop was too slow for the log.
                     None => return "the log went on without the loop",
-                    Some(first) => self.on_applied(first),
+                    Some(first) => if let Some(reason) = self.on_applied(first) {
+                        return reason;
+                    },
                 },
                 Some(decided) = self.workers.next() => {
                     self.plans.on_decided(decided, &mut self.leader, &self.workers, &self.cluster,
@@ -223,16 +225,22 @@ impl Leading {
         }
     }
 
-    fn on_applied(&mut self, first: AppliedSignals) {
+    /// Answers why leading has to begin anew, where it has.
+    fn on_applied(&mut self, first: AppliedSignals) -> Option<&'static str> {
         let now = self.clock.now();
         let snapshot: Snapshot = self.cluster.snapshot();
         let mut next = Some(first);
         while let Some(AppliedSignals { index, signals }) = next {
             if index > self.since {
+                if signals.contains(&Signal::IncarnationChanged) {
+                    // Nothing that the parts know is of this history.
+                    return Some("the state was restored from a snapshot");
+                }
                 self.leader.on_applied(index, &signals, &snapshot, now);
             }
             next = self.applied.try_recv().ok();
         }
+        None
     }
 
     fn on_heard(&mut self, report: &[Heard]) {
