@@ -30,6 +30,7 @@ use tokio::time::timeout;
 use crate::executor::Executor;
 use crate::file_io::FileIo;
 use crate::file_watch::FileWatch;
+use crate::fingerprint::core_mhz;
 use crate::input::{AllocView, Input, Question};
 use crate::keeper_link::chain;
 use crate::os_signal;
@@ -50,6 +51,8 @@ pub struct CallServer {
     files: Option<FileWatch>,
     inputs: mpsc::Sender<Input>,
     data_dir: PathBuf,
+    /// What a core counts as, where usage is told in MHz.
+    core_mhz: u64,
     slots: Arc<Semaphore>,
 }
 
@@ -125,6 +128,7 @@ impl CallServer {
         Self {
             data_dir: executor.config.now().data_dir.clone(),
             executor,
+            core_mhz: core_mhz(),
             io,
             files: watch_files(),
             inputs,

@@ -90,6 +90,11 @@ pub fn fingerprint(
     Ok(Fingerprint { node, enforcement })
 }
 
+/// What one core of this host counts as.
+pub(crate) fn core_mhz() -> u64 {
+    cpu::look().mhz
+}
+
 fn set(node: &mut Node, name: &str, value: impl std::fmt::Display) {
     node.attributes.insert(name.to_owned(), format!("{value}"));
 }
