@@ -10,6 +10,8 @@ pub struct Settings {
     pub alloc_root: String,
     /// The region that `NOMAD_REGION` names where a job does not say.
     pub region: String,
+    /// What `NOMAD_PARENT_CGROUP` says: our part of the cgroup tree; empty = nothing.
+    pub parent_cgroup: String,
     /// What tasks of each driver see as `/`. A driver that is not listed does not exist here.
     pub drivers: BTreeMap<String, TaskRoot>,
     /// The longest kill timeout that a job may ask for (Nomad's `max_kill_timeout`, 30 s).
@@ -32,6 +34,7 @@ impl Settings {
         Self {
             alloc_root: alloc_root.into(),
             region: "global".to_owned(),
+            parent_cgroup: String::new(),
             drivers: BTreeMap::from([
                 ("exec".to_owned(), TaskRoot::OwnRoot),
                 ("raw_exec".to_owned(), TaskRoot::Host),

@@ -315,6 +315,7 @@ fn held_disk_mib(restored: &noded_core::journal::RestoredNode) -> i64 {
 fn settings(config: &Config, seed: [u8; 16]) -> Settings {
     let mut settings = Settings::new(config.alloc_root().to_string_lossy().into_owned(), seed);
     settings.region = config.region.as_str().to_owned();
+    settings.parent_cgroup = config.cgroup_base.display().to_string();
     let Reconfigured {
         drivers,
         terminal_allocs_max,

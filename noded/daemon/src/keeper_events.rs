@@ -93,13 +93,42 @@ fn describe(failure: &SpawnFailure) -> String {
         errno,
         at: _,
     } = failure;
+    // It may be in the step's own words already.
     let reason = match errno {
         0 => String::new(),
-        errno => format!(": {}", std::io::Error::from_raw_os_error(*errno)),
+        errno => {
+            let reason = std::io::Error::from_raw_os_error(*errno).to_string();
+            if step.contains(&reason) {
+                String::new()
+            } else {
+                format!(": {reason}")
+            }
+        }
     };
+    if step.starts_with(EXECUTE) {
+        return format!("{step}{reason}{}", hint(*errno));
+    }
     match step_index {
         Some(index) => format!("step {index} ({step}){reason}"),
         None => format!("{step}{reason}"),
+    }
+}
+
+/// How keeper begins to speak of the last step, which is the user's own program.
+const EXECUTE: &str = "cannot execute";
+
+/// What to look at when a program cannot be executed.
+fn hint(errno: i32) -> &'static str {
+    let is = |other: Errno| other.raw_os_error() == errno;
+    if is(Errno::NOENT) {
+        "; the program, or the interpreter in its first line, is not there: an exec task sees its \
+         own directory and the node's chroot_paths"
+    } else if is(Errno::ACCESS) || is(Errno::PERM) {
+        "; the task's user may not execute it: look at its mode, and at noexec mounts"
+    } else if is(Errno::NOEXEC) {
+        "; it is no program: a script needs a first line like #!/bin/sh"
+    } else {
+        ""
     }
 }
 
@@ -151,6 +180,25 @@ mod tests {
             Recovery::Possible
         );
         assert_eq!(recovery(&failure(0)), Recovery::Possible);
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_executed_is_told_once_and_with_what_to_look_at() {
+        for (errno, hint) in [
+            (Errno::NOENT, "interpreter"),
+            (Errno::ACCESS, "mode"),
+            (Errno::NOEXEC, "#!/bin/sh"),
+        ] {
+            let reason = std::io::Error::from_raw_os_error(errno.raw_os_error());
+            let told = describe(&SpawnFailure {
+                step_index: Some(14),
+                step: format!("cannot execute /a/b: {reason}"),
+                ..failure(errno.raw_os_error())
+            });
+            assert!(told.starts_with("cannot execute /a/b: "), "{told}");
+            assert_eq!(told.matches(&reason.to_string()).count(), 1, "{told}");
+            assert!(told.contains(hint), "{told}");
+        }
     }
 
     #[test]

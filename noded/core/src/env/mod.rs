@@ -45,6 +45,10 @@ impl<'a> TaskWorld<'a> {
         let seen = TaskPaths::as_seen(root, &settings.alloc_root, spec.id(), &task.name);
         let region = region(spec, settings);
         let mut environment = identity_variables(spec, task, &node.datacenter, region);
+        if !settings.parent_cgroup.is_empty() {
+            let parent = settings.parent_cgroup.clone();
+            environment.insert("NOMAD_PARENT_CGROUP".to_owned(), parent);
+        }
         environment.extend(directory_variables(&seen));
         environment.extend(resource_variables(spec.alloc(), &task.name));
         environment.extend(ports::variables(spec.alloc(), &task.name));

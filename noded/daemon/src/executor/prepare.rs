@@ -105,6 +105,13 @@ impl Executor {
             _ => {}
         }
         owner_of(task)?;
+        if let Some(artifact) = task.artifacts.first() {
+            let source = artifact.getter_source.as_deref().unwrap_or_default();
+            return Err(Failed::hopeless(format!(
+                "artifact {source:?}: this release fetches none; put the file on the node, in \
+                 chroot_paths or a host_volume, and take the artifact block out of the job"
+            )));
+        }
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
@@ -279,7 +286,12 @@ pub(super) fn identity_of(driver: &str, user: &str) -> Result<Identity, String> 
         (_, "") => return Ok(Identity::Keeper),
         (_, user) => user,
     };
-    let identity = lookup_identity(name).map_err(|error| chain(&error))?;
+    let identity = lookup_identity(name).map_err(|error| {
+        format!(
+            "user: {}; make it on this node, or name another",
+            chain(&error)
+        )
+    })?;
     if driver == "exec" && matches!(identity, Identity::User { uid: 0, .. }) {
         return Err(format!("driver exec does not run tasks as {name:?}"));
     }
