@@ -5,6 +5,7 @@ mod faults;
 mod forwarding;
 mod node_faults;
 mod node_tasks;
+mod real_jobs;
 mod running;
 mod single;
 mod snapshots;
