@@ -102,6 +102,8 @@ pub(super) fn from_message(message: Message) -> Result<Command, DecodeError> {
         }
         Message::PlanApply(document) => Command::PlanApply(from_document(document)?),
         Message::Cold(document) => from_document(document)?,
+        // It was unpacked before it came here.
+        Message::Packed(_) => return Err(DecodeError::NoCommand),
     })
 }
 

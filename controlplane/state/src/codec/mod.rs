@@ -7,6 +7,7 @@
 mod document;
 mod hot;
 mod outcome;
+mod packed;
 
 use bytes::Bytes;
 use prost::Message;
@@ -19,6 +20,10 @@ pub use outcome::{decode_applied, encode_applied};
 use crate::command::Stamped;
 
 /// The version of the log's format that this release writes, and the only one that it reads.
+///
+/// While servers are upgraded one by one, any of them may lead. So a release first learns to read a
+/// new command or format, and only the release after it writes it: a follower that meets an entry
+/// which it cannot read has to stop.
 pub const LOG_FORMAT: u32 = 1;
 
 /// The longest document that is read, before compression. Far above any job or plan that a
@@ -68,7 +73,7 @@ pub enum DecodeError {
     Json(#[source] serde_json::Error),
 }
 
-/// A command that cannot be written: only a document that is too long.
+/// A command that cannot be written: only one that is too long.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// It is longer than would be read.
@@ -92,7 +97,7 @@ pub fn encode(stamped: &Stamped) -> Result<Vec<u8>, EncodeError> {
         now_ns: now.0,
         format: LOG_FORMAT,
         seed: Bytes::copy_from_slice(seed),
-        command: Some(hot::to_message(command)?),
+        command: Some(packed::pack(hot::to_message(command)?)?),
     };
     Ok(envelope.encode_to_vec())
 }
@@ -110,7 +115,8 @@ pub fn decode(bytes: &[u8]) -> Result<Stamped, DecodeError> {
         return Err(DecodeError::Format { found: format });
     }
     let seed = protocol_wire::convert::bytes16("seed", &seed).map_err(DecodeError::Field)?;
-    let command = hot::from_message(command.ok_or(DecodeError::NoCommand)?)?;
+    let message = packed::unpack(command.ok_or(DecodeError::NoCommand)?)?;
+    let command = hot::from_message(message)?;
     Ok(Stamped {
         now: UnixNanos(now_ns),
         seed,

@@ -435,6 +435,50 @@ fn a_start_report_costs_little() {
     );
 }
 
+/// A node's complete report of so many allocations that run, all of it news.
+fn complete_report(count: u64) -> Command {
+    let report = |number: u64| {
+        // Ids are random: they are what does not compress.
+        let id = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let since = i64::try_from(number).expect("small") * 7_000_003;
+        let started = UnixNanos(1_700_000_000_000_000_000 + since);
+        let mut report = says(AllocId::from_u128(id), 2, ClientStatus::Running);
+        report.client_description = "Tasks are running".to_owned();
+        let state = TaskState {
+            state: TaskRunState::Running,
+            started_at: Some(started),
+            ..TaskState::default()
+        };
+        report.task_states = BTreeMap::from([("main".to_owned(), state)]);
+        report.desired_version = 100_000 + number;
+        report
+    };
+    Command::NodeSynced(Box::new(NodeSynced {
+        node: node_id(1),
+        epoch: SessionEpoch(8),
+        watch_index: 100_000,
+        changed: (0..count).map(report).collect(),
+        unchanged: Vec::new(),
+        facts: None,
+    }))
+}
+
+#[test]
+fn a_complete_report_of_fifty_thousand_allocations_fits_into_an_entry() {
+    let wanted = stamped(complete_report(50_000));
+    let bytes = encode(&wanted).expect("bytes");
+    assert!(bytes.len() <= 4 * 1024 * 1024, "{} bytes", bytes.len());
+    assert_eq!(decode(&bytes).expect("reads"), wanted);
+}
+
+#[test]
+fn a_packed_command_of_release_1_is_still_read() {
+    let wanted = stamped(complete_report(2000));
+    let written = encode(&wanted).expect("bytes");
+    let read = decode(&frozen("packed", &written)).expect("reads");
+    assert_eq!(read, wanted);
+}
+
 #[test]
 fn outcomes_reach_the_server_that_forwarded() {
     let node = node_id(1);
