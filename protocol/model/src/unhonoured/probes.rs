@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::canonical::defaults;
 use crate::group::TaskGroup;
 use crate::identity::WorkloadIdentity;
-use crate::network::{NetworkMode, NetworkResource};
+use crate::network::{NetworkMode, NetworkResource, Port};
 use crate::policy::{HealthCheck, UpdateStrategy};
+use crate::resources::Resources;
 use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
@@ -64,10 +65,40 @@ pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
     (!DRIVERS.contains(&task.driver.as_str())).then_some(task.driver.as_str())
 }
 
-/// Every canonical task has the default identity; only one that is delivered somewhere is news.
+/// Every canonical task has the default identity; only one that says something else is news.
 pub(super) fn has_own_identity(task: &Task) -> bool {
-    let is_delivered = |identity: &WorkloadIdentity| identity.env || identity.file;
-    !task.identities.is_empty() || task.identity.as_ref().is_some_and(is_delivered)
+    let default = WorkloadIdentity {
+        name: defaults::IDENTITY_NAME.to_owned(),
+        audience: vec![defaults::IDENTITY_AUDIENCE.to_owned()],
+        ..WorkloadIdentity::default()
+    };
+    let differs = |identity: &WorkloadIdentity| *identity != default;
+    !task.identities.is_empty() || task.identity.as_ref().is_some_and(differs)
+}
+
+/// The scheduler fills these in; a job that names them wants a say.
+pub(super) fn fixes_address(group: &TaskGroup) -> bool {
+    group.networks.iter().any(|network| {
+        !network.ip.is_empty() || !network.cidr.is_empty() || !network.device.is_empty()
+    })
+}
+
+pub(super) fn has_port(group: &TaskGroup, wants: impl Fn(&Port) -> bool) -> bool {
+    let mut ports = group.networks.iter().flat_map(NetworkResource::ports);
+    ports.any(wants)
+}
+
+pub(super) fn minds_missing_keys(task: &Task) -> bool {
+    task.templates
+        .iter()
+        .any(|template| template.err_missing_key == Some(true))
+}
+
+pub(super) fn asks(task: &Task, amount: impl Fn(&Resources) -> Option<u64>) -> bool {
+    task.resources
+        .as_ref()
+        .and_then(amount)
+        .is_some_and(|amount| amount > 0)
 }
 
 pub(super) fn group_has_checks(group: &TaskGroup) -> bool {

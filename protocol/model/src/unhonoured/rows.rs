@@ -4,6 +4,7 @@
 use super::Probe::{Group as OfGroup, Job as OfJob, NamedGroup, NamedTask, Task as OfTask};
 use super::Row;
 use super::probes::*;
+use crate::canonical::defaults;
 use crate::policy::UpdateStrategy;
 
 const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> Row {
@@ -17,11 +18,6 @@ const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> 
 /// By level: the job, its groups, their tasks.
 pub(super) const ROWS: &[Row] = &[
     // --- the job ---
-    row(
-        "all_at_once",
-        OfJob(|job| job.all_at_once),
-        "placements are committed as they fit, not together",
-    ),
     row(
         "multiregion",
         OfJob(|job| job.multiregion.is_some()),
@@ -41,6 +37,16 @@ pub(super) const ROWS: &[Row] = &[
         "spread",
         OfJob(|job| !job.spreads.is_empty()),
         "does not move placements in this release",
+    ),
+    row(
+        "consul_namespace",
+        OfJob(|job| !job.consul_namespace.is_empty()),
+        "this release does not speak to Consul",
+    ),
+    row(
+        "vault_namespace",
+        OfJob(|job| !job.vault_namespace.is_empty()),
+        "this release does not speak to Vault",
     ),
     // --- groups ---
     row(
@@ -94,9 +100,39 @@ pub(super) const ROWS: &[Row] = &[
         "tasks keep the host's name",
     ),
     row(
+        "network ip",
+        OfGroup(fixes_address),
+        "the node's own address is used: `device`, `cidr` and `ip` choose nothing",
+    ),
+    row(
+        "network mbits",
+        OfGroup(|group| {
+            group
+                .networks
+                .iter()
+                .any(|network| network.mbits.unwrap_or(0) > 0)
+        }),
+        "bandwidth is neither reserved nor limited",
+    ),
+    row(
+        "network cni",
+        OfGroup(|group| group.networks.iter().any(|network| network.cni.is_some())),
+        "this release calls no network plugins",
+    ),
+    row(
+        "network port ignore_collision",
+        OfGroup(|group| has_port(group, |port| port.ignore_collision)),
+        "a static port belongs to one allocation of a node",
+    ),
+    row(
         "network host_network",
         NamedGroup(unhonoured_host_network),
         "ports are taken from the default host network",
+    ),
+    row(
+        "update stagger",
+        OfGroup(|group| has_update(group, |update| update.stagger() != defaults::UPDATE_STAGGER)),
+        "updates go on as soon as what they started is healthy",
     ),
     row(
         "update canary",
@@ -160,6 +196,11 @@ pub(super) const ROWS: &[Row] = &[
         "no node of this release has it (they have exec, raw_exec and mock): the task waits",
     ),
     row(
+        "kind",
+        OfTask(|task| !task.kind.is_empty()),
+        "this release gives no task a special part",
+    ),
+    row(
         "service",
         OfTask(|task| !task.services.is_empty()),
         "not registered anywhere by this release",
@@ -189,6 +230,20 @@ pub(super) const ROWS: &[Row] = &[
         "template wait",
         OfTask(waits),
         "nothing changes after the first rendering",
+    ),
+    row(
+        "template change_script",
+        OfTask(|task| {
+            task.templates
+                .iter()
+                .any(|template| template.change_script.is_some())
+        }),
+        "nothing changes after the first rendering",
+    ),
+    row(
+        "template error_on_missing_key",
+        OfTask(minds_missing_keys),
+        "a variable that is not there is rendered as nothing",
     ),
     row(
         "vault",
@@ -249,6 +304,16 @@ pub(super) const ROWS: &[Row] = &[
         "resources cores",
         OfTask(reserves_cores),
         "no cores are reserved by this release",
+    ),
+    row(
+        "resources disk",
+        OfTask(|task| asks(task, |resources| resources.disk_mb)),
+        "disk is reserved by the group's `ephemeral_disk` only",
+    ),
+    row(
+        "resources iops",
+        OfTask(|task| asks(task, |resources| resources.iops)),
+        "input and output are neither reserved nor limited",
     ),
     row(
         "resources device",

@@ -1,6 +1,7 @@
 //! The job model against what real servers answer, and its rules one by one.
 
 mod canonical;
+mod fields;
 mod fixtures;
 mod properties;
 mod shapes;
