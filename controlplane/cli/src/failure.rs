@@ -62,6 +62,13 @@ pub(crate) enum Failure {
         #[source]
         source: io::Error,
     },
+    /// A file that is no whole snapshot.
+    #[error("{} is no snapshot that can be restored", path.display())]
+    Snapshot {
+        path: PathBuf,
+        #[source]
+        source: controlplane_state::checkpoint::RestoreError,
+    },
     #[error("writing or reading {what} as JSON")]
     Json {
         what: &'static str,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use futures::{Stream, TryStreamExt};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +17,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use crate::ANSWER_BYTES_MAX;
 use crate::address::Address;
 use crate::answer::{Answer, ByteStream};
-use crate::connection::{self, WebSocket};
+use crate::connection::{self, RequestBody, WebSocket};
 use crate::error::ClientError;
 use crate::query::{self, Query};
 use crate::tls::TlsFiles;
@@ -33,7 +35,7 @@ pub struct Client {
     namespace: Option<String>,
     region: Option<String>,
     /// An idle connection: taken for a request, put back after its answer was read.
-    kept: Arc<Mutex<Option<SendRequest<Full<Bytes>>>>>,
+    kept: Arc<Mutex<Option<SendRequest<RequestBody>>>>,
 }
 
 impl Client {
@@ -109,7 +111,31 @@ impl Client {
             .await
     }
 
-    /// Writes raw bytes to `path`: a snapshot to restore.
+    /// Writes `length` bytes to `path` as they come: a file that need not fit into memory. What is
+    /// answered is left out.
+    pub async fn put_stream(
+        &self,
+        path: &str,
+        query: &Query,
+        length: u64,
+        body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    ) -> Result<Answer<()>, ClientError> {
+        let body = BodyExt::boxed_unsync(StreamBody::new(body.map_ok(Frame::data)));
+        let mut request = self.request(&Method::PUT, path, query, body)?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_LENGTH, length.into());
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/octet-stream"),
+        );
+        // What comes once cannot be sent again where a kept connection turns out to be dead.
+        let response = self.exchange(self.connect().await?, request).await?;
+        let (parts, body) = accepted(response).await?.into_parts();
+        self.collect(path, body).await?;
+        Ok(Answer::new((), &parts.headers))
+    }
+
+    /// Writes raw bytes to `path`.
     pub async fn put_bytes<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -218,31 +244,20 @@ impl Client {
             Some(sender) => sender,
             None => self.connect().await?,
         };
-        let request = self.request(&method, path, query, body.clone())?;
+        let request = self.request(&method, path, query, whole(body.clone()))?;
         let answer = self.exchange(sender, request).await;
         let response = match answer {
             // Only a read is repeated: a write may have been carried out.
             Err(_) if reused && method == Method::GET => {
-                let request = self.request(&method, path, query, body)?;
+                let request = self.request(&method, path, query, whole(body))?;
                 self.exchange(self.connect().await?, request).await?
             }
             other => other?,
         };
-        let code = response.status().as_u16();
-        if response.status().is_success() || response.status().is_informational() {
-            return Ok(response);
-        }
-        let words = Limited::new(response.into_body(), REFUSAL_BYTES_MAX)
-            .collect()
-            .await;
-        let bytes = words.map(|words| words.to_bytes()).unwrap_or_default();
-        Err(ClientError::Status {
-            code,
-            message: refusal(code, &bytes),
-        })
+        accepted(response).await
     }
 
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
+    async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
         let socket = connection::dial(
             &self.address,
             self.tls.as_ref(),
@@ -256,8 +271,8 @@ impl Client {
 
     async fn exchange(
         &self,
-        mut sender: SendRequest<Full<Bytes>>,
-        request: Request<Full<Bytes>>,
+        mut sender: SendRequest<RequestBody>,
+        request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, ClientError> {
         sender.ready().await.map_err(|source| self.broken(source))?;
         let response = sender
@@ -274,8 +289,8 @@ impl Client {
         method: &Method,
         path: &str,
         query: &Query,
-        body: Option<Bytes>,
-    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        body: RequestBody,
+    ) -> Result<Request<RequestBody>, ClientError> {
         let mut builder = Request::builder()
             .method(method.clone())
             .uri(self.target(path, query))
@@ -284,12 +299,10 @@ impl Client {
         if let Some(token) = &self.token {
             builder = builder.header("x-nomad-token", token);
         }
-        builder
-            .body(Full::new(body.unwrap_or_default()))
-            .map_err(|source| ClientError::Build {
-                path: path.to_owned(),
-                source: Box::new(source),
-            })
+        builder.body(body).map_err(|source| ClientError::Build {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     fn target(&self, path: &str, query: &Query) -> String {
@@ -320,6 +333,28 @@ impl Client {
     fn broken(&self, source: hyper::Error) -> ClientError {
         ClientError::broken(self.address.to_string(), Box::new(source))
     }
+}
+
+fn whole(body: Option<Bytes>) -> RequestBody {
+    Full::new(body.unwrap_or_default())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// The response, if it is no refusal.
+async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, ClientError> {
+    let code = response.status().as_u16();
+    if response.status().is_success() || response.status().is_informational() {
+        return Ok(response);
+    }
+    let words = Limited::new(response.into_body(), REFUSAL_BYTES_MAX)
+        .collect()
+        .await;
+    let bytes = words.map(|words| words.to_bytes()).unwrap_or_default();
+    Err(ClientError::Status {
+        code,
+        message: refusal(code, &bytes),
+    })
 }
 
 /// A refusal's words, or the status where there are none.

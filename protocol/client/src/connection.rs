@@ -3,14 +3,16 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 use crate::address::Address;
@@ -19,6 +21,9 @@ use crate::tls_trouble::TlsTrouble;
 
 /// The WebSocket that `alloc exec` runs over.
 pub type WebSocket = tokio_tungstenite::WebSocketStream<Socket>;
+
+/// How long a server may take for a TCP connection, and again for the TLS handshake.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// A byte stream to a server.
 #[derive(Debug)]
@@ -45,18 +50,9 @@ pub(crate) async fn dial(
         Address::Unix { path } => Ok(Socket::Unix(
             UnixStream::connect(path).await.map_err(failed)?,
         )),
-        Address::Http { .. } => {
-            let tcp = TcpStream::connect(address.authority())
-                .await
-                .map_err(failed)?;
-            tcp.set_nodelay(true).map_err(failed)?;
-            Ok(Socket::Tcp(tcp))
-        }
+        Address::Http { .. } => Ok(Socket::Tcp(tcp(address).await.map_err(failed)?)),
         Address::Https { host, .. } => {
-            let tcp = TcpStream::connect(address.authority())
-                .await
-                .map_err(failed)?;
-            tcp.set_nodelay(true).map_err(failed)?;
+            let tcp = tcp(address).await.map_err(failed)?;
             let name = server_name
                 .unwrap_or(host)
                 .trim_matches(['[', ']'])
@@ -67,25 +63,40 @@ pub(crate) async fn dial(
                 .ok_or_else(|| failed(std::io::Error::other("no TLS configuration")))?
                 .clone();
             let connector = tokio_rustls::TlsConnector::from(config);
-            let stream =
-                connector.connect(name, tcp).await.map_err(|error| {
-                    match TlsTrouble::find(&error) {
-                        Some(trouble) => ClientError::Tls {
-                            address: address.to_string(),
-                            trouble,
-                            source: Box::new(error),
-                        },
-                        None => failed(error),
-                    }
-                })?;
+            let connecting = timeout(CONNECT_MAX, connector.connect(name, tcp)).await;
+            let connected = connecting.unwrap_or_else(|_| Err(late("no TLS handshake")));
+            let stream = connected.map_err(|error| match TlsTrouble::find(&error) {
+                Some(trouble) => ClientError::Tls {
+                    address: address.to_string(),
+                    trouble,
+                    source: Box::new(error),
+                },
+                None => failed(error),
+            })?;
             Ok(Socket::Tls(Box::new(stream)))
         }
     }
 }
 
+/// What is sent with a request: bytes in memory, or as they come.
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// A TCP connection, in time: an address that swallows packets would hold its user for minutes.
+async fn tcp(address: &Address) -> std::io::Result<TcpStream> {
+    let connecting = timeout(CONNECT_MAX, TcpStream::connect(address.authority())).await;
+    let tcp = connecting.unwrap_or_else(|_| Err(late("no connection")))?;
+    tcp.set_nodelay(true)?;
+    Ok(tcp)
+}
+
+fn late(what: &str) -> std::io::Error {
+    let words = format!("{what} within {CONNECT_MAX:?}");
+    std::io::Error::new(std::io::ErrorKind::TimedOut, words)
+}
+
 /// Starts HTTP/1.1 on a fresh stream. The connection is driven by a task of its own, which ends
 /// with it.
-pub(crate) async fn http(socket: Socket) -> Result<SendRequest<Full<Bytes>>, hyper::Error> {
+pub(crate) async fn http(socket: Socket) -> Result<SendRequest<RequestBody>, hyper::Error> {
     let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
     tokio::spawn(async move {
         // Its error reaches whoever waits for the answer.

@@ -8,5 +8,6 @@ pub(crate) mod job;
 pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod operator;
+pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod tls;

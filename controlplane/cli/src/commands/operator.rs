@@ -1,20 +1,15 @@
 //! `drover operator`: the replicated log's members, and the state as a file.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-
 use clap::{Args, Subcommand};
 use protocol_client::{Client, Query};
 use protocol_model::nullable;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::snapshot::SnapshotCommand;
 use crate::failure::{Exit, Failure};
 use crate::render::columns::Columns;
 use crate::session::Session;
-
-/// The largest snapshot that is sent from memory.
-const SNAPSHOT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum OperatorCommand {
@@ -46,22 +41,6 @@ pub(crate) struct Peer {
     peer_address: Option<String>,
 }
 
-#[derive(Subcommand, Debug)]
-pub(crate) enum SnapshotCommand {
-    /// Write the cluster's state into a file
-    Save(SnapshotFile),
-    /// Replace the cluster's state with a file's
-    Restore(SnapshotFile),
-    /// Show what a file holds; not in this release
-    Inspect(SnapshotFile),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct SnapshotFile {
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct RaftServers {
@@ -83,15 +62,24 @@ struct RaftServer {
 
 impl OperatorCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        match self {
+            Self::Raft(command) => command.run(session).await,
+            Self::Snapshot(command) => command.run(session).await,
+        }
+    }
+}
+
+impl RaftCommand {
+    async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         match self {
-            Self::Raft(RaftCommand::ListPeers) => list_peers(session, &client).await?,
-            Self::Raft(RaftCommand::TransferLeadership(peer)) => {
+            Self::ListPeers => list_peers(session, &client).await?,
+            Self::TransferLeadership(peer) => {
                 let path = "/v1/operator/raft/transfer-leadership";
                 let _: Value = client.put(path, &peer.query(), &json!({})).await?.value;
                 session.out.data("Success")?;
             }
-            Self::Raft(RaftCommand::RemovePeer(peer)) => {
+            Self::RemovePeer(peer) => {
                 if peer.peer_id.is_none() && peer.peer_address.is_none() {
                     return Err(Failure::usage_hint(
                         "a peer has to be named",
@@ -101,21 +89,6 @@ impl OperatorCommand {
                 let path = "/v1/operator/raft/peer";
                 let _: Value = client.delete(path, &peer.query()).await?.value;
                 session.out.data("Success")?;
-            }
-            Self::Snapshot(SnapshotCommand::Save(SnapshotFile { file })) => {
-                save(&client, &file).await?;
-                let text = format!("State file written to: {}", file.display());
-                session.out.data(&text)?;
-            }
-            Self::Snapshot(SnapshotCommand::Restore(SnapshotFile { file })) => {
-                restore(&client, &file).await?;
-                session.out.data("Snapshot restored")?;
-            }
-            Self::Snapshot(SnapshotCommand::Inspect(SnapshotFile { file })) => {
-                return Err(Failure::usage(format!(
-                    "this release cannot look into a snapshot: {}",
-                    file.display()
-                )));
             }
         }
         Ok(Exit::SUCCESS)
@@ -146,57 +119,4 @@ async fn list_peers(session: &Session, client: &Client) -> Result<(), Failure> {
         ]);
     }
     session.out.data(&table.render())
-}
-
-/// Writes a snapshot beside `file` and puts it there once it is whole; a file that is there already
-/// is not replaced.
-async fn save(client: &Client, file: &Path) -> Result<(), Failure> {
-    let failed = |source| Failure::WriteFile {
-        path: file.to_owned(),
-        source,
-    };
-    if file.exists() {
-        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
-    }
-    let mut stream = client
-        .stream("/v1/operator/snapshot", &Query::new())
-        .await?;
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let mut output = std::fs::File::create(&partial).map_err(failed)?;
-    let mut write = async || -> Result<(), Failure> {
-        while let Some(bytes) = stream.next().await? {
-            output.write_all(&bytes).map_err(failed)?;
-        }
-        output.sync_all().map_err(failed)?;
-        std::fs::rename(&partial, file).map_err(failed)
-    };
-    let written = write().await;
-    if written.is_err() {
-        // Half a snapshot must not be taken for one.
-        let _ = std::fs::remove_file(&partial);
-    }
-    written
-}
-
-async fn restore(client: &Client, file: &Path) -> Result<(), Failure> {
-    let failed = |source| Failure::ReadFile {
-        path: file.to_owned(),
-        source,
-    };
-    let size = std::fs::metadata(file).map_err(failed)?.len();
-    if size > SNAPSHOT_BYTES_MAX {
-        return Err(Failure::usage(format!(
-            "{} is larger than {SNAPSHOT_BYTES_MAX} bytes",
-            file.display()
-        )));
-    }
-    let bytes = std::fs::read(file).map_err(failed)?;
-    let path = "/v1/operator/snapshot";
-    let _: Value = client
-        .put_bytes(path, &Query::new(), bytes.into())
-        .await?
-        .value;
-    Ok(())
 }

@@ -8,6 +8,7 @@ pub(crate) mod job;
 pub(crate) mod node;
 pub(crate) mod placement;
 pub(crate) mod plan;
+pub(crate) mod snapshot;
 pub(crate) mod time;
 
 use serde::Serialize;

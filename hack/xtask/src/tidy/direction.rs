@@ -43,7 +43,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "controlplane-raft",
         ],
     ),
-    ("controlplane-cli", &["protocol-*"]),
+    ("controlplane-cli", &["protocol-*", "controlplane-state"]),
     ("noded-core", &["protocol-model", "protocol-wire"]),
     ("noded-keeper", &["isolation"]),
     (

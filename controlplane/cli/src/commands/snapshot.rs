@@ -1,0 +1,226 @@
+//! `drover operator snapshot`: the cluster's state as a file.
+
+use std::fs::File;
+use std::io::{BufReader, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use controlplane_state::RESTORE_BYTES_MAX;
+use controlplane_state::checkpoint::{self, CheckpointSummary};
+use futures::Stream;
+use protocol_client::{Client, Query};
+
+use crate::failure::{Exit, Failure};
+use crate::render::snapshot as render;
+use crate::render::time;
+use crate::session::Session;
+
+const PATH: &str = "/v1/operator/snapshot";
+/// What is read of a file and sent at once.
+const PIECE_BYTES: u64 = 256 * 1024;
+/// How often progress is told where nobody watches a terminal, and where somebody does.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
+const NOTE_EVERY_ON_A_TERMINAL: Duration = Duration::from_secs(1);
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum SnapshotCommand {
+    /// Write the cluster's state into a file
+    Save(Save),
+    /// Replace the cluster's state with a file's
+    Restore(SnapshotFile),
+    /// Show what a file holds; asks no server
+    Inspect(Inspect),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Save {
+    /// Any server's state will do, even without a leader
+    #[arg(long)]
+    stale: bool,
+    #[command(flatten)]
+    file: SnapshotFile,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    file: SnapshotFile,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SnapshotFile {
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl SnapshotCommand {
+    pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        match self {
+            Self::Save(Save { stale, file }) => {
+                let mut query = Query::new();
+                if stale {
+                    query = query.with("stale", "");
+                }
+                let SnapshotFile { file } = file;
+                save(&session.client()?, &query, &file).await?;
+                let text = format!("State file written to: {}", file.display());
+                session.out.data(&text)?;
+            }
+            Self::Restore(SnapshotFile { file }) => restore(session, &file).await?,
+            Self::Inspect(Inspect { json, file }) => {
+                let (summary, size) = look_into(&file.file)?;
+                if json {
+                    session.out.json(&render::json(&summary, size))?;
+                } else {
+                    session.out.data(&render::table(&summary, size))?;
+                }
+            }
+        }
+        Ok(Exit::SUCCESS)
+    }
+}
+
+/// What a file holds, if it is whole; and its length.
+fn look_into(file: &Path) -> Result<(CheckpointSummary, u64), Failure> {
+    let failed = |source| Failure::ReadFile {
+        path: file.to_owned(),
+        source,
+    };
+    let opened = File::open(file).map_err(failed)?;
+    let size = opened.metadata().map_err(failed)?.len();
+    let summary =
+        checkpoint::inspect(BufReader::new(opened)).map_err(|source| Failure::Snapshot {
+            path: file.to_owned(),
+            source,
+        })?;
+    Ok((summary, size))
+}
+
+/// Writes a snapshot beside `file`, reads it back to its checksum, and puts it there only then; a
+/// file that is there already is not replaced.
+async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure> {
+    let failed = |source| Failure::WriteFile {
+        path: file.to_owned(),
+        source,
+    };
+    if file.exists() {
+        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+    }
+    let mut stream = client.stream(PATH, query).await?;
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut output = File::create(&partial).map_err(failed)?;
+    let mut write = async || -> Result<(), Failure> {
+        while let Some(bytes) = stream.next().await? {
+            output.write_all(&bytes).map_err(failed)?;
+        }
+        output.sync_all().map_err(failed)?;
+        look_into(&partial)?;
+        std::fs::rename(&partial, file).map_err(failed)?;
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        folder.sync_all().map_err(failed)
+    };
+    let written = write().await;
+    if written.is_err() {
+        // Half a snapshot must not be taken for one.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written
+}
+
+async fn restore(session: &Session, file: &Path) -> Result<(), Failure> {
+    let (summary, size) = look_into(file)?;
+    if size > RESTORE_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "{} has {}: at most {} are restored",
+            file.display(),
+            time::bytes(size),
+            time::bytes(RESTORE_BYTES_MAX),
+        )));
+    }
+    session.out.note(&format!(
+        "==> sending {}: {} of a state at index {}",
+        file.display(),
+        time::bytes(size),
+        summary.index
+    ));
+    let opened = File::open(file).map_err(|source| Failure::ReadFile {
+        path: file.to_owned(),
+        source,
+    })?;
+    let every = if std::io::stderr().is_terminal() {
+        NOTE_EVERY_ON_A_TERMINAL
+    } else {
+        NOTE_EVERY
+    };
+    let client = session.client()?;
+    let (sent, progress) = tokio::sync::watch::channel(0);
+    let body = pieces(opened, size, sent);
+    let none = Query::new();
+    let answer = client.put_stream(PATH, &none, size, body);
+    tokio::pin!(answer);
+    let begun = Instant::now();
+    let answer = loop {
+        match tokio::time::timeout(every, &mut answer).await {
+            Ok(answer) => break answer?,
+            Err(_) => session
+                .out
+                .note(&told(*progress.borrow(), size, begun.elapsed())),
+        }
+    };
+    session.out.data("Snapshot restored")?;
+    session.out.note(&afterwards(answer.index));
+    Ok(())
+}
+
+fn told(sent: u64, size: u64, elapsed: Duration) -> String {
+    if sent < size {
+        let percent = sent * 100 / size.max(1);
+        return format!("    sent {} ({percent} %)", time::bytes(sent));
+    }
+    format!(
+        "    sent; the servers take it over ({} s so far)",
+        elapsed.as_secs()
+    )
+}
+
+fn afterwards(index: u64) -> String {
+    format!(
+        "==> the cluster goes on from index {index}, as another incarnation\n    \
+         Nodes report anew within a minute and are `initializing` until then: `drover node status`\n    \
+         Access tokens are those of the snapshot; nodes that it does not know need the join token\n    \
+         What runs on a node and is not in the snapshot goes on there, unknown to the scheduler"
+    )
+}
+
+/// The file, piece by piece.
+fn pieces(
+    file: File,
+    size: u64,
+    sent: tokio::sync::watch::Sender<u64>,
+) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+    futures::stream::try_unfold((file, sent), move |(mut file, sent)| async move {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = Vec::new();
+            let read = std::io::Read::by_ref(&mut file)
+                .take(PIECE_BYTES)
+                .read_to_end(&mut piece);
+            read.map(|_| (file, piece))
+        });
+        let (file, piece) = read.await.map_err(std::io::Error::other)??;
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        sent.send_modify(|count| *count = (*count + piece.len() as u64).min(size));
+        Ok(Some((Bytes::from(piece), (file, sent))))
+    })
+}

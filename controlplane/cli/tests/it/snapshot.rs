@@ -1,0 +1,155 @@
+//! `operator snapshot`: what a file holds, and what is never left behind.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use controlplane_state::{Command, Stamped, State};
+use protocol_model::{Incarnation, UnixNanos};
+
+use crate::fake_server::{Canned, FakeServer};
+use crate::{drover, stderr, stdout};
+
+type Result = std::result::Result<(), Box<dyn std::error::Error>>;
+
+/// A state that was begun and nothing else.
+fn checkpoint() -> Vec<u8> {
+    let mut state = State::new();
+    let incarnation = Incarnation::from_u128(0xc1);
+    let stamped = Stamped {
+        now: UnixNanos(1_700_000_000_000_000_000),
+        seed: [0; 16],
+        command: Command::ClusterInit { incarnation },
+    };
+    state.apply(7, stamped);
+    let mut bytes = Vec::new();
+    let snapshot = state.snapshot();
+    snapshot.write_checkpoint(&mut bytes).expect("written");
+    bytes
+}
+
+/// Answers one request with these bytes.
+fn answering(body: Vec<u8>) -> std::io::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("http://{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else {
+            return;
+        };
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(&body);
+    });
+    Ok(address)
+}
+
+#[test]
+fn a_file_is_looked_into_without_a_server() -> Result {
+    let folder = tempfile::tempdir()?;
+    let bytes = checkpoint();
+    std::fs::write(folder.path().join("state.snap"), &bytes)?;
+    let inspect = ["operator", "snapshot", "inspect", "state.snap"];
+    let shown = drover(folder.path(), &inspect);
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let text = stdout(&shown);
+    for wanted in [
+        "ID      = 00000000-0000-0000-0000-0000000000c1-7",
+        "Index   = 7",
+        "Version = 2",
+        "Taken   = 2023-11-14T22:13:20Z",
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    let row = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.map(|line| line.split_whitespace().nth(1).map(str::to_owned))
+    };
+    assert_eq!(row("namespaces"), Some(Some("1".to_owned())), "{text}");
+    assert_eq!(row("total"), Some(Some("2".to_owned())), "{text}");
+    let json = drover(folder.path(), &[&inspect[..], &["-json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&stdout(&json))?;
+    assert_eq!(json["Index"], 7);
+    assert_eq!(json["Size"], bytes.len());
+    assert_eq!(json["Types"][1]["Name"], "namespaces");
+    Ok(())
+}
+
+#[test]
+fn a_damaged_file_is_neither_shown_nor_sent() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = FakeServer::start(Vec::new())?;
+    let mut bytes = checkpoint();
+    bytes[30] ^= 1;
+    std::fs::write(folder.path().join("state.snap"), &bytes)?;
+    for action in ["inspect", "restore"] {
+        let arguments = ["operator", "snapshot", action, "state.snap", "-address"];
+        let refused = drover(
+            folder.path(),
+            &[&arguments[..], &[&server.address]].concat(),
+        );
+        assert_eq!(refused.status.code(), Some(1));
+        let words = stderr(&refused);
+        assert!(words.contains("checksum does not match"), "{words}");
+    }
+    assert_eq!(server.asked(), Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn a_saved_file_is_whole_or_not_there() -> Result {
+    let folder = tempfile::tempdir()?;
+    let bytes = checkpoint();
+    let save = |body: &[u8]| -> std::io::Result<_> {
+        let address = answering(body.to_vec())?;
+        let arguments = ["operator", "snapshot", "save", "a.snap", "-address"];
+        Ok(drover(
+            folder.path(),
+            &[&arguments[..], &[&address]].concat(),
+        ))
+    };
+    let half = save(&bytes[..bytes.len() - 3])?;
+    assert_eq!(half.status.code(), Some(1), "{}", stderr(&half));
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
+    let whole = save(&bytes)?;
+    assert!(whole.status.success(), "{}", stderr(&whole));
+    assert_eq!(stdout(&whole), "State file written to: a.snap\n");
+    assert_eq!(std::fs::read(folder.path().join("a.snap"))?, bytes);
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 1);
+    let again = save(&bytes)?;
+    assert_eq!(again.status.code(), Some(1), "nothing is replaced");
+    Ok(())
+}
+
+#[test]
+fn a_restore_sends_the_file_and_says_what_follows() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = FakeServer::start(vec![Canned {
+        request: "PUT /v1/operator/snapshot",
+        status: 200,
+        body: String::new(),
+    }])?;
+    let bytes = checkpoint();
+    std::fs::write(folder.path().join("state.snap"), &bytes)?;
+    let arguments = ["operator", "snapshot", "restore", "state.snap", "-address"];
+    let restored = drover(
+        folder.path(),
+        &[&arguments[..], &[&server.address]].concat(),
+    );
+    assert!(restored.status.success(), "{}", stderr(&restored));
+    assert_eq!(stdout(&restored), "Snapshot restored\n");
+    let notes = stderr(&restored);
+    for wanted in [
+        "sending state.snap",
+        "index 9",
+        "drover node status",
+        "join token",
+    ] {
+        assert!(notes.contains(wanted), "{notes}");
+    }
+    let asked = server.asked();
+    assert_eq!(asked.len(), 1);
+    let body = asked[0].split_once('\n').map(|(_, body)| body);
+    assert_eq!(body, Some(String::from_utf8_lossy(&bytes).as_ref()));
+    Ok(())
+}
