@@ -35,6 +35,9 @@ pub(crate) struct JobFileFlags {
     /// Accepted: a mistake in a job file is always an error
     #[arg(long, hide = true)]
     hcl2_strict: bool,
+    /// Refused with a reason
+    #[arg(long, hide = true)]
+    hcl1: bool,
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {
@@ -57,6 +60,12 @@ impl JobFileFlags {
     /// # Errors
     /// All mistakes of the file.
     pub(crate) fn read(&self, session: &Session) -> Result<Job, Failure> {
+        if self.hcl1 {
+            return Err(Failure::usage_hint(
+                "job files in HCL1 are not read",
+                "leave -hcl1 out: most files are HCL2 as they are, and what is not is told",
+            ));
+        }
         let (name, text, folder) = if self.path == Path::new("-") {
             let text = bounded(std::io::stdin().lock(), Path::new("stdin"))?;
             ("stdin".to_owned(), text, PathBuf::from("."))

@@ -3,8 +3,10 @@
 mod exec;
 mod fake_server;
 mod history;
+mod job_files;
 mod job_output;
 mod plan;
+mod snapshot;
 mod target;
 mod tls;
 mod trouble;

@@ -1,0 +1,166 @@
+//! Job files as the program reads them: from files, stdin and JSON, with variables from everywhere,
+//! and what it says of bad ones. Nothing here needs a server.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::{drover, stderr, stdout};
+
+/// A file with mistakes of every sort.
+const BAD: &str = r#"variable "count" {
+  type = number
+}
+job "web" {
+  datacentres = ["dc1"]
+  group "g" {
+    count = [1, 2
+    task "t" {
+      driver = "exec
+      config {
+        command = missing("x")
+      }
+    }
+  }
+}
+"#;
+
+/// A group as large as a variable says.
+const COUNTED: &str = "variable \"count\" {\n  type = number\n}\njob \"web\" {\n  group \"g\" {\n    \
+    count = var.count\n    task \"t\" {\n      driver = \"raw_exec\"\n    }\n  }\n}\n";
+
+fn with_input(folder: &Path, arguments: &[&str], input: &str) -> std::io::Result<Output> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(input.as_bytes())?;
+    child.wait_with_output()
+}
+
+/// The count of the only group of a job that was put out.
+fn count(output: &Output) -> serde_json::Value {
+    let text = stdout(output);
+    let whole: serde_json::Value =
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{}", stderr(output)));
+    whole["Job"]["TaskGroups"][0]["Count"].clone()
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_shown_by_every_command_that_reads_one() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("bad.hcl"), BAD)?;
+    let mut shown = Vec::new();
+    for (command, code) in [("validate", 1), ("run", 1), ("plan", 255)] {
+        let output = drover(folder.path(), &["job", command, "-var=cuont=1", "bad.hcl"]);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{command}: {}",
+            stderr(&output)
+        );
+        assert_eq!(stdout(&output), "", "{command}");
+        shown.push(stderr(&output));
+    }
+    assert_eq!(shown[0], shown[1]);
+    assert_eq!(shown[1], shown[2]);
+    for place in [
+        "-var:1:1: the job file declares no variable `cuont`",
+        "bad.hcl:1:10: the variable `count` has no value",
+        "bad.hcl:5:3: `job` has no attribute `datacentres`",
+        "bad.hcl:7:13: this `[` has no `]`\n",
+        " 7 |     count = [1, 2\n   |             ^",
+        "bad.hcl:9:16: this string has no closing `\"`",
+        "bad.hcl:11:19: there is no function `missing`",
+    ] {
+        assert!(
+            shown[0].contains(place),
+            "{place} is missing in {}",
+            shown[0]
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_variable_takes_the_strongest_of_all_its_values() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("web.hcl"), COUNTED)?;
+    std::fs::write(folder.path().join("prod.vars"), "count = 5\n")?;
+    std::fs::write(folder.path().join("prod.json"), "{\"count\": 6}")?;
+    let run = |environment: &[(&str, &str)], flags: &[&str]| {
+        let arguments = [&["job", "run", "-output"], flags, &["web.hcl"]].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+        command.args(arguments).current_dir(folder.path());
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        command.output().map(|output| count(&output))
+    };
+    let nomad = ("NOMAD_VAR_count", "3");
+    let own = ("DROVER_VAR_count", "4");
+    assert_eq!(run(&[nomad], &[])?, 3);
+    assert_eq!(run(&[nomad, own], &[])?, 4);
+    assert_eq!(run(&[own], &["-var-file=prod.vars"])?, 5);
+    assert_eq!(
+        run(&[own], &["-var-file=prod.vars", "-var-file=prod.json"])?,
+        6
+    );
+    assert_eq!(
+        run(&[own], &["-var", "count=7", "-var-file", "prod.vars"])?,
+        7
+    );
+    let unset = drover(folder.path(), &["job", "run", "-output", "web.hcl"]);
+    assert_eq!(unset.status.code(), Some(1));
+    assert!(
+        stderr(&unset).contains("-var count=VALUE"),
+        "{}",
+        stderr(&unset)
+    );
+    let absent = drover(
+        folder.path(),
+        &["job", "validate", "-var-file=none.vars", "web.hcl"],
+    );
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(stderr(&absent).contains("none.vars"), "{}", stderr(&absent));
+    Ok(())
+}
+
+#[test]
+fn stdin_holds_a_job_file_in_either_form() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let arguments = ["job", "run", "-output", "-var=count=2", "-"];
+    let hcl = with_input(folder.path(), &arguments, COUNTED)?;
+    assert_eq!(count(&hcl), 2);
+    let json = with_input(
+        folder.path(),
+        &["job", "run", "-output", "-json", "-"],
+        &stdout(&hcl),
+    )?;
+    assert_eq!(stdout(&json), stdout(&hcl), "{}", stderr(&json));
+    let torn = with_input(folder.path(), &["job", "validate", "-"], "{\n \"Job\": {\n")?;
+    assert_eq!(torn.status.code(), Some(1));
+    assert!(stderr(&torn).contains("stdin:3:"), "{}", stderr(&torn));
+    Ok(())
+}
+
+#[test]
+fn hcl1_is_refused_in_so_many_words() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("web.hcl"), COUNTED)?;
+    let output = drover(folder.path(), &["job", "run", "-hcl1", "web.hcl"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("job files in HCL1 are not read"),
+        "{}",
+        stderr(&output)
+    );
+    Ok(())
+}
