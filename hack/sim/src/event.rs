@@ -3,7 +3,7 @@
 
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::Decision;
-use controlplane_state::{Outcome, Refusal, SessionEpoch};
+use controlplane_state::{Outcome, Refusal, SessionEpoch, Stamped};
 use noded_core::event::{BatchAck, RefusedReason, RunEvent, WatchDelta, WatchMap, Welcome};
 use noded_core::key::Attempt;
 use noded_core::{Effect, Event as CoreEvent, RunKey};
@@ -220,6 +220,8 @@ pub struct Decided {
 pub enum LogEvent {
     /// Entries in flight may be on a majority.
     Commit { term: u64 },
+    /// A planted bug's second entry is proposed, if its leader still leads.
+    Late { term: u64, stamped: Box<Stamped> },
     /// A server stands for election.
     Elect { term: u64 },
     /// A change is tried, or tried again.

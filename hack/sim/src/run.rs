@@ -88,6 +88,9 @@ fn list(f: &mut fmt::Formatter<'_>, name: &str, numbers: Option<&[u32]>) -> fmt:
     let Some(numbers) = numbers else {
         return Ok(());
     };
+    if numbers.is_empty() {
+        return write!(f, " {name}");
+    }
     let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
     write!(f, " {name}={}", numbers.join(","))
 }

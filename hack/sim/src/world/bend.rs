@@ -9,9 +9,10 @@ use noded_core::journal::JournalRecord;
 use protocol_model::{EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, UnixNanos};
 
 use super::World;
-use crate::event::NodeIx;
+use crate::event::{Event, LogEvent, NodeIx};
 use crate::invariants::Observation;
 use crate::mutant::Mutant;
+use crate::time::SECOND;
 
 /// What a planted bug has to know of the state before an entry.
 pub(super) enum Before {
@@ -127,7 +128,11 @@ impl World {
                 });
                 let evals = again.collect();
                 let command = Command::EvalsUpsert { evals };
-                self.append(Stamped { now, seed, command }, None);
+                let stamped = Box::new(Stamped { now, seed, command });
+                let term = self.log.term;
+                let at = self.now + self.rng.below(SECOND);
+                self.queue
+                    .push(at, Event::Log(LogEvent::Late { term, stamped }));
             }
         }
     }

@@ -174,6 +174,11 @@ impl World {
                 event,
             } => self.on_server_event(server, life, event),
             Event::Log(LogEvent::Commit { term }) => self.commit(term),
+            Event::Log(LogEvent::Late { term, stamped }) => {
+                if term == self.log.term {
+                    self.append(*stamped, None);
+                }
+            }
             Event::Log(LogEvent::Elect { term }) => self.elect(term),
             Event::Log(LogEvent::Try { change }) => self.try_change(change),
             Event::Log(LogEvent::Forwarded { change, leader }) => {

@@ -1,3 +1,4 @@
 //! The simulator as a test: a bounded number of seeds, the same run twice, planted bugs found.
 
+mod mutants;
 mod seeds;

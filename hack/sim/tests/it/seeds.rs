@@ -17,7 +17,7 @@ fn seeds_of_every_scenario_hold() {
         state_check_every: 4,
         ..Settings::of(1000)
     };
-    let totals = series(&first, true, Until::Seeds(24), 1);
+    let totals = series(&first, true, Until::Seeds(12), 1);
     for (settings, ended) in &totals.failures {
         panic!("{}", describe(settings, ended, 60));
     }

@@ -1,0 +1,28 @@
+//! Planted bugs are found. Those that take longer are `cargo xtask sim mutants`.
+
+use hack_sim::mutant::Mutant;
+use hack_sim::run::run;
+use hack_sim::schedule::Settings;
+
+/// The invariant that finds a planted bug within a few seeds.
+fn found_by(mutant: Mutant) -> Option<&'static str> {
+    (0..6).find_map(|seed| {
+        let settings = Settings {
+            scenario: mutant.scenario(),
+            mutant: Some(mutant),
+            state_check_every: 16,
+            ..Settings::of(seed)
+        };
+        run(&settings).failure.map(|failure| failure.invariant)
+    })
+}
+
+#[test]
+fn a_silent_node_that_is_ready_without_a_report_is_found() {
+    assert_eq!(found_by(Mutant::UngatedReady), Some("ready_after_sync"));
+}
+
+#[test]
+fn a_report_that_is_not_sent_because_it_equals_the_last_is_found() {
+    assert!(found_by(Mutant::EqualSyncDropped).is_some());
+}
