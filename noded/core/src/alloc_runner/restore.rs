@@ -11,7 +11,7 @@ use crate::journal::DestroyWanted;
 use crate::key::RunEpoch;
 use crate::lifecycle::Stage;
 use crate::outbox::Outbox;
-use crate::task_runner::{Boot, PersistedTask, TaskRunner};
+use crate::task_runner::{Boot, LeftBehind, PersistedTask, TaskRunner};
 use crate::time::Now;
 
 /// What the journal and keeper say of one allocation.
@@ -58,10 +58,13 @@ impl AllocRunner {
             let persisted = tasks
                 .remove(task.name())
                 .unwrap_or_else(|| task.persisted());
-            let attempt = persisted.attempt;
-            let runs = kept.remove(task.name()).unwrap_or_default();
+            let left = LeftBehind {
+                attempt: persisted.attempt,
+                stopping: persisted.stopping,
+                kept: kept.remove(task.name()).unwrap_or_default(),
+            };
             *task = TaskRunner::from_persisted(spec.id(), task.name(), persisted);
-            task.resume(attempt, runs, boot, world.context(&spec), out, now);
+            task.resume(left, boot, world.context(&spec), out, now);
         }
         runner
     }

@@ -228,6 +228,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
                 task.epoch = task.epoch.max(run.epoch);
                 task.attempt = AttemptState::Open;
                 task.delayed_until = None;
+                task.stopping = None;
             }
         }
         JournalRecord::Alloc { alloc, state } => {

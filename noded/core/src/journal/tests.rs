@@ -6,8 +6,8 @@ use protocol_model::{ClientStatus, Incarnation, TaskRunState, UnixNanos};
 use super::*;
 use crate::alloc_runner::PersistedHealth;
 use crate::effect::Hook;
-use crate::task_runner::AttemptState;
 use crate::task_runner::restart_policy::RestartTracker;
+use crate::task_runner::{AfterStop, AttemptState, KillCause};
 use crate::test_support::{alloc_of, at, job_with_tasks, task};
 
 const ID: AllocId = AllocId::from_u128(5);
@@ -24,6 +24,10 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
             total: 2,
         },
         prepared: BTreeSet::from([Hook::TaskDirectory]),
+        ..PersistedTask::default()
+    };
+    let stopping = PersistedTask {
+        stopping: Some(AfterStop::Die(KillCause::AllocStopped)),
         ..PersistedTask::default()
     };
     let delayed = PersistedTask {
@@ -100,6 +104,14 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
                 state: Box::new(delayed),
             },
             r#"{"kind":"task","alloc":"00000000-0000-0000-0000-000000000005","task":"main","state":{"epoch":0,"attempt":"over","state":{"State":"pending","Failed":false,"Restarts":0,"LastRestart":null,"StartedAt":null,"FinishedAt":null,"Events":null},"restarts":{"count":0,"interval_start":null,"total":0},"prepared":[],"delayed_until":{"secs":2,"nanos":500000000}}}"#,
+        ),
+        (
+            JournalRecord::Task {
+                alloc: ID,
+                task: "main".to_owned(),
+                state: Box::new(stopping),
+            },
+            r#"{"kind":"task","alloc":"00000000-0000-0000-0000-000000000005","task":"main","state":{"epoch":0,"attempt":"over","state":{"State":"pending","Failed":false,"Restarts":0,"LastRestart":null,"StartedAt":null,"FinishedAt":null,"Events":null},"restarts":{"count":0,"interval_start":null,"total":0},"prepared":[],"stopping":{"die":"alloc_stopped"}}}"#,
         ),
         (
             JournalRecord::Acknowledged {

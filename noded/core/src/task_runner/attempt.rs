@@ -289,6 +289,8 @@ impl TaskRunner {
             .min(ctx.settings.kill_timeout_max);
         self.note(history::killing(signal, kill_after, now.wall));
         self.phase = Phase::Stopping { after };
+        // The end that follows must not look like a failure to the next daemon.
+        self.persist(out);
         out.push(Effect::StopTask {
             run: self.run(),
             signal: signal.to_owned(),

@@ -38,6 +38,7 @@ use crate::settings::Settings;
 use crate::time::{Moment, Now};
 use restart_policy::RestartTracker;
 pub use restore::Boot;
+pub(crate) use restore::LeftBehind;
 pub use stop::{AfterStop, KillCause};
 
 /// What of a task survives the daemon.
@@ -58,6 +59,9 @@ pub struct PersistedTask {
     /// that the journal was written in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_until: Option<Moment>,
+    /// What comes after the end of the newest attempt, where it was asked to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<AfterStop>,
 }
 
 /// Whether the newest attempt may still be alive.
@@ -380,6 +384,16 @@ impl TaskRunner {
             restarts: self.restarts,
             prepared: self.prepared.clone(),
             delayed_until,
+            stopping: match self.phase {
+                Phase::Stopping { after } => Some(after),
+                Phase::Waiting
+                | Phase::Delayed { .. }
+                | Phase::Preparing { .. }
+                | Phase::Starting { .. }
+                | Phase::Running
+                | Phase::ShutdownDelay { .. }
+                | Phase::Dead => None,
+            },
         }
     }
 

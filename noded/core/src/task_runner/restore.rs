@@ -34,6 +34,17 @@ pub enum Boot {
     Another,
 }
 
+/// What an earlier daemon left of a task's newest attempt.
+#[derive(Debug)]
+pub(crate) struct LeftBehind {
+    /// Whether it may still be alive.
+    pub(crate) attempt: AttemptState,
+    /// What comes after its end, where it was asked to end.
+    pub(crate) stopping: Option<AfterStop>,
+    /// Keeper's runs of this task.
+    pub(crate) kept: Vec<(RunEpoch, KeptPhase)>,
+}
+
 impl TaskRunner {
     /// The task as the journal left it, without looking at what runs.
     pub(crate) fn from_persisted(alloc: AllocId, name: &str, persisted: PersistedTask) -> Self {
@@ -44,6 +55,7 @@ impl TaskRunner {
             restarts,
             prepared,
             delayed_until,
+            stopping: _,
         } = persisted;
         let phase = match (state.state, delayed_until) {
             (TaskRunState::Dead, _) => Phase::Dead,
@@ -62,16 +74,20 @@ impl TaskRunner {
         }
     }
 
-    /// Takes up what runs, as the table above says. `kept` are keeper's runs of this task.
+    /// Takes up what runs, as the table above says.
     pub(crate) fn resume(
         &mut self,
-        attempt: AttemptState,
-        kept: Vec<(RunEpoch, KeptPhase)>,
+        left: LeftBehind,
         boot: Boot,
         ctx: RunContext<'_>,
         out: &mut Outbox,
         now: Now,
     ) {
+        let LeftBehind {
+            attempt,
+            stopping,
+            kept,
+        } = left;
         let newest = self.epoch;
         if boot == Boot::Another {
             // Its clock began anew: neither the delay nor the interval means anything any more.
@@ -97,12 +113,19 @@ impl TaskRunner {
             return;
         }
         match expected {
-            Some(phase) => self.resume_kept(phase, ctx, out, now),
-            None => self.resume_lost(boot, ctx, out, now),
+            Some(phase) => self.resume_kept(phase, stopping, ctx, out, now),
+            None => self.resume_lost(boot, stopping, ctx, out, now),
         }
     }
 
-    fn resume_kept(&mut self, phase: KeptPhase, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
+    fn resume_kept(
+        &mut self,
+        phase: KeptPhase,
+        wish: Option<AfterStop>,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
         let epoch = self.epoch;
         match phase {
             KeptPhase::Starting => self.phase = Phase::Starting { stop: None },
@@ -116,16 +139,18 @@ impl TaskRunner {
                 } else {
                     self.on_started(pid, at, None, ctx, out, now);
                 }
-                // Whoever wanted the stop says so again when it was a kill.
+                // Without a stop at keeper whoever wanted it says so again.
                 self.phase = if stopping {
                     Phase::Stopping {
-                        after: AfterStop::Restart,
+                        after: wish.unwrap_or(AfterStop::Restart),
                     }
                 } else {
                     Phase::Running
                 };
             }
-            KeptPhase::Ending => self.phase = Phase::Running,
+            KeptPhase::Ending => {
+                self.phase = wish.map_or(Phase::Running, |after| Phase::Stopping { after });
+            }
             KeptPhase::StartFailed { message } => {
                 self.phase = Phase::Starting { stop: None };
                 let recovery = crate::event::Recovery::Possible;
@@ -134,12 +159,19 @@ impl TaskRunner {
             }
             KeptPhase::Exited(exit) => {
                 self.phase = Phase::Running;
-                self.on_run_event(epoch, RunEvent::Exited(exit), ctx, out, now);
+                self.on_exited(&exit, wish, ctx, out, now);
             }
         }
     }
 
-    fn resume_lost(&mut self, boot: Boot, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
+    fn resume_lost(
+        &mut self,
+        boot: Boot,
+        wish: Option<AfterStop>,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
         match (boot, self.state.state) {
             (Boot::Another, _) => {
                 self.run_again(Duration::ZERO, "The host was restarted", now);
@@ -154,7 +186,7 @@ impl TaskRunner {
                     signal_discarded: false,
                     at: now.wall,
                 };
-                self.on_exited(&exit, None, ctx, out, now);
+                self.on_exited(&exit, wish, ctx, out, now);
             }
             // It was never seen to start and keeper does not have it: another attempt, another
             // epoch.

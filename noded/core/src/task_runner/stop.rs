@@ -1,11 +1,13 @@
 //! Why a task is made to stop, and what comes after.
 
 use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
+use serde::{Deserialize, Serialize};
 
 use super::history::event;
 
 /// Why tasks are killed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KillCause {
     /// The control plane wants the allocation stopped, or does not know it any more.
     AllocStopped,
@@ -56,7 +58,8 @@ impl KillCause {
 }
 
 /// What comes after the end of a run that is being stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AfterStop {
     /// The task is dead.
     Die(KillCause),

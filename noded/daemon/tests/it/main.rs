@@ -1,5 +1,6 @@
 //! Real QUIC, real processes: a node against a server that is scripted.
 
+mod crashes;
 mod fake_server;
 mod keeper;
 mod node;

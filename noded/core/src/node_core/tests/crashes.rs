@@ -102,6 +102,21 @@ fn a_new_daemon_waits_the_rest_of_a_restart_s_delay_and_counts_on() {
 }
 
 #[test]
+fn an_end_that_was_asked_for_is_no_failure_to_a_new_daemon() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let run = host.live_run("main");
+    host.manners = Manners::Ignores;
+    host.stop(ALLOC);
+    host.deliver();
+    // It ends on its signal while nobody looks.
+    host.exit(&run, ExitStatus::Signal(2));
+    host.restart_daemon(Boot::Same);
+    host.run_for(2_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    assert!(!host.task(1, "main").failed);
+}
+
+#[test]
 fn a_restart_of_the_host_ends_the_delay_and_the_interval() {
     let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![durable("main", 1)])]);
     host.exit(&host.live_run("main"), ExitStatus::Code(1));

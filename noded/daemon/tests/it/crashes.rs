@@ -1,0 +1,76 @@
+//! noded killed while allocations come, are stopped and are forgotten.
+
+use protocol_model::ClientStatus;
+use serde_json::json;
+
+use crate::node::{alloc, eventually, is, job, sh, stopped};
+use crate::scene::{Scene, can_run};
+
+/// One job of each round runs on, one is stopped, one is forgotten; noded is killed right after it
+/// was told, and again on its way up.
+const ROUNDS: u128 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stops_and_removals_survive_kill_9_at_every_step() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let web = job("web", "raw_exec", &sh("exec sleep 1000"), json!({}));
+    let of_round = |round: u128| [0, 1, 2].map(|part| alloc(&web, 100 + round * 3 + part));
+    for round in 0..ROUNDS {
+        for alloc in of_round(round) {
+            scene.server.want(alloc, &web);
+        }
+        let [_, stops, goes] = of_round(round);
+        if round % 2 == 0 {
+            scene
+                .server
+                .until("the round runs", |known| {
+                    of_round(round)
+                        .iter()
+                        .all(|alloc| is(known, alloc.id, ClientStatus::Running))
+                })
+                .await;
+        }
+        let index = scene.server.known().watch_acked;
+        scene.server.want(stopped(stops), &web);
+        scene.server.forget(goes.id);
+        if round % 2 == 1 {
+            scene
+                .server
+                .until("it heard of the stop", |known| known.watch_acked > index)
+                .await;
+        }
+        scene.kill();
+        scene.start();
+        eventually(|| scene.log().matches("noded starts").count() as u128 >= 2 * round + 2).await;
+        scene.kill();
+        scene.start();
+        let starts = 2 * round + 3;
+        eventually(|| scene.log().matches("noded starts").count() as u128 >= starts).await;
+    }
+    let all: Vec<_> = (0..ROUNDS).map(of_round).collect();
+    scene
+        .server
+        .until("everything is as it is wanted", |known| {
+            all.iter().all(|[runs, stops, _]| {
+                is(known, runs.id, ClientStatus::Running)
+                    && is(known, stops.id, ClientStatus::Complete)
+            })
+        })
+        .await;
+    for [runs, stops, goes] in &all {
+        eventually(|| !scene.alloc_path(goes.id).exists()).await;
+        let cgroup = |id| scene.cgroup_path().join(format!("tasks/{id}"));
+        eventually(|| !cgroup(goes.id).exists() && !cgroup(stops.id).exists()).await;
+        assert!(cgroup(runs.id).exists());
+        let report = &scene.server.known().reports[&runs.id];
+        assert_eq!(
+            report.task_states["main"].restarts, 0,
+            "it was not disturbed"
+        );
+    }
+    // Secrets of what runs, and of nothing else.
+    eventually(|| scene.mounts().len() == all.len()).await;
+}
