@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A wake says only "look": what happens between a mark and a look is never slept over, and a wake
-//! too many costs a look. Where the kernel has no watches left, [`FileWatch::watch`] says so and its
-//! caller looks by the clock.
+//! too many costs a look. Where the kernel has no watches left, [`FileWatch::watch`] says so and
+//! its caller looks by the clock.
 
 use std::collections::BTreeMap;
 use std::io;

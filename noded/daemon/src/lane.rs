@@ -37,8 +37,8 @@ enum Fallback {
     Again(Effect),
 }
 
-/// Carries out an effect. Whatever happens, what the core waits for comes back. `pause` lies between
-/// two attempts of what must succeed.
+/// Carries out an effect. Whatever happens, what the core waits for comes back. `pause` lies
+/// between two attempts of what must succeed.
 pub(crate) async fn carry_out<F>(
     effect: Effect,
     pause: Duration,
