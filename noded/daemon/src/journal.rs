@@ -1,13 +1,14 @@
 //! The journal's file: framed records, appended at once, synced in groups.
 //!
 //! ```text
-//!   magic | length crc32 record | length crc32 record | ... | torn tail (cut at the next start)
-//!
 //!   append --> written --(syncer thread: one fdatasync for all that was written)--> synced
 //! ```
 //!
 //! A record that cannot be written (a full disk) waits in memory, and with it everything that was
-//! to happen after it; [`Journal::retry`] tries again.
+//! to happen after it; [`Journal::retry`] tries again. The file's layout, torn tail included, is in
+//! [`frames`].
+
+pub mod frames;
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,15 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
+use frames::{MAGIC, Split, frame};
 use noded_core::journal::{self, JournalRecord, RestoredNode};
 
-const MAGIC: &[u8; 8] = b"DRVRJNL1";
-const FRAME_BYTES: usize = 8;
-/// A record is one allocation or one job; far below this.
-const RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Records that wait for room on the disk; beyond, the daemon gives up rather than its memory.
 const BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Beyond this size the file is replaced by the fewest records that say the same.
+/// Beyond this size, and twice what was left the last time, the file is replaced by the fewest
+/// records that say the same.
 const COMPACT_BYTES: u64 = 32 * 1024 * 1024;
 
 const FILE: &str = "journal";
@@ -89,6 +88,8 @@ pub struct Journal {
     file: Arc<File>,
     /// Where the last whole record ends.
     end: u64,
+    /// Where it ended when the file was new.
+    compacted: u64,
     issued: u64,
     written: Arc<AtomicU64>,
     synced: u64,
@@ -123,7 +124,8 @@ impl Journal {
         let records = read(&path)?;
         let restored = journal::replay(records);
         let compacted = journal::compact(&restored);
-        let (file, end) = replace(directory, &compacted)?;
+        let Replaced { file, end, durable } = replace(directory, &compacted)?;
+        durable?;
         let written = Arc::new(AtomicU64::new(0));
         let sync_failed = Arc::new(AtomicBool::new(false));
         let wake = start_syncer(
@@ -136,6 +138,7 @@ impl Journal {
             directory: directory.to_owned(),
             file: Arc::new(file),
             end,
+            compacted: end,
             issued: 0,
             written,
             synced: 0,
@@ -215,7 +218,8 @@ impl Journal {
 
     /// Whether the file should be replaced by a compacted one.
     pub fn wants_compaction(&self) -> bool {
-        (self.end > COMPACT_BYTES || self.is_untrusted()) && self.backlog.is_empty()
+        let large = self.end > COMPACT_BYTES.max(2 * self.compacted);
+        (large || self.is_untrusted()) && self.backlog.is_empty()
     }
 
     /// Whether a sync failed. The kernel may have dropped what it could not write and would call
@@ -228,14 +232,17 @@ impl Journal {
     /// issued is on the disk afterwards.
     ///
     /// # Errors
-    /// Where the new file cannot be written; the old one stays in use.
+    /// Where the new file cannot be written, and the old one stays in use; or where its name may not
+    /// be on the disk yet: then the new one is in use, and not trusted before it is replaced again.
     pub fn compact(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
-        let (file, end) = replace(&self.directory, records)?;
+        let Replaced { file, end, durable } = replace(&self.directory, records)?;
         self.file = Arc::new(file);
         self.end = end;
-        self.sync_failed.store(false, Ordering::Release);
-        self.synced = self.issued;
+        self.compacted = end;
         self.written.store(self.issued, Ordering::Release);
+        self.sync_failed.store(durable.is_err(), Ordering::Release);
+        durable?;
+        self.synced = self.issued;
         Ok(())
     }
 
@@ -246,7 +253,9 @@ impl Journal {
         // At a fixed place: what an earlier attempt left half-written is written over.
         self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
-        self.backlog_bytes = self.backlog_bytes.saturating_sub(bytes.len() - FRAME_BYTES);
+        self.backlog_bytes = self
+            .backlog_bytes
+            .saturating_sub(bytes.len() - frames::HEADER_BYTES);
         self.backlog.pop_front();
         self.written.fetch_add(1, Ordering::Release);
         Ok(())
@@ -283,15 +292,6 @@ fn start_syncer(
     Ok(wake)
 }
 
-fn frame(bytes: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    let mut framed = Vec::with_capacity(FRAME_BYTES + bytes.len());
-    framed.extend_from_slice(&length.to_le_bytes());
-    framed.extend_from_slice(&crc32fast::hash(bytes).to_le_bytes());
-    framed.extend_from_slice(bytes);
-    framed
-}
-
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> JournalError {
     let path = path.to_owned();
     move |source| JournalError::File {
@@ -308,44 +308,51 @@ fn read(path: &Path) -> Result<Vec<JournalRecord>, JournalError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed("reading", path)(error)),
     };
-    let Some(mut rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
-        return Err(JournalError::NotAJournal {
-            path: path.to_owned(),
-        });
-    };
-    let mut records = Vec::new();
-    while let Some((record, tail)) = next_frame(rest) {
+    let split = frames::split(&bytes).map_err(|_| JournalError::NotAJournal {
+        path: path.to_owned(),
+    })?;
+    let Split {
+        records: frames,
+        torn,
+        damaged,
+    } = split;
+    if damaged > 0 {
+        let copy = path.with_extension("damaged");
+        std::fs::write(&copy, &bytes).map_err(failed("writing", &copy))?;
+        tracing::error!(
+            bytes = damaged,
+            copy = %copy.display(),
+            "the journal is damaged; what is whole in it is used, and a copy is kept: look at the disk"
+        );
+    }
+    let mut records = Vec::with_capacity(frames.len());
+    for record in frames {
         let record = journal::decode(record).map_err(|source| JournalError::Record {
             path: path.to_owned(),
             number: records.len(),
             source,
         })?;
         records.push(record);
-        rest = tail;
     }
-    if !rest.is_empty() {
+    if torn > 0 {
         tracing::warn!(
-            bytes = rest.len(),
+            bytes = torn,
             "the journal ended in a torn record, which is cut off"
         );
     }
     Ok(records)
 }
 
-fn next_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (header, rest) = bytes.split_at_checked(FRAME_BYTES)?;
-    let (length, checksum) = header.split_at(4);
-    let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
-    let checksum = u32::from_le_bytes(checksum.try_into().ok()?);
-    if length == 0 || length > RECORD_BYTES_MAX {
-        return None;
-    }
-    let (record, tail) = rest.split_at_checked(length)?;
-    (crc32fast::hash(record) == checksum).then_some((record, tail))
+/// A new file in the old one's place.
+struct Replaced {
+    file: File,
+    end: u64,
+    /// Whether a crash of the host would find it there.
+    durable: Result<(), JournalError>,
 }
 
 /// Writes a new file and puts it in the old one's place.
-fn replace(directory: &Path, records: &[JournalRecord]) -> Result<(File, u64), JournalError> {
+fn replace(directory: &Path, records: &[JournalRecord]) -> Result<Replaced, JournalError> {
     let mut bytes = MAGIC.to_vec();
     for record in records {
         bytes.extend(frame(
@@ -363,11 +370,18 @@ fn replace(directory: &Path, records: &[JournalRecord]) -> Result<(File, u64), J
         file.write_all(&bytes)?;
         file.sync_all()?;
         std::fs::rename(&temporary, &path)?;
-        File::open(directory)?.sync_all()?;
         Ok(file)
     };
     let file = write().map_err(failed("writing", &path))?;
-    Ok((file, bytes.len() as u64))
+    // From here on the old file has no name: whatever was appended to it would be lost.
+    let durable = File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(failed("syncing", directory));
+    Ok(Replaced {
+        file,
+        end: bytes.len() as u64,
+        durable,
+    })
 }
 
 #[cfg(test)]
@@ -421,18 +435,42 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_ends_the_journal_there() {
+    fn a_flipped_bit_costs_the_record_that_it_is_in_and_a_copy_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         let (mut journal, _) = reopen(directory.path());
+        let start = std::fs::read(&path).unwrap().len();
         journal.append(&record(1)).unwrap();
+        let first = std::fs::read(&path).unwrap().len();
         journal.append(&record(2)).unwrap();
         drop(journal);
-        let mut bytes = std::fs::read(&path).unwrap();
-        let last = bytes.len() - 1;
-        bytes[last] ^= 1;
-        std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(reopen(directory.path()).1.epoch, SessionEpoch(1));
+        let whole = std::fs::read(&path).unwrap();
+        for bit in start * 8..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bytes).unwrap();
+            let left = if bit / 8 < first { 2 } else { 1 };
+            let copy = path.with_extension("damaged");
+            assert_eq!(reopen(directory.path()).1.epoch, SessionEpoch(left), "bit {bit}");
+            // Damage at the end cannot be told from a torn tail.
+            let kept = std::fs::read(&copy).ok();
+            assert_eq!(kept, (left == 2).then_some(bytes), "bit {bit}");
+            if left == 2 {
+                std::fs::remove_file(&copy).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_stays_large_is_not_compacted_again_and_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = reopen(directory.path());
+        journal.end = COMPACT_BYTES + 1;
+        assert!(journal.wants_compaction());
+        journal.compacted = COMPACT_BYTES;
+        assert!(!journal.wants_compaction());
+        journal.end = 2 * COMPACT_BYTES + 1;
+        assert!(journal.wants_compaction());
     }
 
     #[test]
