@@ -35,8 +35,8 @@ pub(crate) fn in_child(
     reaper: Option<&OwnedFd>,
     report: &OwnedFd,
 ) -> Infallible {
-    // Before anything that may wait. A child that hangs in a step would hold whatever the keeper has
-    // open: its lock and its socket, should the keeper die meanwhile, and the streams of others.
+    // Before anything that may wait. A child that hangs in a step would hold whatever the keeper
+    // has open: its lock and its socket, should it die meanwhile, and the streams of others.
     let outcome = let_go(descriptors, reaper, report).map_err(|errno| (0, errno));
     let outcome = outcome.and_then(|()| run_steps(&plan.steps, descriptors, reaper));
     let (step, errno) = match outcome {

@@ -1,5 +1,5 @@
-//! fork(2) in a child that has not reached its program: by clone(2), which every filter of ours lets
-//! through, where clone3(2) is answered with ENOSYS.
+//! fork(2) in a child that has not reached its program: by clone(2), which every filter of ours
+//! lets through, where clone3(2) is answered with ENOSYS.
 
 use rustix::io::Errno;
 

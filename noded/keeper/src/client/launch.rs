@@ -90,8 +90,8 @@ pub enum LaunchError {
 /// few seconds.
 ///
 /// # Errors
-/// Where it is not there and cannot or must not be started, or does not answer. A running keeper that shares no version is never
-/// replaced: it has the tasks.
+/// Where it is not there and cannot or must not be started, or does not answer. A running keeper
+/// that shares no version is never replaced: it has the tasks.
 pub fn ensure_running(launch: &Launch) -> Result<Connection, LaunchError> {
     launch.paths.create().map_err(LaunchError::Paths)?;
     match Connection::connect(&launch.paths) {

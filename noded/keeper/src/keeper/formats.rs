@@ -1,5 +1,5 @@
-//! What a keeper leaves for the next one, as bytes: records on the runtime tmpfs, and the state that
-//! is handed over in memory. Both outlive the build that wrote them.
+//! What a keeper leaves for the next one, as bytes: records on the runtime tmpfs, and the state
+//! that is handed over in memory. Both outlive the build that wrote them.
 //!
 //! Reading and writing again is all that anybody outside needs, and only to feed the readers.
 

@@ -377,7 +377,11 @@ proptest! {
                 at: now.wall,
             };
             let effects = match happening {
-                Happening::Spawn(epoch) if custody.check_admission(&key(epoch), at(0).boot).is_ok() => {
+                Happening::Spawn(epoch)
+                    if custody
+                        .check_admission(&key(epoch), now.boot)
+                        .is_ok() =>
+                {
                     prop_assert!(spawned.iter().all(|earlier| *earlier < epoch));
                     spawned.push(epoch);
                     spawn(&mut custody, epoch, now);
