@@ -110,7 +110,8 @@ async fn every_list_has_filters() {
             1,
         ),
         ("/v1/nodes", "Attributes[\"kernel.name\"] == plan9", 0),
-        ("/v1/deployments", "Status == running", 0),
+        ("/v1/deployments", "JobID == web and Status == running", 1),
+        ("/v1/deployments", "Status == failed", 0),
     ];
     for (list, filter, count) in cases {
         let found = world.get(&format!("{list}?filter={filter}")).await;
