@@ -2,6 +2,8 @@
 
 use noded_core::journal::{compact, decode, encode, replay};
 
+use noded_daemon::journal::frames::{FramesError, MAGIC, Split, frame, split};
+
 use crate::Verdict;
 
 /// Records one after the other, each on a line of its own: the version byte, then JSON. What is no
@@ -27,4 +29,25 @@ pub fn journal(data: &[u8]) -> Verdict {
     let node = replay(records);
     assert_eq!(replay(compact(&node)), node, "compacting loses nothing");
     Verdict::Understood
+}
+
+/// The journal's file: frames with checksums around such records. Every byte is accounted for, and
+/// what was read from a file without damage, framed again, is the file up to its torn tail.
+pub fn journal_file(data: &[u8]) -> Verdict {
+    match split(data) {
+        Ok(Split {
+            records,
+            torn,
+            damaged,
+        }) => {
+            assert!(records.iter().all(|record| !record.is_empty()));
+            let framed: Vec<u8> = records.iter().flat_map(|record| frame(record)).collect();
+            assert_eq!(data.len(), MAGIC.len() + framed.len() + damaged + torn);
+            if damaged == 0 {
+                assert_eq!(data[MAGIC.len()..data.len() - torn], framed);
+            }
+            Verdict::Understood
+        }
+        Err(error @ FramesError::Magic) => Verdict::refused(&error),
+    }
 }

@@ -451,7 +451,11 @@ mod tests {
             std::fs::write(&path, &bytes).unwrap();
             let left = if bit / 8 < first { 2 } else { 1 };
             let copy = path.with_extension("damaged");
-            assert_eq!(reopen(directory.path()).1.epoch, SessionEpoch(left), "bit {bit}");
+            assert_eq!(
+                reopen(directory.path()).1.epoch,
+                SessionEpoch(left),
+                "bit {bit}"
+            );
             // Damage at the end cannot be told from a torn tail.
             let kept = std::fs::read(&copy).ok();
             assert_eq!(kept, (left == 2).then_some(bytes), "bit {bit}");

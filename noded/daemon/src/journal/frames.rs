@@ -62,7 +62,7 @@ pub fn split(file: &[u8]) -> Result<Split<'_>, FramesError> {
         damaged: 0,
     };
     loop {
-        if let Some((record, tail)) = next(rest) {
+        if let Some((record, tail)) = next(rest, RECORD_BYTES_MAX) {
             split.records.push(record);
             rest = tail;
         } else if let Some(gap) = next_whole(rest) {
@@ -78,23 +78,26 @@ pub fn split(file: &[u8]) -> Result<Split<'_>, FramesError> {
 /// How far the next whole record is from here, where something is damaged.
 fn next_whole(bytes: &[u8]) -> Option<usize> {
     let is_whole = |start: &usize| {
-        let found = bytes.get(*start..).and_then(next);
-        found.is_some_and(|(record, _)| record.len() <= SEARCH_BYTES_MAX)
+        bytes
+            .get(*start..)
+            .is_some_and(|rest| next(rest, SEARCH_BYTES_MAX).is_some())
     };
     // The record's own length is the first guess: mostly it is not what was hit.
-    let stated = bytes.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
+    let stated = bytes
+        .first_chunk()
+        .map(|length| u32::from_le_bytes(*length) as usize);
     stated
         .and_then(|length| length.checked_add(HEADER_BYTES))
         .filter(is_whole)
         .or_else(|| (1..bytes.len().min(SEARCH_BYTES_MAX)).find(is_whole))
 }
 
-fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn next(bytes: &[u8], length_max: usize) -> Option<(&[u8], &[u8])> {
     let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let (length, checksum) = header.split_at(4);
     let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
     let checksum = u32::from_le_bytes(checksum.try_into().ok()?);
-    if length == 0 || length > RECORD_BYTES_MAX {
+    if length == 0 || length > length_max {
         return None;
     }
     let (record, tail) = rest.split_at_checked(length)?;
