@@ -216,8 +216,11 @@ impl World {
         if let Some(due) = due
             && running.armed.is_none_or(|armed| due < armed)
         {
-            running.armed = Some(due.max(at));
-            let wait = due.saturating_sub(at);
+            // What is due already waits for the housekeeping in the log's hands; the server's loop
+            // turns meanwhile, and in virtual time each turn must take some.
+            let due = due.max(at + MILLI);
+            running.armed = Some(due);
+            let wait = due - at;
             self.server_event(ix, wait, ServerEvent::LeaderTimer { term });
         }
         if let Some(command) = command {
