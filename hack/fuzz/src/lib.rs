@@ -25,8 +25,8 @@ pub use checkpoints::{checkpoint, checkpoint_records};
 pub use entries::{log_entry, log_history, log_outcome};
 pub use frames::frame;
 pub use jobs::{job_document, job_file};
-pub use journal::journal;
-pub use keeper::{keeper_packet, keeper_stream};
+pub use journal::{journal, journal_file};
+pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use messages::wire_message;
 pub use verdict::Verdict;
 
@@ -41,7 +41,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("job_document", job_document),
     ("job_file", job_file),
     ("journal", journal),
+    ("journal_file", journal_file),
     ("keeper_packet", keeper_packet),
+    ("keeper_plan", keeper_plan),
+    ("keeper_record", keeper_record),
+    ("keeper_state", keeper_state),
     ("keeper_stream", keeper_stream),
     ("log_entry", log_entry),
     ("log_history", log_history),

@@ -134,8 +134,12 @@ targets! {
     no_text_upsets_the_job_parser: job_file, seeds::job_files(), HCL;
     no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
     no_packet_upsets_keeper: keeper_packet, seeds::packets(), &[];
+    no_plan_upsets_keeper: keeper_plan, seeds::plans(), &[];
+    no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];
+    no_state_upsets_the_next_build: keeper_state, seeds::states(), &[];
     no_file_upsets_the_stream_reader: keeper_stream, seeds::streams(), &[];
     no_record_upsets_the_journal: journal, seeds::journals(), JSON;
+    no_file_upsets_the_journal: journal_file, seeds::journal_files(), &[];
 }
 
 #[test]

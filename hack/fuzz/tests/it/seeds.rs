@@ -8,6 +8,7 @@ use controlplane_state::{Command, Outcome, Stamped, State, Tables, codec};
 use hack_testkit::{World, jobs, nodes};
 use noded_core::journal::JournalRecord;
 use noded_core::key::{RunEpoch, RunKey};
+use noded_daemon::journal::frames;
 use protocol_model::{AllocId, Allocation, JobType, SpecHash};
 use protocol_transport::frame;
 use zstd::stream::read::Decoder;
@@ -255,19 +256,80 @@ pub(crate) fn job_documents() -> Vec<Vec<u8>> {
 
 /// Frozen packets, both ways.
 pub(crate) fn packets() -> Vec<Vec<u8>> {
+    let folders = [
+        "noded/keeper/tests/golden/v1",
+        "noded/keeper/tests/golden/v2",
+    ];
+    folders
+        .into_iter()
+        .flat_map(|folder| {
+            let requests = bytes_of(files(folder, "request-"));
+            [requests, bytes_of(files(folder, "message-"))].concat()
+        })
+        .collect()
+}
+
+/// Plans of both drivers, with what only a newer keeper applies and without.
+pub(crate) fn plans() -> Vec<Vec<u8>> {
+    let layout = isolation::TaskLayout {
+        shared: "/data/alloc/a/alloc".into(),
+        task: "/data/alloc/a/web".into(),
+    };
+    let nobody = isolation::Identity::User {
+        uid: 65534,
+        gid: 65534,
+        groups: vec![65534],
+    };
+    let raw = isolation::SandboxSpec::raw_exec(layout.clone(), "sh");
+    let exec = isolation::SandboxSpec::exec(layout, nobody, "sh");
+    let reaped = isolation::SandboxSpec {
+        first_process: isolation::FirstProcess::Reaper,
+        ..exec.clone()
+    };
+    let encoded = |spec| {
+        let plan = isolation::plan(&spec).expect("a plan");
+        noded_keeper::protocol::encode_plan(&plan).expect("bytes")
+    };
+    [raw, exec, reaped].map(encoded).into()
+}
+
+/// Frozen records of runs and leases, with their checksums and without.
+pub(crate) fn records() -> Vec<Vec<u8>> {
     let folder = "noded/keeper/tests/golden/v1";
-    [
-        bytes_of(files(folder, "request-")),
-        bytes_of(files(folder, "message-")),
+    let whole = [
+        bytes_of(files(folder, "record-")),
+        bytes_of(files(folder, "lease.bin")),
     ]
-    .concat()
+    .concat();
+    with_and_without_checksum(whole)
+}
+
+/// The frozen state of a keeper, with its checksum and without.
+pub(crate) fn states() -> Vec<Vec<u8>> {
+    with_and_without_checksum(bytes_of(files("noded/keeper/tests/golden/v1", "state.bin")))
+}
+
+fn with_and_without_checksum(whole: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let bodies = whole.iter().map(|bytes| bytes[..bytes.len() - 4].to_vec());
+    let bodies: Vec<Vec<u8>> = bodies.collect();
+    [whole, bodies].concat()
 }
 
 /// The frozen description of a stream, with its checksum and without.
 pub(crate) fn streams() -> Vec<Vec<u8>> {
-    let whole = bytes_of(files("noded/keeper/tests/golden/v1", "spec.bin"));
-    let body = whole[0][..whole[0].len() - 4].to_vec();
-    [whole, vec![body]].concat()
+    with_and_without_checksum(bytes_of(files("noded/keeper/tests/golden/v1", "spec.bin")))
+}
+
+/// The file of such a journal: whole, torn, and without a record.
+pub(crate) fn journal_files() -> Vec<Vec<u8>> {
+    let records = journals();
+    let framed: Vec<Vec<u8>> = records[2..]
+        .iter()
+        .map(|record| frames::frame(record))
+        .collect();
+    let whole = [frames::MAGIC.to_vec(), framed.concat()].concat();
+    let torn = whole[..whole.len() - 3].to_vec();
+    vec![whole, torn, frames::MAGIC.to_vec()]
 }
 
 /// A journal of an allocation's whole life, and its records one by one.

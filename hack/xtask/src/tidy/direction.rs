@@ -67,7 +67,9 @@ const TABLE: &[(&str, &[&str])] = &[
             "protocol-*",
             "controlplane-state",
             "noded-core",
+            "noded-daemon",
             "noded-keeper",
+            "isolation",
         ],
     ),
     (
