@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Each piece holds everything that the plan does on its nodes, so that what makes room and what
-//! takes it stay together, and each is valid by itself. The evaluation ends with the last piece only:
-//! where the leader is lost in between, the next one finds it open and schedules what is missing.
+//! takes it stay together, and each is valid by itself. The evaluation ends with the last piece
+//! only: where the leader is lost in between, the next one finds it open and schedules what is
+//! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,64 +17,24 @@ use protocol_model::{AllocId, NodeId};
 
 /// Splits a plan into pieces of about `items_max` placements and changes each; at least one. A node
 /// with more than that is split too: what makes room comes before what takes it.
-pub fn split(snapshot: &Snapshot, plan: PlanApply, items_max: usize) -> Vec<PlanApply> {
+pub fn split(snapshot: &Snapshot, mut plan: PlanApply, items_max: usize) -> Vec<PlanApply> {
     if items(&plan) <= items_max {
         return vec![plan];
     }
-    let PlanApply {
-        eval_id,
-        snapshot_index,
-        placed,
-        updated,
-        changed,
-        preempted,
-        deployment,
-        deployment_changes,
-        evals,
-    } = plan;
-    let new_piece = || PlanApply {
-        eval_id,
-        snapshot_index,
+    let items_max = items_max.max(1);
+    let empty = PlanApply {
+        eval_id: plan.eval_id,
+        snapshot_index: plan.snapshot_index,
         ..PlanApply::default()
     };
-    // Who goes because of a placement goes with it, wherever it is.
-    let mut goes_with: BTreeMap<AllocId, NodeId> = BTreeMap::new();
-    let mut node_of: BTreeMap<AllocId, NodeId> = BTreeMap::new();
-    for alloc in &placed {
-        node_of.insert(alloc.id, alloc.node_id);
-        if let Some(replaced) = alloc.previous_allocation {
-            goes_with.entry(replaced).or_insert(alloc.node_id);
-        }
-    }
-    let home = |id: AllocId| {
-        let known = snapshot.alloc(id).map(|alloc| alloc.node_id);
-        goes_with.get(&id).copied().or(known)
-    };
-    // What is on no node that is known belongs to nothing else: it goes first.
-    let mut by_node: BTreeMap<Option<NodeId>, PlanApply> = BTreeMap::new();
-    for alloc in placed {
-        let node = Some(alloc.node_id);
-        part_of(&mut by_node, node, &new_piece).placed.push(alloc);
-    }
-    for alloc in updated {
-        let node = Some(alloc.node_id);
-        part_of(&mut by_node, node, &new_piece).updated.push(alloc);
-    }
-    for one in preempted {
-        let node = node_of.get(&one.by).copied();
-        part_of(&mut by_node, node, &new_piece).preempted.push(one);
-    }
-    for change in changed {
-        let node = home(change.id);
-        part_of(&mut by_node, node, &new_piece).changed.push(change);
-    }
     let mut pieces = vec![PlanApply {
-        deployment,
-        deployment_changes,
-        ..new_piece()
+        deployment: plan.deployment.take(),
+        deployment_changes: std::mem::take(&mut plan.deployment_changes),
+        ..empty.clone()
     }];
-    let items_max = items_max.max(1);
-    let parts = by_node.into_values().flat_map(|one| {
+    let evals = std::mem::take(&mut plan.evals);
+    let parts = by_node(snapshot, plan, &empty).into_values();
+    let parts = parts.flat_map(|one| {
         if items(&one) > items_max {
             chop(one, items_max)
         } else {
@@ -86,7 +47,7 @@ pub fn split(snapshot: &Snapshot, plan: PlanApply, items_max: usize) -> Vec<Plan
             count > 0 && count + items(&one) > items_max
         });
         if full {
-            pieces.push(new_piece());
+            pieces.push(empty.clone());
         }
         if let Some(last) = pieces.last_mut() {
             append(last, one);
@@ -98,13 +59,53 @@ pub fn split(snapshot: &Snapshot, plan: PlanApply, items_max: usize) -> Vec<Plan
     pieces
 }
 
+/// What a plan does, by node. What is on no node that is known belongs to nothing else: it comes
+/// first.
+fn by_node(
+    snapshot: &Snapshot,
+    plan: PlanApply,
+    empty: &PlanApply,
+) -> BTreeMap<Option<NodeId>, PlanApply> {
+    // Who goes because of a placement goes with it, wherever it is.
+    let mut goes_with: BTreeMap<AllocId, NodeId> = BTreeMap::new();
+    let mut node_of: BTreeMap<AllocId, NodeId> = BTreeMap::new();
+    for alloc in &plan.placed {
+        node_of.insert(alloc.id, alloc.node_id);
+        if let Some(replaced) = alloc.previous_allocation {
+            goes_with.entry(replaced).or_insert(alloc.node_id);
+        }
+    }
+    let home = |id: AllocId| {
+        let known = snapshot.alloc(id).map(|alloc| alloc.node_id);
+        goes_with.get(&id).copied().or(known)
+    };
+    let mut parts = BTreeMap::new();
+    for alloc in plan.placed {
+        let node = Some(alloc.node_id);
+        part_of(&mut parts, node, empty).placed.push(alloc);
+    }
+    for alloc in plan.updated {
+        let node = Some(alloc.node_id);
+        part_of(&mut parts, node, empty).updated.push(alloc);
+    }
+    for one in plan.preempted {
+        let node = node_of.get(&one.by).copied();
+        part_of(&mut parts, node, empty).preempted.push(one);
+    }
+    for change in plan.changed {
+        let node = home(change.id);
+        part_of(&mut parts, node, empty).changed.push(change);
+    }
+    parts
+}
+
 /// What the plan does on one node, made where it is missing.
 fn part_of<'a>(
-    by_node: &'a mut BTreeMap<Option<NodeId>, PlanApply>,
+    parts: &'a mut BTreeMap<Option<NodeId>, PlanApply>,
     node: Option<NodeId>,
-    new: &impl Fn() -> PlanApply,
+    empty: &PlanApply,
 ) -> &'a mut PlanApply {
-    by_node.entry(node).or_insert_with(new)
+    parts.entry(node).or_insert_with(|| empty.clone())
 }
 
 /// How many placements and changes a plan has.

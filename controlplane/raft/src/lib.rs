@@ -14,8 +14,8 @@
 //! - [`Raft::status`] is a watch on role, term, leader, indexes and membership.
 //! - [`Raft::serve_stream`] answers a peer: the accept loop calls it for every stream of
 //!   [`protocol_transport::StreamKind::Raft`].
-//! - [`Raft::failed`] ends when storage failed, or an entry was not understood. The process must exit then: what was promised to
-//!   other servers may not be on disk.
+//! - [`Raft::failed`] ends when storage failed, or an entry was not understood. The process must
+//!   exit then: what was promised to other servers may not be on disk.
 //!
 //! ```text
 //!   propose --> openraft core --> store::log (redb, one fsync per batch)

@@ -12,8 +12,8 @@ pub struct Position {
     pub index: u64,
 }
 
-/// Why a machine could not apply an entry at all. Fatal: the server stops, and its log and its state
-/// stay as they were before the entry.
+/// Why a machine could not apply an entry at all. Fatal: the server stops, and its log and its
+/// state stay as they were before the entry.
 pub type ApplyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a machine could not take over a checkpoint. Fatal: the server stops.

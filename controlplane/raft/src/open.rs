@@ -99,13 +99,7 @@ pub(crate) async fn open(
     );
     let core = core.await.map_err(|fatal| restore_error(&fatal))?;
     let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
-    let status = follow_status(&core, addresses);
-    tokio::spawn(compaction::run(
-        core.clone(),
-        log.appended(),
-        config.snapshot_bytes,
-        status.clone(),
-    ));
+    let status = look_after(&core, addresses, &log, config.snapshot_bytes);
     let members = Arc::new(Members {
         core: core.clone(),
         caller: caller.clone(),
@@ -225,6 +219,20 @@ async fn begin(
         core.runtime_config().elect(true);
     });
     Ok(now + lease)
+}
+
+/// Follows the log's state, and keeps the log short, for as long as it runs.
+fn look_after(
+    core: &Core,
+    addresses: Addresses,
+    log: &LogStore,
+    snapshot_bytes: u64,
+) -> watch::Receiver<RaftStatus> {
+    let status = follow_status(core, addresses);
+    let appended = log.appended();
+    let compaction = compaction::run(core.clone(), appended, snapshot_bytes, status.clone());
+    tokio::spawn(compaction);
+    status
 }
 
 /// Translates the library's metrics for as long as it runs.

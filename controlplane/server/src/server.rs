@@ -63,7 +63,6 @@ impl Server {
             http_address: advertised(config.http.advertise.as_deref(), http_address),
         };
         let cluster = open_log(&config, endpoint.clone(), info).await?;
-        let raft = cluster.raft().clone();
         let (gateway, updates) = Gateway::new(
             cluster.clone(),
             config.liveness,
@@ -74,33 +73,22 @@ impl Server {
         let (stats_sender, stats) = watch::channel(LeadingStats::default());
         let (stop_http, stopped) = watch::channel(false);
         let mut loops = Loops::default();
-        loops.spawn(
-            "the accept loop for QUIC",
-            accept(
-                endpoint.listen(),
-                Doors {
-                    region: endpoint.region().clone(),
-                    raft: raft.clone(),
-                    gateway: Arc::clone(&gateway),
-                    forward: Forward::new(cluster.clone(), Arc::clone(&gateway), heard.clone()),
-                },
-            ),
-        );
+        let doors = Doors {
+            region: endpoint.region().clone(),
+            raft: cluster.raft().clone(),
+            gateway: Arc::clone(&gateway),
+            forward: Forward::new(cluster.clone(), Arc::clone(&gateway), heard.clone()),
+        };
+        let accepting = accept(endpoint.listen(), doors);
+        loops.spawn("the accept loop for QUIC", accepting);
         loops.spawn("the update coalescer", updates.run());
-        loops.spawn(
-            "the liveness reporter",
-            liveness::report(Arc::clone(&gateway), heard),
-        );
-        loops.spawn(
-            "the leader's loop",
-            leading::run(
-                cluster.clone(),
-                leading_config(&config),
-                heard_receiver,
-                stats_sender,
-            ),
-        );
-        loops.spawn_once("forming the cluster", form(raft, Arc::clone(&config)));
+        let reporting = liveness::report(Arc::clone(&gateway), heard);
+        loops.spawn("the liveness reporter", reporting);
+        let settings = leading_config(&config);
+        let leading = leading::run(cluster.clone(), settings, heard_receiver, stats_sender);
+        loops.spawn("the leader's loop", leading);
+        let forming = form(cluster.raft().clone(), Arc::clone(&config));
+        loops.spawn_once("forming the cluster", forming);
         let https = tls::https(&config, &identity)?;
         let api = Api {
             cluster: cluster.clone(),

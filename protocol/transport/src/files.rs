@@ -80,7 +80,7 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
         Ok(()) => {
             // Without this a power cut may take the directory along with all that was synced in it.
             let parent = path.parent().filter(|parent| *parent != Path::new(""));
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+            File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -273,17 +273,18 @@ impl Config {
             liveness,
             raft: raft(file)?,
             gc: gc(file)?,
-            limits: Limits {
-                http_connections: file.limits.http_max_conns.unwrap_or(4096).max(1),
-                http_connections_per_client: file
-                    .limits
-                    .http_max_conns_per_client
-                    .unwrap_or(256)
-                    .max(1),
-                body_bytes: file.limits.job_max_bytes.unwrap_or(8 << 20).max(1024),
-                sessions: file.limits.sessions_max.unwrap_or(20_000).max(1),
-            },
+            limits: limits(file),
         })
+    }
+}
+
+fn limits(file: &ConfigFile) -> Limits {
+    let given = &file.limits;
+    Limits {
+        http_connections: given.http_max_conns.unwrap_or(4096).max(1),
+        http_connections_per_client: given.http_max_conns_per_client.unwrap_or(256).max(1),
+        body_bytes: given.job_max_bytes.unwrap_or(8 << 20).max(1024),
+        sessions: given.sessions_max.unwrap_or(20_000).max(1),
     }
 }
 

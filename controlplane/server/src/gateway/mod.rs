@@ -16,6 +16,7 @@
 
 pub mod calls;
 pub mod detail;
+mod hello;
 mod knocks;
 pub mod liveness;
 mod reports;

@@ -1,7 +1,7 @@
 //! A node's complete report: gathered part by part within bounds, then one command whatever its
 //! size, committed beside the session's loop so that heartbeats go on being heard.
 //!
-//! A report of an allocation that runs is some 60 bytes in the log when its like is compressed with
+//! A report of an allocation that runs takes a few dozen bytes when its like is compressed with
 //! it, so a node of tens of thousands fits into one entry.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn a_part_out_of_order_is_refused() {
         let mut parts = Parts::default();
-        assert!(parts.take(part(1, false), 10).is_err());
+        let refused = parts.take(part(1, false), 10).expect_err("refused");
+        assert!(refused.contains("expected 0"), "{refused}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Which requests a browser may bring. Without access control whoever reaches the API may run
-//! anything, and a browser on an operator's machine reaches what listens on loopback: pages of other
-//! sites must not use it for that.
+//! anything, and a browser on an operator's machine reaches what listens on loopback: pages of
+//! other sites must not use it for that.
 //!
 //! - What the browser says is of another site or origin is refused (`Sec-Fetch-Site`, `Origin`).
-//! - A page may also give its own name the address 127.0.0.1 (DNS rebinding): the browser then takes
-//!   us for that page's server. So, where no token is asked for, the name in `Host` has to be one
-//!   that nobody else can own: a loopback name or address, or one from the configuration.
+//! - A page may also give its own name the address 127.0.0.1 (DNS rebinding): the browser then
+//!   takes us for that page's server. So, where no token is asked for, the name in `Host` has to be
+//!   one that nobody else can own: a loopback name or address, or one from the configuration.
 //!
 //! Clients that are no browsers send neither of the first two, and a `Host` that they were given.
 
@@ -201,6 +201,6 @@ mod tests {
             origin: None,
             host: Some("drover.example"),
         };
-        assert!(judge(&asked, Token::Asked, &config()).is_ok());
+        judge(&asked, Token::Asked, &config()).expect("the token decides");
     }
 }

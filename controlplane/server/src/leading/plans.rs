@@ -16,7 +16,8 @@ use crate::cluster::{ChangeError, Cluster};
 const ATTEMPTS_MAX: u32 = 5;
 const ATTEMPTS_BATCH_MAX: u32 = 2;
 
-/// Placements and changes in one entry. A few hundred kilobytes of log, a few milliseconds of apply.
+/// Placements and changes in one entry: a few hundred kilobytes of log, a few milliseconds of
+/// apply.
 const PIECE_ITEMS_MAX: usize = 2000;
 
 /// Plans in the log's hands.

@@ -1,4 +1,5 @@
-//! A full disk under a server: it says so and ends, and what it acknowledged is there when space is.
+//! A full disk under a server: it says so and ends, and what it acknowledged is there when space
+//! is.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ impl SmallDisk {
                 path,
             }),
             Err(error) => {
-                println!("skipped: needs a tmpfs of its own ({error})");
+                eprintln!("skipped: needs a tmpfs of its own ({error})");
                 None
             }
         }
