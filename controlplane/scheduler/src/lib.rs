@@ -72,7 +72,7 @@ pub struct GroupReport {
     pub in_place: u64,
     /// Updated by replacing.
     pub destructive: u64,
-    /// Left as they are.
+    /// Left as they are; what is over is not counted.
     pub ignore: u64,
     /// Tried elsewhere after a failure, now.
     pub reschedule_now: u64,
@@ -94,7 +94,7 @@ impl GroupReport {
             stop: count(buckets.stop.len() + buckets.lost.len()),
             in_place: count(buckets.in_place.len()),
             destructive: count(buckets.destructive.len()),
-            ignore: count(buckets.keep.len() + buckets.ignore.len() + buckets.later.len()),
+            ignore: count(buckets.keep.len() + buckets.later.len()),
             reschedule_now: count(buckets.reschedule.len()),
             reschedule_later: count(buckets.reschedule_at.len()),
             disconnect: count(buckets.disconnect.len()),
