@@ -6,6 +6,7 @@ mod forwarding;
 mod node_faults;
 mod node_tasks;
 mod real_jobs;
+mod restore;
 mod running;
 mod single;
 mod snapshots;
