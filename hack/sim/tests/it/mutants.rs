@@ -26,3 +26,17 @@ fn a_silent_node_that_is_ready_without_a_report_is_found() {
 fn a_report_that_is_not_sent_because_it_equals_the_last_is_found() {
     assert!(found_by(Mutant::EqualSyncDropped).is_some());
 }
+
+#[test]
+fn planted_bugs_that_show_themselves_soon_are_found() {
+    for mutant in [
+        Mutant::LongTakeOver,
+        Mutant::TimersLostAtFailover,
+        Mutant::SlowDetection,
+        Mutant::OneEntryPerExpiry,
+        Mutant::WatchBeforeSync,
+        Mutant::NoSync,
+    ] {
+        assert!(found_by(mutant).is_some(), "{mutant:?}: {}", mutant.hole());
+    }
+}
