@@ -22,7 +22,7 @@ pub const VERSION_MIN: u32 = 1;
 pub const RECORD_BYTES_MAX: u32 = 64 * 1024 * 1024;
 
 /// The bytes of a checkpoint's records that an operator's restore reads, before compression: what
-/// fits a server's memory as a state, and a small file that unpacks to more is no checkpoint of ours.
+/// fits a server's memory as a state. A small file that unpacks to more is none of ours.
 pub const RESTORE_RECORDS_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// The header, which is not compressed: it can be read without reading the rest.

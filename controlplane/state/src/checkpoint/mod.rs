@@ -7,7 +7,8 @@
 //!  trailer = tag 255 | length (4) | JSON { records per tag } | CRC-32 of header and records (4)
 //! ```
 //!
-//! Numbers are big-endian. In version 1 the checksum left the header out. What is derived (indexes, counters, columns) is not written. A record is
+//! Numbers are big-endian. In version 1 the checksum left the header out. What is derived
+//! (indexes, counters, columns) is not written. A record is
 //! JSON, so that a release reads what the one before it wrote; an unknown tag is an error, because
 //! leaving rows out would be a silent loss.
 
