@@ -163,8 +163,8 @@ pub enum Identity {
 pub enum Capabilities {
     /// Those of the keeper, as the kernel hands them on: `raw_exec`.
     Keeper,
-    /// Exactly these: nothing else remains, not even in the bounding set. They are ambient too,
-    /// so that a program of an ordinary user has them (Nomad's exec driver does the same).
+    /// At most these: nothing else remains, not even in the bounding set. A program of root has
+    /// them from the start; one of an ordinary user has none (as with Nomad's exec driver).
     Only(CapabilitySet),
 }
 

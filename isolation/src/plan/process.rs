@@ -1,6 +1,7 @@
 //! Steps about the process itself: what it would inherit, what it may do, what it becomes.
 
 use super::{PlanError, c_string, forbids_new_privileges};
+use crate::capability::CapabilitySet;
 use crate::plan::Exec;
 use crate::seccomp::SeccompProfile;
 use crate::spec::{Capabilities, FirstProcess, Identity, Root, SandboxSpec, Terminal};
@@ -84,7 +85,7 @@ pub(super) fn powers(spec: &SandboxSpec, first: FirstProcess) -> Result<Vec<Step
         });
     }
     if let Capabilities::Only(keep) = spec.capabilities {
-        steps.push(Step::Capabilities(keep));
+        steps.push(Step::Capabilities(held(&spec.identity, keep)));
     }
     // After the identity: a directory that the task's user may not enter is the job's error.
     steps.push(Step::WorkingDirectory(super::root::absolute(
@@ -105,6 +106,15 @@ pub(super) fn powers(spec: &SandboxSpec, first: FirstProcess) -> Result<Vec<Step
     }
     steps.push(Step::EmptySignalMask);
     Ok(steps)
+}
+
+/// What the program has from the start. An ordinary user has nothing: CAP_DAC_OVERRIDE alone, which
+/// is in the default set, would open every file of the host that the task's root shows.
+fn held(identity: &Identity, keep: CapabilitySet) -> CapabilitySet {
+    match identity {
+        Identity::Keeper | Identity::User { uid: 0, .. } => keep,
+        Identity::User { .. } => CapabilitySet::EMPTY,
+    }
 }
 
 /// The program, its arguments and its environment.

@@ -110,19 +110,31 @@ fn powers_are_those_of_the_plan_and_no_more() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
-    for spec in [
-        fixture.exec("cat /proc/self/status"),
-        fixture.exec_as_root("cat /proc/self/status"),
+    let default = format!("{:016x}", isolation::CapabilitySet::TASK_DEFAULT.bits());
+    let none = "0000000000000000";
+    for (spec, held) in [
+        (fixture.exec("cat /proc/self/status"), none),
+        (fixture.exec_as_root("cat /proc/self/status"), &*default),
     ] {
         let outcome = fixture.run(&spec);
         outcome.success();
-        let default = format!("{:016x}", isolation::CapabilitySet::TASK_DEFAULT.bits());
-        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
-            assert_eq!(outcome.field(set), default, "{set}");
+        assert_eq!(outcome.field("CapBnd:"), default);
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+            assert_eq!(outcome.field(set), held, "{set}");
         }
         assert_eq!(outcome.field("NoNewPrivs:"), "1");
         assert_eq!(outcome.field("Seccomp:"), "2");
     }
+}
+
+#[test]
+fn an_ordinary_user_reads_no_file_of_root() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let script = "test -e /etc/shadow && echo there; cat /etc/shadow 2>/dev/null || echo refused";
+    let outcome = fixture.run(&fixture.exec(script));
+    assert_eq!(outcome.success(), "there\nrefused\n");
 }
 
 #[test]
