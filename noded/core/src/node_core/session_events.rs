@@ -83,7 +83,8 @@ impl NodeCore {
         };
         let (urgent, typical) = (welcome.urgent_delay, welcome.typical_interval);
         self.batcher.set_intervals(
-            Some(urgent).filter(|delay| !delay.is_zero()),
+            // Zero is an answer: one batch in flight is all the gathering there is.
+            Some(urgent),
             Some(typical).filter(|interval| !interval.is_zero()),
         );
         let applied = AppliedSeqs {
