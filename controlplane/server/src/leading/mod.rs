@@ -28,6 +28,9 @@ use crate::cluster::{ChangeError, Cluster, wall_clock};
 use crate::gateway::liveness::Heard;
 use crate::machine::AppliedSignals;
 
+/// How often the loop turns while something is due that has to wait for the log.
+const HOUSEKEEPING_PAUSE: Duration = Duration::from_millis(20);
+
 /// What the loop is told once.
 #[derive(Clone, Copy, Debug)]
 pub struct LeadingConfig {
@@ -174,7 +177,12 @@ impl Leading {
         loop {
             self.turn();
             stats.send_replace(self.stats());
-            let wake = self.leader.poll_timeout().map(|at| self.clock.instant(at));
+            let mut wake = self.leader.poll_timeout().map(|at| self.clock.instant(at));
+            if self.housekeeping.is_some() {
+                // What is due waits for the one that is in the log's hands: no use in turning.
+                let soon = tokio::time::Instant::now() + HOUSEKEEPING_PAUSE;
+                wake = wake.map(|at| at.max(soon));
+            }
             tokio::select! {
                 applied = self.applied.recv() => match applied {
                     // A snapshot replaced the state, or the loop was too slow for the log.
