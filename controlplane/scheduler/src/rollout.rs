@@ -168,10 +168,9 @@ impl Rollout {
 
     /// The deployment that counts what the group places or changes now.
     pub(crate) fn deployment_of(&self, group: &TaskGroup) -> Option<DeploymentId> {
-        let deployment = self.begun.as_ref().or(self
-            .current
-            .as_deref()
-            .filter(|current| current.status.is_active()))?;
+        let goes_on = |current: &&Deployment| current.status.is_active();
+        let current = self.current.as_deref().filter(goes_on);
+        let deployment = self.begun.as_ref().or(current)?;
         deployment
             .task_groups
             .contains_key(&group.name)

@@ -54,7 +54,7 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let took = self.took.as_secs_f64().max(1e-9);
         let simulated = seconds(self.lasted);
-        let steps = u32::try_from(self.steps).map_or(f64::from(u32::MAX), f64::from);
+        let steps = u32::try_from(self.steps).map_or_else(|_| f64::from(u32::MAX), f64::from);
         writeln!(
             f,
             "{} runs, {} failed; {simulated:.0} simulated seconds = {:.4} years in {took:.1} s",

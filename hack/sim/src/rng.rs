@@ -9,12 +9,12 @@ impl Rng {
     /// The stream `name` of a run.
     pub fn new(seed: u64, name: u64) -> Self {
         let mut rng = Self(seed ^ name.wrapping_mul(0xa076_1d64_78bd_642f));
-        rng.next();
+        rng.draw();
         rng
     }
 
     /// 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -28,7 +28,7 @@ impl Rng {
             return 0;
         }
         // The bias of a 64-bit product is far below what any run could notice.
-        let product = u128::from(self.next()) * u128::from(end);
+        let product = u128::from(self.draw()) * u128::from(end);
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
@@ -50,8 +50,8 @@ impl Rng {
     /// 16 bytes: a seed of someone else's.
     pub fn bytes(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.next().to_le_bytes());
-        bytes[8..].copy_from_slice(&self.next().to_le_bytes());
+        bytes[..8].copy_from_slice(&self.draw().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.draw().to_le_bytes());
         bytes
     }
 
@@ -69,7 +69,7 @@ mod tests {
     fn equal_seeds_give_equal_chance_and_streams_differ() {
         let draw = |seed, name| {
             let mut rng = Rng::new(seed, name);
-            [rng.next(), rng.next()]
+            [rng.draw(), rng.draw()]
         };
         assert_eq!(draw(1, 1), draw(1, 1));
         assert_ne!(draw(1, 1), draw(1, 2));

@@ -5,6 +5,7 @@
 //! - `test` runs every test layer and accounts for those that this host cannot run.
 //! - `ci` is what a change must pass: `verify`, then `hack/test`; it prints each stage's time.
 //! - `vm` runs the tests of a real host in an emulated one, or gives a person a shell there.
+//! - `sim` simulates whole clusters from a seed; a failure says how to see it again.
 //! - `bench SUITE` measures promises and prints the physical floor beside them.
 //!
 //! Input is the tree as git sees it and cargo's metadata; output goes to stdout where it is data
@@ -17,6 +18,7 @@ mod layers;
 mod metadata;
 mod policy;
 mod repo;
+mod sim;
 mod source;
 mod stage;
 mod tidy;
@@ -69,6 +71,13 @@ enum Verb {
         /// Only tests whose name contains this, and what they build on
         #[arg(long, value_name = "WORDS")]
         only: Option<String>,
+    },
+    /// Simulate whole clusters, one seed after another; `sim --help` says what else it can do
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// For the simulator
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// Measure a suite of figures and print the machine's own floor beside them
     Bench {
@@ -135,6 +144,10 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
                 return Ok(Outcome::Passed);
             }
             return vm::run_as_command(&root, &options);
+        }
+        Verb::Sim { arguments } => {
+            sim::simulate(&root, arguments)?;
+            return Ok(Outcome::Passed);
         }
         Verb::Wrap { paths } => stages.run("comments", || wrap(&root, paths)),
         Verb::Tidy => stages.run("tidy", || tidy(&root)),

@@ -126,7 +126,7 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
         let folder = file
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        let folder = File::open(folder.unwrap_or_else(|| Path::new("."))).map_err(failed)?;
         folder.sync_all().map_err(failed)
     };
     let written = write().await;

@@ -30,10 +30,10 @@ pub(crate) fn group(
 ) -> Buckets {
     let mut sorted = Sorted::default();
     for alloc in existing {
-        let class = match classify(snapshot, job, group, alloc, now) {
-            Class::Failed(_) if rollout.gave_up_on(alloc) => Class::Failed(Retry::Never),
-            class => class,
-        };
+        let mut class = classify(snapshot, job, group, alloc, now);
+        if matches!(class, Class::Failed(_)) && rollout.gave_up_on(alloc) {
+            class = Class::Failed(Retry::Never);
+        }
         sorted.take(group, alloc, class, now);
     }
     let Sorted {

@@ -195,7 +195,7 @@ impl World {
             stopping: false,
         };
         if let Some(kind) = self.kind_of(run.alloc) {
-            let mut rng = Rng::new(self.rng.next(), 0);
+            let mut rng = Rng::new(self.rng.draw(), 0);
             if let Some((wait, _)) = jobs::end_of_task(kind, &mut rng) {
                 self.host_event(ix, wait, HostEvent::Ends(run.clone()));
             }

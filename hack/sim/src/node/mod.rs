@@ -151,7 +151,7 @@ impl World {
             return;
         }
         self.kill_daemon(ix);
-        let keep = self.rng.next();
+        let keep = self.rng.draw();
         let node = &mut self.nodes[ix as usize];
         node.on = false;
         node.boot += 1;

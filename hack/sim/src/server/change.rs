@@ -53,7 +53,7 @@ pub enum Then {
         whole: bool,
     },
     /// The leader's housekeeping.
-    House { term: u64, command: Command },
+    House { term: u64, command: Box<Command> },
     /// An operator's wish.
     Op(u32),
 }
@@ -216,7 +216,7 @@ impl World {
     fn finish_change(&mut self, server: ServerIx, then: Then, answer: Answer) {
         match then {
             Then::Greet(conn) => self.on_greeted(server, conn, answer),
-            Then::Synced { conn, known } => self.on_synced(server, conn, known, answer),
+            Then::Synced { conn, known } => self.on_synced(server, conn, known, &answer),
             Then::Facts(conn) => self.on_facts_kept(server, conn, &answer),
             Then::Updates => self.on_updates_answered(server, answer),
             Then::TakeOver { term } => self.on_take_over_step(server, term, &answer),
@@ -226,7 +226,7 @@ impl World {
                 attempt,
                 whole,
             } => self.on_plan_done(server, term, delivery, attempt, whole, &answer),
-            Then::House { term, command } => self.on_house_kept(server, term, command, &answer),
+            Then::House { term, command } => self.on_house_kept(server, term, *command, &answer),
             Then::Op(op) => self.on_op_done(op, &answer),
         }
     }

@@ -226,7 +226,7 @@ impl World {
         if let Some(command) = command {
             let then = Then::House {
                 term,
-                command: command.clone(),
+                command: Box::new(command.clone()),
             };
             self.change(ix, command, then);
         }

@@ -107,10 +107,10 @@ impl World {
         ix: ServerIx,
         conn: ConnId,
         known: BTreeMap<AllocId, u64>,
-        answer: Answer,
+        answer: &Answer,
     ) {
         let index = match answer {
-            Answer::Done { index, .. } => index,
+            Answer::Done { index, .. } => *index,
             Answer::Refused(_) => return self.refuse(ix, conn, RefusedReason::NotInSession),
             Answer::NoLeader | Answer::Unknown => {
                 return self.refuse(ix, conn, RefusedReason::NoLeader);

@@ -307,7 +307,7 @@ impl World {
 
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.line(self.now, self.step, line());
+            trace.line(self.now, self.step, &line());
         }
     }
 

@@ -24,7 +24,7 @@ impl Trace {
         }
     }
 
-    pub(super) fn line(&mut self, at: Nanos, step: u64, line: String) {
+    pub(super) fn line(&mut self, at: Nanos, step: u64, line: &str) {
         if self.lines.len() >= self.lines_max {
             self.lines.pop_front();
         }
@@ -60,7 +60,7 @@ impl Trace {
         self.line(
             at,
             step,
-            format!("log {index}: {} {outcome}", describe(command)),
+            &format!("log {index}: {} {outcome}", describe(command)),
         );
     }
 

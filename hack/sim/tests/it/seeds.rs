@@ -18,7 +18,7 @@ fn seeds_of_every_scenario_hold() {
         ..Settings::of(1005)
     };
     let totals = series(&first, true, Until::Seeds(7), 1);
-    for (settings, ended) in &totals.failures {
+    if let Some((settings, ended)) = totals.failures.first() {
         panic!("{}", describe(settings, ended, 60));
     }
     assert!(

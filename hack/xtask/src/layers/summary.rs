@@ -40,6 +40,7 @@ const LAYERS: &[(LayerName, &str, &[&str])] = &[
             "controlplane-leader",
             "noded-core",
             "hack-fuzz",
+            "hack-sim",
         ],
     ),
     (
