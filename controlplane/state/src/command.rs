@@ -212,8 +212,8 @@ pub enum DrainSwitch {
 pub struct PlanApply {
     /// The evaluation that was scheduled.
     pub eval_id: Option<EvalId>,
-    /// The index of the snapshot that the plan was checked against; 0 = it was not said. A plan made
-    /// before the cluster's present incarnation is void.
+    /// The index of the snapshot that the plan was checked against; 0 = it was not said. A plan
+    /// made before the cluster's present incarnation is void.
     pub snapshot_index: u64,
     /// New allocations: `job` absent, `spec` set, ids never seen before.
     pub placed: Vec<Arc<Allocation>>,

@@ -232,8 +232,9 @@ impl Journal {
     /// issued is on the disk afterwards.
     ///
     /// # Errors
-    /// Where the new file cannot be written, and the old one stays in use; or where its name may not
-    /// be on the disk yet: then the new one is in use, and not trusted before it is replaced again.
+    /// Where the new file cannot be written, and the old one stays in use; or where its name may
+    /// not be on the disk yet: then the new one is in use, and not trusted before it is replaced
+    /// again.
     pub fn compact(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
         let Replaced { file, end, durable } = replace(&self.directory, records)?;
         self.file = Arc::new(file);

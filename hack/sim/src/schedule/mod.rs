@@ -101,7 +101,9 @@ impl Schedule {
         let mut shape = Rng::new(settings.seed, STREAM_SHAPE);
         let nodes = shape.between(3, 9);
         let seconds = shape.between(40, 120);
-        let nodes = settings.nodes.unwrap_or_else(|| u32::try_from(nodes).unwrap_or(3));
+        let nodes = settings
+            .nodes
+            .unwrap_or_else(|| u32::try_from(nodes).unwrap_or(3));
         let safety_until = settings.seconds.unwrap_or(seconds) * SECOND;
         let servers = 3;
         let jobs = jobs::of(settings.scenario, &mut shape);

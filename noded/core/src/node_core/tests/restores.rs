@@ -1,5 +1,5 @@
-//! The control plane is restored from a snapshot: nothing is stopped that it does not know, and what
-//! it knows goes on.
+//! The control plane is restored from a snapshot: nothing is stopped that it does not know, and
+//! what it knows goes on.
 
 use protocol_model::{AllocId, ClientStatus};
 
