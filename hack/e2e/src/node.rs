@@ -20,6 +20,8 @@ use crate::process::Daemon;
 use crate::wait::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// However full the disk of the tests' host is: what ended is looked at.
+const NO_GC: &str = "gc_disk_usage_threshold = 100\ngc_inode_usage_threshold = 100\n";
 const END_PATIENCE: Duration = Duration::from_secs(15);
 /// keeper's records must not wait for a disk: its directory is on a tmpfs.
 const TMPFS: &str = "/dev/shm";
@@ -227,7 +229,7 @@ impl Node {
         format!(
             "name = \"{name}\"\ndata_dir = \"{data_dir}\"\nrun_dir = \"{run_dir}\"\n\
              cgroup_base = \"{name}\"\nservers = [{servers}]\njoin_token = \"{JOIN_TOKEN}\"\n\
-             {tls}driver \"raw_exec\" {{\n  enabled = true\n}}\n",
+             {NO_GC}{tls}driver \"raw_exec\" {{\n  enabled = true\n}}\n",
             name = self.name,
             data_dir = self.data_dir.display(),
             run_dir = self.run_dir.path().display(),

@@ -65,7 +65,7 @@ async fn a_body_beyond_the_limit_is_refused() -> anyhow::Result<()> {
     stream.set_read_timeout(Some(SOCKET_MAX))?;
     stream.set_write_timeout(Some(SOCKET_MAX))?;
     let length = BODY_BYTES_MAX + 1;
-    let head = format!("PUT /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+    let head = format!("PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes())?;
     // The connection may be closed before all of it is sent.
     let _ = stream.write_all(&vec![b' '; length]);
@@ -90,11 +90,11 @@ async fn garbage_on_the_ports_changes_nothing() -> anyhow::Result<()> {
         for garbage in [
             &b"\x00\xff\x00\xff\r\n\r\n"[..],
             b"GET / HTTP/9.9\r\n\r\n",
-            b"GET /v1/jobs?index=-1 HTTP/1.1\r\nHost: a\r\n\r\n",
-            b"GET /v1/job/%ff%fe HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET /v1/jobs?index=-1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"GET /v1/job/%ff%fe HTTP/1.1\r\nHost: localhost\r\n\r\n",
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff",
-            b"PUT /v1/jobs HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            b"PUT /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            b"PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            b"PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
         ] {
             segments(ports.http, garbage)?;
         }
