@@ -65,7 +65,8 @@ async fn a_body_beyond_the_limit_is_refused() -> anyhow::Result<()> {
     stream.set_read_timeout(Some(SOCKET_MAX))?;
     stream.set_write_timeout(Some(SOCKET_MAX))?;
     let length = BODY_BYTES_MAX + 1;
-    let head = format!("PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+    let head =
+        format!("PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes())?;
     // The connection may be closed before all of it is sent.
     let _ = stream.write_all(&vec![b' '; length]);

@@ -68,7 +68,10 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
 
 /// Each frozen entry of the log.
 pub(crate) fn entries() -> Vec<Vec<u8>> {
-    bytes_of(files("controlplane/state/tests/golden/v1", ""))
+    let mut files = files("controlplane/state/tests/golden/v1", "");
+    // The first version of a whole state lies beside them; it is no entry.
+    files.retain(|(name, _)| !name.starts_with("checkpoint"));
+    bytes_of(files)
 }
 
 /// Frozen entries in an order and a form in which they make sense to each other: a life of one node
