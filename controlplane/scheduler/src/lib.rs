@@ -11,9 +11,8 @@
 //! 2. `feasible`: may this group run on this node, asked once per class of nodes.
 //! 3. `rank`: how good is the node; the mean of named components, ties broken by the seed.
 //! 4. fit: `controlplane_state::fit`, the same function that the plan check uses.
-//! 5. write down: placements, stops, updates, later evaluations, the blocked one, and what all of
-//! it
-//!    means for the rollout of the version (`rollout`).
+//! 5. write down: placements, stops, updates, later evaluations, the blocked one, and the rollout's
+//!    beginning or end (`rollout`).
 //!
 //! [`Scratch`] is what a thread keeps between calls to be faster; it never changes a result.
 

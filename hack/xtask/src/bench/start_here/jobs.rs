@@ -49,6 +49,18 @@ pub(super) fn purge(http: &mut Http, id: &str) -> anyhow::Result<()> {
 /// # Errors
 /// If one fails, or they do not run in time.
 pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+    wait_for(http, id, count, "running")
+}
+
+/// Blocks on a purged job's allocations until `count` of them have ended: the cluster is idle again.
+///
+/// # Errors
+/// If one fails, or they do not end in time.
+pub(super) fn wait_ended(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+    wait_for(http, id, count, "complete")
+}
+
+fn wait_for(http: &mut Http, id: &str, count: usize, wanted: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + RUNNING_TIMEOUT;
     let mut index = 0;
     loop {
@@ -61,7 +73,7 @@ pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::R
                 .as_array()
                 .map_or(0, |allocs| allocs.iter().filter(is).count())
         };
-        if status("running") >= count {
+        if status(wanted) >= count {
             return Ok(());
         }
         ensure!(
@@ -70,8 +82,8 @@ pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::R
         );
         ensure!(
             Instant::now() < deadline,
-            "of {count} allocations of {id}, {} run after {RUNNING_TIMEOUT:?}",
-            status("running")
+            "of {count} allocations of {id}, {} are {wanted} after {RUNNING_TIMEOUT:?}",
+            status(wanted)
         );
         index = answer.index;
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use self::jobs::{purge, register, wait_running};
+use self::jobs::{purge, register, wait_ended, wait_running};
 use super::floor::{self, Quantiles};
 use super::row::Row;
 use super::{Bench, Extent};
@@ -201,6 +201,8 @@ fn measure_start(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
     wait_running(http, id, 1)?;
     let took = start.elapsed();
     purge(http, id)?;
+    // The end of one is not to be measured with the start of the next.
+    wait_ended(http, id, 1)?;
     Ok(took)
 }
 
