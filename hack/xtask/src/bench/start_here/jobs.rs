@@ -52,7 +52,7 @@ pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::R
     wait_for(http, id, count, "running")
 }
 
-/// Blocks on a purged job's allocations until `count` of them have ended: the cluster is idle again.
+/// Blocks on a purged job's allocations until `count` of them have ended, and the cluster is idle.
 ///
 /// # Errors
 /// If one fails, or they do not end in time.
