@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),
-        "this release claims no volumes",
+        "a node is not chosen for its volumes",
     ),
     row(
         "service",
@@ -268,7 +268,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "volume_mount",
         OfTask(|task| !task.volume_mounts.is_empty()),
-        "this release mounts no volumes",
+        "only host volumes that the node has are mounted, by the driver exec",
     ),
     row(
         "csi_plugin",
