@@ -175,6 +175,19 @@ impl Hierarchy {
         }
     }
 
+    /// Removes the cgroup of an allocation and all that is left below it. One that is not there is
+    /// removed already.
+    ///
+    /// # Errors
+    /// All that could not be removed: processes live in it.
+    pub fn remove_alloc(
+        &self,
+        alloc: &str,
+        patience: super::Patience,
+    ) -> Result<(), Vec<CgroupError>> {
+        super::remove_subtree(self.tasks.as_fd(), alloc, patience)
+    }
+
     /// Removes everything below and including the base; for the end of a test or of a node.
     ///
     /// # Errors

@@ -222,32 +222,36 @@ impl Executor {
         }
     }
 
-    /// Lets go of everything that a run had.
+    /// Lets go of everything that a run had. Keeper is told last: until then it names the run to
+    /// the next noded, which does what this one did not get to.
     async fn release(self: &Arc<Self>, run: RunKey) {
         self.mocks.forget(&run);
         let Some(key) = keeper_key(&run) else { return };
-        let acknowledged = self
+        let held = key.clone();
+        self.blocking(move |own| own.let_go(&run, &held)).await;
+        if let Err(error) = self
             .keeper
             .call(Request::Acknowledge { key: key.clone() }, Vec::new())
-            .await;
-        if let Err(error) = acknowledged {
-            tracing::warn!(%run, error = %chain(&error), "an outcome was not acknowledged");
+            .await
+        {
+            tracing::warn!(run = %key, error = %chain(&error), "an outcome was not acknowledged");
         }
-        self.blocking(move |own| {
-            if let Err(error) = retire_streams(&own.paths, key.owner()) {
-                tracing::warn!(%run, error = %chain(&error), "output streams were not retired");
+    }
+
+    /// What a run has outside keeper. Blocks.
+    fn let_go(&self, run: &RunKey, key: &TaskKey) {
+        if let Err(error) = retire_streams(&self.paths, key.owner()) {
+            tracing::warn!(%run, error = %chain(&error), "output streams were not retired");
+        }
+        self.sandboxes.forget(run);
+        let Ok(path) = TaskPath::new(key.alloc(), key.task()) else {
+            return;
+        };
+        if let Err(errors) = self.hierarchy.remove_task(&path, CGROUP_PATIENCE) {
+            for error in errors {
+                tracing::warn!(%run, error = %chain(&error), "a cgroup remains");
             }
-            own.sandboxes.forget(&run);
-            let Ok(path) = TaskPath::new(key.alloc(), key.task()) else {
-                return;
-            };
-            if let Err(errors) = own.hierarchy.remove_task(&path, CGROUP_PATIENCE) {
-                for error in errors {
-                    tracing::warn!(%run, error = %chain(&error), "a cgroup remains");
-                }
-            }
-        })
-        .await;
+        }
     }
 
     /// Takes away what only running tasks of an allocation need. What remains is said: it goes with
@@ -278,14 +282,30 @@ impl Executor {
             .remove(&alloc);
         self.drain_streams(alloc).await;
         loop {
-            match self.blocking(move |own| own.allocs.destroy(alloc)).await {
-                Ok(()) => return,
-                Err(error) => {
-                    tracing::warn!(%alloc, error = %chain(&error), "trying again to remove it");
-                }
+            if self.blocking(move |own| own.remove_remains(alloc)).await {
+                return;
             }
             tokio::time::sleep(DESTROY_RETRY).await;
         }
+    }
+
+    /// Removes directories and cgroups of an allocation; says what stays, and whether none does.
+    /// Blocks.
+    fn remove_remains(&self, alloc: AllocId) -> bool {
+        let again = |error: &dyn std::error::Error| {
+            tracing::warn!(%alloc, error = %chain(error), "trying again to remove it");
+        };
+        let cgroups = self
+            .hierarchy
+            .remove_alloc(&alloc.to_string(), CGROUP_PATIENCE);
+        if let Err(errors) = &cgroups {
+            errors.iter().for_each(|error| again(error));
+        }
+        let directories = self.allocs.destroy(alloc);
+        if let Err(error) = &directories {
+            again(error);
+        }
+        cgroups.is_ok() && directories.is_ok()
     }
 
     /// Lets pump finish with every task of an allocation, those included whose preparation failed.

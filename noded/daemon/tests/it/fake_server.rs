@@ -28,6 +28,8 @@ pub(crate) struct Known {
     pub(crate) index: u64,
     pub(crate) wanted: BTreeMap<AllocId, (Allocation, Arc<Job>)>,
     pub(crate) reports: BTreeMap<AllocId, AllocReport>,
+    /// Session and revision of each of them.
+    marks: BTreeMap<AllocId, (u64, u64)>,
     pub(crate) hellos: Vec<v1::Hello>,
     pub(crate) synced: Vec<Vec<AllocId>>,
     pub(crate) watch_acked: u64,
@@ -280,7 +282,7 @@ async fn session(
         match frame.kind {
             v1::SyncPart::KIND => {
                 let part: v1::SyncPart = from_frame(frame.kind, frame.body).unwrap();
-                take(&known, part.allocs.clone());
+                take(&known, epoch, part.allocs.clone());
                 reported.extend(
                     part.allocs
                         .iter()
@@ -324,11 +326,16 @@ async fn session(
     }
 }
 
-fn take(known: &watch::Sender<Known>, reports: Vec<v1::AllocReport>) {
+/// Batches may overtake each other: what is newer says its session and its revision.
+fn take(known: &watch::Sender<Known>, epoch: u64, reports: Vec<v1::AllocReport>) {
     known.send_modify(|known| {
         for report in reports {
             let report = AllocReport::try_from(report).unwrap();
-            known.reports.insert(report.id, report);
+            let mark = (epoch, report.revision);
+            if known.marks.get(&report.id).is_none_or(|held| *held <= mark) {
+                known.marks.insert(report.id, mark);
+                known.reports.insert(report.id, report);
+            }
         }
     });
 }
@@ -348,7 +355,7 @@ async fn updates(
             index: known.borrow().index,
             results: vec![v1::ItemResult::Applied.into(); batch.allocs.len()],
         };
-        take(&known, batch.allocs);
+        take(&known, batch.epoch, batch.allocs);
         write(&mut writer, &ack).await;
     }
 }
