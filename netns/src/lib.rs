@@ -7,6 +7,8 @@
 //! - [`create_loopback_only`]: a new namespace with nothing but a loopback that is up, for tasks
 //!   of network mode `none`. Dropping the descriptor gives it back to the kernel; nothing in it is
 //!   ever taken apart.
+//! - [`pin`], [`open_pinned`] and [`unpin`] keep a namespace alive by a name in the file system,
+//!   beyond the end of the process that made it.
 //! - [`within`] runs a closure in a namespace, on a thread of its own; [`enter`] moves the calling
 //!   thread for good.
 //!
@@ -21,12 +23,13 @@
 //! A dump that the kernel marks as inconsistent is repeated, five times at most. Everything is
 //! synchronous: replies come from the kernel, not from the network.
 
-#[expect(unsafe_code, reason = "unshare(2) has no safe interface")]
+#[expect(unsafe_code, reason = "unshare(2) and ioctl(2) have no safe interface")]
 mod sys;
 
 mod addresses;
 mod links;
 mod namespace;
+mod pin;
 mod reply;
 mod request;
 mod routes;
@@ -34,5 +37,6 @@ mod routes;
 pub use addresses::{Address, Scope, list_addresses};
 pub use links::{Link, LinkState, list_links};
 pub use namespace::{NamespaceError, create_loopback_only, current, enter, within};
+pub use pin::{PinError, open_pinned, pin, unpin};
 pub use request::NetlinkError;
 pub use routes::{DefaultInterface, Family, Route, default_interface, default_route, list_routes};

@@ -1,5 +1,7 @@
 //! The kernel's own answers, in namespaces that end with the test.
 
+mod pins;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use netns::{
