@@ -180,9 +180,13 @@ impl CallServer {
         let request = message
             .request
             .ok_or_else(|| CallFailed::bad("a request that this node does not know"))?;
-        if let Request::HostStats(v1::HostStatsRequest {}) = request {
-            return self.host_stats(replies).await;
-        }
+        let request = match request {
+            Request::HostStats(v1::HostStatsRequest {}) => return self.host_stats(replies).await,
+            Request::CollectGarbage(v1::CollectGarbageRequest {}) => {
+                return self.collect_garbage(&message.alloc_id).await;
+            }
+            of_alloc => of_alloc,
+        };
         let alloc = AllocId::from_slice(&message.alloc_id)
             .ok_or_else(|| CallFailed::bad("the allocation id is not 16 bytes"))?;
         let view = self.view(alloc).await?;
@@ -205,7 +209,7 @@ impl CallServer {
             Request::Restart(request) => self.restart(alloc, request, replies).await,
             Request::Signal(request) => self.signal(alloc, request, replies).await,
             Request::Exec(request) => self.exec(&view, request, reader, replies).await,
-            Request::HostStats(_) => Ok(()),
+            Request::HostStats(_) | Request::CollectGarbage(_) => Ok(()),
         }
     }
 
@@ -223,6 +227,18 @@ impl CallServer {
             .send(Input::Ask(question))
             .await
             .map_err(|_| CallEnd::Gone)
+    }
+
+    /// Whatever of the node's allocations has ended, and is known to have, goes. One allocation
+    /// alone is not what was asked for, and all must not go for it.
+    async fn collect_garbage(&self, alloc_id: &[u8]) -> Result<(), CallEnd> {
+        if !alloc_id.is_empty() {
+            let problem = "this node collects all ended allocations, and no single one";
+            return Err(CallFailed::bad(problem).into());
+        }
+        let (answer, begun) = oneshot::channel();
+        self.ask(Question::CollectGarbage { answer }).await?;
+        begun.await.map_err(|_| CallEnd::Gone)
     }
 
     async fn restart(

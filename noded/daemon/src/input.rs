@@ -74,6 +74,11 @@ pub enum Question {
         /// The answer.
         answer: oneshot::Sender<AllocCounts>,
     },
+    /// Destroy every allocation whose end the control plane has recorded.
+    CollectGarbage {
+        /// It is decided what goes; the removals follow.
+        answer: oneshot::Sender<()>,
+    },
     /// Restart tasks.
     Restart {
         /// Of which allocation.

@@ -499,6 +499,10 @@ impl Running {
                 }
                 let _ = answer.send(counts);
             }
+            Question::CollectGarbage { answer } => {
+                core.collect_garbage(now);
+                let _ = answer.send(());
+            }
             Question::Restart {
                 alloc,
                 scope,

@@ -259,7 +259,7 @@ async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut
             .await;
         }
         Request::Stats(_) | Request::HostStats(_) => json(writer, r#"{"Timestamp":1}"#).await,
-        Request::Restart(_) => say(writer, Reply::End(true)).await,
+        Request::Restart(_) | Request::CollectGarbage(_) => say(writer, Reply::End(true)).await,
         Request::Signal(signal) if signal.signal == "SIGHUP" => {
             say(writer, Reply::End(true)).await;
         }

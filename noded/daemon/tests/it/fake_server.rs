@@ -132,10 +132,10 @@ impl FakeServer {
         }
     }
 
-    /// Calls the node; answers everything until `end`, or the error.
+    /// Calls the node, about an allocation or about itself; answers everything until `end`, or the error.
     pub(crate) async fn call(
         &self,
-        alloc: AllocId,
+        alloc: impl Into<Option<AllocId>>,
         request: v1::node_request::Request,
     ) -> Result<Vec<v1::node_reply::Reply>, v1::NodeError> {
         let (mut writer, mut reader) = self.open(alloc, request).await;
@@ -155,7 +155,7 @@ impl FakeServer {
     /// Opens a call and leaves it to the test.
     pub(crate) async fn open(
         &self,
-        alloc: AllocId,
+        alloc: impl Into<Option<AllocId>>,
         request: v1::node_request::Request,
     ) -> (FrameWriter, FrameReader) {
         let connection = tokio::time::timeout(PATIENCE, async {
@@ -171,8 +171,10 @@ impl FakeServer {
         let (mut send, recv) = connection.open_bi().await.unwrap();
         StreamKind::NodeCall.write(&mut send).await.unwrap();
         let mut writer = FrameWriter::new(send, CAP);
+        let alloc: Option<AllocId> = alloc.into();
+        let alloc_id = alloc.map(|alloc| alloc.as_bytes().to_vec());
         let message = v1::NodeRequest {
-            alloc_id: alloc.as_bytes().to_vec().into(),
+            alloc_id: alloc_id.unwrap_or_default().into(),
             request: Some(request),
         };
         write(&mut writer, &message).await;

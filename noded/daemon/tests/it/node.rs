@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::fake_server::{Known, PATIENCE, next, text_of, write};
 use crate::scene::{Scene, can_run};
 
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 pub(crate) fn job(id: &str, driver: &str, config: &Value, more: Value) -> Arc<Job> {
     let mut task = json!({

@@ -1,10 +1,15 @@
 //! What noded does without being asked: another configuration, facts that change, a disk that fills
 //! up.
 
-use protocol_model::{ClientStatus, Job};
+use std::sync::Arc;
+
+use protocol_model::{AllocId, ClientStatus, Job, JobType};
+use protocol_wire::v1;
+use protocol_wire::v1::node_request::Request;
 use serde_json::json;
 
-use crate::node::{alloc, eventually, is, job, sh};
+use crate::fake_server::PATIENCE;
+use crate::node::{PAUSE, alloc, eventually, is, job, sh};
 use crate::scene::{Scene, can_run};
 
 async fn synced() -> Scene {
@@ -103,44 +108,66 @@ async fn a_driver_may_be_switched_off_while_its_tasks_run() {
     assert!(is(&known, first.id, ClientStatus::Running));
 }
 
+/// One allocation that lives, and two that have ended and are known to have.
+async fn living_and_ended(scene: &Scene) -> (AllocId, [AllocId; 2]) {
+    let lives = job("lives", "mock_driver", &json!({}), json!({}));
+    let mut ends = Job::clone(&job("ends", "raw_exec", &sh("echo done"), json!({})));
+    ends.job_type = JobType::Batch;
+    let ends = Arc::new(ends);
+    let living = alloc(&lives, 80);
+    let ended = [alloc(&ends, 81), alloc(&ends, 82)];
+    let ids = (living.id, [ended[0].id, ended[1].id]);
+    scene.server.want(living, &lives);
+    for alloc in ended {
+        scene.server.want(alloc, &ends);
+    }
+    scene
+        .server
+        .until("one runs, both others ended", |known| {
+            let ended = |id: &AllocId| is(known, *id, ClientStatus::Complete);
+            is(known, ids.0, ClientStatus::Running) && ids.1.iter().all(ended)
+        })
+        .await;
+    assert!(ids.1.iter().all(|id| scene.alloc_path(*id).exists()));
+    ids
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_takes_ended_allocations_and_never_a_running_one() {
     if !can_run() {
         return;
     }
     let scene = synced().await;
-    let lives = job("lives", "mock_driver", &json!({}), json!({}));
-    let mut ends = Job::clone(&job("ends", "raw_exec", &sh("echo done"), json!({})));
-    ends.job_type = protocol_model::JobType::Batch;
-    let ends = std::sync::Arc::new(ends);
-    let living = alloc(&lives, 80);
-    scene.server.want(living.clone(), &lives);
-    let ended: Vec<_> = (81..83).map(|number| alloc(&ends, number)).collect();
-    for alloc in &ended {
-        scene.server.want(alloc.clone(), &ends);
-    }
-    scene
-        .server
-        .until("both ended", |known| {
-            ended
-                .iter()
-                .all(|alloc| is(known, alloc.id, ClientStatus::Complete))
-        })
-        .await;
-    assert!(
-        ended
-            .iter()
-            .all(|alloc| scene.alloc_path(alloc.id).exists())
-    );
+    let (living, ended) = living_and_ended(&scene).await;
     scene.configure("gc_interval = \"1s\"\ngc_disk_usage_threshold = 1");
     scene.reload();
-    eventually(|| {
-        ended
-            .iter()
-            .all(|alloc| !scene.alloc_path(alloc.id).exists())
-    })
-    .await;
+    eventually(|| ended.iter().all(|id| !scene.alloc_path(*id).exists())).await;
     eventually(|| scene.log().contains("no allocation on it has ended")).await;
-    assert!(scene.alloc_path(living.id).exists());
-    assert!(is(&scene.server.known(), living.id, ClientStatus::Running));
+    assert!(scene.alloc_path(living).exists());
+    assert!(is(&scene.server.known(), living, ClientStatus::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_s_collection_takes_ended_allocations_and_never_a_running_one() {
+    if !can_run() {
+        return;
+    }
+    let scene = synced().await;
+    let (living, ended) = living_and_ended(&scene).await;
+    let collect = || Request::CollectGarbage(v1::CollectGarbageRequest {});
+    // Of one allocation it would be another request: everything must not go for it.
+    let refused = scene.server.call(ended[0], collect()).await.unwrap_err();
+    assert_eq!(refused.status, 400);
+    assert!(ended.iter().all(|id| scene.alloc_path(*id).exists()));
+    // An end is collected once its acknowledgement is here, which is behind its report.
+    let gone = || ended.iter().all(|id| !scene.alloc_path(*id).exists());
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !gone() {
+            assert_eq!(scene.server.call(None, collect()).await.unwrap(), []);
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    waited.await.expect("they stay");
+    assert!(scene.alloc_path(living).exists());
+    assert!(is(&scene.server.known(), living, ClientStatus::Running));
 }

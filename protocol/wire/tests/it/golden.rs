@@ -1,5 +1,5 @@
-//! Frozen bytes: one file per message that travels in a frame of its own, every field set. A test
-//! that fails here means that a server and a node one release apart would not understand each
+//! Frozen bytes: one file per message that travels in a frame of its own, every field set, and one
+//! per request of a node. A test that fails here means that a server and a node one release apart would not understand each
 //! other: give the changed field a new number, and keep the old file.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,8 @@ use protocol_wire::v1;
 
 struct Sample {
     kind: u8,
+    /// Which of a message's shapes; empty = it is frozen in one.
+    variant: &'static str,
     bytes: Bytes,
     is_read_from: Box<dyn Fn(Bytes) -> bool>,
 }
@@ -20,8 +22,20 @@ fn sample<M: FrameMessage + PartialEq + 'static>(message: M) -> Sample {
     let is_read_from = move |bytes| from_frame::<M>(kind, bytes).is_ok_and(|read| read == message);
     Sample {
         kind,
+        variant: "",
         bytes,
         is_read_from: Box::new(is_read_from),
+    }
+}
+
+fn request(variant: &'static str, alloc_id: Bytes, request: v1::node_request::Request) -> Sample {
+    let message = v1::NodeRequest {
+        alloc_id,
+        request: Some(request),
+    };
+    Sample {
+        variant,
+        ..sample(message)
     }
 }
 
@@ -244,6 +258,52 @@ fn bulk_samples() -> Vec<Sample> {
     ]
 }
 
+/// Each request of a node: a new one is a shape of a message that is frozen already.
+fn request_samples() -> Vec<Sample> {
+    use v1::node_request::Request;
+    let task = || "main".to_owned();
+    let path = || "alloc/data".to_owned();
+    let read = v1::FsReadRequest {
+        path: path(),
+        offset: 7,
+        limit: 8,
+        follow: true,
+        origin: v1::Origin::End.into(),
+    };
+    let restart = v1::RestartRequest {
+        task: task(),
+        all_tasks: true,
+    };
+    let signal = v1::SignalRequest {
+        task: task(),
+        signal: "SIGHUP".to_owned(),
+    };
+    let exec = v1::ExecRequest {
+        task: task(),
+        command: vec!["sh".to_owned(), "-i".to_owned()],
+        tty: true,
+    };
+    let list = v1::FsListRequest { path: path() };
+    let stat = v1::FsStatRequest { path: path() };
+    let stats = v1::StatsRequest { task: task() };
+    let of_alloc = |variant, of: Request| request(variant, id(0xa1), of);
+    let of_node = |variant, of: Request| request(variant, Bytes::new(), of);
+    vec![
+        of_alloc("FsList", Request::FsList(list)),
+        of_alloc("FsStat", Request::FsStat(stat)),
+        of_alloc("FsRead", Request::FsRead(read)),
+        of_alloc("Stats", Request::Stats(stats)),
+        of_alloc("Restart", Request::Restart(restart)),
+        of_alloc("Signal", Request::Signal(signal)),
+        of_alloc("Exec", Request::Exec(exec)),
+        of_node("HostStats", Request::HostStats(v1::HostStatsRequest {})),
+        of_node(
+            "CollectGarbage",
+            Request::CollectGarbage(v1::CollectGarbageRequest {}),
+        ),
+    ]
+}
+
 fn server_samples() -> Vec<Sample> {
     let error = v1::ProposeError {
         kind: v1::propose_error::Kind::NotLeader.into(),
@@ -298,6 +358,7 @@ fn samples() -> impl Iterator<Item = Sample> {
         session_samples(),
         report_samples(),
         bulk_samples(),
+        request_samples(),
         server_samples(),
     ]
     .into_iter()
@@ -307,16 +368,18 @@ fn samples() -> impl Iterator<Item = Sample> {
 #[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
 /// The frozen bytes. `UPDATE_GOLDEN=1` writes those that are missing, and never changes one.
 /// A file is the frame's kind byte and its body: some messages have nothing but their kind.
-fn frozen(kind: u8, written: &Bytes) -> Bytes {
+fn frozen(sample: &Sample) -> Bytes {
+    let kind = sample.kind;
     let name = KINDS
         .iter()
         .find(|(known, _)| *known == kind)
         .map_or("", |(_, name)| *name);
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
-    let path = folder.join(format!("{kind:03}_{name}.bin"));
+    let dot = if sample.variant.is_empty() { "" } else { "." };
+    let path = folder.join(format!("{kind:03}_{name}{dot}{}.bin", sample.variant));
     if !path.exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(&folder).expect("the folder");
-        std::fs::write(&path, [&[kind], written.as_ref()].concat()).expect("the file");
+        std::fs::write(&path, [&[kind], sample.bytes.as_ref()].concat()).expect("the file");
     }
     let frame = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert_eq!(frame[0], kind);
@@ -338,9 +401,10 @@ fn messages_are_written_as_they_were_frozen() {
     for sample in samples() {
         assert_eq!(
             sample.bytes,
-            frozen(sample.kind, &sample.bytes),
-            "kind {}",
-            sample.kind
+            frozen(&sample),
+            "kind {} {}",
+            sample.kind,
+            sample.variant
         );
     }
 }
@@ -348,7 +412,7 @@ fn messages_are_written_as_they_were_frozen() {
 #[test]
 fn frozen_messages_are_still_read() {
     for sample in samples() {
-        let frozen = frozen(sample.kind, &sample.bytes);
+        let frozen = frozen(&sample);
         assert!((sample.is_read_from)(frozen), "kind {}", sample.kind);
     }
 }
