@@ -7,13 +7,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Raft, RaftConfig, ServerInfo};
-use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
+use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool, Secret};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::accept::{Doors, accept};
 use crate::cluster::Cluster;
-use crate::config::secret::Secret;
 use crate::config::{Config, TlsConfig};
 use crate::forward::Forward;
 use crate::gateway::{Gateway, liveness};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use isolation::cgroup::find_mount;
 use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
-use protocol_transport::Region;
+use protocol_transport::{Region, Secret};
 
 pub use file::{
     ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
@@ -47,8 +47,9 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// `host:port` of the servers to ask first.
     pub servers: Vec<String>,
-    /// What the control plane wants to see from a node that it does not know.
-    pub join_token: String,
+    /// What the control plane wants to see from a node that it does not know; none is needed where
+    /// it knows this one.
+    pub join_token: Option<Secret>,
     /// Certificates.
     pub tls: TlsBlock,
     /// The operator's own facts.
@@ -273,13 +274,13 @@ fn with_port(address: &str) -> Result<String, ConfigError> {
     }
 }
 
-fn join_token(file: &ConfigFile) -> Result<String, ConfigError> {
+fn join_token(file: &ConfigFile) -> Result<Option<Secret>, ConfigError> {
     match (&file.join_token, &file.join_token_file) {
         (Some(_), Some(_)) => Err(invalid(
             "join_token",
             "give either this or `join_token_file`, not both",
         )),
-        (Some(token), None) => Ok(token.clone()),
+        (Some(token), None) => Ok(Some(token.clone())),
         (None, Some(path)) => {
             let failed = |source| ConfigError::Token {
                 path: path.clone(),
@@ -293,9 +294,9 @@ fn join_token(file: &ConfigFile) -> Result<String, ConfigError> {
                 ));
             }
             let text = std::fs::read_to_string(path).map_err(failed)?;
-            Ok(text.trim().to_owned())
+            Ok(Some(Secret::new(text.trim())))
         }
-        (None, None) => Ok(String::new()),
+        (None, None) => Ok(None),
     }
 }
 

@@ -427,6 +427,7 @@ impl Own {
         } else {
             None
         };
+        let join_token = context.config.now().join_token.clone();
         Ok(v1::Hello {
             node_id: context.identity.id.as_bytes().to_vec().into(),
             secret: context.identity.secret.to_vec().into(),
@@ -436,7 +437,7 @@ impl Own {
             protocol_min: protocol_wire::PROTOCOL_MIN,
             protocol_max: protocol_wire::PROTOCOL_MAX,
             daemon_restarted: hello.daemon_restarted,
-            join_token: context.config.now().join_token.clone(),
+            join_token: join_token.map_or_else(String::new, |token| token.reveal().to_owned()),
             facts,
             boot_id: context.boot_id.to_vec().into(),
         })

@@ -15,6 +15,7 @@
 //!   [`Peer`]s, [`Endpoint::connect`] reaches a server.
 //! - [`Pool`] keeps one connection per server and opens streams on it.
 //! - [`StreamKind`] is the first byte of every stream.
+//! - [`Secret`] is a token that is not printed with the configuration that holds it.
 //! - [`frame`] is the pure codec (`u32 length | u8 kind | body`); [`FrameReader`] and
 //!   [`FrameWriter`] put it on streams, with a size cap per use.
 //!
@@ -35,6 +36,7 @@ mod identity;
 mod listener;
 mod pool;
 mod role;
+mod secret;
 mod stream;
 mod stream_kind;
 pub mod tls;
@@ -47,5 +49,6 @@ pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
 pub use listener::{Listener, Peer};
 pub use pool::{OpenError, Pool};
 pub use role::{Region, RegionError, Role};
+pub use secret::Secret;
 pub use stream::{FrameReader, FrameWriter, ReadError, WriteError};
 pub use stream_kind::{StreamKind, StreamKindError};

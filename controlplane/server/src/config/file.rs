@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use protocol_transport::Secret;
 use serde::Deserialize;
-
-use super::secret::Secret;
 
 /// `controlplane --config FILE`. See `docs/configuration.md`.
 #[derive(Clone, Debug, Default, Deserialize)]

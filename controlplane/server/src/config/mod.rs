@@ -2,17 +2,15 @@
 //! server is built from ([`Config`]). The running server never sees the raw file.
 
 pub mod file;
-pub mod secret;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol_model::duration;
-use protocol_transport::Region;
+use protocol_transport::{Region, Secret};
 
 use self::file::ConfigFile;
-use self::secret::Secret;
 
 /// What a server is built from.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use protocol_transport::Secret;
 use serde::Deserialize;
 
 /// `noded --config FILE`.
@@ -27,7 +28,7 @@ pub struct ConfigFile {
     /// `host:port` of servers; the port is 4647 unless given. At least one.
     pub servers: Vec<String>,
     /// What the control plane wants to see from a node that it does not know yet.
-    pub join_token: Option<String>,
+    pub join_token: Option<Secret>,
     /// A file that holds that token.
     pub join_token_file: Option<PathBuf>,
     /// Certificates. Needed: every connection is authenticated on both sides.

@@ -61,6 +61,18 @@ fn a_whole_file_is_understood() {
 }
 
 #[test]
+fn the_join_token_is_not_printed_with_the_configuration() {
+    let text = WHOLE.replace("\"abc\"", "\"open sesame\"");
+    let config = parsed(&text).unwrap();
+    let token = config.join_token.as_ref().map(Secret::reveal);
+    assert_eq!(token, Some("open sesame"));
+    let file = ConfigFile::parse(&text).unwrap();
+    for printed in [format!("{config:?}"), format!("{file:?}")] {
+        assert!(printed.contains("dc2") && !printed.contains("sesame"));
+    }
+}
+
+#[test]
 fn the_other_spelling_of_a_driver_works_and_both_together_do_not() {
     let text = WHOLE.replace(
         "driver \"raw_exec\" {\n  enabled = true\n}",

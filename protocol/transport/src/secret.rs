@@ -1,4 +1,4 @@
-//! A text that must not be printed.
+//! A text that must not be printed: what both daemons' configurations hold of join tokens.
 
 use std::fmt;
 
@@ -24,5 +24,17 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(secret)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_printed_with_what_holds_it() {
+        let held = Some(Secret::new("let me in"));
+        assert_eq!(format!("{held:?}"), "Some((secret))");
+        assert_eq!(held.as_ref().map(Secret::reveal), Some("let me in"));
     }
 }
