@@ -221,6 +221,7 @@ impl Source {
             .chars()
             .skip(cut)
             .take(SNIPPET_CHARS_MAX)
+            .map(|c| if c == '\t' { c } else { printable(c) })
             .collect();
         let marker_start = before - cut;
         let room = snippet.chars().count().saturating_sub(marker_start).max(1);
@@ -231,18 +232,25 @@ impl Source {
             snippet,
             marker_start,
             marker_length: marked.min(room),
-            message: shortened(message.into()),
-            hint: hint.map(shortened),
+            message: shortened(&message.into()),
+            hint: hint.as_deref().map(shortened),
         }
     }
 }
 
-/// Messages quote values, and values can be long.
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
+/// Messages quote values, and values can be long, or steer a terminal.
+fn shortened(text: &str) -> String {
+    let readable = |c| if c == '\n' { c } else { printable(c) };
+    let shown = text.chars().take(MESSAGE_CHARS_MAX).map(readable);
+    let mut shown: String = shown.collect();
+    if text.chars().nth(MESSAGE_CHARS_MAX).is_some() {
+        shown.push_str("...");
     }
+    shown
+}
+
+fn printable(c: char) -> char {
+    if c.is_control() { '\u{fffd}' } else { c }
 }
 
 fn floor_boundary(text: &str, offset: usize) -> usize {

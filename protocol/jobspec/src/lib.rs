@@ -32,17 +32,20 @@ mod references;
 mod schema;
 mod suggestion;
 mod syntax;
+mod text;
 mod type_constraint;
 mod value;
 mod variables;
 
 pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
+pub use self::text::decode_text;
 
 use self::decode::{BlockView, Decoder, Problems};
 use self::diagnostic::Source;
 use self::eval::{Machine, Scope, Unknown, span_of};
 use self::syntax::{Damage, Syntax};
+use self::text::without_mark;
 use hcl_edit::structure::{Block, Body, Structure};
 use protocol_model::Job;
 
@@ -66,16 +69,15 @@ pub struct Parsed {
 /// All problems of the file. After a syntax error the rest is read as if that statement were not
 /// there; where it is not certain which block is in which, syntax errors are all that is told.
 pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, Diagnostics> {
-    let source = Source::new(name, text.strip_prefix('\u{feff}').unwrap_or(text));
-    if source.text.len() > SOURCE_BYTES_MAX {
-        let message = format!(
-            "the file has {} bytes, the limit is {SOURCE_BYTES_MAX}",
-            source.text.len()
-        );
+    let text = without_mark(text);
+    if text.len() > SOURCE_BYTES_MAX {
+        let length = text.len();
+        let message = format!("the file has {length} bytes, the limit is {SOURCE_BYTES_MAX}");
         return Err(Source::new(name, "")
             .diagnostic(&(0..0), message, None)
             .into());
     }
+    let source = Source::new(name, text);
     let mut warnings = Diagnostics::default();
     let job = if source.text.trim_start().starts_with('{') {
         json::parse(&source, &mut warnings)?

@@ -109,7 +109,7 @@ fn order<'l>(
     for name in waiting.keys() {
         machine.broken.insert(format!("local.{name}"));
     }
-    if let Some(circle) = circle(&waiting, locals) {
+    for circle in circles(&waiting, locals) {
         let span = locals
             .get(circle[0])
             .map_or(0..0, |local| local.span.clone());
@@ -124,23 +124,31 @@ fn order<'l>(
     ordered
 }
 
-/// Follows uses from any stuck local until a name repeats.
-fn circle<'l>(
+/// The circles that are met when each stuck local's first stuck use is followed: one for each
+/// local that is stuck for a reason of its own.
+fn circles<'l>(
     stuck: &BTreeMap<&'l str, usize>,
     locals: &'l BTreeMap<String, Local<'_>>,
-) -> Option<Vec<&'l str>> {
-    let mut path: Vec<&str> = Vec::new();
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut name: &str = stuck.keys().next()?;
-    loop {
-        if let Some(start) = seen.insert(name, path.len()) {
-            return Some(path.split_off(start));
+) -> Vec<Vec<&'l str>> {
+    let next = |name: &str| {
+        let mut uses = locals.get(name)?.uses.iter();
+        uses.find(|used| stuck.contains_key(used.as_str()))
+    };
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut found = Vec::new();
+    for start in stuck.keys() {
+        let mut path: Vec<&str> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut name = Some(*start);
+        while let Some(here) = name.filter(|name| seen.insert(name)) {
+            places.insert(here, path.len());
+            path.push(here);
+            name = next(here).map(String::as_str);
         }
-        path.push(name);
-        name = locals
-            .get(name)?
-            .uses
-            .iter()
-            .find(|used| stuck.contains_key(used.as_str()))?;
+        // A walk that ends on an earlier one leads to a circle that was found there.
+        if let Some(first) = name.and_then(|again| places.get(again)) {
+            found.push(path.split_off(*first));
+        }
     }
+    found
 }

@@ -9,12 +9,14 @@ pub(crate) fn closest<'c>(
     if word.chars().count() > WORD_CHARS_MAX {
         return None;
     }
-    let tolerance = (word.chars().count() / 3).clamp(1, 3);
+    let length = word.chars().count();
+    let tolerance = (length / 3).clamp(1, 3);
     candidates
         .into_iter()
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * tolerance)
         .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(edits, _)| *edits <= tolerance)
+        // A word of which nothing is left is no suggestion.
+        .filter(|(edits, _)| *edits <= tolerance && *edits < length)
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }

@@ -142,15 +142,17 @@ impl<'i> Decoder<'_, 'i> {
         decoded: &mut DecodedBlock,
     ) {
         let view = BlockView::new(block);
-        let name = if view.name == "dynamic" {
-            view.labels.first().map_or("", |(label, _)| label.as_str())
-        } else {
-            view.name
+        let (name, span) = match (view.name, view.labels.as_slice()) {
+            ("dynamic", [(label, span)]) => (label.as_str(), span),
+            ("dynamic", _) => {
+                let message = "`dynamic` takes one label: the block to make";
+                self.problems.report(&view.name_span, message, None);
+                return;
+            }
+            (name, _) => (name, &view.name_span),
         };
         let Some(field) = schema.field(name) else {
-            let span = view.labels.first().filter(|_| view.name == "dynamic");
-            let span = span.map_or_else(|| view.name_span.clone(), |(_, span)| span.clone());
-            self.unknown(schema, name, &span, "block");
+            self.unknown(schema, name, span, "block");
             return;
         };
         if !field.kind.is_block() {

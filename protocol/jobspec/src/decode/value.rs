@@ -166,14 +166,17 @@ fn whole(value: &Value, min: i64, max: i64) -> Result<Json, Unfit> {
         )));
     };
     match i64::try_from(whole) {
-        Ok(whole) if (min..=max).contains(&whole) => Ok(Json::from(whole)),
-        _ if max == i64::MAX => Err(Unfit::new(format!(
-            "this must be at least {min}, it is {whole}"
-        ))),
-        _ => Err(Unfit::new(format!(
-            "this must be between {min} and {max}, it is {whole}"
-        ))),
+        Ok(whole) if (min..=max).contains(&whole) => return Ok(Json::from(whole)),
+        _ => {}
     }
+    let bounds = if max < i64::MAX {
+        format!("between {min} and {max}")
+    } else if whole < i128::from(min) {
+        format!("at least {min}")
+    } else {
+        format!("at most {max}")
+    };
+    Err(Unfit::new(format!("this must be {bounds}, it is {whole}")))
 }
 
 /// Nanoseconds, as the API has them.

@@ -110,9 +110,7 @@ impl Evaluator<'_, '_> {
             }
             Expression::Object(object) => self.object(object, scope),
             Expression::StringTemplate(template) => self.string_template(template, scope),
-            Expression::HeredocTemplate(heredoc) => {
-                self.template(&heredoc.template, scope).map(Value::String)
-            }
+            Expression::HeredocTemplate(heredoc) => self.heredoc(&heredoc.template, scope),
             Expression::Parenthesis(inner) => self.eval(inner.inner(), scope),
             Expression::Variable(name) => self.variable(name.value().as_str(), span, scope),
             Expression::Conditional(conditional) => self.conditional(conditional, scope),

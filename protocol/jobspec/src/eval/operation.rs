@@ -88,7 +88,30 @@ impl Evaluator<'_, '_> {
 
     fn equal(&mut self, left: &Expression, right: &Expression, scope: &Scope<'_>) -> Outcome<bool> {
         let (a, b) = (self.eval(left, scope)?, self.eval(right, scope)?);
+        for side in [left, right] {
+            self.warn_of_placeholder(side, scope);
+        }
         Ok(a.order(&b) == Ordering::Equal)
+    }
+
+    /// What the node fills in has no value yet: comparing it has one answer on every node.
+    fn warn_of_placeholder(&mut self, side: &Expression, scope: &Scope<'_>) {
+        let root = match side {
+            Expression::Variable(name) => Some(name),
+            Expression::Traversal(traversal) => match &traversal.expr {
+                Expression::Variable(name) => Some(name),
+                _ => None,
+            },
+            _ => None,
+        };
+        if root.is_some_and(|name| scope.lookup(name.value().as_str()).is_none()) {
+            let span = span_of(side);
+            let name = self.source.slice(span.clone());
+            let message = format!("`{name}` is known on the node only: here it is a mere text");
+            let hint = "a `constraint` compares what differs between nodes".to_owned();
+            let warnings = &mut self.machine.warnings;
+            warnings.report(self.source, &span, message, Some(hint));
+        }
     }
 
     fn number(&mut self, expression: &Expression, scope: &Scope<'_>) -> Outcome<Number> {

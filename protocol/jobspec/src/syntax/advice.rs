@@ -99,6 +99,14 @@ fn reworded<'m>(
     found: char,
     message: &'m str,
 ) -> (&'m str, Option<&'static str>) {
+    let follows_a_digit = text[..at].ends_with(|c: char| c.is_ascii_digit());
+    if follows_a_digit && matches!(found, 'e' | 'E') {
+        return ("this number is out of range", None);
+    }
+    if message.starts_with("invalid attribute; expected `=`") {
+        let hint = "on one line a block holds one attribute at most, and no block";
+        return ("`=` is expected here", Some(hint));
+    }
     if message.starts_with("invalid expression; expected") {
         let hint = (found == '\'').then_some("strings stand between double quotes");
         return ("a value is expected here", hint);

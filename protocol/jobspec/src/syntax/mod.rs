@@ -14,6 +14,7 @@
 
 mod advice;
 mod damage;
+mod heredoc;
 mod outline;
 mod statement;
 
@@ -43,7 +44,7 @@ pub(crate) struct Syntax {
 
 /// Parses a text and reports all syntax errors, at most [`SYNTAX_ERRORS_MAX`].
 pub(crate) fn parse(source: &Source, problems: &mut Diagnostics) -> Syntax {
-    let text = source.text.as_str();
+    let text = &*heredoc::without_empty_ones(&source.text);
     let first = match hcl_edit::parser::parse_body(text) {
         Ok(body) => {
             return Syntax {
@@ -53,7 +54,7 @@ pub(crate) fn parse(source: &Source, problems: &mut Diagnostics) -> Syntax {
         }
         Err(error) => error,
     };
-    let mut repair = Repair::new(source);
+    let mut repair = Repair::new(source, text);
     let body = repair.run(0..text.len(), Some(first), problems);
     // What is inside of a block whose header is wrong has errors of its own.
     while let Some(inside) = repair.unread.pop() {
@@ -84,6 +85,8 @@ enum Structure {
 
 struct Repair<'s> {
     source: &'s Source,
+    /// The source's text as the parser is given it.
+    text: &'s str,
     errors: usize,
     reparsed_bytes: usize,
     painted: Vec<Span>,
@@ -95,9 +98,10 @@ struct Repair<'s> {
 }
 
 impl<'s> Repair<'s> {
-    fn new(source: &'s Source) -> Self {
+    fn new(source: &'s Source, text: &'s str) -> Self {
         Self {
             source,
+            text,
             errors: 0,
             reparsed_bytes: 0,
             painted: Vec::new(),
@@ -115,7 +119,7 @@ impl<'s> Repair<'s> {
         problems: &mut Diagnostics,
     ) -> Option<Body> {
         let start = part.start;
-        let mut text = self.source.text.get(part)?.to_owned();
+        let mut text = self.text.get(part)?.to_owned();
         let mut error = match first {
             Some(error) => error,
             None => match hcl_edit::parser::parse_body(&text) {

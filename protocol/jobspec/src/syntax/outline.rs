@@ -36,6 +36,8 @@ pub(super) struct Outline {
     pub(super) items: Vec<Item>,
     /// Offsets into `items` of the blocks that are still open at the end, outermost first.
     pub(super) unclosed: Vec<usize>,
+    /// In the order of the text.
+    pub(super) empty_heredocs: Vec<Span>,
 }
 
 impl Outline {
@@ -89,7 +91,8 @@ impl Outline {
 
     /// Adds the statement at `at`; answers where to go on.
     fn statement(&mut self, text: &str, at: usize) -> usize {
-        let found = scan(text, at);
+        let mut found = scan(text, at);
+        self.empty_heredocs.append(&mut found.empty_heredocs);
         let form = if found.opens_block {
             self.unclosed.push(self.items.len());
             Form::Block { body: found.end }

@@ -4,6 +4,9 @@
 //! A statement that is torn ends where its author most likely meant it to: a string at its line's
 //! end, a bracket before a line that begins a statement of its own.
 
+use super::heredoc::{Heredoc, heredoc};
+use crate::diagnostic::Span;
+
 /// A part of a statement that has no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flaw {
@@ -23,13 +26,14 @@ pub(super) enum Part {
 }
 
 /// What was found from the start of a statement on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
     /// Behind the last byte; behind the `{` of a block.
     pub(super) end: usize,
     /// The statement is the header of a block, whose body follows.
     pub(super) opens_block: bool,
     pub(super) flaw: Option<Flaw>,
+    pub(super) empty_heredocs: Vec<Span>,
 }
 
 /// What is open at some place of a statement.
@@ -54,6 +58,7 @@ struct Scanner<'t> {
     at: usize,
     open: Vec<Open>,
     flaw: Option<Flaw>,
+    empty_heredocs: Vec<Span>,
     /// A `=` was seen outside of brackets: what follows is a value.
     assigned: bool,
 }
@@ -65,6 +70,7 @@ pub(super) fn scan(text: &str, start: usize) -> Statement {
         at: start,
         open: Vec::new(),
         flaw: None,
+        empty_heredocs: Vec::new(),
         assigned: false,
     };
     let mut opens_block = false;
@@ -89,6 +95,7 @@ pub(super) fn scan(text: &str, start: usize) -> Statement {
         end: scanner.at.min(text.len()),
         opens_block,
         flaw: scanner.flaw,
+        empty_heredocs: scanner.empty_heredocs,
     }
 }
 
@@ -210,30 +217,22 @@ impl Scanner<'_> {
         Step::On
     }
 
-    /// `<<NAME` up to the line that holds `NAME` alone.
     fn heredoc(&mut self) -> Step {
         let start = self.at;
-        let name_start = start + 2 + usize::from(self.peek(2) == Some(b'-'));
-        let name_end = word_end(self.bytes, name_start);
-        if name_end == name_start {
-            self.at += 2;
-            return Step::On;
-        }
-        let name = &self.bytes[name_start..name_end];
-        let mut line = line_end(self.bytes, name_end);
-        while line < self.bytes.len() {
-            let content = line + 1;
-            let end = line_end(self.bytes, content);
-            let shown = self.bytes[content..end].trim_ascii_start();
-            let ends = shown.starts_with(name) && word_end(shown, 0) == name.len();
-            if ends {
-                self.at = end - shown.len() + name.len();
-                return Step::On;
+        match heredoc(self.bytes, start) {
+            None => self.at += 2,
+            Some(Heredoc {
+                end: Some(end),
+                is_empty,
+            }) => {
+                self.at = end;
+                self.empty_heredocs.extend(is_empty.then_some(start..end));
             }
-            line = end;
+            Some(Heredoc { end: None, .. }) => {
+                self.blame(start, Part::Heredoc);
+                self.at = self.bytes.len();
+            }
         }
-        self.blame(start, Part::Heredoc);
-        self.at = self.bytes.len();
         Step::On
     }
 }

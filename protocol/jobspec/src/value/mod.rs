@@ -78,12 +78,13 @@ impl Value {
         }
     }
 
-    /// The boolean that this value is or spells (`"true"` and `"false"` only).
+    /// The boolean that this value is or spells: `"true"`, `"1"`, `"false"` or `"0"`. The numbers
+    /// 1 and 0 are none.
     pub(crate) fn to_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(flag) => Some(*flag),
-            Self::String(text) if text == "true" => Some(true),
-            Self::String(text) if text == "false" => Some(false),
+            Self::String(text) if matches!(text.as_str(), "true" | "1") => Some(true),
+            Self::String(text) if matches!(text.as_str(), "false" | "0") => Some(false),
             Self::Null
             | Self::String(_)
             | Self::Number(_)

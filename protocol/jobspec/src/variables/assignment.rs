@@ -9,6 +9,7 @@ use crate::eval::{EvalError, Outcome, span_of};
 use crate::inputs::{VariableFile, Variables};
 use crate::suggestion::closest;
 use crate::syntax::{self, Syntax};
+use crate::text::without_mark;
 use crate::type_constraint::TypeConstraint;
 use crate::value::Value;
 use hcl_edit::expr::Expression;
@@ -61,16 +62,19 @@ impl VariableSet<'_, '_, '_> {
             return;
         };
         let wanted = declaration.wanted.clone();
-        let source = Source::new(origin, text);
         let is_text = declaration.form == Form::Literal || wanted == TypeConstraint::String;
+        let source = Source::new(origin, if is_text { text } else { text.trim() });
         let outcome = if is_text {
             Ok(Value::string(text))
+        } else if source.text.is_empty() {
+            let message = format!("{wanted} is required, this is empty");
+            Err(EvalError::new(0..0, message))
         } else {
             parse_expression(&source).and_then(|expression| {
                 let value = constant(&source, self.machine, &expression)?;
                 wanted
                     .convert(value)
-                    .map_err(|m| EvalError::new(0..text.len(), m))
+                    .map_err(|m| EvalError::new(0..source.text.len(), m))
             })
         };
         self.assign(name, &source, outcome);
@@ -103,13 +107,14 @@ impl VariableSet<'_, '_, '_> {
     }
 
     pub(super) fn assign_file(&mut self, file: &VariableFile) {
-        let source = Source::new(file.name.as_str(), file.text.as_str());
         if file.text.len() > SOURCE_BYTES_MAX {
+            let source = Source::new(file.name.as_str(), "");
             self.problems
                 .report(&source, &(0..0), "the file is too large", None);
             return;
         }
-        if file.text.trim_start().starts_with('{') {
+        let source = Source::new(file.name.as_str(), without_mark(&file.text));
+        if source.text.trim_start().starts_with('{') {
             self.assign_json(&source);
             return;
         }
@@ -190,7 +195,7 @@ fn hidden(name: &str, declaration: &Declaration<'_>, source: &Source, span: &Spa
 }
 
 fn parse_expression(source: &Source) -> Outcome<Expression> {
-    hcl_edit::parser::parse_expr(source.text.trim()).map_err(|error| {
+    hcl_edit::parser::parse_expr(&source.text).map_err(|error| {
         EvalError::new(
             error.location().offset()..error.location().offset() + 1,
             error.message(),

@@ -1,6 +1,7 @@
 //! What a job file means, and what is said of a wrong one.
 
 mod corpus;
+mod edges;
 mod errors;
 mod functions;
 mod hostile;

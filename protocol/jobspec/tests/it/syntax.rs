@@ -438,6 +438,5 @@ fn variable_files_are_read_past_their_errors_too() {
        |
      4 | d = 1
        | ^
-      hint: did you mean `a`?
     "##);
 }
