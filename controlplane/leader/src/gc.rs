@@ -1,12 +1,13 @@
-//! Garbage collection: what is over for long enough to be forgotten. Each pass names candidates;
-//! the replicated state checks each name again.
+//! Garbage collection: what is over for long enough to be forgotten. What may be collected at all is
+//! the state's to say, and it is asked here with the very questions that it asks again when the
+//! command is applied: a name that it would refuse would be named in every pass, for ever.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use controlplane_state::Snapshot;
 use controlplane_state::command::GcCollect;
-use protocol_model::{EvalId, JobStatus, JobType, NodeStatus, UnixNanos};
+use protocol_model::{EvalId, JobType, NodeStatus, UnixNanos};
 
 /// Objects named in one command, so that applying it never pauses readers for long.
 pub const COLLECT_MAX: usize = 2000;
@@ -46,12 +47,7 @@ pub fn collect(snapshot: &Snapshot, keep: &GcThresholds, now: UnixNanos) -> Opti
         if left == 0 {
             break;
         }
-        let referred = snapshot
-            .allocs_by_deployment(deployment.id)
-            .next()
-            .is_some();
-        if !deployment.status.is_active()
-            && !referred
+        if snapshot.deployment_is_collectable(deployment.id)
             && old(deployment.modify_time, keep.deployments)
         {
             found.deployments.push(deployment.id);
@@ -85,7 +81,7 @@ fn jobs(
         if *left == 0 {
             return;
         }
-        if job.status != JobStatus::Dead || (is_template(job) && !job.stop) {
+        if !snapshot.job_is_collectable(key) {
             continue;
         }
         let evals: Vec<_> = snapshot.evals_by_job(key).collect();
@@ -109,10 +105,6 @@ fn jobs(
             found.allocs.extend(allocs.iter().map(|alloc| alloc.id));
         }
     }
-}
-
-fn is_template(job: &protocol_model::Job) -> bool {
-    job.periodic.is_some() || job.parameterized_job.is_some()
 }
 
 /// Finished evaluations whose allocations are all over and no longer needed.
@@ -143,16 +135,69 @@ fn evals(
         }
         let allocs: Vec<_> = snapshot.allocs_by_eval(eval.id).collect();
         let needed = allocs.iter().any(|alloc| {
-            // The tracker of a failed one that was not replaced yet says how often it was tried.
-            let awaits = alloc.followup_eval_id.is_some() && alloc.next_allocation.is_none();
-            !alloc.client_terminal()
-                || now.saturating_since(alloc.modify_time) < age
-                || (awaits && job.is_some_and(|job| !job.stop))
+            !snapshot.alloc_is_collectable(alloc) || now.saturating_since(alloc.modify_time) < age
         });
         if !needed && allocs.len() < *left {
             *left -= 1 + allocs.len();
             found.evals.push(eval.id);
             found.allocs.extend(allocs.iter().map(|alloc| alloc.id));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::Command;
+    use controlplane_state::command::PlanApply;
+    use hack_testkit::{World, allocs, jobs, nodes};
+    use protocol_model::{ClientStatus, EvalStatus};
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A registered service whose evaluation is over, with one allocation that failed.
+    fn failed(world: &mut World) -> protocol_model::AllocId {
+        let node = world.add_node(nodes::node(1));
+        let mut eval = world.register(jobs::job(JobType::Service, "web", 1));
+        let mut alloc = allocs::allocation(&world.snapshot(), &eval.job_key(), node);
+        alloc.eval_id = eval.id;
+        let id = alloc.id;
+        eval.status = EvalStatus::Complete;
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            eval_id: Some(eval.id),
+            placed: vec![Arc::new(alloc)],
+            evals: vec![eval],
+            ..PlanApply::default()
+        })));
+        world.report(id, ClientStatus::Failed);
+        id
+    }
+
+    fn found(world: &World) -> Option<GcCollect> {
+        collect(&world.snapshot(), &GcThresholds::FORCED, world.now())
+    }
+
+    #[test]
+    fn what_the_state_would_keep_is_not_named() {
+        let mut world = World::new();
+        failed(&mut world);
+        world.wait(Duration::from_secs(86_400));
+        assert_eq!(found(&world), None, "a reschedule starts from it");
+    }
+
+    #[test]
+    fn a_failure_of_an_older_version_goes() {
+        let mut world = World::new();
+        let alloc = failed(&mut world);
+        let mut newer = jobs::draft(JobType::Service, "web", 1);
+        newer.priority = 70;
+        newer.canonicalize();
+        let mut eval = world.register(newer);
+        eval.status = EvalStatus::Complete;
+        world.expect(Command::EvalsUpsert { evals: vec![eval] });
+        let named = found(&world).expect("nothing starts from it any more");
+        assert_eq!(named.allocs, [alloc]);
+        world.expect(Command::GcCollect(named));
+        assert_eq!(found(&world), None, "the state took what was named");
     }
 }

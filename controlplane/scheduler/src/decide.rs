@@ -134,7 +134,8 @@ impl<'a> Deciding<'a> {
     fn reconcile(&mut self, job: &Job, group: &TaskGroup, allocs: &[Arc<Allocation>]) -> Buckets {
         if matches!(job.job_type, JobType::Service | JobType::Batch) {
             let rollout = &self.rollout;
-            return reconcile::group(self.snapshot, job, group, allocs, rollout, self.now);
+            let eval = self.eval.id;
+            return reconcile::group(self.snapshot, job, group, allocs, rollout, eval, self.now);
         }
         let mut placer = Placer::new(self.snapshot, job, group, &Default::default());
         let mut feasible: BTreeMap<NodeId, bool> = BTreeMap::new();
@@ -188,7 +189,7 @@ impl<'a> Deciding<'a> {
         for alloc in &buckets.reconnect {
             self.change(alloc.id, Change::Reconnect);
         }
-        for (alloc, at) in &buckets.reschedule_at {
+        for (alloc, at) in buckets.reschedule_at.iter().chain(&buckets.give_up_at) {
             let eval = self.later_eval(*at, job);
             self.change(alloc.id, Change::FollowUp { eval });
         }

@@ -94,7 +94,7 @@ impl GroupReport {
             stop: count(buckets.stop.len() + buckets.lost.len()),
             in_place: count(buckets.in_place.len()),
             destructive: count(buckets.destructive.len()),
-            ignore: count(buckets.keep.len() + buckets.later.len()),
+            ignore: count(buckets.keep.len() + buckets.later.len() + buckets.give_up_at.len()),
             reschedule_now: count(buckets.reschedule.len()),
             reschedule_later: count(buckets.reschedule_at.len()),
             disconnect: count(buckets.disconnect.len()),

@@ -9,10 +9,12 @@
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
-use protocol_model::{Allocation, ClientStatus, Job, JobType, TaskGroup, UnixNanos};
+use protocol_model::{
+    Allocation, ClientStatus, EvalId, EvalStatus, Job, JobType, TaskGroup, UnixNanos,
+};
 
 use super::names::Names;
-use super::{Buckets, Difference, Taint, Wanted, difference, window_over};
+use super::{Buckets, Difference, Taint, Wanted, difference, window_end};
 use crate::reschedule::{self, Retry};
 use crate::rollout::Rollout;
 
@@ -26,6 +28,7 @@ pub(crate) fn group(
     group: &TaskGroup,
     existing: &[Arc<Allocation>],
     rollout: &Rollout,
+    eval: EvalId,
     now: UnixNanos,
 ) -> Buckets {
     let mut sorted = Sorted::default();
@@ -34,7 +37,7 @@ pub(crate) fn group(
         if matches!(class, Class::Failed(_)) && rollout.gave_up_on(alloc) {
             class = Class::Failed(Retry::Never);
         }
-        sorted.take(group, alloc, class, now);
+        sorted.take(group, alloc, class, awaited(snapshot, alloc, eval), now);
     }
     let Sorted {
         mut buckets,
@@ -65,6 +68,17 @@ pub(crate) fn group(
     buckets
 }
 
+/// Whether an evaluation that was made to look at `alloc` again is still to come. The one that is
+/// being decided is not: a wall clock that was set back makes it come before its time, and then
+/// another one is owed.
+fn awaited(snapshot: &Snapshot, alloc: &Allocation, deciding: EvalId) -> bool {
+    alloc
+        .followup_eval_id
+        .filter(|id| *id != deciding)
+        .and_then(|id| snapshot.eval(id))
+        .is_some_and(|eval| eval.status == EvalStatus::Pending)
+}
+
 /// What one allocation is.
 #[derive(Clone, Copy)]
 enum Class {
@@ -77,7 +91,11 @@ enum Class {
     /// Its node just fell silent, and it may return.
     Disconnecting { replace: bool },
     /// Its node is silent still.
-    Unknown { replaced: bool },
+    Unknown {
+        replaced: bool,
+        /// When it is given up, if it ever is.
+        until: Option<UnixNanos>,
+    },
     /// Its node is back.
     Reconnecting,
     /// It has to leave its node.
@@ -101,7 +119,15 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn take(&mut self, group: &TaskGroup, alloc: &Arc<Allocation>, class: Class, now: UnixNanos) {
+    /// `awaited`: an evaluation is due that will look at it again.
+    fn take(
+        &mut self,
+        group: &TaskGroup,
+        alloc: &Arc<Allocation>,
+        class: Class,
+        awaited: bool,
+        now: UnixNanos,
+    ) {
         let buckets = &mut self.buckets;
         let shared = Arc::clone(alloc);
         let gap = || Wanted::replacing(alloc.name.clone(), alloc);
@@ -120,9 +146,12 @@ impl Sorted {
                 self.gaps.extend(replace.then(gap));
                 self.counted += u32::from(!replace);
             }
-            Class::Unknown { replaced } => {
+            Class::Unknown { replaced, until } => {
                 self.counted += u32::from(!replaced);
-                buckets.keep.push(shared);
+                match until {
+                    Some(at) if !awaited => buckets.give_up_at.push((shared, at)),
+                    Some(_) | None => buckets.keep.push(shared),
+                }
             }
             Class::Reconnecting => {
                 buckets.reconnect.push(Arc::clone(alloc));
@@ -136,14 +165,13 @@ impl Sorted {
                 buckets.reschedule.push(shared);
                 self.gaps.push(retried(group, alloc, now));
             }
-            // One whose later evaluation exists already waits for it.
-            Class::Failed(Retry::At(_)) if alloc.followup_eval_id.is_some() => {
-                self.counted += 1;
-                buckets.keep.push(shared);
-            }
             Class::Failed(Retry::At(at)) => {
                 self.counted += 1;
-                buckets.reschedule_at.push((shared, at));
+                if awaited {
+                    buckets.keep.push(shared);
+                } else {
+                    buckets.reschedule_at.push((shared, at));
+                }
             }
             Class::Standing => self.standing.push(shared),
         }
@@ -196,7 +224,7 @@ fn on_node(
     let window = group.disconnect_window();
     let replace = group.replaces_on_disconnect();
     let unknown = alloc.client_status == ClientStatus::Unknown;
-    if unknown && window.is_some() && window_over(alloc, window, now) {
+    if unknown && window_end(alloc, window).is_some_and(|end| end <= now) {
         return Class::Lost {
             replace: alloc.next_allocation.is_none(),
         };
@@ -205,12 +233,16 @@ fn on_node(
         Taint::Gone if !replace && alloc.client_status == ClientStatus::Running => {
             Class::Disconnecting { replace: false }
         }
-        Taint::Gone if !replace && unknown => Class::Unknown { replaced: false },
+        Taint::Gone if !replace && unknown => Class::Unknown {
+            replaced: false,
+            until: window_end(alloc, window),
+        },
         Taint::Gone => Class::Lost {
             replace: alloc.next_allocation.is_none(),
         },
         Taint::Disconnected if unknown => Class::Unknown {
             replaced: alloc.next_allocation.is_some(),
+            until: window_end(alloc, window),
         },
         Taint::Disconnected if window.is_none() || alloc.client_status == ClientStatus::Pending => {
             Class::Lost { replace: true }

@@ -75,6 +75,8 @@ pub(crate) struct Buckets {
     pub(crate) reschedule: Vec<Arc<Allocation>>,
     /// Failed, and tried elsewhere at that time.
     pub(crate) reschedule_at: Vec<(Arc<Allocation>, UnixNanos)>,
+    /// Silent, and given up at that time, at which nobody is due yet to look at them.
+    pub(crate) give_up_at: Vec<(Arc<Allocation>, UnixNanos)>,
     /// Stay as they are, and count.
     pub(crate) keep: Vec<Arc<Allocation>>,
     /// Are over and do not count.
@@ -117,6 +119,7 @@ impl Buckets {
             + self.migrate.len()
             + self.reschedule.len()
             + self.reschedule_at.len()
+            + self.give_up_at.len()
             + self.keep.len()
             + self.ignore.len()
     }
@@ -153,18 +156,16 @@ impl Taint {
     }
 }
 
-/// Whether a disconnected allocation's window is over.
-pub(crate) fn window_over(
+/// When a disconnected allocation's window is over; `None` where it has none or never fell silent.
+pub(crate) fn window_end(
     alloc: &Allocation,
     window: Option<std::time::Duration>,
-    now: UnixNanos,
-) -> bool {
-    let Some(window) = window else { return true };
+) -> Option<UnixNanos> {
     let since = alloc
         .alloc_states
         .iter()
         .rev()
         .find(|state| state.value == ClientStatus::Unknown)
         .map(|state| state.time);
-    since.is_some_and(|since| since.saturating_add(window) <= now)
+    Some(since?.saturating_add(window?))
 }

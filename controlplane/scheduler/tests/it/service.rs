@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hack_testkit::jobs;
-use protocol_model::{ClientStatus, DesiredStatus, JobType, ReschedulePolicy};
+use protocol_model::{ClientStatus, DesiredStatus, DisconnectStrategy, JobType, ReschedulePolicy};
 
 use crate::scene::{Scene, key};
 
@@ -87,6 +87,51 @@ fn a_failed_service_is_tried_elsewhere_after_its_delay() {
             .map(|tracker| tracker.events.len()),
         Some(1)
     );
+}
+
+#[test]
+fn a_follow_up_that_comes_before_its_time_makes_another() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 1));
+    scene.run(&eval);
+    let first = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.report(first.id, ClientStatus::Failed);
+    scene.settle(&key("web"));
+    let early = scene.world.pending(&key("web")).expect("in 30 s");
+    // As if the leader's wall clock had been ahead when it was enqueued.
+    scene.run(&early);
+    let owed = scene.world.pending(&key("web")).expect("another one");
+    assert_ne!(owed.id, early.id);
+    assert_eq!(owed.wait_until, early.wait_until);
+    scene.world.wait(Duration::from_secs(31));
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 1, "tried elsewhere");
+}
+
+#[test]
+fn a_window_that_is_looked_at_before_it_is_over_is_looked_at_again() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.task_groups[0].disconnect = Some(DisconnectStrategy {
+        lost_after: Some(Duration::from_secs(60)),
+        ..DisconnectStrategy::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    let first = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.silence(scene.node_of(first.id));
+    scene.settle(&key("web"));
+    let early = scene.world.pending(&key("web")).expect("in 60 s");
+    scene.run(&early);
+    let owed = scene.world.pending(&key("web")).expect("another one");
+    assert_ne!(owed.id, early.id);
+    scene.world.wait(Duration::from_secs(61));
+    scene.settle(&key("web"));
+    let snapshot = scene.world.snapshot();
+    let given_up = snapshot.alloc(first.id).expect("still known");
+    assert_eq!(given_up.client_status, ClientStatus::Lost);
 }
 
 #[test]

@@ -143,10 +143,10 @@ impl crate::tables::Tables {
             return true;
         }
         // Wanted, and ended: a batch job's result, or what a reschedule starts from. It is kept
-        // until the scheduler has replaced it or its version is past.
-        alloc.desired_status != DesiredStatus::Run
-            || alloc.next_allocation.is_some()
-            || job.version != alloc.job_version && job.job_type.runs_to_completion()
+        // until the scheduler has replaced it. A failure of an older version starts nothing any
+        // more; a result of an older version may still be one of this version.
+        let past = job.version != alloc.job_version && !job.job_type.runs_to_completion();
+        alloc.desired_status != DesiredStatus::Run || alloc.next_allocation.is_some() || past
     }
 
     /// An evaluation that is over and placed nothing that is still known.
