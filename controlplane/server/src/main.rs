@@ -12,7 +12,7 @@ use controlplane_server::{Server, dev};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// One server of Drover's control plane.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "controlplane", version, about, arg_required_else_help = true)]
 struct Arguments {
     /// The configuration file (HCL)
@@ -63,10 +63,15 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(serve(arguments, config))
+    // As a task of the runtime: what the main thread polls itself costs a wake-up of that thread
+    // for every entry of the log.
+    let serving = runtime.spawn(serve(arguments.clone(), config));
+    runtime
+        .block_on(serving)
+        .context("the server's main task")?
 }
 
-async fn serve(arguments: &Arguments, config: Config) -> anyhow::Result<()> {
+async fn serve(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     let chosen = if arguments.dev {
         Chosen::Dev
     } else {

@@ -68,7 +68,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .max_blocking_threads(32)
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(serve(config, arguments.config.clone(), log))?;
+    // As a task of the runtime: what the main thread polls itself costs a wake-up of that thread,
+    // and the node's loop is polled for every event.
+    let serving = runtime.spawn(serve(config, arguments.config.clone(), log));
+    runtime.block_on(serving).context("the node's loop")??;
     // Reads of task files may still be under way; nobody waits for them.
     runtime.shutdown_background();
     Ok(())

@@ -5,12 +5,11 @@ use protocol_wire::log;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::compression::{compress, decompress};
 use super::{DOCUMENT_BYTES_MAX, DecodeError, EncodeError};
 
 /// Below this, compressing costs more than it saves.
 const COMPRESS_BYTES_MIN: usize = 512;
-/// zstd's level: the log is written on the way of every change, so speed comes first.
-const COMPRESS_LEVEL: i32 = 1;
 
 pub(super) fn to_document<T: Serialize>(value: &T) -> Result<log::Document, EncodeError> {
     let json = serde_json::to_vec(value).map_err(EncodeError::Json)?;
@@ -19,8 +18,7 @@ pub(super) fn to_document<T: Serialize>(value: &T) -> Result<log::Document, Enco
         .filter(|length| *length <= DOCUMENT_BYTES_MAX)
         .ok_or(EncodeError::DocumentTooLong { length: json.len() })?;
     if json.len() >= COMPRESS_BYTES_MIN {
-        let compressed =
-            zstd::bulk::compress(&json, COMPRESS_LEVEL).map_err(EncodeError::Compress)?;
+        let compressed = compress(&json).map_err(EncodeError::Compress)?;
         if compressed.len() < json.len() {
             let form = Some(log::document::Form::JsonZstd(Bytes::from(compressed)));
             return Ok(log::Document { form, length });
@@ -42,8 +40,7 @@ pub(super) fn from_document<T: DeserializeOwned>(
     let json = match form.ok_or(DecodeError::Missing("a document's form"))? {
         log::document::Form::Json(json) => json,
         log::document::Form::JsonZstd(compressed) => {
-            let json = zstd::bulk::decompress(&compressed, length as usize)
-                .map_err(DecodeError::Decompress)?;
+            let json = decompress(&compressed, length as usize).map_err(DecodeError::Decompress)?;
             Bytes::from(json)
         }
     };

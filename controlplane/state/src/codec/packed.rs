@@ -6,12 +6,11 @@ use prost::Message as _;
 use protocol_wire::log;
 use protocol_wire::log::envelope::Command as Message;
 
+use super::compression::{compress, decompress};
 use super::{DOCUMENT_BYTES_MAX, DecodeError, EncodeError};
 
 /// Below this, a command is written as it is: compressing costs more than the log saves.
 const PACK_BYTES_MIN: usize = 64 * 1024;
-/// zstd's level: speed comes first.
-const PACK_LEVEL: i32 = 1;
 
 /// The message as it is written: packed where that makes it smaller.
 ///
@@ -31,8 +30,7 @@ pub(super) fn pack(message: Message) -> Result<Message, EncodeError> {
             .ok()
             .filter(|length| *length <= DOCUMENT_BYTES_MAX)
             .ok_or(EncodeError::DocumentTooLong { length: bytes })?;
-        let packed = zstd::bulk::compress(&envelope.encode_to_vec(), PACK_LEVEL)
-            .map_err(EncodeError::Compress)?;
+        let packed = compress(&envelope.encode_to_vec()).map_err(EncodeError::Compress)?;
         if packed.len() < bytes {
             return Ok(Message::Packed(log::Packed {
                 envelope_zstd: Bytes::from(packed),
@@ -61,8 +59,7 @@ pub(super) fn unpack(message: Message) -> Result<Message, DecodeError> {
     if length > DOCUMENT_BYTES_MAX {
         return Err(DecodeError::DocumentTooLong { length });
     }
-    let bytes =
-        zstd::bulk::decompress(&envelope_zstd, length as usize).map_err(DecodeError::Decompress)?;
+    let bytes = decompress(&envelope_zstd, length as usize).map_err(DecodeError::Decompress)?;
     if bytes.len() != length as usize {
         return Err(DecodeError::DocumentLength {
             said: length,

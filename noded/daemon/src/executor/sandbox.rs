@@ -2,7 +2,7 @@
 //! in the runtime directory, so that a restarted noded knows it and a rebooted host does not.
 
 use std::fs::DirBuilder;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -46,13 +46,15 @@ impl SandboxStore {
     pub fn keep(&self, kept: &KeptSandbox) -> io::Result<()> {
         let path = self.path(&kept.run);
         let temporary = path.with_extension("new");
-        let file = std::fs::OpenOptions::new()
+        // Written in one piece: this is on the way of every start.
+        let text = serde_json::to_vec(kept)?;
+        let mut file = std::fs::OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(&temporary)?;
-        serde_json::to_writer(&file, kept)?;
+        file.write_all(&text)?;
         std::fs::rename(&temporary, &path)
     }
 
