@@ -47,7 +47,10 @@ pub(crate) enum Failure {
     /// A job file with mistakes, all of them.
     #[error("the job file cannot be read:\n\n{0}")]
     JobFile(protocol_jobspec::Diagnostics),
-    /// A job with mistakes, all of them.
+    /// A job with mistakes, all of them, where its file makes them.
+    #[error("the job is not valid:\n\n{0}")]
+    Mistakes(protocol_jobspec::Diagnostics),
+    /// A job with mistakes, all of them, without a file that has lines.
     #[error("the job is not valid: {0}")]
     Job(String),
     #[error("reading {}", path.display())]

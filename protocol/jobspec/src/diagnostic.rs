@@ -125,6 +125,11 @@ impl Diagnostics {
         }
     }
 
+    /// Adds problems of which nothing is known but how many they are.
+    pub(crate) fn omit(&mut self, count: usize) {
+        self.dropped += count;
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= DIAGNOSTICS_MAX
     }
@@ -233,7 +238,7 @@ impl Source {
             marker_start,
             marker_length: marked.min(room),
             message: shortened(&message.into()),
-            hint: hint.as_deref().map(shortened),
+            hint: hint.map(|hint| shortened(&hint)),
         }
     }
 }

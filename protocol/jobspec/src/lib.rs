@@ -16,6 +16,7 @@
 //! - `variables`, `locals`, `type_constraint`: what expressions can name.
 //! - `schema`, `decode`: which blocks and attributes there are, and how they become JSON.
 //! - `json`: job files that are JSON already.
+//! - `places`: the lines of what validation finds later ([`located`]).
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
 //! budget of produced bytes and evaluated expressions for `dynamic`, `for` and functions, 64
@@ -28,6 +29,7 @@ mod functions;
 mod inputs;
 mod json;
 mod locals;
+mod places;
 mod references;
 mod schema;
 mod suggestion;
@@ -39,6 +41,7 @@ mod variables;
 
 pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
+pub use self::places::located;
 pub use self::text::decode_text;
 
 use self::decode::{BlockView, Decoder, Problems};

@@ -164,3 +164,66 @@ fn hcl1_is_refused_in_so_many_words() -> std::io::Result<()> {
     );
     Ok(())
 }
+
+#[test]
+fn a_job_with_mistakes_is_shown_line_by_line() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let text =
+        "job \"web\" {\n  priority = 101\n  group \"g\" {\n    task \"t\" {\n    }\n  }\n}\n";
+    std::fs::write(folder.path().join("web.hcl"), text)?;
+    for (command, code) in [("validate", 1), ("run", 1), ("plan", 255)] {
+        let output = drover(folder.path(), &["job", command, "web.hcl"]);
+        assert_eq!(output.status.code(), Some(code), "{command}");
+        let shown = stderr(&output);
+        for place in [
+            "error: the job is not valid:\n\nweb.hcl:2:14: priority: must be 1 to 100, is 101",
+            "web.hcl:4:5: group \"g\" > task \"t\" > driver: missing",
+        ] {
+            assert!(
+                shown.contains(place),
+                "{command}: {place} is missing in {shown}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn bytes_that_are_no_text_are_located() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(
+        folder.path().join("web.hcl"),
+        b"job \"web\" {\n  region = \"\xff\"\n}\n",
+    )?;
+    let output = drover(folder.path(), &["job", "validate", "web.hcl"]);
+    let shown = stderr(&output);
+    assert!(
+        shown.contains("web.hcl:2:13: this is not UTF-8: 0xff"),
+        "{shown}"
+    );
+    Ok(())
+}
+
+#[test]
+fn without_a_server_a_job_file_is_checked_as_far_as_possible_and_that_is_said()
+-> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let text = "job \"web\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n      \
+                schedule {\n      }\n    }\n  }\n}\n";
+    std::fs::write(folder.path().join("web.hcl"), text)?;
+    // A port that nobody can listen on.
+    let nobody = "-address=http://127.0.0.1:1";
+    let output = drover(folder.path(), &["job", "validate", nobody, "web.hcl"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "Job validation successful\n");
+    let shown = stderr(&output);
+    for part in [
+        "schedule",
+        "warning: no server was asked: cannot reach a server at",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in {shown}");
+    }
+    let run = drover(folder.path(), &["job", "run", nobody, "web.hcl"]);
+    assert_eq!(run.status.code(), Some(1));
+    Ok(())
+}

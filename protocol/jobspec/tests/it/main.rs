@@ -7,6 +7,7 @@ mod functions;
 mod hostile;
 mod json_jobs;
 mod language;
+mod places;
 mod structure;
 mod syntax;
 mod variables;

@@ -5,7 +5,7 @@ use clap::{ArgAction, Args};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::{check, warn};
+use super::run::warn;
 use crate::failure::{Exit, Failure};
 use crate::find::JobName;
 use crate::job_file::JobFileFlags;
@@ -50,15 +50,16 @@ impl Plan {
     }
 
     async fn plan(&self, session: &Session) -> Result<Exit, Failure> {
-        let job = self.file.read(session)?;
-        check(&job)?;
+        let file = self.file.read(session)?;
+        file.check()?;
+        let job = &file.job;
         let client = session.client()?;
         let name = JobName {
             id: job.id.clone(),
             namespace: job.namespace.clone(),
         };
         let request = PlanRequest {
-            job: &job,
+            job,
             diff: self.diff,
             policy_override: self.policy_override,
         };

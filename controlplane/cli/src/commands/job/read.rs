@@ -1,11 +1,11 @@
 //! The small commands about one job: `validate`, `inspect`, `eval`.
 
 use clap::Args;
-use protocol_client::Query;
+use protocol_client::{ClientError, Query};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::run::{check, warn};
+use super::run::warn;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Length};
 use crate::job_file::JobFileFlags;
@@ -27,15 +27,26 @@ struct Validated {
 
 impl Validate {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let job = self.file.read(session)?;
-        check(&job)?;
+        let file = self.file.read(session)?;
+        let canonical = file.check()?;
         // The server may know more than we do: its release decides what is honoured.
         let client = session.client()?;
+        let job = &file.job;
         let query = in_namespace(&job.namespace);
-        let answer: Validated = client
-            .put("/v1/validate/job", &query, &json!({ "Job": job }))
-            .await?
-            .value;
+        let body = json!({ "Job": job });
+        let answer: Validated = match client.put("/v1/validate/job", &query, &body).await {
+            Ok(answer) => answer.value,
+            Err(unreached @ ClientError::Connect { .. }) => {
+                for warning in canonical.unhonoured() {
+                    session.out.note(&format!("warning: {warning}"));
+                }
+                session
+                    .out
+                    .note(&format!("warning: no server was asked: {unreached}"));
+                Validated::default()
+            }
+            Err(refused) => return Err(refused.into()),
+        };
         if !answer.error.is_empty() {
             return Err(Failure::Job(answer.error));
         }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use protocol_client::Client;
-use protocol_model::{Job, ValidationErrors};
+use protocol_model::Job;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
@@ -68,15 +68,16 @@ struct JobDocument<'j> {
 
 impl Run {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let job = self.file.read(session)?;
+        let file = self.file.read(session)?;
+        let job = &file.job;
         if self.output {
-            session.out.json(&JobDocument { job: &job })?;
+            session.out.json(&JobDocument { job })?;
             return Ok(Exit::SUCCESS);
         }
-        check(&job)?;
+        file.check()?;
         let client = session.client()?;
         let registration = Registration {
-            job: &job,
+            job,
             enforce_index: self.check_index.is_some(),
             job_modify_index: self.check_index.unwrap_or(0),
             eval_priority: self.eval_priority.unwrap_or(0),
@@ -86,7 +87,7 @@ impl Run {
         let answer = client.put("/v1/jobs", &query, &registration).await;
         let Registered { eval_id, warnings } = answer.map(|answer| answer.value)?;
         warn(session, &warnings);
-        self.follow(session, &client, &job, &eval_id).await
+        self.follow(session, &client, job, &eval_id).await
     }
 
     async fn follow(
@@ -112,18 +113,6 @@ impl Run {
         let length = Length::new(self.verbose);
         Monitor::new(session, client, length).watch(eval_id).await
     }
-}
-
-/// Finds the job's mistakes before a server is asked.
-///
-/// # Errors
-/// All of them.
-pub(super) fn check(job: &Job) -> Result<(), Failure> {
-    let mut canonical = job.clone();
-    canonical.canonicalize();
-    canonical
-        .validate()
-        .map_err(|errors: ValidationErrors| Failure::Job(errors.to_string()))
 }
 
 /// Shows a server's warnings, a line each.

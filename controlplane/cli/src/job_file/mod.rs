@@ -1,0 +1,188 @@
+//! A job file read on the user's host, with the files and variables beside it.
+
+mod beside;
+mod glob;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jiff::Timestamp;
+use protocol_jobspec::{SOURCE_BYTES_MAX, VariableFile, Variables, decode_text, located};
+use protocol_model::Job;
+
+use self::beside::Beside;
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// A job and the text that says it.
+pub(crate) struct JobFile {
+    /// As the file says it: neither canonical nor checked.
+    pub(crate) job: Job,
+    name: String,
+    text: String,
+}
+
+impl JobFile {
+    /// Finds the job's mistakes before a server is asked. Answers the job in canonical form.
+    ///
+    /// # Errors
+    /// All of them, each with its place in the file where that has one.
+    pub(crate) fn check(&self) -> Result<Job, Failure> {
+        let mut canonical = self.job.clone();
+        canonical.canonicalize();
+        match canonical.validate() {
+            Ok(()) => Ok(canonical),
+            Err(errors) => Err(match located(&self.name, &self.text, &errors) {
+                Some(located) => Failure::Mistakes(located),
+                None => Failure::Job(errors.to_string()),
+            }),
+        }
+    }
+}
+
+/// Where a job comes from, on every command that takes one.
+#[derive(Args, Debug)]
+pub(crate) struct JobFileFlags {
+    /// The job file; - reads it from stdin
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// The value of a variable; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    var: Vec<(String, String)>,
+    /// A file with values of variables; may be repeated
+    #[arg(long, value_name = "FILE")]
+    var_file: Vec<PathBuf>,
+    /// The file is JSON, as -output writes it
+    #[arg(long)]
+    json: bool,
+    /// Accepted: a mistake in a job file is always an error
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    hcl2_strict: Option<bool>,
+    /// Refused with a reason
+    #[arg(long, hide = true)]
+    hcl1: bool,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+impl JobFileFlags {
+    /// The path as the user wrote it.
+    pub(crate) fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Reads the job. Warnings about the file go to stderr.
+    ///
+    /// # Errors
+    /// All mistakes of the file.
+    pub(crate) fn read(&self, session: &Session) -> Result<JobFile, Failure> {
+        if self.hcl1 {
+            return Err(Failure::usage_hint(
+                "job files in HCL1 are not read",
+                "leave -hcl1 out: most files are HCL2 as they are, and what is not is told",
+            ));
+        }
+        if self.hcl2_strict == Some(false) {
+            let note = "warning: -hcl2-strict=false changes nothing: a variable that the job file \
+                        does not declare is an error";
+            session.out.note(note);
+        }
+        let (name, text, folder) = self.text()?;
+        let marked = text.trim_start_matches('\u{feff}').trim_start();
+        if self.json && !marked.starts_with('{') {
+            return Err(Failure::usage_hint(
+                format!("{name} is no JSON object"),
+                "without -json it is read as HCL",
+            ));
+        }
+        let variables = self.variables()?;
+        let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let mut inputs = Beside {
+            variables,
+            folder,
+            now: Timestamp::now(),
+            seed,
+        };
+        let parsed =
+            protocol_jobspec::parse(&name, &text, &mut inputs).map_err(Failure::JobFile)?;
+        for warning in &parsed.warnings {
+            session.out.note(&format!("warning: {warning}"));
+        }
+        let job = parsed.job;
+        Ok(JobFile { job, name, text })
+    }
+
+    /// What messages call the file, its text, and the folder that `file()` reads in.
+    fn text(&self) -> Result<(String, String, PathBuf), Failure> {
+        if self.path == Path::new("-") {
+            let text = bounded(std::io::stdin().lock(), Path::new("stdin"))?;
+            return Ok(("stdin".to_owned(), text, PathBuf::from(".")));
+        }
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Ok((self.shown(), read(&self.path)?, folder))
+    }
+
+    /// What is given for the file's variables, from everywhere.
+    fn variables(&self) -> Result<Variables, Failure> {
+        let is_ours =
+            |name: &str| name.starts_with("NOMAD_VAR_") || name.starts_with("DROVER_VAR_");
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| is_ours(name))
+            .map(|(name, value)| match value.into_string() {
+                Ok(value) => Ok((name, value)),
+                Err(_) => Err(Failure::usage(format!(
+                    "{name} holds bytes that are no UTF-8"
+                ))),
+            });
+        let files = self.var_file.iter().map(|path| {
+            let (name, text) = (path.display().to_string(), read(path)?);
+            Ok(VariableFile { name, text })
+        });
+        Ok(Variables {
+            environment: environment.collect::<Result<_, Failure>>()?,
+            files: files.collect::<Result<_, Failure>>()?,
+            arguments: self.var.clone(),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let file = std::fs::File::open(path).map_err(|source| Failure::ReadFile {
+        path: path.to_owned(),
+        source,
+    })?;
+    bounded(file, path)
+}
+
+/// The whole text, if it is no longer than a job file may be.
+fn bounded(reader: impl std::io::Read, path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(SOURCE_BYTES_MAX).unwrap_or(u64::MAX) + 1;
+    reader
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|source| Failure::ReadFile {
+            path: path.to_owned(),
+            source,
+        })?;
+    if bytes.len() > SOURCE_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "{} is larger than {SOURCE_BYTES_MAX} bytes",
+            path.display()
+        )));
+    }
+    decode_text(&path.display().to_string(), bytes).map_err(Failure::JobFile)
+}
