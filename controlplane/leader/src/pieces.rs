@@ -164,10 +164,8 @@ mod tests {
 
     use controlplane_state::State;
     use controlplane_state::command::Preempted;
-    use protocol_model::{
-        AllocMetric, AllocatedResources, Allocation, ClientStatus, DesiredStatus,
-        DesiredTransition, EvalId, EvalTrigger, Evaluation, JobKey, JobType, SpecHash, UnixNanos,
-    };
+    use hack_testkit::allocs;
+    use protocol_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos};
 
     use super::*;
 
@@ -183,49 +181,16 @@ mod tests {
         )
     }
 
-    fn alloc(id: u128, node_id: NodeId) -> Allocation {
-        Allocation {
-            id: AllocId::from_u128(id),
-            namespace: "default".to_owned(),
-            eval_id: EvalId::from_u128(1),
-            name: String::new(),
-            node_id,
-            node_name: String::new(),
-            job_id: "web".to_owned(),
-            job: None,
-            job_version: 0,
-            job_create_index: 1,
-            spec: SpecHash([0; 32]),
-            task_group: "web".to_owned(),
-            allocated_resources: AllocatedResources::default(),
-            metrics: AllocMetric::default(),
-            desired_status: DesiredStatus::default(),
-            desired_description: String::new(),
-            desired_transition: DesiredTransition::default(),
-            client_status: ClientStatus::Pending,
-            client_description: String::new(),
-            task_states: BTreeMap::new(),
-            alloc_states: Vec::new(),
-            deployment_id: None,
-            deployment_status: None,
-            followup_eval_id: None,
-            previous_allocation: None,
-            next_allocation: None,
-            reschedule_tracker: None,
-            preempted_allocations: Vec::new(),
-            preempted_by_allocation: None,
-            create_index: 0,
-            modify_index: 0,
-            alloc_modify_index: 0,
-            create_time: UnixNanos::ZERO,
-            modify_time: UnixNanos::ZERO,
-        }
-    }
-
     /// So many placements on each of so many nodes.
     fn plan(nodes: u128, each: u128) -> PlanApply {
         let placed = (0..nodes * each)
-            .map(|number| Arc::new(alloc(number, NodeId::from_u128(number % nodes))));
+            .map(|number| {
+                (
+                    AllocId::from_u128(number),
+                    NodeId::from_u128(number % nodes),
+                )
+            })
+            .map(|(id, node)| Arc::new(allocs::bare(id, node)));
         PlanApply {
             eval_id: Some(EvalId::from_u128(1)),
             snapshot_index: 7,

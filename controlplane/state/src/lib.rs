@@ -7,6 +7,7 @@
 //!   methods are those of [`Tables`], and everything that reads the state reads it.
 //! - [`session`]: the table of a node's relation to the control plane.
 //! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
+//! - [`watch`]: what a node is told of its allocations. [`news`]: what of its reports is new.
 //! - [`codec`]: commands and outcomes as bytes, for the log and for servers that forward.
 //! - [`checkpoint`]: [`Tables::write_checkpoint`] and [`State::restore`]: the whole state as a
 //!   stream. [`invariants`]: what must hold of every state.
@@ -24,6 +25,7 @@ pub mod command;
 pub mod fit;
 pub mod invariants;
 mod names;
+pub mod news;
 mod prefix;
 mod read;
 mod record;
@@ -33,6 +35,7 @@ mod snapshot;
 mod state;
 mod tables;
 mod usage;
+pub mod watch;
 
 pub use applied::*;
 pub use apply::{HelloAnswer, WindowEnd, covers, datacenter_matches};

@@ -4,13 +4,13 @@
 //! A report of an allocation that runs takes a few dozen bytes when its like is compressed with
 //! it, so a node of tens of thousands fits into one entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::command::NodeSynced;
+use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, SessionEpoch};
-use protocol_model::{AllocId, Node, NodeId};
+use protocol_model::{Node, NodeId};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 
@@ -111,28 +111,20 @@ pub(super) async fn commit(
         facts: _,
     } = whole;
     let volatile = detail::events(&reports);
-    let known: BTreeMap<AllocId, u64> = reports
-        .iter()
-        // Versions of another history say nothing: all of it is told anew.
-        .map(|report| (report.id, if ours { report.desired_version } else { 0 }))
-        .collect();
     // What is news is decided against a state that knows this session; a follower may lag.
     let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
     let snapshot = gateway.cluster.at_least(epoch.0, deadline).await?;
-    let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
-        snapshot
-            .alloc(report.id)
-            .is_none_or(|alloc| reports::is_news(report, alloc))
-    });
-    drop(snapshot);
-    let command = Command::NodeSynced(Box::new(NodeSynced {
+    let report = CompleteReport {
         node,
         epoch,
-        watch_index: if ours { watch_index } else { 0 },
-        changed: reports::durable(changed),
-        unchanged: same.into_iter().map(|report| report.id).collect(),
+        ours,
+        watch_index,
+        reports,
         facts,
-    }));
+    };
+    let (synced, known) = report.into_command(&snapshot);
+    drop(snapshot);
+    let command = Command::NodeSynced(Box::new(synced));
     let changed = gateway.cluster.change(command).await?;
     if let Outcome::Synced { unknown, .. } = &changed.outcome {
         let unknown: BTreeSet<_> = unknown.iter().collect();
@@ -147,7 +139,7 @@ pub(super) async fn commit(
 
 #[cfg(test)]
 mod tests {
-    use protocol_model::ClientStatus;
+    use protocol_model::{AllocId, ClientStatus};
 
     use super::*;
 

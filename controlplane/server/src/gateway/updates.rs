@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::command::NodeBatch;
-use controlplane_state::{BatchResult, Command, ItemResult, Outcome};
+use controlplane_state::{BatchResult, Command, ItemResult, Outcome, news};
 use protocol_model::{AllocId, NodeId};
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::{from_frame, to_frame};
@@ -203,7 +203,7 @@ async fn run_stream(
             epoch,
             class,
             seq,
-            reports: reports::durable(reports),
+            reports: news::durable(reports),
         };
         let (index, result) = gateway
             .coalescer

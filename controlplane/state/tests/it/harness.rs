@@ -13,6 +13,7 @@ use controlplane_state::{
     Applied, BatchResult, Command, Digest, Outcome, SessionEpoch, Signal, Stamped, State, Tables,
     UpdateClass, Welcome, invariants,
 };
+use hack_testkit::allocs;
 use protocol_model::{
     AllocId, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources,
     AllocatedTaskResources, Allocation, ClientStatus, EvalId, EvalStatus, EvalTrigger, Evaluation,
@@ -200,46 +201,10 @@ impl Harness {
     /// An allocation of the job as it is registered, on `node`, taking `cpu` MHz and `cpu` MiB.
     pub(crate) fn alloc_for(&mut self, key: &JobKey, node: NodeId, cpu: i64) -> Allocation {
         let id = AllocId::from_u128(self.draw());
-        let tables = self.tables();
-        let job = tables.job(key).expect("the job");
-        let spec = tables.job_spec(key).expect("its specification");
-        let group = job.task_groups[0].name.clone();
-        let index = u32::try_from(tables.allocs_by_job(key).count()).unwrap_or(0);
         Allocation {
             id,
-            namespace: key.namespace.clone(),
-            eval_id: EvalId::from_u128(1),
-            name: Allocation::name_of(&key.id, &group, index),
-            node_id: node,
-            node_name: String::new(),
-            job_id: key.id.clone(),
-            job: None,
-            job_version: job.version,
-            job_create_index: job.create_index,
-            spec,
-            task_group: group,
             allocated_resources: resources(cpu),
-            metrics: Default::default(),
-            desired_status: Default::default(),
-            desired_description: String::new(),
-            desired_transition: Default::default(),
-            client_status: ClientStatus::Pending,
-            client_description: String::new(),
-            task_states: BTreeMap::new(),
-            alloc_states: Vec::new(),
-            deployment_id: None,
-            deployment_status: None,
-            followup_eval_id: None,
-            previous_allocation: None,
-            next_allocation: None,
-            reschedule_tracker: None,
-            preempted_allocations: Vec::new(),
-            preempted_by_allocation: None,
-            create_index: 0,
-            modify_index: 0,
-            alloc_modify_index: 0,
-            create_time: UnixNanos::ZERO,
-            modify_time: UnixNanos::ZERO,
+            ..allocs::allocation(self.tables(), key, node)
         }
     }
 

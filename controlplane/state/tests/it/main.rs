@@ -11,3 +11,4 @@ mod random;
 mod restores;
 mod sessions;
 mod updates;
+mod watch;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controlplane_state::command::NodeSynced;
+use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, SessionEpoch};
 use noded_core::event::RefusedReason;
-use protocol_model::{AllocId, Allocation, TaskState};
+use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
 use super::CATCH_UP_MAX;
@@ -76,29 +76,16 @@ impl World {
             return;
         };
         let reports = std::mem::take(&mut session.sync.reports);
-        let known: BTreeMap<AllocId, u64> = reports
-            .iter()
-            .map(|report| (report.id, report.desired_version))
-            .collect();
-        let snapshot = &server.snapshot;
-        let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
-            snapshot
-                .alloc(report.id)
-                .is_none_or(|alloc| is_news(report, alloc))
-        });
-        let watch_index = if same_history(snapshot, session.watermark) {
-            message.part.watch_index
-        } else {
-            0
-        };
-        let command = Command::NodeSynced(Box::new(NodeSynced {
+        let report = CompleteReport {
             node: node_id(session.node),
             epoch: session.epoch,
-            watch_index,
-            changed,
-            unchanged: same.into_iter().map(|report| report.id).collect(),
+            ours: same_history(&server.snapshot, session.watermark),
+            watch_index: message.part.watch_index,
+            reports,
             facts: message.facts,
-        }));
+        };
+        let (synced, known) = report.into_command(&server.snapshot);
+        let command = Command::NodeSynced(Box::new(synced));
         self.change(ix, command, Then::Synced { conn, known });
     }
 
@@ -133,41 +120,4 @@ impl World {
         self.send_to_node(conn, Stream::Session, ToNode::SyncAck { epoch, index });
         self.turn_session(ix, conn);
     }
-}
-
-/// Whether a report says something that the state does not have (`gateway/reports.rs`).
-fn is_news(report: &AllocReport, stored: &Allocation) -> bool {
-    let AllocReport {
-        id: _,
-        revision: _,
-        client_status,
-        client_description,
-        task_states,
-        health,
-        desired_version: _,
-    } = report;
-    *client_status != stored.client_status
-        || *client_description != stored.client_description
-        || task_states.len() != stored.task_states.len()
-        || task_states.iter().any(|(name, state)| {
-            stored
-                .task_states
-                .get(name)
-                .is_none_or(|known| !same_but_events(state, known))
-        })
-        || health.is_some_and(|health| {
-            stored
-                .deployment_status
-                .as_ref()
-                .and_then(|status| status.healthy)
-                != Some(health.healthy)
-        })
-}
-
-fn same_but_events(left: &TaskState, right: &TaskState) -> bool {
-    let without = |state: &TaskState| TaskState {
-        events: Vec::new(),
-        ..state.clone()
-    };
-    without(left) == without(right)
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use controlplane_state::command::NodeBatch;
+use controlplane_state::news::durable;
 use controlplane_state::{Command, Outcome, SessionEpoch, UpdateClass};
 use noded_core::effect::{StatusBatch, UpdateClass as NodeClass};
 use noded_core::event::{BatchAck, ItemResult};
@@ -108,7 +109,7 @@ impl World {
                 NodeClass::Typical => UpdateClass::Typical,
             },
             seq,
-            reports,
+            reports: durable(reports),
         };
         server.coalescer.waiting.push_back(Waiting { conn, batch });
         self.turn_coalescer(ix);

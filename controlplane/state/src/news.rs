@@ -1,0 +1,126 @@
+//! A node's reports against what the state has: which of them say something new, and what of them
+//! belongs into the log. Whoever holds a session asks, before it proposes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Allocation, Node, NodeId, TaskState};
+use protocol_wire::report::AllocReport;
+
+use crate::command::NodeSynced;
+use crate::record::SessionEpoch;
+use crate::tables::Tables;
+
+/// A complete report, all of its parts together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompleteReport {
+    /// Whose.
+    pub node: NodeId,
+    /// In which session.
+    pub epoch: SessionEpoch,
+    /// Whether what the node knows is of this cluster's history. Where it is not, its versions and
+    /// its watermark say nothing.
+    pub ours: bool,
+    /// How far its watch had come.
+    pub watch_index: u64,
+    /// Everything that it has.
+    pub reports: Vec<AllocReport>,
+    /// What it says of itself, where that changed.
+    pub facts: Option<Arc<Node>>,
+}
+
+impl CompleteReport {
+    /// The command that takes it in, and the versions that the node acts on already: its watch
+    /// begins with them.
+    pub fn into_command(self, tables: &Tables) -> (NodeSynced, BTreeMap<AllocId, u64>) {
+        let Self {
+            node,
+            epoch,
+            ours,
+            watch_index,
+            reports,
+            facts,
+        } = self;
+        let known = reports
+            .iter()
+            // Versions of another history say nothing: all of it is told anew.
+            .map(|report| (report.id, if ours { report.desired_version } else { 0 }))
+            .collect();
+        let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
+            tables
+                .alloc(report.id)
+                .is_none_or(|alloc| is_news(report, alloc))
+        });
+        let command = NodeSynced {
+            node,
+            epoch,
+            watch_index: if ours { watch_index } else { 0 },
+            changed: durable(changed),
+            unchanged: same.into_iter().map(|report| report.id).collect(),
+            facts,
+        };
+        (command, known)
+    }
+}
+
+/// Whether a report says something that the state does not have. Events are volatile and do not
+/// count.
+fn is_news(report: &AllocReport, stored: &Allocation) -> bool {
+    let AllocReport {
+        id: _,
+        revision: _,
+        client_status,
+        client_description,
+        task_states,
+        health,
+        desired_version: _,
+    } = report;
+    *client_status != stored.client_status
+        || *client_description != stored.client_description
+        || task_states.len() != stored.task_states.len()
+        || task_states.iter().any(|(name, state)| {
+            stored
+                .task_states
+                .get(name)
+                .is_none_or(|known| !same_but_events(state, known))
+        })
+        || health.is_some_and(|health| {
+            stored
+                .deployment_status
+                .as_ref()
+                .and_then(|status| status.healthy)
+                != Some(health.healthy)
+        })
+}
+
+fn same_but_events(left: &TaskState, right: &TaskState) -> bool {
+    let TaskState {
+        state,
+        failed,
+        restarts,
+        last_restart,
+        started_at,
+        finished_at,
+        events: _,
+    } = left;
+    *state == right.state
+        && *failed == right.failed
+        && *restarts == right.restarts
+        && *last_restart == right.last_restart
+        && *started_at == right.started_at
+        && *finished_at == right.finished_at
+}
+
+/// Reports without what does not belong into the log: the events of allocations that live. The last
+/// word of one that ended keeps them, because its node may go away.
+pub fn durable(mut reports: Vec<AllocReport>) -> Vec<AllocReport> {
+    for report in &mut reports {
+        if !report.client_status.is_terminal() {
+            report
+                .task_states
+                .values_mut()
+                .for_each(|state| state.events = Vec::new());
+        }
+    }
+    reports
+}
