@@ -3,8 +3,12 @@
 //!
 //! Measured from outside, as a user's program would see it: a register request goes out, a blocking
 //! query on the job's allocations comes back with `running`. Logs are on the disk that holds the
-//! build, with fsync on. One job at a time, ours and the rival's in turn: this is the latency of an
-//! idle cluster, and whatever else the machine does meanwhile falls on both.
+//! build, with fsync on. One job at a time, blocks of ours and of the rival's in turn: this is the
+//! latency of an idle cluster, and whatever else the machine does meanwhile falls on both.
+//!
+//! A machine that slept wakes slowly: its caches are cold and its processors are parked. So starts
+//! follow each other at once within a block, and starts after a second of quiet are a figure of
+//! their own.
 
 mod jobs;
 mod memory;
@@ -31,6 +35,12 @@ const RIVAL: &str = "nomad";
 const BINARIES: &[&str] = &["controlplane", "noded", "noded-keeper", "drover"];
 
 const STARTS: usize = 200;
+/// Starts of one side before it is the other's turn.
+const STARTS_IN_BLOCK: usize = 20;
+/// Between the end of one job and the start of the next.
+const SETTLE: Duration = Duration::from_millis(20);
+const QUIET_STARTS: usize = 30;
+const QUIET: Duration = Duration::from_secs(1);
 const REGISTRATIONS_PER_CLIENT: usize = 250;
 const REGISTRATION_CLIENTS: usize = 8;
 const IDLE_TASKS: usize = 200;
@@ -143,6 +153,7 @@ fn cluster_rows(
         ..Row::new(NAME, figure, ours, "/s")
     });
     if server_count == 1 {
+        rows.extend(quiet_rows(contest)?);
         eprintln!("-- {server_count} {plural}: {IDLE_TASKS} idle tasks");
         rows.extend(memory::task_rows(contest)?);
     }
@@ -184,15 +195,40 @@ fn measure_starts(contest: &Contest<'_>) -> anyhow::Result<(Quantiles, Option<Qu
     let mut ours = contest.ours.http()?;
     let mut theirs = contest.rival.map(Nomad::http).transpose()?;
     let (mut own_samples, mut their_samples) = (Vec::new(), Vec::new());
-    for number in 0..STARTS {
-        let id = format!("start-{number}");
-        own_samples.push(measure_start(&mut ours, &id)?);
+    for block in 0..STARTS / STARTS_IN_BLOCK {
+        let name = format!("start-{block}");
+        own_samples.extend(measure_block(&mut ours, &name, STARTS_IN_BLOCK, SETTLE)?);
         if let Some(theirs) = &mut theirs {
-            their_samples.push(measure_start(theirs, &id).context("the rival")?);
+            let block = measure_block(theirs, &name, STARTS_IN_BLOCK, SETTLE);
+            their_samples.extend(block.context("the rival")?);
         }
     }
     let own = Quantiles::of(own_samples).context("no samples")?;
     Ok((own, Quantiles::of(their_samples)))
+}
+
+/// The same for a cluster, and a machine, that did nothing for a while.
+fn quiet_rows(contest: &Contest<'_>) -> anyhow::Result<[Row; 2]> {
+    eprintln!("-- {QUIET_STARTS} starts after a second of quiet each");
+    let mut http = contest.ours.http()?;
+    let samples = measure_block(&mut http, "quiet", QUIET_STARTS, QUIET)?;
+    let quantiles = Quantiles::of(samples).context("no samples")?;
+    let figure = "submit to running after 1 s of quiet, 1 server";
+    Ok(quantile_rows(figure, quantiles))
+}
+
+fn measure_block(
+    http: &mut Http,
+    name: &str,
+    starts: usize,
+    pause: Duration,
+) -> anyhow::Result<Vec<Duration>> {
+    let numbers = 0..starts;
+    let samples = numbers.map(|number| {
+        std::thread::sleep(pause);
+        measure_start(http, &format!("{name}-{number}"))
+    });
+    samples.collect()
 }
 
 fn measure_start(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
