@@ -229,6 +229,14 @@ impl Leader {
         }
     }
 
+    /// The state, or the log, will never take a command of [`Self::poll_command`]; `why` is for
+    /// people. Most are refused because somebody else did it already: then nothing follows.
+    pub fn on_command_refused(&mut self, command: &Command, why: String) {
+        if let Command::DeploymentStatus(update) = command {
+            self.rollouts.on_refused(update, why);
+        }
+    }
+
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
         [

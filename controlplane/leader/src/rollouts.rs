@@ -26,6 +26,8 @@ const UNHEALTHY: &str = "Failed due to unhealthy allocations";
 pub struct Rollouts {
     due: BTreeMap<DeploymentId, Duration>,
     order: BTreeSet<(Duration, DeploymentId)>,
+    /// Why the job of one that failed cannot go back.
+    stuck: BTreeMap<DeploymentId, String>,
 }
 
 impl Rollouts {
@@ -40,23 +42,35 @@ impl Rollouts {
 
     /// A rollout began, went on, or ended.
     pub fn on_changed(&mut self, id: DeploymentId, snapshot: &Snapshot, now: Now) {
-        self.forget(id);
-        if let Some(deployment) = snapshot.deployment(id) {
-            self.look_at(deployment, now);
+        self.unwatch(id);
+        match snapshot.deployment(id) {
+            Some(deployment) if deployment.status.is_active() => self.look_at(deployment, now),
+            Some(_) | None => self.forget(id),
         }
     }
 
     /// It is not there any more.
     pub fn forget(&mut self, id: DeploymentId) {
-        if let Some(at) = self.due.remove(&id) {
-            self.order.remove(&(at, id));
-        }
+        self.unwatch(id);
+        self.stuck.remove(&id);
     }
 
     /// The command for a failed one did not get into the log: it is due again.
     pub fn again(&mut self, id: DeploymentId) {
-        self.forget(id);
+        self.unwatch(id);
         self.watch(id, Duration::ZERO);
+    }
+
+    /// The state refused the command for a failed one. Where the job was to go back, the rollout
+    /// fails without it and says why; anything else is refused because somebody else ended it.
+    pub fn on_refused(&mut self, update: &DeploymentStatusUpdate, refusal: String) {
+        let id = update.change.id;
+        if update.revert.is_some() {
+            self.stuck.insert(id, refusal);
+            self.again(id);
+        } else {
+            self.forget(id);
+        }
     }
 
     /// When the next one has to be looked at, by the monotonic clock.
@@ -77,12 +91,17 @@ impl Rollouts {
                 .first()
                 .copied()
                 .filter(|(at, _)| *at <= now.monotonic)?;
-            self.forget(id);
+            self.unwatch(id);
             let Some(deployment) = snapshot.deployment(id) else {
+                self.forget(id);
                 continue;
             };
             match failure(deployment, now.wall) {
-                Some(reason) => return Some(fail(snapshot, deployment, reason, new_id(), now)),
+                Some(reason) => {
+                    let stuck = self.stuck.get(&id).map(String::as_str);
+                    let eval = new_id();
+                    return Some(fail(snapshot, deployment, (reason, stuck), eval, now));
+                }
                 // The wall clock was set back meanwhile: look again when it is there.
                 None => self.look_at(deployment, now),
             }
@@ -95,6 +114,12 @@ impl Rollouts {
         };
         let wait = u64::try_from(at.0.saturating_sub(now.wall.0)).unwrap_or(0);
         self.watch(deployment.id, now.monotonic + Duration::from_nanos(wait));
+    }
+
+    fn unwatch(&mut self, id: DeploymentId) {
+        if let Some(at) = self.due.remove(&id) {
+            self.order.remove(&(at, id));
+        }
     }
 
     fn watch(&mut self, id: DeploymentId, at: Duration) {
@@ -135,10 +160,11 @@ fn has_unforgiven(deployment: &Deployment) -> bool {
         .any(|group| group.progress_deadline.is_zero() && group.unhealthy_allocs > 0)
 }
 
+/// The command that fails a rollout: for a reason, and perhaps without going back, for another.
 fn fail(
     snapshot: &Snapshot,
     deployment: &Deployment,
-    reason: &str,
+    (reason, stuck): (&str, Option<&str>),
     eval: EvalId,
     now: Now,
 ) -> Command {
@@ -153,11 +179,16 @@ fn fail(
     let stable = current
         .filter(|job| reverts && !job.stop && job.version == deployment.job_version)
         .and_then(|_| last_stable(snapshot, deployment));
-    let description = match &stable {
-        Some(job) => format!("{reason} - rolling back to job version {}", job.version),
-        None if reverts => format!("{reason} - no stable job version to auto revert to"),
-        None => reason.to_owned(),
+    let description = match (&stable, stuck) {
+        (Some(job), Some(why)) => format!(
+            "{reason} - rolling back to job version {} was refused: {why}",
+            job.version
+        ),
+        (Some(job), None) => format!("{reason} - rolling back to job version {}", job.version),
+        (None, _) if reverts => format!("{reason} - no stable job version to auto revert to"),
+        (None, _) => reason.to_owned(),
     };
+    let stable = stable.filter(|_| stuck.is_none());
     let eval = current.map(|job| {
         let trigger = EvalTrigger::DeploymentWatcher;
         Evaluation::new(eval, &key, job.job_type, job.priority, trigger, now.wall)
@@ -338,6 +369,35 @@ mod tests {
             failed.status_description,
             "Failed due to progress deadline - rolling back to job version 0"
         );
+    }
+
+    #[test]
+    fn a_rollout_that_cannot_go_back_fails_all_the_same_and_says_why() {
+        let mut world = world();
+        let first = begin(&mut world, "/bin/one", DEADLINE);
+        succeed(&mut world, first);
+        let second = begin(&mut world, "/bin/two", DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        world.wait(DEADLINE);
+        let Some(Command::DeploymentStatus(update)) = poll(&mut rollouts, &world) else {
+            panic!("it failed")
+        };
+        assert!(update.revert.is_some());
+        rollouts.on_refused(&update, "there is no namespace default".to_owned());
+        // What happens to it meanwhile does not make it try again.
+        rollouts.on_changed(second, &world.snapshot(), now(&world));
+        let command = poll(&mut rollouts, &world).expect("without going back");
+        world.expect(command);
+        let snapshot = world.snapshot();
+        let failed = snapshot.deployment(second).expect("kept for people");
+        assert_eq!(failed.status, DeploymentStatus::Failed);
+        assert_eq!(
+            failed.status_description,
+            "Failed due to progress deadline - rolling back to job version 0 was refused: there \
+             is no namespace default"
+        );
+        let job = snapshot.job(&JobKey::new("default", "web")).expect("there");
+        assert_eq!(job.version, 1, "it stays as it is");
     }
 
     #[test]

@@ -261,9 +261,22 @@ impl Leading {
 
     fn on_housekeeping(&mut self, done: Result<(), (Command, ChangeError)>) {
         self.housekeeping = None;
-        if let Err((command, error)) = done {
-            tracing::warn!(%error, "housekeeping was not taken into the log");
-            self.leader.on_command_failed(command);
+        match done {
+            Ok(()) => {}
+            // The state knows better: somebody else did it, or it does not hold any more.
+            Err((command, ChangeError::Refused(refusal))) => {
+                tracing::debug!(%refusal, "housekeeping was refused");
+                self.leader
+                    .on_command_refused(&command, refusal.to_string());
+            }
+            Err((command, error @ ChangeError::TooLarge(_))) => {
+                tracing::warn!(%error, "housekeeping was refused");
+                self.leader.on_command_refused(&command, error.to_string());
+            }
+            Err((command, error)) => {
+                tracing::warn!(%error, "housekeeping was not taken into the log");
+                self.leader.on_command_failed(command);
+            }
         }
     }
 
@@ -283,11 +296,6 @@ impl Leading {
 async fn keep_house(cluster: Cluster, command: Command) -> Result<(), (Command, ChangeError)> {
     match cluster.change(command.clone()).await {
         Ok(_) => Ok(()),
-        // The state knows better: somebody else did it, or it does not hold any more.
-        Err(ChangeError::Refused(refusal)) => {
-            tracing::debug!(%refusal, "housekeeping was refused");
-            Ok(())
-        }
         Err(error) => Err((command, error)),
     }
 }

@@ -246,8 +246,14 @@ impl World {
             return;
         }
         running.house = false;
-        if matches!(answer, Answer::NoLeader | Answer::Unknown) {
-            running.leader.on_command_failed(command);
+        match answer {
+            Answer::Done { .. } => {}
+            Answer::Refused(refusal) => {
+                running
+                    .leader
+                    .on_command_refused(&command, refusal.to_string());
+            }
+            Answer::NoLeader | Answer::Unknown => running.leader.on_command_failed(command),
         }
         self.turn(ix);
     }
