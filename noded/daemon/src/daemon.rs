@@ -15,7 +15,7 @@ use noded_core::{NodeCore, Settings};
 use noded_keeper::client::Launch;
 use noded_keeper::paths::RuntimePaths;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
@@ -140,7 +140,8 @@ pub async fn run(
     let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
 
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
-    let (journal, restored) = open_journal(&config.node_dir(), inputs.clone())?;
+    let journal_news = Arc::new(Notify::new());
+    let (journal, restored) = open_journal(&config.node_dir(), Arc::clone(&journal_news))?;
     let boot = note_boot(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, &inputs).await?;
@@ -171,6 +172,7 @@ pub async fn run(
     let shell = Shell {
         core,
         journal,
+        journal_news,
         executor,
         session,
         configured: config.servers.clone(),
@@ -257,13 +259,9 @@ fn note_boot(directory: &Path, boot_id: [u8; 16]) -> Result<Boot, IdentityError>
 
 fn open_journal(
     directory: &Path,
-    inputs: mpsc::Sender<Input>,
+    news: Arc<Notify>,
 ) -> Result<(Journal, noded_core::journal::RestoredNode), DaemonError> {
-    Journal::open(directory, move |count| {
-        // A loop that ended no longer wants to know.
-        let _ = inputs.blocking_send(Input::Synced(count));
-    })
-    .map_err(DaemonError::Journal)
+    Journal::open(directory, move || news.notify_one()).map_err(DaemonError::Journal)
 }
 
 fn keeper_inputs(inputs: mpsc::Sender<Input>) -> mpsc::Sender<keeper_link::KeeperNews> {

@@ -31,8 +31,6 @@ pub enum Input {
     Keeper(KeeperNews),
     /// An effect of an allocation's lane is done, and its events were sent before this.
     LaneDone(AllocId),
-    /// So many records of the journal are on the disk.
-    Synced(u64),
     /// What the host is now; or why it cannot run tasks any more.
     Looked(Result<Box<Node>, String>),
     /// The configuration was read again.
@@ -52,7 +50,6 @@ impl Input {
             Self::Event(Event::Run { .. }) => "run",
             Self::Keeper(_) => "keeper",
             Self::LaneDone(_) => "lane",
-            Self::Synced(_) => "synced",
             Self::Looked(_) | Self::Reconfigured(_) | Self::DiskMeasured(_) => "upkeep",
             Self::Ask(_) => "question",
         }

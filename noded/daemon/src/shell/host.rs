@@ -61,13 +61,8 @@ impl Running {
     pub(super) fn reconfigured(&mut self, config: &Config) {
         let now = clock::now();
         self.shell.core.reconfigure(reconfigured(config), now);
-        self.shell.configured.clone_from(&config.servers);
-        for server in &config.servers {
-            if !self.servers.contains(server) {
-                self.servers.push(server.clone());
-            }
-        }
-        self.shell.core.set_servers(self.servers.len(), now);
+        self.servers.reconfigure(&config.servers);
+        self.shell.core.set_servers(self.servers.count(), now);
     }
 
     /// The disk was measured: beyond the operator's limit the oldest ended allocation goes, then it

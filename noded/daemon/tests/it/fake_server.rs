@@ -33,6 +33,7 @@ pub(crate) struct Known {
     pub(crate) hellos: Vec<v1::Hello>,
     pub(crate) synced: Vec<Vec<AllocId>>,
     pub(crate) watch_acked: u64,
+    pub(crate) heartbeats: u64,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
 }
@@ -313,6 +314,7 @@ async fn session(
             }
             v1::Heartbeat::KIND => {
                 let beat: v1::Heartbeat = from_frame(frame.kind, frame.body).unwrap();
+                known.send_modify(|known| known.heartbeats += 1);
                 let ack = v1::HeartbeatAck {
                     tick: beat.tick,
                     ..v1::HeartbeatAck::default()

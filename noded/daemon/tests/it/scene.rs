@@ -58,6 +58,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
+        Self::on_disk(|_| {})
+    }
+
+    /// A node whose data directory is what `mount` makes of it.
+    pub(crate) fn on_disk(mount: impl FnOnce(&Path)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let directory = tempfile::Builder::new()
             .prefix("drover-node-")
@@ -65,6 +70,9 @@ impl Scene {
             .unwrap();
         let tls = directory.path().join("tls");
         std::fs::create_dir(&tls).unwrap();
+        let data = directory.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        mount(&data);
         let volume = directory.path().join("volume");
         std::fs::create_dir(&volume).unwrap();
         std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -201,6 +209,11 @@ host_volume "shared" {{
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// The node's own file system, where the test gave it one.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
     }
 
     pub(crate) fn mounts(&self) -> Vec<PathBuf> {

@@ -1,0 +1,150 @@
+//! Effects that the journal is not far enough for, and those behind them in their lanes.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use noded_core::Effect;
+use noded_core::effect::{Durability, Lane};
+
+use crate::journal::Progress;
+
+/// An effect, and what must be in the journal before it is executed.
+#[derive(Debug)]
+pub(super) struct Issued {
+    pub(super) needs: Durability,
+    /// The newest record issued before it.
+    pub(super) record: u64,
+    pub(super) effect: Effect,
+}
+
+impl Issued {
+    /// Whether the journal is far enough. Heartbeats say nothing about anything that is journaled.
+    fn is_safe(&self, progress: Progress) -> bool {
+        if self.effect.lane() == Lane::Heartbeat {
+            return true;
+        }
+        match self.needs {
+            Durability::Appended => progress.written >= self.record,
+            Durability::Synced => progress.synced >= self.record,
+        }
+    }
+
+    /// Whether it waits for no more than a write.
+    pub(super) fn waits_for_a_write(&self, progress: Progress) -> bool {
+        self.needs == Durability::Appended && !self.is_safe(progress)
+    }
+}
+
+/// What is held back. The core bounds it: an allocation asks for nothing more before it hears of
+/// what it asked for.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    held: VecDeque<Issued>,
+    /// Their lanes.
+    lanes: BTreeSet<Lane>,
+}
+
+impl Holding {
+    /// The effect, where it may be executed now; else it is held back.
+    pub(super) fn admit(&mut self, issued: Issued, progress: Progress) -> Option<Effect> {
+        let lane = issued.effect.lane();
+        if !self.lanes.contains(&lane) && issued.is_safe(progress) {
+            return Some(issued.effect);
+        }
+        self.lanes.insert(lane);
+        self.held.push_back(issued);
+        None
+    }
+
+    /// What the journal is far enough for now, lane by lane in order.
+    pub(super) fn release(&mut self, progress: Progress) -> Vec<Effect> {
+        let mut released = Vec::new();
+        self.lanes.clear();
+        for issued in std::mem::take(&mut self.held) {
+            released.extend(self.admit(issued, progress));
+        }
+        released
+    }
+
+    /// Whether something waits for the disk itself.
+    pub(super) fn waits_for_a_sync(&self) -> bool {
+        self.held
+            .iter()
+            .any(|held| held.needs == Durability::Synced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noded_core::effect::SessionMessage;
+    use noded_core::key::Attempt;
+    use noded_core::time::Moment;
+    use noded_core::{RunEpoch, RunKey, SessionEpoch};
+    use protocol_model::AllocId;
+
+    use super::*;
+
+    const PROGRESS: Progress = Progress {
+        written: 5,
+        synced: 3,
+    };
+
+    fn kill(alloc: u128, record: u64, needs: Durability) -> Issued {
+        let run = RunKey::new(AllocId::from_u128(alloc), "main", RunEpoch(1));
+        Issued {
+            needs,
+            record,
+            effect: Effect::KillTask { run },
+        }
+    }
+
+    #[test]
+    fn only_heartbeats_overtake_the_journal() {
+        let passes = |record, needs| Holding::default().admit(kill(1, record, needs), PROGRESS);
+        assert!(passes(5, Durability::Appended).is_some());
+        assert!(passes(6, Durability::Appended).is_none());
+        assert!(passes(3, Durability::Synced).is_some());
+        assert!(passes(4, Durability::Synced).is_none());
+        let heartbeat = SessionMessage::Heartbeat {
+            epoch: SessionEpoch(1),
+            tick: 1,
+            sent: Moment::default(),
+        };
+        let beat = Issued {
+            needs: Durability::Synced,
+            record: 9,
+            effect: Effect::Send {
+                attempt: Attempt::default(),
+                message: heartbeat,
+            },
+        };
+        assert!(Holding::default().admit(beat, PROGRESS).is_some());
+    }
+
+    #[test]
+    fn what_is_behind_in_a_lane_waits_and_other_lanes_do_not() {
+        let mut holding = Holding::default();
+        assert!(
+            holding
+                .admit(kill(1, 4, Durability::Synced), PROGRESS)
+                .is_none()
+        );
+        assert!(holding.waits_for_a_sync());
+        assert!(
+            holding
+                .admit(kill(1, 5, Durability::Appended), PROGRESS)
+                .is_none()
+        );
+        assert!(
+            holding
+                .admit(kill(2, 5, Durability::Appended), PROGRESS)
+                .is_some()
+        );
+        assert_eq!(holding.release(PROGRESS), []);
+        let synced = Progress {
+            synced: 4,
+            ..PROGRESS
+        };
+        assert_eq!(holding.release(synced).len(), 2);
+        assert!(!holding.waits_for_a_sync());
+    }
+}

@@ -1,0 +1,111 @@
+//! Which servers there are. The core counts them and chooses by offset; the list is ours.
+
+use noded_core::event::SessionEvent;
+
+/// The servers of this moment. The configuration's stay reachable whatever a server says.
+#[derive(Debug)]
+pub(super) struct Servers {
+    configured: Vec<String>,
+    all: Vec<String>,
+    /// Where the attempt before this one went.
+    last: Option<String>,
+}
+
+impl Servers {
+    pub(super) fn new(configured: Vec<String>) -> Self {
+        Self {
+            all: configured.clone(),
+            configured,
+            last: None,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The configuration was read again: what it does not name any more stays until a server says
+    /// who the servers are.
+    pub(super) fn reconfigure(&mut self, configured: &[String]) {
+        self.configured = configured.to_vec();
+        self.add_configured();
+    }
+
+    /// Takes in whom a message names, and tells the core how many there are now.
+    pub(super) fn heard(&mut self, event: SessionEvent, named: Vec<String>) -> SessionEvent {
+        if !named.is_empty() {
+            self.all = named;
+            self.add_configured();
+        }
+        let count = self.count();
+        match event {
+            SessionEvent::Welcome(mut welcome) => {
+                welcome.servers = count;
+                SessionEvent::Welcome(welcome)
+            }
+            SessionEvent::Refused(mut refused) => {
+                refused.servers = count;
+                SessionEvent::Refused(refused)
+            }
+            other => other,
+        }
+    }
+
+    /// The server at `offset`, or the one after it where that is the one that was tried last.
+    ///
+    /// The core counts offsets in a list that a welcome may have replaced by one in another order,
+    /// so the next offset may be the server that has just fallen silent. Trying it again would cost
+    /// the time of a handshake that nobody answers, and with it the node its tasks.
+    pub(super) fn choose(&mut self, offset: usize) -> Option<String> {
+        let mut chosen = self.all.get(offset)?;
+        if self.last.as_ref() == Some(chosen) {
+            chosen = self.all.get((offset + 1) % self.all.len())?;
+        }
+        self.last = Some(chosen.clone());
+        self.last.clone()
+    }
+
+    fn add_configured(&mut self) {
+        for server in &self.configured {
+            if !self.all.contains(server) {
+                self.all.push(server.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_that_was_tried_last_is_not_the_next() {
+        let next = |offset, last: Option<&str>| {
+            let mut servers = Servers::new(["a", "b", "c"].map(str::to_owned).to_vec());
+            servers.last = last.map(str::to_owned);
+            servers.choose(offset)
+        };
+        assert_eq!(next(1, Some("a")).as_deref(), Some("b"));
+        assert_eq!(next(1, Some("b")).as_deref(), Some("c"));
+        assert_eq!(next(2, Some("c")).as_deref(), Some("a"));
+        assert_eq!(next(3, None), None);
+        // The only one there is.
+        let mut only = Servers::new(vec!["a".to_owned()]);
+        for _ in 0..2 {
+            assert_eq!(only.choose(0).as_deref(), Some("a"));
+        }
+    }
+
+    #[test]
+    fn those_of_the_configuration_stay_whatever_a_server_says() {
+        let mut servers = Servers::new(vec!["a".to_owned()]);
+        let named = vec!["b".to_owned(), "c".to_owned()];
+        servers.heard(SessionEvent::GoAway, named);
+        assert_eq!(servers.all, ["b", "c", "a"]);
+        servers.reconfigure(&["d".to_owned()]);
+        assert_eq!(servers.all, ["b", "c", "a", "d"]);
+        servers.heard(SessionEvent::GoAway, Vec::new());
+        assert_eq!(servers.count(), 4);
+    }
+}
