@@ -10,6 +10,7 @@
 mod exec;
 mod files;
 mod follow;
+pub(crate) mod foreign;
 mod log_cursor;
 mod logs;
 mod stats;
@@ -27,6 +28,7 @@ use protocol_wire::v1::node_request::Request;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
+use self::foreign::ForeignWish;
 use crate::executor::Executor;
 use crate::file_io::FileIo;
 use crate::file_watch::FileWatch;
@@ -185,6 +187,14 @@ impl CallServer {
             Request::CollectGarbage(v1::CollectGarbageRequest {}) => {
                 return self.collect_garbage(&message.alloc_id).await;
             }
+            Request::Foreign(v1::ForeignRequest {}) => {
+                let wish = ForeignWish::List;
+                return self.foreign(&message.alloc_id, wish, replies).await;
+            }
+            Request::ReleaseForeign(v1::ReleaseForeignRequest {}) => {
+                let wish = ForeignWish::Release;
+                return self.foreign(&message.alloc_id, wish, replies).await;
+            }
             of_alloc => of_alloc,
         };
         let alloc = AllocId::from_slice(&message.alloc_id)
@@ -209,7 +219,10 @@ impl CallServer {
             Request::Restart(request) => self.restart(alloc, request, replies).await,
             Request::Signal(request) => self.signal(alloc, request, replies).await,
             Request::Exec(request) => self.exec(&view, request, reader, replies).await,
-            Request::HostStats(_) | Request::CollectGarbage(_) => Ok(()),
+            Request::HostStats(_)
+            | Request::CollectGarbage(_)
+            | Request::Foreign(_)
+            | Request::ReleaseForeign(_) => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@ use noded_core::{AllocSpec, Event, RunKey};
 use protocol_model::{AllocId, Node};
 use tokio::sync::oneshot;
 
+use crate::calls::foreign::{ForeignAlloc, ForeignWish};
 use crate::config::Config;
 use crate::keeper_link::KeeperNews;
 use crate::upkeep::DiskUse;
@@ -75,6 +76,13 @@ pub enum Question {
     CollectGarbage {
         /// It is decided what goes; the removals follow.
         answer: oneshot::Sender<()>,
+    },
+    /// Allocations that the cluster, as it was restored, does not know.
+    Foreign {
+        /// What is to become of them.
+        wish: ForeignWish,
+        /// Those that there are, or were until now.
+        answer: oneshot::Sender<Vec<ForeignAlloc>>,
     },
     /// Restart tasks.
     Restart {

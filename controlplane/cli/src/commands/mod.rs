@@ -4,6 +4,7 @@ pub(crate) mod alloc;
 pub(crate) mod cluster;
 pub(crate) mod deployment;
 pub(crate) mod eval;
+mod foreign;
 pub(crate) mod job;
 pub(crate) mod namespace;
 pub(crate) mod node;

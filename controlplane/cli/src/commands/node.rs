@@ -2,9 +2,10 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use protocol_client::{Client, Query};
-use protocol_model::{Allocation, Eligibility, Node, NodeListStub};
+use protocol_model::{Allocation, Eligibility, Node, NodeListStub, NodeStatus};
 use serde_json::{Value, json};
 
+use super::foreign;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
 use crate::render::node;
@@ -106,6 +107,13 @@ impl Status {
             clock: &clock,
         };
         let mut text = view.one(&found, &allocs, !self.short);
+        if found.status == NodeStatus::Ready && !self.short {
+            // A node of an older release does not know the question: then there is nothing to show.
+            let foreign = foreign::list(&client, &id).await.unwrap_or_default();
+            if !foreign.is_empty() {
+                text.push_str(&view.foreign(&foreign::table(&foreign)));
+            }
+        }
         if self.stats {
             let query = Query::new().with("node_id", &id);
             let stats: Value = client.get("/v1/client/stats", &query).await?.value;

@@ -6,6 +6,7 @@ use protocol_model::nullable;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::foreign::OperatorNodeCommand;
 use super::snapshot::SnapshotCommand;
 use crate::failure::{Exit, Failure};
 use crate::render::columns::Columns;
@@ -19,6 +20,9 @@ pub(crate) enum OperatorCommand {
     /// The cluster's state as a file
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// What only a person may decide about a node
+    #[command(subcommand)]
+    Node(OperatorNodeCommand),
 }
 
 #[derive(Subcommand, Debug)]
@@ -65,6 +69,7 @@ impl OperatorCommand {
         match self {
             Self::Raft(command) => command.run(session).await,
             Self::Snapshot(command) => command.run(session).await,
+            Self::Node(command) => command.run(session).await,
         }
     }
 }

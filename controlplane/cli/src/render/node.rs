@@ -82,6 +82,14 @@ impl View<'_> {
         text
     }
 
+    /// What runs there although the cluster does not know it.
+    pub(crate) fn foreign(&self, table: &str) -> String {
+        let title = self.colour.bold("Allocations Unknown Since a Restore");
+        format!(
+            "\n{title}\n{table}They run on until `drover operator node release-foreign` ends them.\n"
+        )
+    }
+
     fn head(&self, node: &Node) -> String {
         let healthy: Vec<&str> = node
             .drivers

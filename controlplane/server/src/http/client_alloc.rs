@@ -22,7 +22,8 @@ pub(super) async fn route(ask: &mut Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Put, ["signal"]) => signal(ask, id).await,
         (Verb::Get, ["exec"]) => exec::exec(ask, id).await,
         (Verb::Get | Verb::Put, ["gc"]) => Err(HttpError::not_built(
-            "nodes collect their allocations by themselves in this release",
+            "a node collects all of its ended allocations, by itself and by /v1/client/gc, and no \
+             single one",
         )),
         (_, ["checks" | "snapshot" | "pause"]) => {
             Err(HttpError::not_built("this is not part of this release"))
@@ -34,7 +35,7 @@ pub(super) async fn route(ask: &mut Ask, id: &str, rest: &[&str]) -> Answered {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct RestartBody {
+pub(super) struct RestartBody {
     #[serde(deserialize_with = "or_default")]
     task_name: String,
     #[serde(deserialize_with = "or_default")]
@@ -61,7 +62,7 @@ async fn restart(ask: &Ask, id: AllocId) -> Answered {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct SignalBody {
+pub(super) struct SignalBody {
     #[serde(deserialize_with = "or_default")]
     task: String,
     #[serde(deserialize_with = "or_default")]
@@ -78,20 +79,32 @@ async fn signal(ask: &Ask, id: AllocId) -> Answered {
 
 /// `/v1/client/stats`, `/v1/client/gc`: of the node that `?node_id=` names.
 pub(super) async fn host(ask: &Ask, action: &str) -> Answered {
-    match (ask.verb, action) {
-        (Verb::Get, "stats") => {}
-        (_, "stats") => return Err(HttpError::method()),
-        _ => return Err(HttpError::not_built("this is not part of this release")),
-    }
+    let request = match (ask.verb, action) {
+        (Verb::Get, "stats") => Request::HostStats(v1::HostStatsRequest {}),
+        (Verb::Get | Verb::Put, "gc") => Request::CollectGarbage(v1::CollectGarbageRequest {}),
+        (_, "stats" | "gc") => return Err(HttpError::method()),
+        _ => return Err(HttpError::no_route()),
+    };
     let node = ask
         .query
         .text("node_id")
         .ok_or_else(|| HttpError::bad_request("must provide ?node_id: servers run nothing"))?;
     let node: NodeId = lookup::id("a node", node)?;
-    let request = Request::HostStats(v1::HostStatsRequest {});
+    of_node(ask, node, request).await
+}
+
+/// A call to a node that answers one JSON document or none, as the answer of the request.
+///
+/// # Errors
+/// As [`NodeCall::next`].
+pub(super) async fn of_node(ask: &Ask, node: NodeId, request: Request) -> Answered {
     let document = NodeCall::to(&ask.api, node, None, request)
         .await?
         .document()
         .await?;
-    ask.answer(&document, ask.api.cluster.snapshot().index())
+    let index = ask.api.cluster.snapshot().index();
+    match document {
+        Some(value) => ask.answer(&value, index),
+        None => ask.done(index),
+    }
 }

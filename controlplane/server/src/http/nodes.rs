@@ -7,6 +7,8 @@ use controlplane_state::{Command, Outcome, Snapshot, Table};
 use protocol_model::{
     Allocation, Eligibility, EvalId, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub,
 };
+use protocol_wire::v1;
+use protocol_wire::v1::node_request::Request;
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Ask, Verb};
@@ -14,7 +16,7 @@ use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
 use super::page::{ByIndex, page_where};
-use super::{detail, lookup};
+use super::{client_alloc, detail, lookup};
 
 /// Evaluations that one request may make: one per job with something on the node.
 const EVALS_MAX: usize = 4096;
@@ -113,13 +115,30 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Get, ["allocations"]) => allocations(ask, id).await,
         (Verb::Put, ["eligibility"]) => eligibility(ask, id).await,
         (Verb::Put, ["purge"]) => purge(ask, id).await,
+        (Verb::Get, ["foreign-allocations"]) => {
+            client_alloc::of_node(ask, id, Request::Foreign(v1::ForeignRequest {})).await
+        }
+        (Verb::Put, ["release-foreign"]) => {
+            let request = Request::ReleaseForeign(v1::ReleaseForeignRequest {});
+            client_alloc::of_node(ask, id, request).await
+        }
         (Verb::Put, ["evaluate"]) => evaluate(ask, id).await,
         (Verb::Put, ["drain"]) => Err(HttpError::not_built(
             "draining a node is not part of this release",
         )),
-        (_, [] | ["allocations" | "eligibility" | "purge" | "evaluate" | "drain"]) => {
-            Err(HttpError::method())
-        }
+        (
+            _,
+            []
+            | [
+                "allocations"
+                | "eligibility"
+                | "purge"
+                | "evaluate"
+                | "drain"
+                | "foreign-allocations"
+                | "release-foreign",
+            ],
+        ) => Err(HttpError::method()),
         _ => Err(HttpError::no_route()),
     }
 }
@@ -152,7 +171,7 @@ struct NodeChanged {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct EligibilityRequest {
+pub(super) struct EligibilityRequest {
     eligibility: String,
 }
 

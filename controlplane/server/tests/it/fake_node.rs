@@ -260,6 +260,9 @@ async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut
         }
         Request::Stats(_) | Request::HostStats(_) => json(writer, r#"{"Timestamp":1}"#).await,
         Request::Restart(_) | Request::CollectGarbage(_) => say(writer, Reply::End(true)).await,
+        Request::Foreign(_) | Request::ReleaseForeign(_) => {
+            json(writer, r#"[{"ID":"a0000000-0000-4000-8000-000000000009"}]"#).await;
+        }
         Request::Signal(signal) if signal.signal == "SIGHUP" => {
             say(writer, Reply::End(true)).await;
         }

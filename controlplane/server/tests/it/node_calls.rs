@@ -155,6 +155,22 @@ async fn tasks_are_restarted_and_signalled() {
 }
 
 #[tokio::test]
+async fn a_node_is_asked_for_what_the_cluster_does_not_know_and_to_collect() {
+    let (world, node, id) = placed().await;
+    let path = format!("/v1/node/{}/foreign-allocations", node.id);
+    let listed = world.get(&path).await.expect("a list");
+    assert_eq!(listed[0]["ID"], "a0000000-0000-4000-8000-000000000009");
+    let path = format!("/v1/node/{}/release-foreign", node.id);
+    let released = world.put(&path, json!({})).await.expect("released");
+    assert_eq!(released, listed);
+    assert_eq!(refusal(world.get(&path).await).0, 405, "not by reading");
+    let path = format!("/v1/client/gc?node_id={}", node.id);
+    world.get(&path).await.expect("collected");
+    let path = format!("/v1/client/allocation/{id}/gc");
+    assert_eq!(refusal(world.get(&path).await).0, 501);
+}
+
+#[tokio::test]
 async fn a_command_is_run_over_a_websocket() {
     let (world, _node, id) = placed().await;
     let path = format!("/v1/client/allocation/{id}/exec");

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use noded_core::node_core::AllocStatus;
+
 use super::Running;
+use crate::calls::foreign::{ForeignAlloc, ForeignWish};
 use crate::clock;
 use crate::input::{AllocCounts, AllocView, Liveness, Question};
 
@@ -48,6 +51,14 @@ impl Running {
                 core.collect_garbage(now);
                 let _ = answer.send(());
             }
+            Question::Foreign { wish, answer } => {
+                let known = core.foreign_allocs().filter_map(|id| core.alloc_status(id));
+                let listed = known.map(|status| foreign(&status)).collect();
+                if wish == ForeignWish::Release {
+                    core.release_foreign(now);
+                }
+                let _ = answer.send(listed);
+            }
             Question::Restart {
                 alloc,
                 scope,
@@ -64,5 +75,17 @@ impl Running {
                 let _ = answer.send(core.signal(alloc, scope, &signal, now));
             }
         }
+    }
+}
+
+fn foreign(status: &AllocStatus) -> ForeignAlloc {
+    let alloc = status.spec.alloc();
+    ForeignAlloc {
+        id: alloc.id,
+        name: alloc.name.clone(),
+        namespace: alloc.namespace.clone(),
+        job_id: alloc.job_id.clone(),
+        task_group: alloc.task_group.clone(),
+        client_status: status.client_status,
     }
 }

@@ -1,6 +1,6 @@
 //! Frozen bytes: one file per message that travels in a frame of its own, every field set, and one
-//! per request of a node. A test that fails here means that a server and a node one release apart would not understand each
-//! other: give the changed field a new number, and keep the old file.
+//! per request of a node. A test that fails here means that a server and a node one release apart
+//! would not understand each other: give the changed field a new number, and keep the old file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -300,6 +300,11 @@ fn request_samples() -> Vec<Sample> {
         of_node(
             "CollectGarbage",
             Request::CollectGarbage(v1::CollectGarbageRequest {}),
+        ),
+        of_node("Foreign", Request::Foreign(v1::ForeignRequest {})),
+        of_node(
+            "ReleaseForeign",
+            Request::ReleaseForeign(v1::ReleaseForeignRequest {}),
         ),
     ]
 }
