@@ -21,6 +21,11 @@ impl RunEpoch {
     }
 }
 
+/// The kernel's id of one boot of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BootId(pub [u8; 16]);
+
 /// One attempt to run one task of one allocation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct RunKey {

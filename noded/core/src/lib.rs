@@ -55,7 +55,7 @@ pub mod update_batcher;
 pub use alloc_spec::AllocSpec;
 pub use effect::{Durability, Effect, Issued};
 pub use event::Event;
-pub use key::{RunEpoch, RunKey, SessionEpoch, Watermark};
+pub use key::{BootId, RunEpoch, RunKey, SessionEpoch, Watermark};
 pub use node_core::{DiskRelief, NodeCore};
 pub use settings::Settings;
 pub use time::{Moment, Now};

@@ -10,8 +10,7 @@ use std::time::Duration;
 use isolation::cgroup::{CgroupError, Hierarchy, SUPERVISOR, TASKS};
 use noded_core::event::KeptRun;
 use noded_core::settings::{Reconfigured, TaskRoot};
-use noded_core::task_runner::Boot;
-use noded_core::{NodeCore, Settings};
+use noded_core::{BootId, NodeCore, Settings};
 use noded_keeper::client::Launch;
 use noded_keeper::paths::RuntimePaths;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
@@ -131,7 +130,7 @@ pub async fn run(
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
-    let boot_id = identity::boot_id().map_err(DaemonError::Identity)?;
+    let boot_id = BootId(identity::boot_id().map_err(DaemonError::Identity)?);
     let io = FileIo::start().map_err(DaemonError::FileIo)?;
     // Before looking around: a cgroup that keeper made has no controller until it is given some.
     let hierarchy = open_cgroups(&config.cgroup_base)?;
@@ -142,7 +141,7 @@ pub async fn run(
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
     let journal_news = Arc::new(Notify::new());
     let (journal, restored) = open_journal(&config.node_dir(), Arc::clone(&journal_news))?;
-    let boot = note_boot(&config.node_dir(), boot_id).map_err(DaemonError::Identity)?;
+    let rebooted = restored.boot != Some(boot_id);
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, &inputs).await?;
     let mut found = found;
@@ -154,7 +153,7 @@ pub async fn run(
         endpoint: endpoint.clone(),
         identity: identity.clone(),
         config: live.clone(),
-        boot_id,
+        boot_id: boot_id.0,
         facts: Mutex::new(Arc::clone(&node)),
         calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
         inputs,
@@ -165,10 +164,10 @@ pub async fn run(
         node = %identity.id,
         name = %config.name,
         restored = restored.allocs.len(),
-        rebooted = boot == Boot::Another,
+        rebooted,
         "noded starts"
     );
-    let core = NodeCore::new(settings, node, restored, kept, boot, clock::now());
+    let core = NodeCore::new(settings, node, restored, kept, boot_id, clock::now());
     let shell = Shell {
         core,
         journal,
@@ -248,13 +247,6 @@ fn look_around(
         tracing::warn!("{reason}");
     }
     Ok(found.node)
-}
-
-/// Whether the host was restarted since the last start; from now on it was not.
-fn note_boot(directory: &Path, boot_id: [u8; 16]) -> Result<Boot, IdentityError> {
-    let boot = identity::boot_since(directory, boot_id)?;
-    identity::remember_boot(directory, boot_id)?;
-    Ok(boot)
 }
 
 fn open_journal(

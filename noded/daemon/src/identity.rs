@@ -6,13 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use noded_core::task_runner::Boot;
 use protocol_model::NodeId;
 
 /// First line of the file.
 const HEADER: &str = "drover-node-identity 1";
 const FILE: &str = "identity";
-const BOOT_FILE: &str = "boot-id";
 
 /// The node's identity.
 #[derive(Clone)]
@@ -108,28 +106,6 @@ pub fn boot_id() -> Result<[u8; 16], IdentityError> {
         })
 }
 
-/// Whether the host was restarted since [`remember_boot`].
-///
-/// # Errors
-/// Where the file is there and cannot be read.
-pub fn boot_since(directory: &Path, boot_id: [u8; 16]) -> Result<Boot, IdentityError> {
-    let path = directory.join(BOOT_FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(text) if text.trim() == hex(&boot_id) => Ok(Boot::Same),
-        Ok(_) => Ok(Boot::Another),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Boot::Another),
-        Err(error) => Err(failed("reading", &path)(error)),
-    }
-}
-
-/// Remembers that what the journal says from now on is about this boot.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn remember_boot(directory: &Path, boot_id: [u8; 16]) -> Result<(), IdentityError> {
-    write_durably(directory, BOOT_FILE, hex(&boot_id).as_bytes())
-}
-
 /// Random bytes of the kernel.
 ///
 /// # Errors
@@ -218,15 +194,5 @@ mod tests {
         std::fs::write(directory.path().join(FILE), "drover-node-identity 1\nx\n").unwrap();
         let error = NodeIdentity::load_or_create(directory.path()).unwrap_err();
         assert!(matches!(error, IdentityError::Damaged { .. }), "{error}");
-    }
-
-    #[test]
-    fn another_boot_is_noticed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path();
-        assert_eq!(boot_since(path, [1; 16]).unwrap(), Boot::Another);
-        remember_boot(path, [1; 16]).unwrap();
-        assert_eq!(boot_since(path, [1; 16]).unwrap(), Boot::Same);
-        assert_eq!(boot_since(path, [2; 16]).unwrap(), Boot::Another);
     }
 }

@@ -21,7 +21,7 @@ use noded_core::effect::Lane;
 use noded_core::journal::RestoredNode;
 use noded_core::key::Attempt;
 use noded_core::task_runner::Boot;
-use noded_core::{Durability, Effect, Moment, NodeCore, Now, Settings};
+use noded_core::{BootId, Durability, Effect, Moment, NodeCore, Now, Settings};
 use protocol_model::{AllocId, Node};
 
 use crate::event::{Event, HostEvent, NodeInput, NodeIx, ServerIx};
@@ -215,7 +215,7 @@ impl World {
             Arc::clone(&node.facts),
             restored,
             kept,
-            boot,
+            boot_id(node.boot),
             node.now(self.now),
         );
         let watermark = core.watermark();
@@ -300,4 +300,11 @@ impl World {
             core.on_event(event, now);
         }
     }
+}
+
+/// The id of a host's n-th boot.
+fn boot_id(boot: u32) -> BootId {
+    let mut id = [0; 16];
+    id[..4].copy_from_slice(&boot.to_le_bytes());
+    BootId(id)
 }

@@ -52,6 +52,9 @@ pub struct PersistedAlloc {
     /// Whether it was being stopped because the control plane had not confirmed this node in time:
     /// nothing else says so after a restart of the daemon.
     pub lease_expired: bool,
+    /// Why tasks may not start yet.
+    #[serde(skip_serializing_if = "StartHold::is_free")]
+    pub hold: StartHold,
 }
 
 /// An allocation's health, once decided.
@@ -77,12 +80,24 @@ enum Directory {
 }
 
 /// Why tasks may not start although everything else permits it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StartHold {
     /// They may.
+    #[default]
     Free,
     /// After a restart of the host: the control plane may have moved the work elsewhere meanwhile.
     UntilTold,
+}
+
+impl StartHold {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands out references"
+    )]
+    fn is_free(&self) -> bool {
+        *self == Self::Free
+    }
 }
 
 /// Whether what only running tasks need is still there: secrets, network.
@@ -137,7 +152,6 @@ pub struct AllocRunner {
     tasks: BTreeMap<String, TaskRunner>,
     stage: Stage,
     directory: Directory,
-    hold: StartHold,
     ending: Option<Ending>,
     removal: Removal,
     destroyed: bool,
@@ -158,7 +172,6 @@ impl AllocRunner {
             tasks,
             stage: Stage::Init,
             directory: Directory::Absent,
-            hold: StartHold::Free,
             ending: None,
             removal: Removal::Kept,
             destroyed: false,
@@ -179,7 +192,8 @@ impl AllocRunner {
         if self.removal == Removal::Wanted {
             self.removal = Removal::Kept;
         }
-        self.hold = StartHold::Free;
+        // The record of what is wanted says this too.
+        self.state.hold = StartHold::Free;
         self.spec = spec;
     }
 
@@ -188,13 +202,18 @@ impl AllocRunner {
         if self.removal == Removal::Kept {
             self.removal = Removal::Wanted;
         }
-        // All that may still start are poststop tasks.
-        self.hold = StartHold::Free;
+        // All that may still start are poststop tasks. The record of the removal says this too.
+        self.state.hold = StartHold::Free;
     }
 
     /// Its tasks may start again after a restart of the host. Returns whether they were held.
-    pub(crate) fn release_hold(&mut self) -> bool {
-        std::mem::replace(&mut self.hold, StartHold::Free) == StartHold::UntilTold
+    pub(crate) fn release_hold(&mut self, out: &mut Outbox) -> bool {
+        let held = self.state.hold == StartHold::UntilTold;
+        if held {
+            self.state.hold = StartHold::Free;
+            self.persist(out);
+        }
+        held
     }
 
     /// The control plane did not confirm this node within `stop_on_client_after`.
@@ -426,7 +445,7 @@ impl AllocRunner {
 
     /// Starts every task that may start. Returns whether anything changed.
     fn start_permitted(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> bool {
-        if self.hold == StartHold::UntilTold {
+        if self.state.hold == StartHold::UntilTold {
             return false;
         }
         let (stage, ending) = (self.stage, self.ending.is_some());

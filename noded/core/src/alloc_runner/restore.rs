@@ -35,11 +35,12 @@ impl AllocRunner {
     ) -> Self {
         let Restoration {
             spec,
-            state,
+            mut state,
             destroy,
             mut tasks,
             mut kept,
         } = restoration;
+        state.hold = hold_after(boot, destroy, &spec, state.hold);
         let known_health = state.health.map(|health| health.healthy);
         let mut runner = Self {
             health: HealthTracker::new(&spec, known_health, now),
@@ -47,7 +48,6 @@ impl AllocRunner {
             // The stage is a function of the states that the tasks bring along.
             stage: Stage::Prestart,
             directory: Directory::Absent,
-            hold: hold_after(boot, destroy, &spec),
             removal: match destroy {
                 DestroyWanted::No => Removal::Kept,
                 DestroyWanted::Yes => Removal::Wanted,
@@ -66,18 +66,29 @@ impl AllocRunner {
             *task = TaskRunner::from_persisted(spec.id(), task.name(), persisted);
             task.resume(left, boot, world.context(&spec), out, now);
         }
+        if boot == Boot::Another {
+            runner.persist(out);
+        }
         runner
     }
 }
 
 /// After a restart of the host the control plane may have moved the work elsewhere; that of a
 /// system job belongs to this node, unless it may run here only while the control plane hears the
-/// node.
-fn hold_after(boot: Boot, destroy: DestroyWanted, spec: &AllocSpec) -> StartHold {
+/// node. Until it is heard no restart of the daemon changes that.
+fn hold_after(
+    boot: Boot,
+    destroy: DestroyWanted,
+    spec: &AllocSpec,
+    before: StartHold,
+) -> StartHold {
     let stays = spec.job().job_type.is_per_node() && spec.group().stop_on_client_after().is_none();
     match (boot, destroy) {
         (Boot::Another, DestroyWanted::No) if !stays => StartHold::UntilTold,
+        (Boot::Same, DestroyWanted::No) => before,
         // The control plane has spoken: only poststop tasks may still start.
-        (Boot::Same | Boot::Another, DestroyWanted::No | DestroyWanted::Yes) => StartHold::Free,
+        (Boot::Another, DestroyWanted::No) | (Boot::Same | Boot::Another, DestroyWanted::Yes) => {
+            StartHold::Free
+        }
     }
 }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use protocol_model::{AllocId, Allocation, Job, SpecHash};
 use serde::{Deserialize, Serialize};
 
-use crate::alloc_runner::PersistedAlloc;
-use crate::key::{RunEpoch, RunKey, SessionEpoch, Watermark};
+use crate::alloc_runner::{PersistedAlloc, StartHold};
+use crate::key::{BootId, RunEpoch, RunKey, SessionEpoch, Watermark};
 use crate::task_runner::{AttemptState, PersistedTask};
 use crate::update_batcher::AckedState;
 
@@ -33,6 +33,12 @@ pub enum JournalRecord {
     Watermark {
         /// The place.
         at: Watermark,
+    },
+    /// What is said of tasks is about this boot of the host: what another one means for them is in
+    /// the records before this one.
+    Boot {
+        /// The boot.
+        boot: BootId,
     },
     /// The node accepted a session.
     SessionEpoch {
@@ -147,6 +153,8 @@ pub struct RestoredNode {
     pub watermark: Watermark,
     /// The last session it accepted.
     pub epoch: SessionEpoch,
+    /// The boot that it speaks of; `None` = of none yet.
+    pub boot: Option<BootId>,
     /// Job specifications.
     pub specs: BTreeMap<SpecHash, Arc<Job>>,
     /// Its allocations.
@@ -199,6 +207,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
     match record {
         JournalRecord::Watermark { at } => node.watermark = at,
         JournalRecord::SessionEpoch { epoch } => node.epoch = epoch,
+        JournalRecord::Boot { boot } => node.boot = Some(boot),
         JournalRecord::Spec { hash, job } => {
             node.specs.insert(hash, job);
         }
@@ -207,6 +216,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
                 known.alloc = *alloc;
                 known.spec = spec;
                 known.destroy = DestroyWanted::No;
+                known.state.hold = StartHold::Free;
             }
             None => {
                 node.allocs
@@ -217,6 +227,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
         JournalRecord::DestroyWanted { alloc } => {
             if let Some(known) = node.allocs.get_mut(&alloc) {
                 known.destroy = DestroyWanted::Yes;
+                known.state.hold = StartHold::Free;
             }
         }
         JournalRecord::Destroyed { alloc } => {
@@ -257,6 +268,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
     let RestoredNode {
         watermark,
         epoch,
+        boot,
         specs,
         allocs,
         foreign,
@@ -306,7 +318,8 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
             allocs: foreign.clone(),
         });
     }
-    // Last, as in the journal itself: it speaks for everything before it.
+    // Last, as in the journal itself: they speak for everything before them.
+    records.extend(boot.map(|boot| JournalRecord::Boot { boot }));
     records.push(JournalRecord::Watermark { at: *watermark });
     records
 }

@@ -60,6 +60,22 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
             r#"{"kind":"session_epoch","epoch":4}"#,
         ),
         (
+            JournalRecord::Boot {
+                boot: BootId([3; 16]),
+            },
+            r#"{"kind":"boot","boot":[3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3]}"#,
+        ),
+        (
+            JournalRecord::Alloc {
+                alloc: ID,
+                state: PersistedAlloc {
+                    hold: StartHold::UntilTold,
+                    ..PersistedAlloc::default()
+                },
+            },
+            r#"{"kind":"alloc","alloc":"00000000-0000-0000-0000-000000000005","state":{"health":null,"lease_expired":false,"hold":"until_told"}}"#,
+        ),
+        (
             JournalRecord::Foreign {
                 allocs: BTreeSet::from([ID]),
             },
@@ -85,6 +101,7 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
                 state: PersistedAlloc {
                     health,
                     lease_expired: false,
+                    hold: StartHold::Free,
                 },
             },
             r#"{"kind":"alloc","alloc":"00000000-0000-0000-0000-000000000005","state":{"health":{"healthy":true,"at":7},"lease_expired":false}}"#,

@@ -107,6 +107,7 @@ impl NodeCore {
         RestoredNode {
             watermark: self.alloc_set.watermark(),
             epoch: self.session.last_epoch(),
+            boot: Some(self.boot),
             specs: self.specs.clone(),
             allocs,
             foreign: self.alloc_set.foreign().collect(),

@@ -28,7 +28,7 @@ use crate::alloc_set::AllocSet;
 use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch};
 use crate::event::{Event, RunEvent};
 use crate::journal::JournalRecord;
-use crate::key::RunKey;
+use crate::key::{BootId, RunKey};
 use crate::outbox::Outbox;
 use crate::session::Session;
 use crate::settings::{Reconfigured, Settings};
@@ -41,6 +41,7 @@ pub use getters::AllocStatus;
 #[derive(Debug)]
 pub struct NodeCore {
     settings: Settings,
+    boot: BootId,
     node: Arc<Node>,
     session: Session,
     alloc_set: AllocSet,

@@ -11,8 +11,8 @@ use crate::alloc_set::AllocSet;
 use crate::alloc_spec::{AllocSpec, SpecError};
 use crate::effect::Effect;
 use crate::event::{KeptPhase, KeptRun};
-use crate::journal::{RestoredAlloc, RestoredNode};
-use crate::key::RunEpoch;
+use crate::journal::{JournalRecord, RestoredAlloc, RestoredNode};
+use crate::key::{BootId, RunEpoch};
 use crate::outbox::Outbox;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -25,19 +25,21 @@ type KeptByTask = BTreeMap<AllocId, BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>
 
 impl NodeCore {
     /// A node. `restored` is what [`crate::journal::replay`] made of the journal (empty at first),
-    /// `kept` is keeper's `List`, `boot` says whether the host was restarted since the journal was
-    /// last written (then `kept` is empty). Drain the effects afterwards, as after every call.
+    /// `kept` is keeper's `List`, `boot` is the host's present one: where the journal speaks of
+    /// another, nothing of what it says runs (and `kept` is empty). Drain the effects afterwards,
+    /// as after every call.
     pub fn new(
         settings: Settings,
         node: Arc<Node>,
         restored: RestoredNode,
         kept: Vec<KeptRun>,
-        boot: Boot,
+        boot: BootId,
         now: Now,
     ) -> Self {
         let RestoredNode {
             watermark,
             epoch,
+            boot: spoken_of,
             specs,
             allocs,
             foreign,
@@ -54,7 +56,13 @@ impl NodeCore {
             settings.unknown_alloc_grace,
             now.moment,
         );
+        let since = if spoken_of == Some(boot) {
+            Boot::Same
+        } else {
+            Boot::Another
+        };
         let mut core = Self {
+            boot,
             session,
             alloc_set,
             settings,
@@ -74,7 +82,12 @@ impl NodeCore {
         let mut kept = core.sort_out(kept, &allocs);
         for (id, restored) in allocs {
             let runs = kept.remove(&id).unwrap_or_default();
-            core.restore_alloc(id, restored, runs, boot, now);
+            core.restore_alloc(id, restored, runs, since, now);
+        }
+        if since == Boot::Another {
+            // Behind the records of what that means: a daemon that dies before this one is written
+            // leaves its successor the same question.
+            core.outbox.journal(JournalRecord::Boot { boot });
         }
         core.flush(now);
         core

@@ -73,7 +73,7 @@ impl NodeCore {
     fn release_holds(&mut self, allocs: &[AllocId], now: Now) {
         for alloc in allocs {
             if let Some(runner) = self.runners.get_mut(alloc)
-                && runner.release_hold()
+                && runner.release_hold(&mut self.outbox)
             {
                 self.settle(*alloc, now);
             }

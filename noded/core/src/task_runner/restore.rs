@@ -25,7 +25,7 @@ use crate::key::{RunEpoch, RunKey};
 use crate::outbox::Outbox;
 use crate::time::Now;
 
-/// Whether the host was restarted since the journal was last written.
+/// Whether the host was restarted since the boot that the journal speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Boot {
     /// It was not: keeper knows what runs.
@@ -74,8 +74,23 @@ impl TaskRunner {
         }
     }
 
-    /// Takes up what runs, as the table above says.
+    /// Takes up what runs, as the table above says. What another boot means for the task is
+    /// recorded, so that it is not asked again once the journal speaks of this boot.
     pub(crate) fn resume(
+        &mut self,
+        left: LeftBehind,
+        boot: Boot,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        self.take_up(left, boot, ctx, out, now);
+        if boot == Boot::Another && self.phase != Phase::Dead {
+            self.persist(out);
+        }
+    }
+
+    fn take_up(
         &mut self,
         left: LeftBehind,
         boot: Boot,
@@ -175,6 +190,7 @@ impl TaskRunner {
         match (boot, self.state.state) {
             (Boot::Another, _) => {
                 self.run_again(Duration::ZERO, "The host was restarted", now);
+                // Before the run is let go.
                 self.persist(out);
                 out.push(Effect::ReleaseRun { run: self.run() });
             }

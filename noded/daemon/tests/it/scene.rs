@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use noded_core::BootId;
+use noded_core::journal::JournalRecord;
+use noded_daemon::journal::Journal;
 use tempfile::TempDir;
 
 use crate::fake_server::{FakeServer, PATIENCE};
@@ -195,8 +198,9 @@ host_volume "shared" {{
         self.remove_cgroups();
         self.unmount();
         std::fs::remove_dir_all(self.directory.path().join("run")).unwrap();
-        let boot = self.directory.path().join("data/node/boot-id");
-        std::fs::write(boot, "00").unwrap();
+        let (mut journal, _) = Journal::open(&self.data().join("node"), || {}).unwrap();
+        let boot = BootId([0; 16]);
+        journal.append(&JournalRecord::Boot { boot }).unwrap();
     }
 
     fn remove_cgroups(&self) {

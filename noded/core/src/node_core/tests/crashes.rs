@@ -147,6 +147,49 @@ fn after_a_restart_of_the_host_nothing_starts_before_the_control_plane_spoke() {
 }
 
 #[test]
+fn a_daemon_killed_on_its_way_up_after_a_restart_of_the_host_leaves_the_next_one_the_same() {
+    let slow = Task {
+        restart_policy: Some(RestartPolicy {
+            delay: Some(Duration::from_secs(3600)),
+            ..durable("slow", 2).restart_policy.expect("it has one")
+        }),
+        ..task("slow")
+    };
+    let jobs = || {
+        vec![
+            job_with_tasks("web", vec![task("main")]),
+            job_with_tasks("late", vec![slow.clone()]),
+        ]
+    };
+    for effects in 0.. {
+        let mut host = FakeHost::with_jobs(jobs());
+        // It waits for an hour of a clock that begins anew.
+        host.exit(&host.live_run("slow"), ExitStatus::Code(1));
+        host.run_for(1_000);
+        host.online = false;
+        host.disconnect();
+        let more = host.restart_and_kill(Boot::Another, effects);
+        host.restart_daemon(Boot::Same);
+        host.run_for(60_000);
+        assert!(host.live_runs().is_empty(), "killed after {effects}");
+        host.online = true;
+        host.run_for(30_000);
+        let state = host.task(1, "main");
+        assert_eq!(
+            (state.state, state.failed, state.restarts),
+            (TaskRunState::Running, false, 1),
+            "killed after {effects}: {:?}",
+            state.events
+        );
+        assert_eq!(host.live_run("slow").epoch, RunEpoch(2), "after {effects}");
+        if !more {
+            assert!(effects > 4, "it was killed somewhere in between");
+            break;
+        }
+    }
+}
+
+#[test]
 fn after_a_restart_of_the_host_what_was_stopped_meanwhile_does_not_run() {
     let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
     host.online = false;

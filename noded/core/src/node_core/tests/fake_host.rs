@@ -17,7 +17,7 @@ use crate::event::{
     Recovery, RunEvent, SessionEvent, WatchDelta, WatchMap, Welcome,
 };
 use crate::journal::{self, JournalRecord};
-use crate::key::{Attempt, RunEpoch, RunKey, SessionEpoch, Watermark};
+use crate::key::{Attempt, BootId, RunEpoch, RunKey, SessionEpoch, Watermark};
 use crate::task_runner::Boot;
 use crate::test_support::{alloc_of, at};
 use crate::{Durability, NodeCore, Settings};
@@ -50,6 +50,8 @@ pub(super) enum FakeRun {
 
 pub(super) struct FakeHost {
     pub(super) core: NodeCore,
+    /// Which boot of the host this is.
+    boot: u8,
     pub(super) now: u64,
     pub(super) luck: Luck,
     pub(super) manners: Manners,
@@ -90,11 +92,12 @@ impl FakeHost {
             node(),
             journal::RestoredNode::default(),
             Vec::new(),
-            Boot::Same,
+            BootId([0; 16]),
             at(0),
         );
         let mut host = Self {
             core,
+            boot: 0,
             now: 0,
             luck: Luck::Good,
             manners: Manners::Ends,
@@ -229,9 +232,28 @@ impl FakeHost {
 
     /// kill -9 of the daemon and a new one; the host may have been restarted in between.
     pub(super) fn restart_daemon(&mut self, boot: Boot) {
+        self.begin_daemon(boot);
+        self.drain();
+    }
+
+    /// As [`Self::restart_daemon`], and the new daemon is killed when it has carried out so many
+    /// effects. Returns whether there were as many.
+    pub(super) fn restart_and_kill(&mut self, boot: Boot, effects: usize) -> bool {
+        self.begin_daemon(boot);
+        for _ in 0..effects {
+            let Some(issued) = self.core.poll_effect() else {
+                return false;
+            };
+            self.execute(issued.effect);
+        }
+        true
+    }
+
+    fn begin_daemon(&mut self, boot: Boot) {
         self.watching = None;
         self.pending.clear();
         if boot == Boot::Another {
+            self.boot += 1;
             self.runs.clear();
             self.highest.clear();
             self.journal.truncate(self.synced.max(self.journal.len()));
@@ -259,9 +281,9 @@ impl FakeHost {
             }
         });
         let kept = kept.collect();
+        let boot = BootId([self.boot; 16]);
         self.core = NodeCore::new(settings(), node(), restored, kept, boot, at(self.now));
         self.core.set_servers(1, at(self.now));
-        self.drain();
     }
 
     /// A task's process ends by itself.
