@@ -6,8 +6,8 @@
 //!
 //! [`TARGETS`] lists them all. Two things feed them:
 //!
-//! - `tests/it`: with every `cargo test`, for about a second each: the frozen bytes of the format,
-//!   cut and bent systematically and then at random from a printed seed;
+//! - `tests/it`: with every `cargo test`, for about two seconds each: the frozen bytes of the
+//!   format, cut and bent systematically and then at random from a printed seed;
 //! - `libfuzzer/`: for as long as one likes, guided by coverage (see `README.md`).
 //!
 //! Input: bytes. Output: a verdict, or a panic that is a bug in the decoder.
@@ -19,6 +19,7 @@ mod jobs;
 mod journal;
 mod keeper;
 mod messages;
+mod requests;
 mod verdict;
 
 pub use checkpoints::{checkpoint, checkpoint_records};
@@ -28,6 +29,7 @@ pub use jobs::{job_document, job_file};
 pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use messages::wire_message;
+pub use requests::http_request;
 pub use verdict::Verdict;
 
 /// One decoder under test.
@@ -38,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("checkpoint", checkpoint),
     ("checkpoint_records", checkpoint_records),
     ("frame", frame),
+    ("http_request", http_request),
     ("job_document", job_document),
     ("job_file", job_file),
     ("journal", journal),

@@ -65,7 +65,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         StreamHello |message: v1::StreamHello| node_id("node_id", &message.node_id).map(drop),
         WatchMap watch_map,
         WatchDelta watch_delta,
-        NodeRequest |message: v1::NodeRequest| alloc_id("alloc_id", &message.alloc_id).map(drop),
+        NodeRequest |message: v1::NodeRequest| node_request(&message),
         NodeReply nothing_inside,
         ExecInput nothing_inside,
         ProposeRequest |message: v1::ProposeRequest| {
@@ -117,6 +117,14 @@ where
 
 fn nothing_inside<M>(_: M) -> Result<(), ConvertError> {
     Ok(())
+}
+
+fn node_request(message: &v1::NodeRequest) -> Result<(), ConvertError> {
+    // One about the host names no allocation.
+    if message.alloc_id.is_empty() {
+        return Ok(());
+    }
+    alloc_id("alloc_id", &message.alloc_id).map(drop)
 }
 
 fn hello(message: v1::Hello) -> Result<(), ConvertError> {

@@ -145,7 +145,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
 }
 
 /// The path's segments, split first and decoded then.
-fn segments(path: &str) -> Result<Vec<String>, HttpError> {
+pub(super) fn segments(path: &str) -> Result<Vec<String>, HttpError> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {

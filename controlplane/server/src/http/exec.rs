@@ -34,6 +34,7 @@ use super::ask::{Ask, Caller};
 use super::entry::token_holder;
 use super::error::{Answered, HttpError};
 use super::node_call::{self, NodeCall, Step};
+use super::query::Query;
 use crate::gateway::NodeCallStream;
 
 /// The largest message of a client.
@@ -50,7 +51,7 @@ pub(super) async fn exec(ask: &mut Ask, id: AllocId) -> Answered {
         .upgrade
         .take()
         .ok_or_else(|| HttpError::bad_request("exec is spoken over a WebSocket"))?;
-    let request = request(ask)?;
+    let request = request(&ask.query)?;
     let handshake = ask.query.flag("ws_handshake")?;
     let api = ask.api.clone();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX);
@@ -71,24 +72,24 @@ pub(super) async fn exec(ask: &mut Ask, id: AllocId) -> Answered {
     Ok(upgrade.on_upgrade(move |socket| converse(socket, call)))
 }
 
-fn request(ask: &Ask) -> Result<Request, HttpError> {
-    let task = ask.query.text("task").unwrap_or("").to_owned();
+pub(super) fn request(query: &Query) -> Result<Request, HttpError> {
+    let task = query.text("task").unwrap_or("").to_owned();
     if task.is_empty() {
         return Err(HttpError::bad_request("must provide a task name"));
     }
-    let command = ask.query.text("command").unwrap_or("[]");
+    let command = query.text("command").unwrap_or("[]");
     let command: Vec<String> = serde_json::from_str(command).map_err(|error| {
         HttpError::bad_request(format!("command is no JSON array of texts: {error}"))
     })?;
     if command.is_empty() || command.len() > COMMAND_WORDS_MAX {
         return Err(HttpError::bad_request("must provide a command"));
     }
-    let tty = ask.query.flag("tty")?;
+    let tty = query.flag("tty")?;
     Ok(Request::Exec(v1::ExecRequest { task, command, tty }))
 }
 
 #[derive(Deserialize)]
-struct Handshake {
+pub(super) struct Handshake {
     #[serde(default)]
     auth_token: String,
 }
@@ -210,7 +211,7 @@ async fn to_node(
     Ok(())
 }
 
-fn inputs(text: &[u8]) -> Result<Vec<Input>, HttpError> {
+pub(super) fn inputs(text: &[u8]) -> Result<Vec<Input>, HttpError> {
     let ClientMessage { stdin, tty_size } = serde_json::from_slice(text)
         .map_err(|error| HttpError::bad_request(format!("an exec message: {error}")))?;
     let mut inputs = Vec::new();

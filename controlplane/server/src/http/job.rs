@@ -25,7 +25,7 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Get, ["deployment"]) => latest_deployment(ask, &key).await,
         (Verb::Get, ["summary"]) => summary(ask, &key).await,
         (Verb::Get, ["versions"]) => job_versions::versions(ask, &key).await,
-        (Verb::Get, ["submission"]) => Err(HttpError::not_found("job source not found")),
+        (Verb::Get, ["submission"]) => job_versions::submission(ask, &key).await,
         (Verb::Put, ["plan"]) => job_plan::plan(ask, id).await,
         (Verb::Put, ["evaluate"]) => evaluate(ask, &key).await,
         (
@@ -122,7 +122,7 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
 /// The body of `/v1/job/:id/evaluate`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct EvaluateRequest {
+pub(super) struct EvaluateRequest {
     #[serde(deserialize_with = "or_default")]
     eval_options: EvalOptions,
 }

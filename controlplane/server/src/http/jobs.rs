@@ -221,11 +221,11 @@ fn stub<'a>(
 /// The body of `/v1/jobs/parse`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct ParseRequest {
+pub(super) struct ParseRequest {
     #[serde(rename = "JobHCL", deserialize_with = "or_default")]
-    job_hcl: String,
+    pub(super) job_hcl: String,
     #[serde(deserialize_with = "or_default")]
-    variables: String,
+    pub(super) variables: String,
     #[serde(deserialize_with = "or_default")]
     canonicalize: bool,
 }

@@ -48,6 +48,7 @@ mod metrics;
 mod namespaces;
 mod nodes;
 mod operator;
+pub mod requests;
 mod restore;
 mod search;
 mod snapshot;

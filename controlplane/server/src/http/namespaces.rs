@@ -87,7 +87,7 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct NamespaceRequest {
+pub(super) struct NamespaceRequest {
     #[serde(deserialize_with = "or_default")]
     name: String,
     #[serde(deserialize_with = "or_default")]

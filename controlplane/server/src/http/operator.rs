@@ -164,7 +164,7 @@ fn refused(error: &MembershipError) -> HttpError {
 /// The scheduler's settings, in the shape of the API.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct SchedulerView {
+pub(super) struct SchedulerView {
     #[serde(deserialize_with = "or_default")]
     scheduler_algorithm: String,
     #[serde(deserialize_with = "or_default")]

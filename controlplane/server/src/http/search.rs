@@ -32,7 +32,7 @@ const TABLES: [Table; 6] = [
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct SearchRequest {
+pub(super) struct SearchRequest {
     #[serde(deserialize_with = "or_default")]
     prefix: String,
     #[serde(deserialize_with = "or_default")]

@@ -133,6 +133,7 @@ targets! {
     no_records_upset_checkpoints: checkpoint_records, seeds::checkpoint_records(), JSON;
     no_text_upsets_the_job_parser: job_file, seeds::job_files(), HCL;
     no_json_upsets_the_job_model: job_document, seeds::job_documents(), JSON;
+    no_request_upsets_the_server: http_request, seeds::requests(), JSON;
     no_packet_upsets_keeper: keeper_packet, seeds::packets(), &[];
     no_plan_upsets_keeper: keeper_plan, seeds::plans(), &[];
     no_record_upsets_the_next_keeper: keeper_record, seeds::records(), &[];

@@ -66,6 +66,7 @@ const TABLE: &[(&str, &[&str])] = &[
         &[
             "protocol-*",
             "controlplane-state",
+            "controlplane-server",
             "noded-core",
             "noded-daemon",
             "noded-keeper",

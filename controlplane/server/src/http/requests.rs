@@ -1,0 +1,106 @@
+//! What requests are read with, as functions of bytes: everything that a caller sends is read by
+//! one of these, and all of them can be fed rubbish without a server (`hack/fuzz`).
+
+use protocol_jobspec::{NoFiles, VariableFile, Variables};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::client_alloc::{RestartBody, SignalBody};
+use super::entry::segments;
+use super::error::HttpError;
+use super::exec::{self, Handshake};
+use super::filter::Filter;
+use super::job::EvaluateRequest;
+use super::job_register::JobRequest;
+use super::jobs::ParseRequest;
+use super::namespaces::NamespaceRequest;
+use super::nodes::EligibilityRequest;
+use super::operator::SchedulerView;
+use super::query::Query;
+use super::search::SearchRequest;
+
+/// Reads bytes as a server does; what it refuses them with is the error.
+pub type Reader = fn(&[u8]) -> Result<(), String>;
+
+/// Every reader by the part of the API that it reads for. New ones come last: inputs of earlier
+/// findings name them by their position.
+pub const READERS: &[(&str, Reader)] = &[
+    ("job", job),
+    ("parse", parse),
+    ("search", body::<SearchRequest>),
+    ("evaluate", body::<Option<EvaluateRequest>>),
+    ("eligibility", body::<EligibilityRequest>),
+    ("namespace", body::<NamespaceRequest>),
+    ("scheduler", body::<SchedulerView>),
+    ("restart", body::<Option<RestartBody>>),
+    ("signal", body::<SignalBody>),
+    ("handshake", body::<Handshake>),
+    ("exec-input", exec_input),
+    ("path", path),
+    ("query", query),
+];
+
+fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), String> {
+    serde_json::from_slice::<T>(bytes)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+/// The body of a registration, a plan or a validation, and what is said of its job.
+fn job(bytes: &[u8]) -> Result<(), String> {
+    let request: JobRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let mut job = request.job.ok_or("no job")?;
+    job.canonicalize();
+    drop(job.unhonoured());
+    job.validate().map_err(|errors| errors.to_string())
+}
+
+fn parse(bytes: &[u8]) -> Result<(), String> {
+    let request: ParseRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let file = VariableFile {
+        name: "variables".to_owned(),
+        text: request.variables,
+    };
+    let mut inputs = NoFiles {
+        variables: Variables {
+            files: vec![file],
+            ..Variables::default()
+        },
+        now: jiff::Timestamp::UNIX_EPOCH,
+        seed: 0,
+    };
+    protocol_jobspec::parse("job.hcl", &request.job_hcl, &mut inputs)
+        .map(drop)
+        .map_err(|problems| problems.to_string())
+}
+
+fn exec_input(bytes: &[u8]) -> Result<(), String> {
+    refused(exec::inputs(bytes))
+}
+
+fn path(bytes: &[u8]) -> Result<(), String> {
+    refused(segments(&String::from_utf8_lossy(bytes)))
+}
+
+/// The parameters of a list, and of an `exec`.
+fn query(bytes: &[u8]) -> Result<(), String> {
+    let query = Query::parse(&String::from_utf8_lossy(bytes)).map_err(|error| error.message)?;
+    for number in ["index", "per_page"] {
+        query.number::<u64>(number).map_err(|error| error.message)?;
+    }
+    query.duration("wait").map_err(|error| error.message)?;
+    query.flag("meta").map_err(|error| error.message)?;
+    if query.text("task").is_some() {
+        refused(exec::request(&query))?;
+    }
+    let item =
+        json!({ "Name": "a", "Count": 1, "Meta": { "k": "v" }, "Tags": ["x"], "Stop": false });
+    match Filter::of(&query) {
+        Ok(Some(filter)) => refused(filter.keeps(&item)),
+        other => refused(other),
+    }
+}
+
+fn refused<T>(answer: Result<T, HttpError>) -> Result<(), String> {
+    answer.map(drop).map_err(|error| error.message)
+}

@@ -1,0 +1,186 @@
+//! The replicated log: frozen entries, histories made of them, outcomes, checkpoints.
+
+use std::sync::Arc;
+
+use controlplane_state::{Command, Outcome, Stamped, State, Tables, codec};
+use hack_testkit::{World, jobs, nodes};
+use protocol_model::JobType;
+use zstd::stream::read::Decoder;
+
+use super::{bytes_of, files};
+
+/// The uncompressed head of a checkpoint.
+const CHECKPOINT_HEADER_BYTES: usize = 36;
+
+/// Each frozen entry of the log.
+pub(crate) fn entries() -> Vec<Vec<u8>> {
+    let mut files = files("controlplane/state/tests/golden/v1", "");
+    // The first version of a whole state lies beside them; it is no entry.
+    files.retain(|(name, _)| !name.starts_with("checkpoint"));
+    bytes_of(files)
+}
+
+/// Frozen entries in an order and a form in which they make sense to each other: a life of one node
+/// and one job. Also what the state refused of it, in words.
+fn history() -> (Vec<Vec<u8>>, Vec<String>) {
+    const ORDER: &[&str] = &[
+        "cluster_init",
+        "acl_bootstrap",
+        "namespace_upsert",
+        "scheduler_config_set",
+        "node_hello",
+        "node_synced",
+        "job_register",
+        "plan_apply",
+        "alloc_updates",
+        "job_stability",
+        "job_evaluate",
+        "heartbeat_missed",
+        "allocs_stop",
+        "job_deregister",
+        "gc_collect",
+    ];
+    let files = files("controlplane/state/tests/golden/v1", "");
+    let mut state = State::new();
+    let (mut entries, mut refusals) = (Vec::new(), Vec::new());
+    for (index, name) in (1..).zip(ORDER) {
+        let file = files
+            .iter()
+            .find(|(file, _)| *file == format!("{name}.bin"));
+        let (_, frozen) = file.expect("the entry is frozen");
+        let mut stamped: Stamped = codec::decode(frozen).expect("a frozen entry");
+        fit(&mut stamped.command, state.tables());
+        entries.push(codec::encode(&stamped).expect("an entry"));
+        if let Outcome::Refused(refusal) = state.apply(index, stamped).outcome {
+            refusals.push(format!("{name}: {refusal}"));
+        }
+    }
+    (entries, refusals)
+}
+
+/// Makes a frozen command refer to what is there.
+fn fit(command: &mut Command, tables: &Tables) {
+    let alloc = tables.allocs().next().map(|alloc| alloc.id);
+    let epoch_of = |node| tables.node(node).map(|record| record.session.epoch);
+    match command {
+        Command::NodeSynced(synced) => {
+            synced.epoch = epoch_of(synced.node).unwrap_or(synced.epoch);
+            synced.changed.clear();
+            synced.unchanged.clear();
+        }
+        Command::JobRegister(register) => register.enforce_index = None,
+        Command::JobStability { key, version, .. } => {
+            *version = tables.job(key).map_or(0, |job| job.version);
+        }
+        Command::PlanApply(plan) => {
+            plan.snapshot_index = tables.index();
+            plan.updated.clear();
+            plan.changed.clear();
+            plan.preempted.clear();
+            plan.deployment_changes.clear();
+            for placed in &mut plan.placed {
+                let placed = Arc::make_mut(placed);
+                placed.spec = tables.job_spec(&placed.job_key()).unwrap_or(placed.spec);
+            }
+        }
+        Command::AllocUpdates { batches } => {
+            for batch in batches {
+                batch.epoch = epoch_of(batch.node).unwrap_or(batch.epoch);
+                batch.seq = 1;
+                for report in &mut batch.reports {
+                    report.id = alloc.unwrap_or(report.id);
+                }
+            }
+        }
+        Command::AllocsStop { allocs, .. } => {
+            for (id, _) in allocs {
+                *id = alloc.unwrap_or(*id);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The entries of that history.
+fn ordered_entries() -> Vec<Vec<u8>> {
+    history().0
+}
+
+/// What the state refuses of it.
+pub(crate) fn refusals() -> Vec<String> {
+    history().1
+}
+
+/// Whole histories: the ordered entries, and each entry on its own behind the first one.
+pub(crate) fn histories() -> Vec<Vec<u8>> {
+    let with_length = |entry: &Vec<u8>| {
+        let length = u16::try_from(entry.len()).expect("frozen entries are small");
+        [&length.to_be_bytes()[..], entry].concat()
+    };
+    let ordered: Vec<Vec<u8>> = ordered_entries().iter().map(with_length).collect();
+    let first = ordered[0].clone();
+    let mut seeds = vec![ordered.concat()];
+    seeds.extend(
+        entries()
+            .iter()
+            .map(|entry| [first.clone(), with_length(entry)].concat()),
+    );
+    seeds
+}
+
+/// What the proposers of the ordered entries are told, and of those that are refused.
+pub(crate) fn outcomes() -> Vec<Vec<u8>> {
+    let mut state = State::new();
+    let mut seeds: Vec<Vec<u8>> = Vec::new();
+    let entries = [entries(), ordered_entries(), entries()].concat();
+    for (index, entry) in (1..).zip(entries) {
+        let stamped: Stamped = codec::decode(&entry).expect("a frozen entry");
+        let applied = state.apply(index, stamped);
+        let bytes = codec::encode_applied(&applied).expect("an outcome");
+        seeds.push(bytes);
+    }
+    seeds
+}
+
+/// Checkpoints of an empty state, of a small cluster, and of what the ordered entries leave.
+pub(crate) fn checkpoints() -> Vec<Vec<u8>> {
+    let mut world = World::new();
+    let first = world.add_node(nodes::node(1));
+    world.add_node(nodes::node(2));
+    world.register(jobs::job(JobType::Service, "web", 2));
+    world.register(jobs::job(JobType::Batch, "sums", 1));
+    world.silence(first);
+    let mut replayed = State::new();
+    for (index, entry) in (1..).zip(ordered_entries()) {
+        replayed.apply(index, codec::decode(&entry).expect("a frozen entry"));
+    }
+    [
+        State::new().snapshot(),
+        world.snapshot(),
+        replayed.snapshot(),
+    ]
+    .iter()
+    .map(|snapshot| {
+        let mut bytes = Vec::new();
+        snapshot
+            .write_checkpoint(&mut bytes)
+            .expect("it is written");
+        bytes
+    })
+    .collect()
+}
+
+/// The records of those checkpoints, without the checksum at the end.
+pub(crate) fn checkpoint_records() -> Vec<Vec<u8>> {
+    checkpoints()
+        .iter()
+        .map(|bytes| {
+            let mut records = Vec::new();
+            let mut decoder =
+                Decoder::new(&bytes[CHECKPOINT_HEADER_BYTES..]).expect("it is compressed");
+            std::io::Read::read_to_end(&mut decoder, &mut records).expect("whole");
+            records.truncate(records.len() - 4);
+            records
+        })
+        .collect()
+}

@@ -1,0 +1,67 @@
+//! Where inputs begin: the frozen bytes of each format, and what a small cluster leaves behind.
+//!
+//! Here: how files of the repository are found, and the messages. `log`: the control plane's log
+//! and checkpoints. `node`: the keeper's and the journal's. `users`: job files and requests.
+
+mod log;
+mod node;
+mod users;
+
+pub(crate) use log::{checkpoint_records, checkpoints, entries, histories, outcomes, refusals};
+pub(crate) use node::{journal_files, journals, packets, plans, records, states, streams};
+pub(crate) use users::{job_documents, job_files, requests};
+
+use std::path::{Path, PathBuf};
+
+use bytes::BytesMut;
+use protocol_transport::frame;
+
+/// A path relative to the root of the repository.
+pub(crate) fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+/// The files of a folder whose names begin so, by name.
+pub(crate) fn files(folder: &str, prefix: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = in_repository(folder);
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            (name, std::fs::read(&path).expect("a readable file"))
+        })
+        .filter(|(name, _)| name.starts_with(prefix))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "nothing in {}", folder.display());
+    files
+}
+
+fn bytes_of(files: Vec<(String, Vec<u8>)>) -> Vec<Vec<u8>> {
+    files.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// Each frozen message: its kind byte and its body.
+pub(crate) fn messages() -> Vec<Vec<u8>> {
+    bytes_of(files("protocol/wire/tests/golden/v1", ""))
+}
+
+/// Each frozen message in a frame, and three frames in a row.
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let framed = |message: &Vec<u8>| {
+        let mut frame = BytesMut::new();
+        frame::encode(message[0], &message[1..], 4096, &mut frame).expect("it fits");
+        frame.to_vec()
+    };
+    let mut seeds: Vec<Vec<u8>> = messages().iter().map(framed).collect();
+    seeds.push(seeds[..3].concat());
+    seeds
+}

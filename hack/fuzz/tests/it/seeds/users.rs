@@ -1,0 +1,90 @@
+//! What users and programs send: job files, jobs, requests.
+
+use controlplane_server::http::requests::READERS;
+use hack_testkit::jobs;
+use protocol_model::JobType;
+use serde_json::json;
+
+use super::{bytes_of, files};
+
+/// Job files: those of the repository, and those that use every corner of the language.
+pub(crate) fn job_files() -> Vec<Vec<u8>> {
+    let mut seeds = bytes_of(files("hack/jobs", ""));
+    seeds.extend(bytes_of(files("hack/fuzz/seeds", "job-file-")));
+    seeds.extend(job_documents());
+    seeds
+}
+
+/// Jobs in JSON: small ones, and one with every block.
+pub(crate) fn job_documents() -> Vec<Vec<u8>> {
+    let json = |job| serde_json::to_vec(&job).expect("a job has a form in JSON");
+    let mut seeds = bytes_of(files("hack/fuzz/seeds", "job-document-"));
+    seeds.push(json(jobs::draft(JobType::Batch, "draft", 1)));
+    seeds.push(json(jobs::job(JobType::Service, "web", 3)));
+    seeds.push(json(jobs::job(JobType::System, "everywhere", 0)));
+    seeds
+}
+
+/// Something that each reader of the HTTP API understands, behind the reader's position.
+pub(crate) fn requests() -> Vec<Vec<u8>> {
+    let bodies = |name: &str| -> Vec<Vec<u8>> {
+        let texts = match name {
+            "job" => job_documents().into_iter().filter_map(request_of).collect(),
+            "parse" => bytes_of(files("hack/jobs", ""))
+                .into_iter()
+                .map(|file| json!({ "JobHCL": String::from_utf8_lossy(&file), "Variables": "" }))
+                .map(|body| body.to_string())
+                .collect(),
+            "search" => vec![json!({ "Prefix": "a", "Context": "jobs" }).to_string()],
+            "evaluate" => vec![
+                json!({ "JobID": "a", "EvalOptions": { "ForceReschedule": true } }).to_string(),
+                "null".to_owned(),
+            ],
+            "eligibility" => vec![json!({ "NodeID": "a", "Eligibility": "eligible" }).to_string()],
+            "namespace" => {
+                vec![json!({ "Name": "a", "Description": "b", "Meta": { "k": "v" } }).to_string()]
+            }
+            "scheduler" => vec![
+                json!({ "SchedulerAlgorithm": "spread", "PauseEvalBroker": false,
+                    "PreemptionConfig": { "ServiceSchedulerEnabled": true } })
+                .to_string(),
+            ],
+            "restart" => vec![json!({ "TaskName": "t", "AllTasks": false }).to_string()],
+            "signal" => vec![json!({ "Task": "t", "Signal": "SIGHUP" }).to_string()],
+            "handshake" => vec![json!({ "version": 1, "auth_token": "secret" }).to_string()],
+            "exec-input" => vec![
+                json!({ "stdin": { "data": "aGFsbG8K" } }).to_string(),
+                json!({ "stdin": { "close": true } }).to_string(),
+                json!({ "tty_size": { "height": 40, "width": 80 } }).to_string(),
+                "{}".to_owned(),
+            ],
+            "path" => vec!["/v1/job/a%2Fb%20c/plan".to_owned(), "/".to_owned()],
+            "query" => vec![
+                "index=7&wait=5s&stale&per_page=3&meta=true".to_owned(),
+                "filter=Name+%3D%3D+%22a%22+and+not+%28Meta+is+empty+or+%22x%22+in+Tags%29"
+                    .to_owned(),
+                "filter=Name+matches+%22%5Ea%22+or+Meta.k+contains+%60v%60".to_owned(),
+                "task=t&tty=true&command=%5B%22/bin/sh%22%2C%22-c%22%5D".to_owned(),
+            ],
+            unknown => panic!("the reader {unknown} has no seeds"),
+        };
+        texts.into_iter().map(String::into_bytes).collect()
+    };
+    let with_position = |(position, (name, _)): (usize, &(&str, _))| {
+        let position = u8::try_from(position).expect("there are few readers");
+        let bodies = bodies(name).into_iter();
+        bodies
+            .map(|body| [&[position], body.as_slice()].concat())
+            .collect::<Vec<_>>()
+    };
+    READERS.iter().enumerate().flat_map(with_position).collect()
+}
+
+/// A registration of a job; `None` for one that no server would take.
+fn request_of(document: Vec<u8>) -> Option<String> {
+    let job: protocol_model::Job = serde_json::from_slice(&document).ok()?;
+    let mut canonical = job.clone();
+    canonical.canonicalize();
+    canonical.validate().ok()?;
+    Some(json!({ "Job": job, "EnforceIndex": true, "JobModifyIndex": 7 }).to_string())
+}
