@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Jobs: run, plan, watch, stop
+    /// Jobs: run, plan, look at, stop
     #[command(subcommand)]
     Job(job::JobCommand),
     /// Allocations: their status, output and files

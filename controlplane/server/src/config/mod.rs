@@ -476,6 +476,17 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_the_documentation_shows_is_one() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let shown = page
+            .split("```hcl")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next());
+        let file: ConfigFile = hcl::from_str(shown.expect("a file")).expect("it reads");
+        assert_eq!((file.ports.http, file.ports.quic), (Some(4646), Some(4647)));
+    }
+
+    #[test]
     fn unknown_keys_are_refused_by_name() {
         let error = build("data_dirr = \"/d\"").expect_err("refused");
         assert!(error.contains("data_dirr"), "{error}");

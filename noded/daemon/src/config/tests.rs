@@ -126,3 +126,14 @@ fn every_mistake_is_named() {
         assert!(error.contains(expected), "{to}: {error}");
     }
 }
+
+#[test]
+fn the_file_that_the_documentation_shows_is_one() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let shown = page
+        .split("```hcl")
+        .nth(2)
+        .and_then(|rest| rest.split("```").next());
+    let file = ConfigFile::parse(shown.expect("a file")).expect("it reads");
+    assert_eq!(file.servers.len(), 3);
+}
