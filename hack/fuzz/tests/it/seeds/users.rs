@@ -29,7 +29,10 @@ pub(crate) fn job_documents() -> Vec<Vec<u8>> {
 pub(crate) fn requests() -> Vec<Vec<u8>> {
     let bodies = |name: &str| -> Vec<Vec<u8>> {
         let texts = match name {
-            "job" => job_documents().into_iter().filter_map(request_of).collect(),
+            "job" => job_documents()
+                .iter()
+                .filter_map(|job| request_of(job))
+                .collect(),
             "parse" => bytes_of(files("hack/jobs", ""))
                 .into_iter()
                 .map(|file| json!({ "JobHCL": String::from_utf8_lossy(&file), "Variables": "" }))
@@ -81,8 +84,8 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
 }
 
 /// A registration of a job; `None` for one that no server would take.
-fn request_of(document: Vec<u8>) -> Option<String> {
-    let job: protocol_model::Job = serde_json::from_slice(&document).ok()?;
+fn request_of(document: &[u8]) -> Option<String> {
+    let job: protocol_model::Job = serde_json::from_slice(document).ok()?;
     let mut canonical = job.clone();
     canonical.canonicalize();
     canonical.validate().ok()?;
