@@ -388,7 +388,7 @@ impl Raft {
     /// Ends when storage failed or the log's driver panicked, with the reason. The process must
     /// exit then, with this message. Never ends otherwise, not even by a shutdown.
     pub async fn failed(&self) -> StoppedError {
-        let mut status = self.inner.status.clone();
+        let mut status = self.inner.standing.clone();
         let failed = |status: &RaftStatus| {
             status
                 .failure
@@ -406,6 +406,12 @@ impl Raft {
     /// A watch on this server's part. Updates may be skipped, never reordered.
     pub fn status(&self) -> watch::Receiver<RaftStatus> {
         self.inner.status.clone()
+    }
+
+    /// The same watch for those who ask for the role, the leader and the membership: it is quiet
+    /// while the log only grows, and its indices are those of the last change.
+    pub fn standing(&self) -> watch::Receiver<RaftStatus> {
+        self.inner.standing.clone()
     }
 
     pub fn id(&self) -> ServerId {

@@ -60,6 +60,7 @@ pub(crate) struct Inner {
     pub(crate) service: Service,
     pub(crate) snapshots: Arc<SnapshotStore>,
     pub(crate) status: watch::Receiver<RaftStatus>,
+    pub(crate) standing: watch::Receiver<RaftStatus>,
     pub(crate) proposals: Semaphore,
     /// Taken at shutdown, to write the committed index a last time.
     pub(crate) log: Mutex<Option<LogStore>>,
@@ -99,7 +100,7 @@ pub(crate) async fn open(
     );
     let core = core.await.map_err(|fatal| restore_error(&fatal))?;
     let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
-    let status = look_after(&core, addresses, &log, config.snapshot_bytes);
+    let (status, standing) = look_after(&core, addresses, &log, config.snapshot_bytes);
     let members = Arc::new(Members {
         core: core.clone(),
         caller: caller.clone(),
@@ -140,6 +141,7 @@ pub(crate) async fn open(
         service,
         snapshots,
         status,
+        standing,
         closed: log.closed(),
         log: Mutex::new(Some(log)),
     })
@@ -227,34 +229,44 @@ fn look_after(
     addresses: Addresses,
     log: &LogStore,
     snapshot_bytes: u64,
-) -> watch::Receiver<RaftStatus> {
-    let status = follow_status(core, addresses);
+) -> (watch::Receiver<RaftStatus>, watch::Receiver<RaftStatus>) {
+    let (status, standing) = follow_status(core, addresses);
     let appended = log.appended();
     let compaction = compaction::run(core.clone(), appended, snapshot_bytes, status.clone());
     tokio::spawn(compaction);
-    status
+    (status, standing)
 }
 
-/// Translates the library's metrics for as long as it runs.
-fn follow_status(core: &Core, addresses: Addresses) -> watch::Receiver<RaftStatus> {
+/// Translates the library's metrics for as long as it runs: all of them, and those that do not
+/// only say that the log grew.
+fn follow_status(
+    core: &Core,
+    addresses: Addresses,
+) -> (watch::Receiver<RaftStatus>, watch::Receiver<RaftStatus>) {
     let mut metrics = core.metrics();
     let first = RaftStatus::of(&metrics.borrow_watched());
     addresses.learn(&first.membership);
-    let (sender, receiver) = watch::channel(first);
+    let (of_standing, standing) = watch::channel(first.clone());
+    let (of_status, status) = watch::channel(first);
     tokio::spawn(async move {
         while metrics.changed().await.is_ok() {
             let next = RaftStatus::of(&metrics.borrow_watched());
-            addresses.learn(&next.membership);
-            sender.send_if_modified(|status| {
+            if !of_standing.borrow().stands_as(&next) {
+                addresses.learn(&next.membership);
+                of_standing.send_replace(next.clone());
+            }
+            of_status.send_if_modified(|status| {
                 let changed = *status != next;
                 *status = next;
                 changed
             });
         }
-        sender.send_modify(|status| {
-            status.failure.get_or_insert(StoppedError::ShutDown);
-            status.role = RaftRole::Stopped;
-        });
+        for sender in [of_standing, of_status] {
+            sender.send_modify(|status| {
+                status.failure.get_or_insert(StoppedError::ShutDown);
+                status.role = RaftRole::Stopped;
+            });
+        }
     });
-    receiver
+    (status, standing)
 }

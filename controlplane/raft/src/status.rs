@@ -41,6 +41,19 @@ pub struct RaftStatus {
 }
 
 impl RaftStatus {
+    /// Whether everything but the log's length is as in `other`.
+    pub(crate) fn stands_as(&self, other: &Self) -> bool {
+        let standing = |status: &Self| {
+            (
+                status.role,
+                status.term,
+                status.leader.clone(),
+                status.failure.clone(),
+            )
+        };
+        standing(self) == standing(other) && self.membership == other.membership
+    }
+
     pub(crate) fn of(metrics: &Metrics) -> Self {
         let membership = record::membership_view(&metrics.membership_config);
         let leader = metrics
