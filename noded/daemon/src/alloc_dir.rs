@@ -20,6 +20,10 @@ use rustix::io::Errno;
 
 /// Size of the secrets' memory file system unless the job says otherwise (Nomad's 1 MiB).
 const SECRETS_BYTES: u64 = 1024 * 1024;
+/// What must be left on the disk for another allocation. A full disk is seldom full to the byte.
+const FREE_BYTES_MIN: u64 = 1024 * 1024;
+/// An allocation of one task takes nine, and its log files.
+const FREE_INODES_MIN: u64 = 64;
 /// The directory that the tasks of an allocation share.
 pub const SHARED: &str = "alloc";
 
@@ -56,6 +60,19 @@ pub enum AllocDirError {
     /// The secrets' file system could not be mounted.
     #[error("mounting the secrets directory")]
     Secrets(#[source] scratch::ScratchError),
+    /// The disk is full: what is there goes on, and nothing is added.
+    #[error(
+        "no space for another allocation in {}: {free_kib} KiB and {free_inodes} inodes are left; \
+         make room, or drain this node", .path.display()
+    )]
+    NoSpace {
+        /// The directory of all allocations.
+        path: PathBuf,
+        /// What is left for tasks.
+        free_kib: u64,
+        /// Files and directories that can be made.
+        free_inodes: u64,
+    },
     /// Some of it could not be removed; the rest is gone.
     #[error("{failures} entries of {} could not be removed, first {first}", .path.display())]
     Remove {
@@ -98,12 +115,16 @@ impl AllocRoot {
         self.path.join(alloc.to_string())
     }
 
-    /// Makes the directories that the tasks of an allocation share. Repeating it is harmless.
+    /// Makes the directories that the tasks of an allocation share. Repeating it is harmless, and
+    /// needs no room.
     ///
     /// # Errors
-    /// Where one cannot be made.
+    /// Where one cannot be made, or the disk is full.
     pub fn build(&self, alloc: AllocId) -> Result<(), AllocDirError> {
         let path = self.path_of(alloc);
+        if self.directory_of(alloc).is_err() {
+            self.check_room()?;
+        }
         let own = make(
             &self.directory,
             OsStr::new(&alloc.to_string()),
@@ -114,6 +135,24 @@ impl AllocRoot {
         let shared = make(&own, OsStr::new(SHARED), 0o777, &path)?;
         for (name, mode) in [("data", 0o777), ("logs", 0o777), ("tmp", 0o1777)] {
             make(&shared, OsStr::new(name), mode, &path.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Whether another allocation would find room. A task that starts on a full disk fails later,
+    /// at its own first line, where nobody sees why.
+    fn check_room(&self) -> Result<(), AllocDirError> {
+        let room =
+            fs::fstatvfs(&self.directory).map_err(failed("measuring the disk of", &self.path))?;
+        let free = room.f_bavail.saturating_mul(room.f_frsize);
+        // File systems that make inodes as they need them count none.
+        let inodes_short = room.f_files > 0 && room.f_favail < FREE_INODES_MIN;
+        if free < FREE_BYTES_MIN || inodes_short {
+            return Err(AllocDirError::NoSpace {
+                path: self.path.clone(),
+                free_kib: free / 1024,
+                free_inodes: room.f_favail,
+            });
         }
         Ok(())
     }

@@ -43,6 +43,9 @@ pub use commands::{CommandError, RestartScope, SignalScope};
 use health::HealthTracker;
 pub(crate) use restore::Restoration;
 
+/// What tasks and the allocation say when it cannot have directories.
+const DIRECTORY_FAILED: &str = "The directories of the allocation could not be made";
+
 /// What of an allocation as a whole survives the daemon.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -225,10 +228,14 @@ impl AllocRunner {
     }
 
     /// Something happened to the allocation as a whole.
-    pub(crate) fn on_alloc_event(&mut self, event: AllocEvent) {
+    pub(crate) fn on_alloc_event(&mut self, event: AllocEvent, now: Now) {
         match (event, &self.directory) {
             (AllocEvent::DirectoryBuilt, Directory::Building) => self.directory = Directory::Built,
             (AllocEvent::DirectoryFailed { message }, Directory::Building) => {
+                let message = format!("{DIRECTORY_FAILED}: {message}");
+                for task in self.tasks.values_mut() {
+                    task.on_directory_failed(&message, now);
+                }
                 self.directory = Directory::Failed { message };
             }
             (AllocEvent::Destroyed, _) if self.removal == Removal::Destroying => {

@@ -33,8 +33,7 @@ impl AllocRunner {
     /// pending one pending, else it is complete.
     pub fn client_status(&self) -> (ClientStatus, String) {
         if let Directory::Failed { message } = &self.directory {
-            let text = format!("The directories of the allocation could not be made: {message}");
-            return (ClientStatus::Failed, text);
+            return (ClientStatus::Failed, message.clone());
         }
         let (mut failed, mut running, mut pending) = (false, false, false);
         for member in self.members() {

@@ -111,7 +111,7 @@ impl NodeCore {
             }
             Event::Alloc { alloc, event } => {
                 if let Some(runner) = self.runners.get_mut(&alloc) {
-                    runner.on_alloc_event(event);
+                    runner.on_alloc_event(event, now);
                     self.settle(alloc, now);
                 }
             }

@@ -267,6 +267,13 @@ impl TaskRunner {
         self.persist(out);
     }
 
+    /// The allocation's directories could not be made: its end follows.
+    pub(crate) fn on_directory_failed(&mut self, message: &str, now: Now) {
+        if self.phase != Phase::Dead {
+            self.note(history::setup_failure(message, now.wall));
+        }
+    }
+
     /// Sends a signal to the process.
     ///
     /// # Errors

@@ -28,17 +28,14 @@ impl KillCause {
     /// killed.
     pub(crate) fn line(self, at: UnixNanos) -> Option<TaskEvent> {
         let (kind, text) = match self {
-            Self::AllocStopped => return None,
+            // What went wrong with them is in the history already.
+            Self::AllocStopped | Self::DirectoryFailed => return None,
             Self::LeadTaskDead => (TaskEventKind::LeaderDead, "Leader Task in Group dead"),
             Self::SiblingFailed => (TaskEventKind::SiblingFailed, "Task's sibling failed"),
             Self::MainTasksDead => (TaskEventKind::MainTasksDead, "Main tasks in the group died"),
             Self::LeaseExpired => (
                 TaskEventKind::Driver,
                 "The control plane did not confirm this node within stop_on_client_after",
-            ),
-            Self::DirectoryFailed => (
-                TaskEventKind::SetupFailure,
-                "The directories of the allocation could not be made",
             ),
         };
         Some(event(kind, text, at))

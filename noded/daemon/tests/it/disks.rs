@@ -6,7 +6,7 @@ use std::process::Command;
 use protocol_model::ClientStatus;
 use serde_json::json;
 
-use crate::node::{alloc, is, job};
+use crate::node::{alloc, is, job, sh, stopped};
 use crate::scene::{Scene, can_run};
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> bool {
@@ -84,6 +84,75 @@ async fn a_disk_that_hangs_does_not_make_a_node_look_dead() {
         .server
         .until("the second runs too", |known| {
             is(known, second.id, ClientStatus::Running)
+        })
+        .await;
+}
+
+/// Takes whatever room there is.
+fn fill(disk: &Path) -> PathBuf {
+    let ballast = disk.join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    let block = [1; 4096];
+    while std::io::Write::write_all(&mut file, &block).is_ok() {}
+    ballast
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_noded_starts_keeps_what_runs_and_refuses_what_is_new() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::on_disk(|data| {
+        isolation::scratch::mount(data, 16 * 1024 * 1024, 0o755).unwrap();
+    });
+    let web = job("web", "raw_exec", &sh("exec sleep 1000"), json!({}));
+    let [runs, stops, refused, later] = [1, 2, 3, 4].map(|number| alloc(&web, number));
+    for alloc in [&runs, &stops] {
+        scene.server.want(alloc.clone(), &web);
+    }
+    let known = scene
+        .server
+        .until("both run", |known| {
+            [&runs, &stops]
+                .iter()
+                .all(|alloc| is(known, alloc.id, ClientStatus::Running))
+        })
+        .await;
+    let started = known.reports[&runs.id].task_states["main"].started_at;
+    let ballast = fill(&scene.data());
+    let synced = known.synced.len();
+    scene.kill();
+    scene.start();
+    scene
+        .server
+        .until("another sync", |known| known.synced.len() > synced)
+        .await;
+    scene.server.want(refused.clone(), &web);
+    let known = scene
+        .server
+        .until("it is refused", |known| {
+            is(known, refused.id, ClientStatus::Failed)
+        })
+        .await;
+    let events = &known.reports[&refused.id].task_states["main"].events;
+    let says = |event: &protocol_model::TaskEvent| event.display_message.contains("no space");
+    assert!(events.iter().any(says), "{events:#?}");
+    scene.server.want(stopped(stops.clone()), &web);
+    let known = scene
+        .server
+        .until("a stop is reported", |known| {
+            is(known, stops.id, ClientStatus::Complete)
+        })
+        .await;
+    assert!(is(&known, runs.id, ClientStatus::Running));
+    let state = &known.reports[&runs.id].task_states["main"];
+    assert_eq!((state.started_at, state.restarts), (started, 0));
+    std::fs::remove_file(ballast).unwrap();
+    scene.server.want(later.clone(), &web);
+    scene
+        .server
+        .until("there is room again", |known| {
+            is(known, later.id, ClientStatus::Running)
         })
         .await;
 }
