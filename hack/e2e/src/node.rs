@@ -124,6 +124,32 @@ impl Node {
         Ok(status)
     }
 
+    /// Adds `more` to noded's configuration and has it read again, by SIGHUP.
+    ///
+    /// # Errors
+    /// When noded does not run, or the file cannot be written.
+    pub fn reload(&self, more: &str) -> anyhow::Result<()> {
+        let daemon = self.daemon.as_ref().context("noded is down")?;
+        let text = std::fs::read_to_string(&self.settings)?;
+        std::fs::write(&self.settings, text + more)?;
+        let pid = i32::try_from(daemon.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("process 0")?, Signal::HUP)?;
+        Ok(())
+    }
+
+    /// What the cluster says of this node: `/v1/node/:id`.
+    ///
+    /// # Errors
+    /// When no server answers, or none knows it.
+    pub async fn read(&self, cluster: &Cluster) -> anyhow::Result<Value> {
+        let nodes = cluster.get("/v1/nodes", &Query::new()).await?;
+        let nodes = nodes.as_array().context("no list of nodes")?;
+        let ours = nodes.iter().find(|node| node["Name"] == self.name.as_str());
+        let id = ours.and_then(|node| node["ID"].as_str());
+        let path = format!("/v1/node/{}", id.context("nobody knows it")?);
+        cluster.get(&path, &Query::new()).await
+    }
+
     /// `kill -9` of keeper or pump, and waits for the one that noded starts in its place.
     ///
     /// # Errors

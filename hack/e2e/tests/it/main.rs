@@ -3,6 +3,7 @@
 mod bad_input;
 mod faults;
 mod forwarding;
+mod node_facts;
 mod node_faults;
 mod node_tasks;
 mod real_jobs;
