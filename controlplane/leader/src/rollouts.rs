@@ -201,6 +201,7 @@ fn fail(
         },
         revert: stable.map(|job| JobRegister {
             spec: job.spec_hash(),
+            submission: snapshot.job_submission(&key, job.version).cloned(),
             job,
             eval: None,
             enforce_index: None,

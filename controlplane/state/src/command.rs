@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use protocol_model::{
     AllocId, Allocation, Deployment, DeploymentId, DeploymentStatus, Eligibility, EvalId,
-    Evaluation, Incarnation, Job, JobKey, Node, NodeId, SpecHash, UnixNanos,
+    Evaluation, Incarnation, Job, JobKey, JobSubmission, Node, NodeId, SpecHash, UnixNanos,
 };
 use protocol_model::{ClientStatus, DesiredTransition};
 use protocol_wire::report::AllocReport;
@@ -173,6 +173,9 @@ pub struct JobRegister {
     pub eval: Option<Evaluation>,
     /// Refuse unless the job's `JobModifyIndex` is this; 0 = the job must not exist.
     pub enforce_index: Option<u64>,
+    /// What it was made from, within [`SUBMISSION_BYTES_MAX`](protocol_model::SUBMISSION_BYTES_MAX).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission: Option<Arc<JobSubmission>>,
 }
 
 /// See [`Command::JobDeregister`].

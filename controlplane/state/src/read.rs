@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use protocol_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, Node, NodeId,
-    SpecHash, UnixNanos,
+    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission,
+    Node, NodeId, SpecHash, UnixNanos,
 };
 
 use crate::columns::NodeColumns;
@@ -97,6 +97,12 @@ impl Tables {
             .get(key)?
             .get(&version)
             .map(|record| &record.job)
+    }
+
+    /// What a remembered version of a job was made from.
+    pub fn job_submission(&self, key: &JobKey, version: u64) -> Option<&Arc<JobSubmission>> {
+        let record = self.job_versions.get(key)?.get(&version)?;
+        record.submission.as_ref()
     }
 
     /// The remembered versions of a job, newest first.

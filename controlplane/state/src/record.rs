@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use protocol_model::{Deployment, Incarnation, Job, JobType, Node, SpecHash, UnixNanos};
+use protocol_model::{
+    Deployment, Incarnation, Job, JobSubmission, JobType, Node, SpecHash, UnixNanos,
+};
 use serde::{Deserialize, Serialize};
 
 /// The number of a node's session: the log index of the command that made it. 0 = none.
@@ -114,6 +116,9 @@ pub struct JobVersionRecord {
     pub job: Arc<Job>,
     /// Its specification's hash.
     pub spec: SpecHash,
+    /// What it was made from, where whoever registered it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission: Option<Arc<JobSubmission>>,
 }
 
 /// How many versions of a job are remembered, the newest first (as Nomad keeps them by default).

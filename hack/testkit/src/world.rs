@@ -164,6 +164,7 @@ impl World {
             spec,
             eval: Some(eval.clone()),
             enforce_index: None,
+            submission: None,
         }));
         self.stored(eval.id)
     }

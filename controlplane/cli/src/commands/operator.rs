@@ -28,11 +28,22 @@ pub(crate) enum OperatorCommand {
 #[derive(Subcommand, Debug)]
 pub(crate) enum RaftCommand {
     /// List the servers that replicate the log
-    ListPeers,
+    ListPeers(ListPeers),
     /// Let another server lead
     TransferLeadership(Peer),
     /// Take a server out of the log for good
     RemovePeer(Peer),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListPeers {
+    /// As the server that is asked knows it, even without a leader
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value_t = false, value_name = "BOOL", action = clap::ArgAction::Set)]
+    stale: bool,
+    /// What the API answers
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -78,7 +89,7 @@ impl RaftCommand {
     async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         match self {
-            Self::ListPeers => list_peers(session, &client).await?,
+            Self::ListPeers(command) => command.run(session, &client).await?,
             Self::TransferLeadership(peer) => {
                 let path = "/v1/operator/raft/transfer-leadership";
                 let _: Value = client.put(path, &peer.query(), &json!({})).await?.value;
@@ -108,9 +119,20 @@ impl Peer {
     }
 }
 
-async fn list_peers(session: &Session, client: &Client) -> Result<(), Failure> {
-    let path = "/v1/operator/raft/configuration";
-    let RaftServers { servers } = client.get(path, &Query::new()).await?.value;
+impl ListPeers {
+    async fn run(self, session: &Session, client: &Client) -> Result<(), Failure> {
+        let path = "/v1/operator/raft/configuration";
+        let query = Query::new().with_some("stale", self.stale.then_some(true));
+        if self.json {
+            let found: Value = client.get(path, &query).await?.value;
+            return session.out.json(&found);
+        }
+        let RaftServers { servers } = client.get(path, &query).await?.value;
+        session.out.data(&table(servers))
+    }
+}
+
+fn table(servers: Vec<RaftServer>) -> String {
     let mut table = Columns::new(&["Node", "ID", "Address", "State", "Voter", "RaftProtocol"]);
     for server in servers {
         let state = if server.leader { "leader" } else { "follower" };
@@ -123,5 +145,5 @@ async fn list_peers(session: &Session, client: &Client) -> Result<(), Failure> {
             server.raft_protocol,
         ]);
     }
-    session.out.data(&table.render())
+    table.render()
 }

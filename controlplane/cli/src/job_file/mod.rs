@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Timestamp;
 use protocol_jobspec::{SOURCE_BYTES_MAX, VariableFile, Variables, decode_text, located};
-use protocol_model::Job;
+use protocol_model::{Job, JobSubmission};
 
 use self::beside::Beside;
 use crate::failure::Failure;
@@ -19,8 +19,9 @@ use crate::session::Session;
 pub(crate) struct JobFile {
     /// As the file says it: neither canonical nor checked.
     pub(crate) job: Job,
+    /// The text, and the values that were given for its variables.
+    pub(crate) submission: JobSubmission,
     name: String,
-    text: String,
 }
 
 impl JobFile {
@@ -33,10 +34,12 @@ impl JobFile {
         canonical.canonicalize();
         match canonical.validate() {
             Ok(()) => Ok(canonical),
-            Err(errors) => Err(match located(&self.name, &self.text, &errors) {
-                Some(located) => Failure::Mistakes(located),
-                None => Failure::Job(errors.to_string()),
-            }),
+            Err(errors) => Err(
+                match located(&self.name, &self.submission.source, &errors) {
+                    Some(located) => Failure::Mistakes(located),
+                    None => Failure::Job(errors.to_string()),
+                },
+            ),
         }
     }
 }
@@ -105,6 +108,7 @@ impl JobFileFlags {
             ));
         }
         let variables = self.variables()?;
+        let submission = self.submission(&text, &variables);
         let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
         let mut inputs = Beside {
             variables,
@@ -118,7 +122,30 @@ impl JobFileFlags {
             session.out.note(&format!("warning: {warning}"));
         }
         let job = parsed.job;
-        Ok(JobFile { job, name, text })
+        Ok(JobFile {
+            job,
+            submission,
+            name,
+        })
+    }
+
+    /// What is kept of it beside the job. Values from the environment are not: they are the host's.
+    fn submission(&self, text: &str, variables: &Variables) -> JobSubmission {
+        let texts: Vec<&str> = variables
+            .files
+            .iter()
+            .map(|file| file.text.as_str())
+            .collect();
+        let is_json = text
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with('{');
+        JobSubmission {
+            source: text.to_owned(),
+            format: if is_json { "json" } else { "hcl2" }.to_owned(),
+            variable_flags: self.var.iter().cloned().collect(),
+            variables: texts.join("\n"),
+        }
     }
 
     /// What messages call the file, its text, and the folder that `file()` reads in.

@@ -108,6 +108,7 @@ fn dry_run(snapshot: &Snapshot, job: Job) -> Result<Decision, HttpError> {
         spec,
         eval: Some(eval),
         enforce_index: None,
+        submission: None,
     });
     let (now, seed) = (wall_clock(), *Uuid::new_v4().as_bytes());
     let applied = state.apply(snapshot.index() + 1, Stamped { now, seed, command });

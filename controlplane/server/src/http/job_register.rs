@@ -6,7 +6,10 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome};
-use protocol_model::{EvalId, EvalTrigger, Evaluation, Job, UnixNanos, nullable::or_default};
+use protocol_model::{
+    EvalId, EvalTrigger, Evaluation, Job, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
+    nullable::or_default,
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -33,6 +36,8 @@ pub(super) struct JobRequest {
     /// Whether groups that are known already keep the count they have.
     #[serde(deserialize_with = "or_default")]
     pub(super) preserve_counts: bool,
+    /// What the job was made from.
+    pub(super) submission: Option<JobSubmission>,
     /// For plans: whether the difference is wanted.
     #[serde(deserialize_with = "or_default")]
     pub(super) diff: bool,
@@ -67,7 +72,17 @@ pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
     let eval_priority = request.eval_priority;
     let preserve_counts = request.preserve_counts;
     let enforce_index = request.enforce_index.then_some(request.job_modify_index);
-    let Prepared { mut job, warnings } = prepare(ask, request.job, id)?;
+    let (submission, too_large) = bounded(request.submission);
+    let Prepared {
+        mut job,
+        mut warnings,
+    } = prepare(ask, request.job, id)?;
+    if let Some(too_large) = too_large {
+        if !warnings.is_empty() {
+            warnings.push('\n');
+        }
+        warnings.push_str(&too_large);
+    }
     if preserve_counts {
         keep_counts(ask, &mut job).await?;
     }
@@ -84,6 +99,7 @@ pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
         spec,
         eval,
         enforce_index,
+        submission,
     });
     let changed = ask.api.cluster.change(command).await?;
     let Outcome::JobRegistered {
@@ -105,6 +121,22 @@ pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
         next_token: "",
     };
     ask.answer(&answer, changed.index)
+}
+
+/// A submission that is kept, or why it is not.
+fn bounded(submission: Option<JobSubmission>) -> (Option<Arc<JobSubmission>>, Option<String>) {
+    match submission.map(|submission| (submission.bytes(), submission)) {
+        None | Some((0, _)) => (None, None),
+        Some((bytes, submission)) if bytes <= SUBMISSION_BYTES_MAX => {
+            (Some(Arc::new(submission)), None)
+        }
+        Some((bytes, _)) => {
+            let problem = format!(
+                "the job's source of {bytes} bytes is not kept: at most {SUBMISSION_BYTES_MAX} are"
+            );
+            (None, Some(problem))
+        }
+    }
 }
 
 /// Gives each group the count that it has in the registered job, where it is in there.

@@ -1,9 +1,10 @@
-//! `/v1/job/:id/versions`: what a job was, and how each version differs from another.
+//! `/v1/job/:id/versions` and `/submission`: what a job was, how each version differs from another,
+//! and what it was made from.
 
 use std::sync::Arc;
 
 use controlplane_state::Table;
-use protocol_model::{Job, JobKey};
+use protocol_model::{Job, JobKey, JobSubmission};
 use serde::Serialize;
 
 use super::ask::Ask;
@@ -50,6 +51,41 @@ pub(super) async fn versions(ask: &Ask, key: &JobKey) -> Answered {
         known_leader: true,
     };
     ask.answer(&answer, index)
+}
+
+/// What a version was made from, with where it belongs.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Submission {
+    #[serde(flatten)]
+    submission: Arc<JobSubmission>,
+    namespace: String,
+    #[serde(rename = "JobID")]
+    job_id: String,
+    version: u64,
+    job_modify_index: u64,
+}
+
+/// `/v1/job/:id/submission?version=N`: the newest version where none is named.
+pub(super) async fn submission(ask: &Ask, key: &JobKey) -> Answered {
+    let version: Option<u64> = ask.query.number("version")?;
+    ask.read(&[Table::JobVersions], |snapshot| {
+        let newest = || snapshot.job_versions(key).next().map(|job| job.version);
+        let job = version
+            .or_else(newest)
+            .and_then(|version| snapshot.job_version(key, version));
+        let found = job.and_then(|job| Some((job, snapshot.job_submission(key, job.version)?)));
+        let (job, submission) =
+            found.ok_or_else(|| HttpError::not_found("job source not found"))?;
+        Ok(Submission {
+            submission: Arc::clone(submission),
+            namespace: key.namespace.clone(),
+            job_id: key.id.clone(),
+            version: job.version,
+            job_modify_index: job.job_modify_index,
+        })
+    })
+    .await
 }
 
 fn against(ask: &Ask) -> Result<Against, HttpError> {

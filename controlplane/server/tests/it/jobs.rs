@@ -49,6 +49,42 @@ async fn a_job_is_registered_listed_read_stopped_and_purged() {
 }
 
 #[tokio::test]
+async fn what_a_job_was_made_from_is_shown_by_version() {
+    let world = World::start().await;
+    let path = "/v1/job/web/submission";
+    let submission = json!({
+        "Source": "job \"web\" {}", "Format": "hcl2",
+        "VariableFlags": { "a": "1" }, "Variables": null,
+    });
+    let body = json!({ "Job": service("web"), "Submission": submission });
+    world.put("/v1/jobs", body).await.expect("registered");
+    let found = world.get(path).await.expect("it is kept");
+    assert_eq!(found["Source"], "job \"web\" {}");
+    assert_eq!(found["VariableFlags"], json!({ "a": "1" }));
+    assert_eq!(
+        (&found["JobID"], &found["Version"]),
+        (&json!("web"), &json!(0))
+    );
+    let missing = (404, "job source not found".to_owned());
+    let absent = world.get("/v1/job/web/submission?version=7").await;
+    assert_eq!(refusal(absent), missing);
+    let none = world.get("/v1/job/nobody/submission").await;
+    assert_eq!(refusal(none), missing);
+
+    // One that is too large is not kept, and the job is registered all the same.
+    let mut other = service("web");
+    other["Priority"] = json!(70);
+    let submission = json!({ "Source": "x".repeat(1_000_001), "Format": "hcl2" });
+    let body = json!({ "Job": other, "Submission": submission });
+    let answer = world.put("/v1/jobs", body).await.expect("registered");
+    let warnings = answer["Warnings"].as_str().expect("text");
+    assert!(warnings.contains("is not kept"), "{warnings}");
+    assert_eq!(refusal(world.get(path).await), missing);
+    let found = world.get("/v1/job/web/submission?version=0").await;
+    assert_eq!(found.expect("still kept")["Format"], "hcl2");
+}
+
+#[tokio::test]
 async fn a_job_whose_id_has_a_slash_is_reached_by_its_encoded_path() {
     let world = World::start().await;
     let id = "team/web one%";

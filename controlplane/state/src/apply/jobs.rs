@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol_model::{Allocation, Evaluation, Job, JobKey, JobStatus};
+use protocol_model::{Allocation, Evaluation, Job, JobKey, JobStatus, JobSubmission};
 
 use super::draft::{AllocTouch, Draft};
 use crate::applied::{Outcome, Refusal, Signal};
@@ -18,6 +18,7 @@ impl Draft {
             spec,
             eval,
             enforce_index: _,
+            submission,
         } = command;
         let key = job.key();
         let unchanged = self
@@ -26,7 +27,10 @@ impl Draft {
             .get(&key)
             .is_some_and(|existing| existing.spec == spec && existing.job.stop == job.stop);
         if !unchanged {
-            self.put_new_version(&key, Job::clone(&job), spec);
+            self.put_new_version(&key, Job::clone(&job), spec, submission);
+        } else if submission.is_some() {
+            // Another text that says the same.
+            self.put_submission(&key, submission);
         }
         let (version, job_modify_index) = self
             .tables
@@ -59,7 +63,13 @@ impl Draft {
     }
 
     /// Makes `job` the newest version.
-    fn put_new_version(&mut self, key: &JobKey, mut job: Job, spec: protocol_model::SpecHash) {
+    fn put_new_version(
+        &mut self,
+        key: &JobKey,
+        mut job: Job,
+        spec: protocol_model::SpecHash,
+        submission: Option<Arc<JobSubmission>>,
+    ) {
         let existing = self.tables.jobs.get(key).cloned();
         job.namespace.clone_from(&key.namespace);
         job.version = existing
@@ -89,6 +99,7 @@ impl Draft {
             JobVersionRecord {
                 job: job.clone(),
                 spec,
+                submission,
             },
         );
         self.tables
@@ -96,6 +107,22 @@ impl Draft {
         self.trim_versions(key);
         self.touch_job(key);
         self.signal(Signal::JobChanged(key.clone()));
+    }
+
+    /// What the newest version was made from.
+    fn put_submission(&mut self, key: &JobKey, submission: Option<Arc<JobSubmission>>) {
+        let newest = self
+            .tables
+            .job_versions
+            .get(key)
+            .and_then(|it| it.values().next_back());
+        if let Some(record) = newest.cloned() {
+            let record = JobVersionRecord {
+                submission,
+                ..record
+            };
+            self.tables.put_job_version(key, record);
+        }
     }
 
     /// Forgets the oldest versions beyond the limit. Tagged versions stay, and the newest stable
@@ -158,7 +185,8 @@ impl Draft {
             Purge::Keep => {
                 let mut job = Job::clone(&record.job);
                 job.stop = true;
-                self.put_new_version(&key, job, record.spec);
+                let submission = self.tables.job_submission(&key, job.version).cloned();
+                self.put_new_version(&key, job, record.spec, submission);
             }
             Purge::Forget => self.forget_job(&key),
         }
@@ -236,7 +264,7 @@ impl Draft {
         job.stable = stable;
         let record = JobVersionRecord {
             job: Arc::new(job),
-            spec: record.spec,
+            ..record
         };
         self.tables.put_job_version(key, record);
         if self

@@ -22,8 +22,8 @@ use controlplane_state::{
 };
 use protocol_model::{
     AllocId, ClientStatus, DeploymentId, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
-    Incarnation, JobKey, JobType, NodeStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState,
-    UnixNanos,
+    Incarnation, JobKey, JobSubmission, JobType, NodeStatus, TaskEvent, TaskEventKind,
+    TaskRunState, TaskState, UnixNanos,
 };
 use protocol_wire::report::{AllocReport, ReportedHealth};
 
@@ -64,6 +64,17 @@ fn job_commands() -> Vec<(&'static str, Command)> {
         spec: protocol_model::SpecHash([5; 32]),
         eval: Some(eval.clone()),
         enforce_index: Some(4),
+        submission: None,
+    };
+    let submission = JobSubmission {
+        source: "job \"web\" {}".to_owned(),
+        format: "hcl2".to_owned(),
+        variable_flags: BTreeMap::from([("count".to_owned(), "3".to_owned())]),
+        variables: "region = \"north\"".to_owned(),
+    };
+    let with_source = JobRegister {
+        submission: Some(Arc::new(submission)),
+        ..register.clone()
     };
     let deregister = JobDeregister {
         key: web.key(),
@@ -77,6 +88,7 @@ fn job_commands() -> Vec<(&'static str, Command)> {
     };
     vec![
         ("job_register", Command::JobRegister(register)),
+        ("job_register_source", Command::JobRegister(with_source)),
         ("job_deregister", Command::JobDeregister(deregister)),
         (
             "job_stability",

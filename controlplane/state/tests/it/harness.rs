@@ -177,6 +177,7 @@ impl Harness {
             spec,
             eval: Some(eval),
             enforce_index: None,
+            submission: None,
         }));
         id
     }

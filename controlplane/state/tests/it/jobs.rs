@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controlplane_state::command::{JobRegister, Purge};
 use controlplane_state::{Command, JOB_VERSIONS_MAX, Outcome, Refusal};
-use protocol_model::{ClientStatus, EvalTrigger, JobKey, JobStatus, JobType};
+use protocol_model::{ClientStatus, EvalTrigger, JobKey, JobStatus, JobSubmission, JobType};
 
 use crate::harness::{Harness, job, says};
 
@@ -123,6 +123,7 @@ fn enforcing_an_index_refuses_what_changed_since() {
             spec: web.spec_hash(),
             eval: None,
             enforce_index,
+            submission: None,
         })
     };
     let missing = cluster.apply(command(Some(7))).outcome;
@@ -200,6 +201,43 @@ fn jobs_are_found_by_the_beginning_of_their_id() {
 }
 
 #[test]
+fn what_a_version_was_made_from_is_kept_with_it() {
+    let mut cluster = Harness::new();
+    let register = |cluster: &mut Harness, command: &str, source: Option<&str>| {
+        let mut web = job("web", JobType::Service);
+        web.meta.insert("made".to_owned(), command.to_owned());
+        let submission = source.map(|source| JobSubmission {
+            source: source.to_owned(),
+            ..JobSubmission::default()
+        });
+        cluster.done(Command::JobRegister(JobRegister {
+            spec: web.spec_hash(),
+            job: Arc::new(web),
+            eval: None,
+            enforce_index: None,
+            submission: submission.map(Arc::new),
+        }));
+    };
+    let key = JobKey::new("default", "web");
+    let source = |cluster: &Harness, version| {
+        let found = cluster.tables().job_submission(&key, version);
+        found.map(|submission| submission.source.clone())
+    };
+    register(&mut cluster, "one", Some("first"));
+    register(&mut cluster, "two", None);
+    assert_eq!(source(&cluster, 0).as_deref(), Some("first"));
+    assert_eq!(source(&cluster, 1), None);
+    // The same job, and now its text is known; without a text nothing is forgotten.
+    register(&mut cluster, "two", Some("second"));
+    register(&mut cluster, "two", None);
+    cluster.deregister(&key, Purge::Keep);
+    assert_eq!(source(&cluster, 1).as_deref(), Some("second"));
+    assert_eq!(source(&cluster, 2).as_deref(), Some("second"), "stopped");
+    cluster.deregister(&key, Purge::Forget);
+    assert_eq!(source(&cluster, 1), None);
+}
+
+#[test]
 fn a_job_in_an_unknown_namespace_is_refused() {
     let mut cluster = Harness::new();
     let mut web = job("web", JobType::Service);
@@ -209,6 +247,7 @@ fn a_job_in_an_unknown_namespace_is_refused() {
         job: Arc::new(web),
         eval: None,
         enforce_index: None,
+        submission: None,
     });
     let refusal = Refusal::UnknownNamespace("elsewhere".to_owned());
     assert_eq!(cluster.apply(command).outcome, Outcome::Refused(refusal));

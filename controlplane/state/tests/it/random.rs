@@ -163,6 +163,7 @@ fn job_command(cluster: &mut Harness, step: Step) -> Command {
             job: Arc::new(job),
             eval: (!step.how.is_multiple_of(4)).then_some(eval),
             enforce_index: None,
+            submission: None,
         });
     }
     let eval = cluster.eval_of(&job);

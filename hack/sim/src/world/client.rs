@@ -99,6 +99,7 @@ impl World {
                     job: Arc::new(job),
                     eval: Some(eval),
                     enforce_index: None,
+                    submission: None,
                 })
             }
             OpKind::Stop { job } => {

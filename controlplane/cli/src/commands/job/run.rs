@@ -2,7 +2,7 @@
 
 use clap::Args;
 use protocol_client::Client;
-use protocol_model::Job;
+use protocol_model::{Job, JobSubmission};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
@@ -47,6 +47,7 @@ struct Registration<'j> {
     job_modify_index: u64,
     eval_priority: i32,
     preserve_counts: bool,
+    submission: &'j JobSubmission,
 }
 
 /// Its answer.
@@ -82,6 +83,7 @@ impl Run {
             job_modify_index: self.check_index.unwrap_or(0),
             eval_priority: self.eval_priority.unwrap_or(0),
             preserve_counts: self.preserve_counts,
+            submission: &file.submission,
         };
         let query = in_namespace(&job.namespace);
         let answer = client.put("/v1/jobs", &query, &registration).await;
