@@ -1,4 +1,12 @@
 //! Nodes: the hosts that run `noded`, and what they say about themselves.
+//!
+//! `resources`: what they have. `stub`: a node's line in a list.
+
+mod resources;
+mod stub;
+
+pub use resources::*;
+pub use stub::*;
 
 use std::collections::BTreeMap;
 
@@ -6,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
 use crate::instant::UnixNanos;
-use crate::network::NetworkResource;
 use crate::nullable;
 
 /// The relation of a node and the control plane.
@@ -163,86 +170,6 @@ impl Node {
     }
 }
 
-/// What a node has.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeResources {
-    /// Processors.
-    pub cpu: NodeCpuResources,
-    /// Memory.
-    pub memory: NodeMemoryResources,
-    /// Disk under the allocation directory.
-    pub disk: NodeDiskResources,
-    /// Network interfaces with addresses.
-    #[serde(with = "nullable")]
-    pub networks: Vec<NetworkResource>,
-    /// The lowest port that is handed out on request.
-    pub min_dynamic_port: u16,
-    /// The highest port that is handed out on request.
-    pub max_dynamic_port: u16,
-}
-
-/// A node's processors.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeCpuResources {
-    /// All cores together, in MHz as job files count them.
-    pub cpu_shares: i64,
-    /// How many cores.
-    pub total_cpu_cores: u16,
-    /// Cores that may be reserved whole.
-    #[serde(with = "nullable")]
-    pub reservable_cpu_cores: Vec<u16>,
-}
-
-/// A node's memory.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NodeMemoryResources {
-    /// MiB.
-    #[serde(rename = "MemoryMB")]
-    pub memory_mb: i64,
-}
-
-/// A node's disk.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NodeDiskResources {
-    /// MiB.
-    #[serde(rename = "DiskMB")]
-    pub disk_mb: i64,
-}
-
-/// What of a node is not for allocations.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeReservedResources {
-    /// Processor time.
-    pub cpu: ReservedCpuResources,
-    /// Memory.
-    pub memory: NodeMemoryResources,
-    /// Disk.
-    pub disk: NodeDiskResources,
-    /// Ports.
-    pub networks: ReservedNetworkResources,
-}
-
-/// Processor time that is not for allocations.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct ReservedCpuResources {
-    /// MHz.
-    pub cpu_shares: i64,
-}
-
-/// Ports that are not for allocations.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct ReservedNetworkResources {
-    /// Comma-separated ports and ranges: `22,80,8500-8600`.
-    pub reserved_host_ports: String,
-}
-
 /// One driver of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -283,64 +210,4 @@ pub struct NodeEvent {
     pub timestamp: UnixNanos,
     /// The log index that recorded it.
     pub create_index: u64,
-}
-
-/// The short form of a node in lists.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct NodeListStub {
-    pub address: String,
-    #[serde(rename = "ID")]
-    pub id: NodeId,
-    pub attributes: Option<BTreeMap<String, String>>,
-    pub datacenter: String,
-    pub name: String,
-    pub node_class: String,
-    pub node_pool: String,
-    pub version: String,
-    pub drain: bool,
-    pub scheduling_eligibility: Eligibility,
-    pub status: NodeStatus,
-    pub status_description: String,
-    #[serde(with = "nullable")]
-    pub drivers: BTreeMap<String, DriverInfo>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_resources: Option<NodeResources>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reserved_resources: Option<NodeReservedResources>,
-    pub create_index: u64,
-    pub modify_index: u64,
-}
-
-impl Node {
-    /// The short form, for lists.
-    pub fn stub(&self) -> NodeListStub {
-        NodeListStub {
-            address: self
-                .attributes
-                .get("unique.network.ip-address")
-                .cloned()
-                .unwrap_or_default(),
-            id: self.id,
-            attributes: None,
-            datacenter: self.datacenter.clone(),
-            name: self.name.clone(),
-            node_class: self.node_class.clone(),
-            node_pool: self.node_pool.clone(),
-            version: self
-                .attributes
-                .get("nomad.version")
-                .cloned()
-                .unwrap_or_default(),
-            drain: self.drain,
-            scheduling_eligibility: self.scheduling_eligibility,
-            status: self.status,
-            status_description: self.status_description.clone(),
-            drivers: self.drivers.clone(),
-            node_resources: None,
-            reserved_resources: None,
-            create_index: self.create_index,
-            modify_index: self.modify_index,
-        }
-    }
 }

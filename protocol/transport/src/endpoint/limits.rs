@@ -1,0 +1,80 @@
+//! Limits of an endpoint, as its owner gives them and as QUIC is told.
+
+use std::time::Duration;
+
+use quinn::{IdleTimeout, TransportConfig, VarInt};
+
+use super::BindError;
+
+/// Limits of an endpoint and of each of its connections.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// An idle connection is probed this often, in time to keep it from `idle_timeout`.
+    pub keep_alive: Duration,
+    /// A connection without any packet for this long is dead.
+    pub idle_timeout: Duration,
+    /// A handshake that takes longer is dropped, on both sides.
+    pub handshake_timeout: Duration,
+    /// Handshakes at a time; half of them used up makes new addresses prove themselves (Retry),
+    /// all of them used up makes new connections be refused.
+    pub handshakes_max: usize,
+    /// Connections waiting for `Listener::accept`; beyond, they are closed as overloaded.
+    pub accept_queue_max: usize,
+    /// Packets of connections not looked at yet, in count; quinn drops further ones.
+    pub incoming_max: usize,
+    /// Streams in each direction that a peer may have open at a time.
+    pub streams_max: u32,
+    /// Unread bytes that a peer may have sent on one stream.
+    pub stream_window_bytes: u32,
+    /// Unread bytes that a peer may have sent on one connection.
+    pub receive_window_bytes: u32,
+    /// Bytes handed to a connection and not acknowledged; writers wait beyond. Kept small
+    /// because what is in the transport can no longer be overtaken or recalled.
+    pub send_window_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            keep_alive: Duration::from_secs(3),
+            idle_timeout: Duration::from_secs(12),
+            handshake_timeout: Duration::from_secs(5),
+            handshakes_max: 512,
+            accept_queue_max: 1024,
+            incoming_max: 4096,
+            streams_max: 1024,
+            stream_window_bytes: 1024 * 1024,
+            receive_window_bytes: 8 * 1024 * 1024,
+            send_window_bytes: 4 * 1024 * 1024,
+        }
+    }
+}
+
+pub(super) fn transport_config(limits: &Limits) -> Result<TransportConfig, BindError> {
+    let Limits {
+        keep_alive,
+        idle_timeout,
+        ..
+    } = *limits;
+    // A probe must have the time to be lost once.
+    if keep_alive * 2 >= idle_timeout {
+        return Err(BindError::KeepAlive {
+            keep_alive,
+            idle_timeout,
+        });
+    }
+    let idle =
+        IdleTimeout::try_from(idle_timeout).map_err(|_| BindError::IdleTimeout(idle_timeout))?;
+    let mut transport = TransportConfig::default();
+    transport
+        .max_idle_timeout(Some(idle))
+        .keep_alive_interval(Some(keep_alive))
+        .max_concurrent_bidi_streams(VarInt::from_u32(limits.streams_max))
+        .max_concurrent_uni_streams(VarInt::from_u32(limits.streams_max))
+        .stream_receive_window(VarInt::from_u32(limits.stream_window_bytes))
+        .receive_window(VarInt::from_u32(limits.receive_window_bytes))
+        .send_window(limits.send_window_bytes)
+        // Nothing of ours is a datagram; do not let a peer fill a buffer with them.
+        .datagram_receive_buffer_size(None);
+    Ok(transport)
+}

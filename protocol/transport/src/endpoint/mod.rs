@@ -1,0 +1,209 @@
+//! The process's one UDP socket: where it listens, and from where it connects.
+//!
+//! `limits`: what each connection may take. `reset`: how peers of a crashed process hear that it is
+//! gone. `error`: what can go wrong.
+
+mod error;
+mod limits;
+mod reset;
+
+pub use error::{AddressError, BindError, ConnectError, RenewError};
+pub use limits::Limits;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::time::timeout;
+
+use crate::identity::{Identity, PeerIdentity};
+use crate::listener::Listener;
+use crate::role::{Region, Role};
+use crate::tls;
+use limits::transport_config;
+use reset::remembering;
+
+/// Why a connection was closed, as its peer reads it.
+pub mod close_code {
+    /// The process is going away.
+    pub const SHUTDOWN: u32 = 0;
+    /// The certificate names no role, or one that may not connect here.
+    pub const NOT_WELCOME: u32 = 1;
+    /// The listener's queue is full; try another server or later.
+    pub const OVERLOADED: u32 = 2;
+    /// The connection stopped answering and was replaced.
+    pub const UNRESPONSIVE: u32 = 3;
+    /// A stream broke the protocol.
+    pub const PROTOCOL: u32 = 4;
+}
+
+/// What an endpoint is made of.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// Where to bind; port 0 lets the kernel choose.
+    pub listen: SocketAddr,
+    pub identity: Identity,
+    pub limits: Limits,
+}
+
+impl EndpointConfig {
+    /// An endpoint on a free port of the loopback address, for tests and `--dev`.
+    pub fn loopback(identity: Identity) -> Self {
+        Self {
+            listen: ([127, 0, 0, 1], 0).into(),
+            identity,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A QUIC endpoint that can listen and connect on one socket. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    quinn: quinn::Endpoint,
+    own: PeerIdentity,
+    limits: Limits,
+    /// What connections that we begin show from now on.
+    client: Arc<RwLock<quinn::ClientConfig>>,
+}
+
+impl Endpoint {
+    /// Binds the socket and prepares both halves. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address cannot be bound, or the identity or limits cannot be used.
+    pub fn bind(config: &EndpointConfig) -> Result<Self, BindError> {
+        let limits = &config.limits;
+        let (server, client) = halves(&config.identity, limits)?;
+        let bound = |source| BindError::Bind {
+            address: config.listen,
+            source,
+        };
+        let socket = std::net::UdpSocket::bind(config.listen).map_err(bound)?;
+        let runtime = quinn::default_runtime()
+            .ok_or_else(|| bound(io::Error::other("there is no tokio runtime")))?;
+        let endpoint = remembering(&config.identity, config.listen);
+        let quinn = quinn::Endpoint::new(endpoint, Some(server), socket, runtime).map_err(bound)?;
+        Ok(Self {
+            quinn,
+            own: config.identity.own().clone(),
+            limits: limits.clone(),
+            client: Arc::new(RwLock::new(client)),
+        })
+    }
+
+    /// Shows another certificate from the next connection on, in both directions; connections that
+    /// stand go on. The role and region must be the ones that the endpoint began with.
+    ///
+    /// # Errors
+    /// When the identity is somebody else's or cannot be used; the one in use stays.
+    pub fn use_identity(&self, identity: &Identity) -> Result<(), RenewError> {
+        let (old, new) = (&self.own, identity.own());
+        if (old.role, &old.region) != (new.role, &new.region) {
+            return Err(RenewError::SomebodyElse {
+                role: new.role,
+                region: new.region.clone(),
+            });
+        }
+        let (server, client) = halves(identity, &self.limits).map_err(RenewError::Unusable)?;
+        self.quinn.set_server_config(Some(server));
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        Ok(())
+    }
+
+    /// Starts accepting connections. To be called once: two listeners would share the peers.
+    pub fn listen(&self) -> Listener {
+        Listener::start(self.quinn.clone(), self.limits.clone())
+    }
+
+    /// Connects to the server of our own region at `address`, and checks that it is one.
+    ///
+    /// # Errors
+    /// When the handshake fails or takes too long, or the peer is not a server of this region.
+    pub async fn connect(&self, address: SocketAddr) -> Result<quinn::Connection, ConnectError> {
+        let name = Role::Server.dns_name(&self.own.region);
+        let client = self
+            .client
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let connecting = self
+            .quinn
+            .connect_with(client, address, &name)
+            .map_err(|source| ConnectError::Start { address, source })?;
+        let limit = self.limits.handshake_timeout;
+        let connection = timeout(limit, connecting)
+            .await
+            .map_err(|_| ConnectError::Timeout { address, limit })?
+            .map_err(|source| ConnectError::Handshake { address, source })?;
+        // The name was verified by TLS; this also refuses a certificate with two roles.
+        let peer = PeerIdentity::of_connection(&connection)
+            .map_err(|source| ConnectError::Identity { address, source })?;
+        if peer.role != Role::Server {
+            connection.close(close_code::NOT_WELCOME.into(), b"not a server");
+            return Err(ConnectError::NotServer {
+                address,
+                role: peer.role,
+            });
+        }
+        Ok(connection)
+    }
+
+    /// Closes all connections and stops listening; pending handshakes end too.
+    pub fn close(&self) {
+        self.quinn
+            .close(close_code::SHUTDOWN.into(), b"shutting down");
+    }
+
+    /// Waits until all connections are gone, so that peers hear of a close.
+    pub async fn wait_idle(&self) {
+        self.quinn.wait_idle().await;
+    }
+
+    /// Where the socket is bound.
+    ///
+    /// # Errors
+    /// When the operating system does not say.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.quinn.local_addr()
+    }
+
+    /// What our certificate says.
+    pub fn own(&self) -> &PeerIdentity {
+        &self.own
+    }
+
+    pub fn region(&self) -> &Region {
+        &self.own.region
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Connections that are open, in both directions.
+    pub fn open_connections(&self) -> usize {
+        self.quinn.open_connections()
+    }
+}
+
+/// What both directions show and expect.
+fn halves(
+    identity: &Identity,
+    limits: &Limits,
+) -> Result<(quinn::ServerConfig, quinn::ClientConfig), BindError> {
+    let transport = Arc::new(transport_config(limits)?);
+    let tls = tls::quic_server(identity).map_err(BindError::Tls)?;
+    let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
+    server
+        .transport_config(Arc::clone(&transport))
+        .migration(true)
+        .max_incoming(limits.incoming_max)
+        // What clients may send before we look at them, each and in all.
+        .incoming_buffer_size(64 * 1024)
+        .incoming_buffer_size_total(16 * 1024 * 1024);
+    let tls = tls::quic_client(identity).map_err(BindError::Tls)?;
+    let mut client = quinn::ClientConfig::new(Arc::new(tls));
+    client.transport_config(transport);
+    Ok((server, client))
+}
