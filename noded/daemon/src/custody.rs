@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::Config;
+use crate::executor::{NetworkError, Networks};
 
 /// How long each of them may take to go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,6 +65,15 @@ pub enum CustodyError {
         /// The first.
         #[source]
         source: scratch::ScratchError,
+    },
+    /// A network namespace remains.
+    #[error("{count} network namespaces could not be let go")]
+    Networks {
+        /// How many.
+        count: usize,
+        /// One of them.
+        #[source]
+        source: NetworkError,
     },
     /// A cgroup remains.
     #[error("{count} cgroups could not be removed")]
@@ -121,7 +131,17 @@ pub fn end(config: &Config) -> Result<(), CustodyError> {
     end_keeper(&paths)?;
     end_pump(&paths)?;
     remove_cgroups(&config.cgroup_base)?;
+    release_networks(&config.run_dir)?;
     unmount_secrets(&config.alloc_root())
+}
+
+/// A daemon that was killed may have left one; no task is in it any more.
+fn release_networks(run_dir: &Path) -> Result<(), CustodyError> {
+    let mut failed = Networks::below(run_dir).release_all();
+    let count = failed.len();
+    failed.pop().map_or(Ok(()), |source| {
+        Err(CustodyError::Networks { count, source })
+    })
 }
 
 /// Allocations that are over keep their files, and until they go the memory for their secrets.

@@ -8,13 +8,12 @@
 //! different allocations run side by side.
 
 mod mock;
+mod networks;
 mod prepare;
 mod sandbox;
 mod start;
 
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use isolation::cgroup::{Hierarchy, Patience, TaskPath};
@@ -33,6 +32,7 @@ use crate::input::Input;
 use crate::keeper_link::{CallError, KeeperHandle, chain};
 use crate::os_signal;
 
+pub use networks::{NetworkError, Networks};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
 /// How long a dying process's cgroup is waited for.
@@ -59,7 +59,7 @@ pub struct Executor {
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
     mocks: mock::MockRuns,
-    networks: Mutex<BTreeMap<AllocId, Arc<OwnedFd>>>,
+    networks: Networks,
 }
 
 impl Executor {
@@ -74,13 +74,13 @@ impl Executor {
     ) -> Self {
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
+            networks: Networks::below(&config.now().run_dir),
             config,
             allocs,
             hierarchy,
             keeper,
             sandboxes,
             mocks: mock::MockRuns::new(inputs),
-            networks: Mutex::new(BTreeMap::new()),
         }
     }
 
@@ -140,17 +140,6 @@ impl Executor {
             | Effect::OpenWatch { .. }
             | Effect::Send { .. } => Vec::new(),
         }
-    }
-
-    /// The network namespace of an allocation with no network, made by its first task.
-    fn empty_network(&self, alloc: AllocId) -> Result<Arc<OwnedFd>, netns::NamespaceError> {
-        let mut networks = self.networks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(network) = networks.get(&alloc) {
-            return Ok(Arc::clone(network));
-        }
-        let network = Arc::new(netns::create_loopback_only()?);
-        networks.insert(alloc, Arc::clone(&network));
-        Ok(network)
     }
 
     async fn blocking<T: Send + 'static>(
@@ -257,16 +246,15 @@ impl Executor {
     /// Takes away what only running tasks of an allocation need. What remains is said: it goes with
     /// the allocation at the latest.
     async fn retire(self: &Arc<Self>, alloc: AllocId) {
-        self.networks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&alloc);
-        if let Err(error) = self
-            .blocking(move |own| own.allocs.drop_secrets(alloc))
-            .await
-        {
-            tracing::warn!(%alloc, error = %chain(&error), "secrets of dead tasks remain");
-        }
+        self.blocking(move |own| {
+            if let Err(error) = own.networks.release(alloc) {
+                tracing::warn!(%alloc, error = %chain(&error), "the network of dead tasks remains");
+            }
+            if let Err(error) = own.allocs.drop_secrets(alloc) {
+                tracing::warn!(%alloc, error = %chain(&error), "secrets of dead tasks remain");
+            }
+        })
+        .await;
     }
 
     /// Removes everything of an allocation; goes on until nothing is left.
@@ -276,10 +264,6 @@ impl Executor {
             .keeper
             .call(Request::Forget { alloc: name }, Vec::new())
             .await;
-        self.networks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&alloc);
         self.drain_streams(alloc).await;
         loop {
             if self.blocking(move |own| own.remove_remains(alloc)).await {
@@ -289,7 +273,7 @@ impl Executor {
         }
     }
 
-    /// Removes directories and cgroups of an allocation; says what stays, and whether none does.
+    /// Removes network, directories and cgroups of an allocation; says what stays, and whether none does.
     /// Blocks.
     fn remove_remains(&self, alloc: AllocId) -> bool {
         let again = |error: &dyn std::error::Error| {
@@ -301,11 +285,15 @@ impl Executor {
         if let Err(errors) = &cgroups {
             errors.iter().for_each(|error| again(error));
         }
+        let network = self.networks.release(alloc);
+        if let Err(error) = &network {
+            again(error);
+        }
         let directories = self.allocs.destroy(alloc);
         if let Err(error) = &directories {
             again(error);
         }
-        cgroups.is_ok() && directories.is_ok()
+        cgroups.is_ok() && network.is_ok() && directories.is_ok()
     }
 
     /// Lets pump finish with every task of an allocation, those included whose preparation failed.

@@ -116,7 +116,8 @@ impl Executor {
         let sealed = seal_plan(&plan).map_err(|error| StartFailed::possible(&error))?;
         let mut descriptors = vec![sealed];
         let network = if spec.network == Network::Descriptor {
-            descriptors.push(self.network_descriptor(start)?);
+            let network = self.networks.of(start.run.alloc);
+            descriptors.push(network.map_err(|error| StartFailed::possible(&error))?);
             Some(1)
         } else {
             None
@@ -146,15 +147,6 @@ impl Executor {
             key,
         });
         Ok((request, descriptors))
-    }
-
-    fn network_descriptor(&self, start: &StartTask) -> Result<OwnedFd, StartFailed> {
-        let network = self
-            .empty_network(start.run.alloc)
-            .map_err(|error| StartFailed::possible(&error))?;
-        network
-            .try_clone()
-            .map_err(|error| StartFailed::possible(&error))
     }
 
     fn sandbox(

@@ -3,7 +3,7 @@
 use protocol_model::ClientStatus;
 use serde_json::json;
 
-use crate::node::{alloc, eventually, is, job, sh, stopped};
+use crate::jobs::{alloc, eventually, is, job, sh, stopped};
 use crate::scene::{Scene, can_run};
 
 /// One job of each round runs on, one is stopped, one is forgotten; noded is killed right after it

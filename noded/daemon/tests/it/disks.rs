@@ -6,7 +6,7 @@ use std::process::Command;
 use protocol_model::ClientStatus;
 use serde_json::json;
 
-use crate::node::{alloc, is, job, sh, stopped};
+use crate::jobs::{alloc, is, job, sh, stopped};
 use crate::scene::{Scene, can_run};
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> bool {

@@ -133,6 +133,11 @@ impl FakeServer {
         }
     }
 
+    /// The node is dead: calls wait for the connection of the next one.
+    pub(crate) fn hang_up(&self) {
+        self.bulk.lock().unwrap().take();
+    }
+
     /// Calls the node, about an allocation or about itself; answers everything until `end`, or the error.
     pub(crate) async fn call(
         &self,

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::fake_server::PATIENCE;
-use crate::node::{alloc, is, job, sh};
+use crate::jobs::{alloc, is, job, sh};
 use crate::scene::{Scene, can_run};
 
 const COUNTER: &str = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done";

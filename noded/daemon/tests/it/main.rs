@@ -3,6 +3,8 @@
 mod crashes;
 mod disks;
 mod fake_server;
+mod isolated;
+mod jobs;
 mod keeper;
 mod node;
 mod scene;

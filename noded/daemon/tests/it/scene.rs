@@ -176,6 +176,7 @@ host_volume "shared" {{
         let mut child = self.noded.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
+        self.server.hang_up();
     }
 
     /// SIGTERM; says whether it ended well.

@@ -9,7 +9,7 @@ use protocol_wire::v1::node_request::Request;
 use serde_json::json;
 
 use crate::fake_server::PATIENCE;
-use crate::node::{PAUSE, alloc, eventually, is, job, sh};
+use crate::jobs::{PAUSE, alloc, eventually, is, job, sh};
 use crate::scene::{Scene, can_run};
 
 async fn synced() -> Scene {
