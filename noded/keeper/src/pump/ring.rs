@@ -1,24 +1,29 @@
-//! The io_uring engine: one read request per stream, which the kernel answers with a buffer of the
-//! shared ring whenever the FIFO has bytes.
+//! The io_uring engine: one read request per stream, which the kernel answers with a piece of the
+//! shared buffer whenever the FIFO has bytes. The buffer is as large as a pipe, so that a task that
+//! writes much is read, and written, in large pieces. What finds no room in it is read plainly, once
+//! in each turn, so that no stream starves another.
 //!
 //! ```text
-//!            +------- last completion (no buffers, interrupted) ------+
+//!            +------- last completion (no room left, interrupted) ----+
 //!            v                                                        |
 //!   attach: unarmed -- push_read, next turn --> armed ----------------+
 //!              |                                  | detach: push_cancel
 //!              | detach                           v
 //!              +------------> detached <---- cancelling (last completion)
 //! ```
+//!
+//! A stream whose request has ended is read by nobody else, so that a plain read cannot overtake
+//! bytes; and what the ring had for it before was delivered before.
 
 use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
-use crate::sys::ring::{Completion, Continuation, ReadMode, Ring};
-use rustix::io::Errno;
+use crate::sys::ring::{Completion, Continuation, Ring};
+use rustix::io::{self, Errno};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// All buffers of the ring together are one read buffer, so that no more than that is ever taken
-/// from pipes and not written.
+/// All streams share one read buffer, so that no more than that is ever taken from a pipe and not
+/// written.
 #[expect(clippy::cast_possible_truncation, reason = "64 KiB")]
 const READ_BYTES: u32 = READ_BUFFER_BYTES as u32;
 
@@ -48,36 +53,29 @@ pub(crate) struct RingEngine {
     control_armed: bool,
     streams: BTreeMap<StreamId, RingStream>,
     to_arm: Vec<StreamId>,
+    /// For plain reads.
+    buffer: Vec<u8>,
     detached: Vec<(StreamId, OwnedFd)>,
     completions: Vec<Completion>,
 }
 
 impl RingEngine {
+    pub(crate) fn is_possible() -> bool {
+        Ring::new(READ_BYTES).is_ok()
+    }
+
+    /// # Errors
+    /// `OPNOTSUPP` where the kernel is older than Linux 6.12; anything else where it refuses.
     pub(crate) fn new(control: BorrowedFd<'_>) -> Result<Self, Errno> {
-        Self::with_ring(Ring::new(READ_BYTES)?, control)
-    }
-
-    /// As on a kernel before 6.12, and with [`ReadMode::SingleShot`] as on one before 6.7.
-    #[cfg(test)]
-    pub(crate) fn of_an_older_kernel(
-        control: BorrowedFd<'_>,
-        mode: ReadMode,
-    ) -> Result<Self, Errno> {
-        let mut ring = Ring::with_whole_buffers(READ_BYTES)?;
-        if mode == ReadMode::SingleShot {
-            ring.force_single_shot();
-        }
-        Self::with_ring(ring, control)
-    }
-
-    fn with_ring(ring: Ring, control: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let control = rustix::io::fcntl_dupfd_cloexec(control, 3)?;
+        let ring = Ring::new(READ_BYTES)?;
+        let control = io::fcntl_dupfd_cloexec(control, 3)?;
         Ok(Self {
             ring,
             control,
             control_armed: false,
             streams: BTreeMap::new(),
             to_arm: Vec::new(),
+            buffer: vec![0; READ_BUFFER_BYTES],
             detached: Vec::new(),
             completions: Vec::new(),
         })
@@ -107,13 +105,12 @@ impl RingEngine {
         } = completion;
         let stream = StreamId(token);
         let failure = match result {
-            Ok(Some(filled)) => {
-                sink.on_data(stream, self.ring.bytes(&filled));
-                self.ring.recycle(filled);
+            Ok(Some(piece)) => {
+                sink.on_data(stream, self.ring.bytes(&piece));
+                self.ring.recycle(piece);
                 None
             }
-            // NOBUFS: more streams had bytes at once than there are buffers. They have been written
-            // and given back by the next turn.
+            // NOBUFS: the buffer is full.
             Ok(None) | Err(Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN) => None,
             Err(errno) => Some(errno),
         };
@@ -123,7 +120,7 @@ impl RingEngine {
     }
 
     fn on_last(&mut self, stream: StreamId, failure: Option<Errno>, sink: &mut dyn Sink) {
-        let Some(RingStream { state, .. }) = self.streams.get_mut(&stream) else {
+        let Some(RingStream { state, fifo }) = self.streams.get_mut(&stream) else {
             return;
         };
         match (*state, failure) {
@@ -133,6 +130,14 @@ impl RingEngine {
                 }
             }
             (ReadState::Armed, None) => {
+                match io::read(fifo, &mut self.buffer) {
+                    Ok(count) => sink.on_data(stream, &self.buffer[..count]),
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(errno) => {
+                        *state = ReadState::Failed;
+                        return sink.on_failed(stream, errno);
+                    }
+                }
                 *state = ReadState::Unarmed;
                 self.to_arm.push(stream);
             }
@@ -149,10 +154,7 @@ impl RingEngine {
 
 impl Engine for RingEngine {
     fn name(&self) -> &'static str {
-        match self.ring.mode() {
-            ReadMode::Multishot => "io_uring, multishot reads",
-            ReadMode::SingleShot => "io_uring, single reads",
-        }
+        "io_uring"
     }
 
     fn attach(&mut self, stream: StreamId, fifo: OwnedFd) -> Result<(), Errno> {
