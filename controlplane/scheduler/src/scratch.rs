@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use regex::{Regex, RegexBuilder};
-
-use crate::feasible::version::{Dialect, Requirement};
+use protocol_model::pattern;
+use protocol_model::version::{Dialect, Requirement};
+use regex::Regex;
 
 /// How many compiled patterns of each kind are kept; a full cache is emptied, which only costs
 /// time.
 const ENTRIES_MAX: usize = 1024;
-/// How large one compiled pattern may become. A larger one never matches, and the reason says so.
-const REGEX_BYTES_MAX: usize = 1 << 20;
 
 /// Reusable memory of one scheduler thread.
 #[derive(Debug, Default)]
@@ -30,10 +28,7 @@ impl Scratch {
     /// The compiled form of `pattern`; `None` where it is no regular expression, or too large.
     pub(crate) fn regex(&mut self, pattern: &str) -> Option<&Regex> {
         cached(&mut self.regexes, pattern, |text| {
-            RegexBuilder::new(text)
-                .size_limit(REGEX_BYTES_MAX)
-                .build()
-                .ok()
+            pattern::compile(text).ok()
         })
     }
 

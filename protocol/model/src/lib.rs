@@ -51,6 +51,7 @@ mod multiregion;
 mod network;
 pub mod nullable;
 mod parameterized;
+pub mod pattern;
 mod periodic;
 mod placement;
 mod policy;
@@ -65,6 +66,7 @@ mod task;
 mod template;
 mod unhonoured;
 pub mod validate;
+pub mod version;
 mod volume;
 
 pub use action::*;

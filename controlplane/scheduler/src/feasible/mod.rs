@@ -7,7 +7,6 @@
 mod distinct;
 pub(crate) mod operand;
 pub(crate) mod target;
-pub(crate) mod version;
 
 use std::collections::BTreeMap;
 

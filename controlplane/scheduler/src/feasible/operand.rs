@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use protocol_model::version::{Dialect, Version};
+
 use crate::feasible::target::Resolved;
-use crate::feasible::version::{Dialect, Version};
 use crate::scratch::Scratch;
 
 /// Whether `left operand right` holds on a node.

@@ -7,8 +7,7 @@
 //!              findings.refuse("...")                           adds a mistake there
 //! ```
 //!
-//! The rules are Nomad's, unless a comment says why there is another. Patterns of `regexp`
-//! constraints are not compiled here: whoever matches them reports what does not compile.
+//! The rules are Nomad's, unless a comment says why there is another.
 
 mod findings;
 mod group;

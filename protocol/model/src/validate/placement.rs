@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::pattern;
 use crate::placement::{Affinity, Constraint, Operator, Spread};
 use crate::validate::findings::Findings;
+use crate::version::{Dialect, Requirement};
 
 /// Where a constraint stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,14 +67,7 @@ fn check_constraint(constraint: &Constraint, level: Level, findings: &mut Findin
         | Operator::Version
         | Operator::Semver
         | Operator::SetContainsAll
-        | Operator::SetContainsAny => {
-            if constraint.r_target.is_empty() {
-                findings.refuse_at(
-                    "value",
-                    format!("missing: {operator} compares with a value"),
-                );
-            }
-        }
+        | Operator::SetContainsAny => check_value(operator, &constraint.r_target, findings),
     }
     if constraint.l_target.is_empty() {
         findings.refuse_at(
@@ -80,6 +75,34 @@ fn check_constraint(constraint: &Constraint, level: Level, findings: &mut Findin
             format!("missing: {operator} compares an attribute"),
         );
     }
+}
+
+/// What an attribute is compared with. A value that is wrong would fit no node, without a word.
+fn check_value(operator: Operator, value: &str, findings: &mut Findings) {
+    let wrong = match operator {
+        _ if value.is_empty() => Some(format!("missing: {operator} compares with a value")),
+        // Known on the node only.
+        _ if value.contains("${") => None,
+        Operator::Regexp => pattern::compile(value)
+            .err()
+            .map(|why| format!("{value:?} is no regular expression: {why}")),
+        Operator::Version => wrong_version(value, Dialect::Lenient),
+        Operator::Semver => wrong_version(value, Dialect::Strict),
+        _ => None,
+    };
+    if let Some(wrong) = wrong {
+        findings.refuse_at("value", wrong);
+    }
+}
+
+fn wrong_version(value: &str, dialect: Dialect) -> Option<String> {
+    let example = match dialect {
+        Dialect::Lenient => ">= 1.2, < 2",
+        Dialect::Strict => ">= 1.2.3",
+    };
+    Requirement::parse(value, dialect)
+        .is_none()
+        .then(|| format!("{value:?} is no requirement on a version, such as {example:?}"))
 }
 
 pub(super) fn check_affinities(affinities: &[Affinity], findings: &mut Findings) {
@@ -120,14 +143,7 @@ fn check_affinity(affinity: &Affinity, findings: &mut Findings) {
         | Operator::Version
         | Operator::Semver
         | Operator::SetContainsAll
-        | Operator::SetContainsAny => {
-            if affinity.r_target.is_empty() {
-                findings.refuse_at(
-                    "value",
-                    format!("missing: {operator} compares with a value"),
-                );
-            }
-        }
+        | Operator::SetContainsAny => check_value(operator, &affinity.r_target, findings),
     }
     if affinity.l_target.is_empty() {
         findings.refuse_at(

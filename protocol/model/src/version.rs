@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 /// How strictly a version is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Dialect {
+pub enum Dialect {
     /// `operator = "version"`.
     Lenient,
     /// `operator = "semver"`.
@@ -20,7 +20,7 @@ const TEXT_BYTES_MAX: usize = 256;
 
 /// A version.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Version {
+pub struct Version {
     numbers: Vec<u64>,
     prerelease: Vec<Identifier>,
 }
@@ -34,8 +34,8 @@ enum Identifier {
 }
 
 impl Version {
-    /// Reads a version.
-    pub(crate) fn parse(text: &str, dialect: Dialect) -> Option<Self> {
+    /// Reads a version of at most 256 bytes; `None` where it is none.
+    pub fn parse(text: &str, dialect: Dialect) -> Option<Self> {
         let text = text.trim();
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -120,7 +120,7 @@ impl PartialOrd for Version {
 
 /// What a version must satisfy: comma-separated clauses, all of which must hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Requirement {
+pub struct Requirement {
     clauses: Vec<Clause>,
     dialect: Dialect,
 }
@@ -155,8 +155,8 @@ const OPERATORS: [(&str, Operator); 7] = [
 ];
 
 impl Requirement {
-    /// Reads a requirement such as `>= 1.2, < 2`.
-    pub(crate) fn parse(text: &str, dialect: Dialect) -> Option<Self> {
+    /// Reads a requirement such as `>= 1.2, < 2`, of at most 256 bytes; `None` where it is none.
+    pub fn parse(text: &str, dialect: Dialect) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
         }
@@ -180,7 +180,7 @@ impl Requirement {
     }
 
     /// Whether `version` satisfies every clause.
-    pub(crate) fn holds(&self, version: &Version) -> bool {
+    pub fn holds(&self, version: &Version) -> bool {
         self.clauses
             .iter()
             .all(|clause| clause.holds(version, self.dialect))

@@ -1,0 +1,126 @@
+//! Restarts, rescheduling, updates, migration, silent nodes.
+
+use serde_json::{Value, json};
+
+use super::{assert_refused, errors, of_group};
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn policies_are_refused_for() {
+    let job_type = |kind: &str, group: Value| {
+        crate::fixtures::service(json!({"Type": kind}), group, json!({}))
+    };
+    assert_refused(vec![
+        (
+            of_group(json!({"RestartPolicy": {"Mode": "retry"}})),
+            "group \"web\" > restart > mode",
+            "\"retry\" (allowed: fail, delay)",
+        ),
+        (
+            of_group(json!({"RestartPolicy": {"Attempts": 0, "Mode": "delay"}})),
+            "group \"web\" > restart",
+            "wait for nothing",
+        ),
+        (
+            of_group(json!({"RestartPolicy": {"Attempts": 100, "Delay": "1m"}})),
+            "group \"web\" > restart",
+            "do not fit into an interval of 30m0s",
+        ),
+        (
+            of_group(json!({"ReschedulePolicy": {"Attempts": 3, "Interval": "1h"}})),
+            "group \"web\" > reschedule",
+            "unlimited",
+        ),
+        (
+            of_group(json!({"ReschedulePolicy": {"Delay": "1s"}})),
+            "group \"web\" > reschedule > delay",
+            "at least 5s",
+        ),
+        (
+            of_group(json!({"ReschedulePolicy": {"DelayFunction": "linear"}})),
+            "group \"web\" > reschedule > delay_function",
+            "linear",
+        ),
+        (
+            job_type(
+                "batch",
+                json!({"ReschedulePolicy": {"Attempts": 5, "Interval": "20s"}}),
+            ),
+            "group \"web\" > reschedule",
+            "only 4 do",
+        ),
+        (
+            job_type(
+                "system",
+                json!({"ReschedulePolicy": {"Attempts": 1, "Interval": "1h"}}),
+            ),
+            "group \"web\" > reschedule",
+            "no other node",
+        ),
+        (
+            job_type("batch", json!({"Update": {}})),
+            "group \"web\" > update",
+            "not updated",
+        ),
+        (
+            of_group(json!({"Update": {"AutoPromote": true}})),
+            "group \"web\" > update",
+            "needs canaries",
+        ),
+        (
+            of_group(json!({"Update": {"HealthCheck": "ping"}})),
+            "group \"web\" > update > health_check",
+            "ping",
+        ),
+        (
+            of_group(json!({"Update": {"MinHealthyTime": "5m"}})),
+            "group \"web\" > update > min_healthy_time",
+            "less than healthy_deadline",
+        ),
+        (
+            of_group(json!({"Update": {"ProgressDeadline": "1m"}})),
+            "group \"web\" > update > progress_deadline",
+            "more than healthy_deadline",
+        ),
+        (
+            job_type("batch", json!({"Migrate": {}})),
+            "group \"web\" > migrate",
+            "only for service",
+        ),
+        (
+            of_group(json!({"Disconnect": {"LostAfter": "1h", "StopOnClientAfter": "1h"}})),
+            "group \"web\"",
+            "exclude each other",
+        ),
+        (
+            of_group(json!({"Disconnect": {"LostAfter": "1h"}, "MaxClientDisconnect": "1h"})),
+            "group \"web\" > disconnect > lost_after",
+            "given twice",
+        ),
+        (
+            of_group(json!({"Disconnect": {"Reconcile": "coin"}})),
+            "group \"web\" > disconnect > reconcile",
+            "coin",
+        ),
+        (
+            job_type("system", json!({"StopAfterClientDisconnect": "1h"})),
+            "group \"web\" > stop_after_client_disconnect",
+            "service and batch",
+        ),
+    ]);
+}
+
+#[test]
+fn policies_with_a_meaning_are_not_refused() {
+    for group in [
+        json!({"ReschedulePolicy": {"Attempts": 0, "Unlimited": false}}),
+        json!({"RestartPolicy": {"Attempts": 0}}),
+        json!({"Update": {"MaxParallel": 0}}),
+        json!({"Update": {"ProgressDeadline": 0}}),
+        json!({"Update": {"Canary": 1, "AutoPromote": true, "AutoRevert": true}}),
+        json!({"ReschedulePolicy": {"Unlimited": false, "Attempts": 3, "Interval": "6h",
+            "Delay": "1m", "MaxDelay": "4m", "DelayFunction": "fibonacci"}}),
+    ] {
+        assert_eq!(errors(&of_group(group.clone())), [], "{group}");
+    }
+}
