@@ -117,10 +117,7 @@ pub(crate) async fn open(
         directory: directory.to_owned(),
         admission: Arc::clone(&members) as _,
     })
-    .map_err(|source| OpenError::Promise {
-        path: directory.join("formation"),
-        source,
-    })?;
+    .map_err(|source| promise_error(directory, source))?;
     let service = Service::new(ServiceParts {
         core: core.clone(),
         own_id: own_id.as_u64(),
@@ -145,6 +142,13 @@ pub(crate) async fn open(
         closed: log.closed(),
         log: Mutex::new(Some(log)),
     })
+}
+
+fn promise_error(directory: &Path, source: std::io::Error) -> OpenError {
+    OpenError::Promise {
+        path: directory.join("formation"),
+        source,
+    }
 }
 
 fn restore_error(fatal: &Fatal) -> OpenError {

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::machine::Hub;
+use crate::versions::Versions;
 
 /// How long a change waits for a leader, over elections.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,6 +70,7 @@ pub struct Cluster {
     hub: Arc<Hub>,
     pool: Pool,
     status: watch::Receiver<RaftStatus>,
+    versions: Arc<Versions>,
 }
 
 impl Cluster {
@@ -80,7 +82,28 @@ impl Cluster {
             hub,
             pool,
             status,
+            versions: Arc::default(),
         }
+    }
+
+    /// What the other servers run.
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    /// Whether every server would understand a command.
+    fn understood(&self, command: &Command) -> Result<(), Refusal> {
+        let status = self.status.borrow();
+        let (own, members) = (status.id, &status.membership);
+        let Some((server, build)) = self.versions.too_old(command.level(), own, members) else {
+            return Ok(());
+        };
+        let build = build.map_or_else(
+            || "has not said which release it runs".to_owned(),
+            |build| format!("runs release {build}, which does not know this change"),
+        );
+        let why = format!("server {server} {build}: upgrade it, or remove it, first");
+        Err(Refusal::Malformed(why.into()))
     }
 
     /// The newest state applied here.
@@ -133,6 +156,7 @@ impl Cluster {
     /// # Errors
     /// See [`ChangeError`]; a refusal of the state is one too.
     pub async fn change(&self, command: Command) -> Result<Changed, ChangeError> {
+        self.understood(&command)?;
         let bytes = codec::encode(&stamp(command))
             .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
         let bytes = Bytes::from(bytes);
@@ -161,11 +185,18 @@ impl Cluster {
         use v1::propose_error::Kind;
         // A follower that was upgraded already may speak of what this release cannot apply: once in
         // the log it would stop every server of this release.
-        if let Err(error) = codec::decode(&command) {
-            tracing::warn!(%error, "a forwarded command is not understood and was refused");
+        let refusal = match codec::decode(&command) {
+            // Nor what another server of an older release cannot.
+            Ok(stamped) => self.understood(&stamped.command).err(),
+            Err(error) => {
+                tracing::warn!(%error, "a forwarded command is not understood and was refused");
+                Some(not_understood())
+            }
+        };
+        if let Some(refusal) = refusal {
             return v1::ProposeReply {
                 index: 0,
-                response: not_understood(),
+                response: refused(refusal),
                 error: None,
             };
         }
@@ -392,12 +423,17 @@ fn changed(response: &[u8]) -> Result<Changed, ChangeError> {
     }
 }
 
-/// The answer to a command that this release does not know.
-fn not_understood() -> Bytes {
+/// Why a command that this release does not know is refused.
+fn not_understood() -> Refusal {
     let why = "the leader runs an older release and does not know this command: upgrade it, too";
+    Refusal::Malformed(why.into())
+}
+
+/// A refusal, as the state would answer it.
+fn refused(refusal: Refusal) -> Bytes {
     let applied = Applied {
         index: 0,
-        outcome: Outcome::Refused(Refusal::Malformed(why.into())),
+        outcome: Outcome::Refused(refusal),
         signals: Vec::new(),
     };
     codec::encode_applied(&applied).unwrap_or_default().into()

@@ -1,5 +1,5 @@
 //! What other servers ask of this one: to propose, to take a liveness report, to relay a call, to
-//! tell volatile detail, to change the log's members.
+//! tell volatile detail, to say which release it is, to change the log's members.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX};
 use crate::gateway::Gateway;
 use crate::gateway::liveness::{self, Heard};
-use crate::membership;
+use crate::{membership, versions};
 
 /// Allocations that one question may name.
 const DETAIL_ALLOCS_MAX: usize = 4096;
@@ -86,6 +86,10 @@ impl Forward {
             v1::DetailRequest::KIND => {
                 let request: v1::DetailRequest = parse(frame)?;
                 reply(writer, &self.detail(&request)).await
+            }
+            v1::AboutRequest::KIND => {
+                let v1::AboutRequest {} = parse(frame)?;
+                reply(writer, &versions::own()).await
             }
             v1::MembershipRequest::KIND => {
                 let request: v1::MembershipRequest = parse(frame)?;

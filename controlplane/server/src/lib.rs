@@ -30,5 +30,6 @@ pub mod membership;
 mod restoring;
 mod server;
 mod tls;
+mod versions;
 
 pub use server::Server;

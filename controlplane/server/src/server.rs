@@ -20,7 +20,7 @@ use crate::http::{self, Api};
 use crate::leading::{self, LeadingConfig, LeadingStats};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
-use crate::{dev, tls};
+use crate::{dev, tls, versions};
 
 /// Liveness reports that wait for the leader's loop.
 const REPORTS_MAX: usize = 64;
@@ -83,6 +83,8 @@ impl Server {
         loops.spawn("the update coalescer", updates.run());
         let reporting = liveness::report(Arc::clone(&gateway), heard);
         loops.spawn("the liveness reporter", reporting);
+        let asking = versions::watch(cluster.clone());
+        loops.spawn("the questions for the others' releases", asking);
         let settings = leading_config(&config);
         let leading = leading::run(cluster.clone(), settings, heard_receiver, stats_sender);
         loops.spawn("the leader's loop", leading);

@@ -161,6 +161,51 @@ pub enum Command {
     GcCollect(GcCollect),
 }
 
+/// The highest level of commands that this release reads from the log: see [`Command::level`].
+pub const COMMAND_LEVEL: u32 = 1;
+
+impl Command {
+    /// The level of the first release that applies this command as it is: 1 for all that the first
+    /// release knew, one more with each release that adds to them. It enters the log once every
+    /// server has at least that level.
+    pub fn level(&self) -> u32 {
+        match self {
+            Self::Barrier
+            | Self::ClusterInit { .. }
+            | Self::RestoreBegin { .. }
+            | Self::RestoreChunk { .. }
+            | Self::RestoreCommit { .. }
+            | Self::RestoreDrop { .. }
+            | Self::JobRegister(_)
+            | Self::JobDeregister(_)
+            | Self::JobStability { .. }
+            | Self::JobEvaluate { .. }
+            | Self::EvalsUpsert { .. }
+            | Self::PlanApply(_)
+            | Self::AllocUpdates { .. }
+            | Self::AllocsStop { .. }
+            | Self::NodeHello(_)
+            | Self::NodeSynced(_)
+            | Self::NodeFacts { .. }
+            | Self::NodeEligibility { .. }
+            | Self::NodeDrain { .. }
+            | Self::NodePurge { .. }
+            | Self::HeartbeatMissed { .. }
+            | Self::WindowExpired { .. }
+            | Self::SyncDeadline { .. }
+            | Self::SyncRejected { .. }
+            | Self::DeploymentStatus(_)
+            | Self::DeploymentPromote { .. }
+            | Self::DeploymentAllocHealth { .. }
+            | Self::AclBootstrap { .. }
+            | Self::NamespaceUpsert { .. }
+            | Self::NamespaceDelete { .. }
+            | Self::SchedulerConfigSet { .. }
+            | Self::GcCollect(_) => 1,
+        }
+    }
+}
+
 /// See [`Command::JobRegister`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobRegister {

@@ -41,7 +41,7 @@ pub use applied::*;
 pub use apply::{HelloAnswer, WindowEnd, covers, datacenter_matches};
 pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
-pub use command::{Command, Stamped};
+pub use command::{COMMAND_LEVEL, Command, Stamped};
 pub use names::NameId;
 pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};

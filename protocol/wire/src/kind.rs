@@ -57,6 +57,8 @@ frames! {
     71 => DetailReply,
     72 => MembershipRequest,
     73 => MembershipReply,
+    74 => AboutRequest,
+    75 => AboutReply,
 }
 
 /// Why a frame is not the message that was expected. Always the sender's fault.

@@ -70,6 +70,7 @@ impl ServerCommand {
             "Port",
             "Status",
             "Leader",
+            "Build",
             "Datacenter",
             "Region",
         ];
@@ -85,6 +86,7 @@ impl ServerCommand {
                 member.port.to_string(),
                 member.status.clone(),
                 tag("leader"),
+                tag("build"),
                 datacenter.clone(),
                 tag("region"),
             ];

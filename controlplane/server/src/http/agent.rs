@@ -6,8 +6,6 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use controlplane_raft::{RaftRole, ServerId, ServerInfo};
 use futures::future::join_all;
-use protocol_transport::StreamKind;
-use protocol_wire::v1;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -15,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::Api;
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
+use crate::versions;
 
 /// How long another server may take to show that it is there.
 const PROBE_MAX: Duration = Duration::from_secs(2);
@@ -86,30 +85,27 @@ async fn all_members(api: &Api) -> Vec<Member> {
     let probed = voters
         .chain(learners)
         .map(|((id, info), voter)| async move {
-            let alive = *id == status.id || answers(api, info).await;
-            member(api, *id, info, voter, leader == Some(*id), alive)
+            let build = if *id == status.id {
+                Some(versions::BUILD.to_owned())
+            } else {
+                release(api, info).await
+            };
+            member(api, *id, info, voter, leader == Some(*id), build)
         });
     join_all(probed).await
 }
 
-/// Whether a server answers a question that costs it nothing.
-async fn answers(api: &Api, info: &ServerInfo) -> bool {
-    let request = v1::DetailRequest {
-        alloc_ids: Vec::new(),
-    };
+/// Which release a server runs; `None` where it does not answer.
+async fn release(api: &Api, info: &ServerInfo) -> Option<String> {
     let asked = async {
         loop {
-            let answer: Result<v1::DetailReply, _> = api
-                .cluster
-                .call_address(&info.address, StreamKind::Forward, &request)
-                .await;
-            if answer.is_ok() {
-                return;
+            if let Some(about) = versions::ask(&api.cluster, &info.address).await {
+                return about.build;
             }
             sleep(PROBE_PAUSE).await;
         }
     };
-    timeout(PROBE_MAX, asked).await.is_ok()
+    timeout(PROBE_MAX, asked).await.ok()
 }
 
 fn member(
@@ -118,8 +114,9 @@ fn member(
     info: &ServerInfo,
     voter: &str,
     leads: bool,
-    alive: bool,
+    build: Option<String>,
 ) -> Member {
+    let alive = build.is_some();
     let (host, port) = info.address.rsplit_once(':').unwrap_or((&info.address, ""));
     let tags = BTreeMap::from([
         ("id", id.to_string()),
@@ -129,6 +126,7 @@ fn member(
         ("port", port.to_owned()),
         ("voter", voter.to_owned()),
         ("leader", leads.to_string()),
+        ("build", build.unwrap_or_default()),
     ]);
     Member {
         name: info.name.clone(),
@@ -161,7 +159,8 @@ async fn own(ask: &Ask) -> Answered {
     let leads = status.is_leader();
     let voter = status.membership.voters.contains_key(&status.id);
     let voter = if voter { "true" } else { "false" };
-    let member = member(&ask.api, status.id, &info, voter, leads, true);
+    let build = Some(versions::BUILD.to_owned());
+    let member = member(&ask.api, status.id, &info, voter, leads, build);
     let address = info.http_address.as_str();
     let answer = json!({
         "config": {
@@ -177,7 +176,7 @@ async fn own(ask: &Ask) -> Answered {
                         "NumSchedulers": config.schedulers },
             "Client": { "Enabled": false },
             "ACL": { "Enabled": config.acl_enabled },
-            "Version": { "Version": env!("CARGO_PKG_VERSION"), "VersionPrerelease": "",
+            "Version": { "Version": versions::BUILD, "VersionPrerelease": "",
                          "VersionMetadata": "drover" },
         },
         "member": member,

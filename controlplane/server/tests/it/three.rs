@@ -151,7 +151,8 @@ async fn followers_read_what_was_written_and_forward_what_is() {
         let all = members.value["Members"].as_array().expect("a list").clone();
         assert_eq!(all.len(), 3);
         assert!(
-            all.iter().all(|member| member["Status"] == "alive"),
+            all.iter().all(|member| member["Status"] == "alive"
+                && member["Tags"]["build"] == env!("CARGO_PKG_VERSION")),
             "{all:?}"
         );
     }

@@ -355,6 +355,11 @@ fn server_samples() -> Vec<Sample> {
             kind: v1::membership_reply::Kind::UnknownServer.into(),
             message: "server 7 is not a member".to_owned(),
         }),
+        sample(v1::AboutRequest {}),
+        sample(v1::AboutReply {
+            build: "0.1.0".to_owned(),
+            command_level: 1,
+        }),
     ]
 }
 
