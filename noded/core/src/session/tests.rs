@@ -1,9 +1,17 @@
 //! The session's phases, against every event that matters.
 
 use protocol_model::{AllocId, ClientStatus, Incarnation};
+use protocol_wire::report::AllocReport;
 
+use super::greeting::RETRY_MAX;
 use super::*;
+use crate::effect::{DisconnectReason, Effect, Hello, SessionMessage};
+use crate::event::{Refused, RefusedReason, Welcome};
+use crate::journal::JournalRecord;
+use crate::key::Watermark;
+use crate::outbox::Outbox;
 use crate::test_support::at;
+use crate::update_batcher::size::report_bytes;
 
 fn session() -> (Session, Outbox) {
     let mut session = Session::new(SessionEpoch(4), Duration::from_secs(5), [7; 16], at(0));

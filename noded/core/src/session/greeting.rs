@@ -1,0 +1,182 @@
+//! How a session comes about, and how it ends: an attempt, Hello, Welcome or a refusal, the wait
+//! before the next attempt.
+
+use std::time::Duration;
+
+use super::{Begun, DaemonLife, History, RETRY_DEFAULT, Session, SessionPhase};
+use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
+use crate::event::{Refused, RefusedReason, Welcome};
+use crate::journal::JournalRecord;
+use crate::key::{Attempt, SessionEpoch, Watermark};
+use crate::outbox::Outbox;
+use crate::pseudo_random::{halves, mix, part_of};
+use crate::time::Now;
+use crate::update_batcher::SessionMode;
+
+/// How long a sync may stay unanswered: the control plane closes sessions that take longer.
+const SYNC_LIMIT: Duration = Duration::from_secs(30);
+/// The longest wait after a failed attempt.
+pub(super) const RETRY_MAX: Duration = Duration::from_secs(15);
+/// More heartbeats than this say no more.
+const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+impl Session {
+    /// The connection of an attempt stands: says Hello.
+    pub(crate) fn on_connected(&mut self, watermark: Watermark, out: &mut Outbox, now: Now) {
+        let SessionPhase::Connecting { .. } = self.phase else {
+            return;
+        };
+        self.phase = SessionPhase::Greeting {
+            deadline: now.moment.after(self.answer_limit),
+        };
+        let (last_epoch, watermark) = match self.history {
+            History::Known => (self.last_epoch, watermark),
+            History::GivenUp => (SessionEpoch::default(), Watermark::default()),
+        };
+        let hello = Hello {
+            nonce: self.nonce(),
+            last_epoch,
+            watermark,
+            daemon_restarted: self.life == DaemonLife::Restarted,
+        };
+        // The watermark that it names must survive a crash of the host.
+        let message = SessionMessage::Hello(hello);
+        out.push_after(
+            Durability::Synced,
+            Effect::Send {
+                attempt: self.attempt,
+                message,
+            },
+        );
+    }
+
+    /// The server made or resumed the session. An answer that makes no sense ends the connection.
+    pub(crate) fn on_welcome(
+        &mut self,
+        welcome: &Welcome,
+        out: &mut Outbox,
+        now: Now,
+    ) -> Option<Begun> {
+        let SessionPhase::Greeting { .. } = self.phase else {
+            self.unexpected("Welcome", out, now);
+            return None;
+        };
+        let resumable = self.life == DaemonLife::Synced && self.history == History::Known;
+        if welcome.resumed && !(resumable && welcome.epoch == self.last_epoch) {
+            self.unexpected("a resumed session", out, now);
+            return None;
+        }
+        self.heard(now);
+        self.servers = welcome.servers.max(1);
+        self.retry_interval = welcome.retry_interval.clamp(RETRY_DEFAULT, RETRY_MAX);
+        self.heartbeat_interval = welcome.heartbeat_interval.max(HEARTBEAT_INTERVAL_MIN);
+        self.next_heartbeat = now.moment;
+        let epoch = welcome.epoch;
+        if epoch != self.last_epoch {
+            self.last_epoch = epoch;
+            out.journal(JournalRecord::SessionEpoch { epoch });
+        }
+        self.history = History::Known;
+        let mode = if welcome.resumed {
+            SessionMode::Resumed
+        } else {
+            SessionMode::OwesSync
+        };
+        match mode {
+            SessionMode::Resumed => self.become_live(epoch, out),
+            SessionMode::OwesSync => {
+                let deadline = now.moment.after(SYNC_LIMIT);
+                self.phase = SessionPhase::Syncing { epoch, deadline };
+            }
+        }
+        Some(Begun { epoch, mode })
+    }
+
+    /// The server made no session, or ended it.
+    pub(crate) fn on_refused(&mut self, refused: &Refused, out: &mut Outbox, now: Now) {
+        if refused.servers > 0 {
+            self.servers = refused.servers;
+        }
+        self.retry_interval = refused.retry_interval.clamp(RETRY_DEFAULT, RETRY_MAX);
+        match refused.reason {
+            RefusedReason::Unregistered => self.last_epoch = SessionEpoch::default(),
+            RefusedReason::OtherIncarnation => self.history = History::GivenUp,
+            RefusedReason::NoLeader
+            | RefusedReason::Behind
+            | RefusedReason::WrongSecret
+            | RefusedReason::JoinToken
+            | RefusedReason::Protocol
+            | RefusedReason::Overloaded
+            | RefusedReason::Malformed
+            | RefusedReason::NotInSession
+            | RefusedReason::Other => {}
+        }
+        self.close(DisconnectReason::Refused, out, now);
+    }
+
+    /// How many servers the shell knows. The first attempt begins with the first answer.
+    pub(crate) fn set_servers(&mut self, servers: usize, now: Now) {
+        self.servers = servers;
+        if let SessionPhase::Disconnected { retry_at: None } = self.phase
+            && servers > 0
+        {
+            self.phase = SessionPhase::Disconnected {
+                retry_at: Some(now.moment),
+            };
+        }
+    }
+
+    pub(super) fn connect(&mut self, out: &mut Outbox, now: Now) {
+        self.attempt = Attempt(self.attempt.0 + 1);
+        self.phase = SessionPhase::Connecting {
+            deadline: now.moment.after(self.answer_limit),
+        };
+        let server = ServerChoice {
+            offset: self.server % self.servers.max(1),
+        };
+        out.push(Effect::Connect {
+            attempt: self.attempt,
+            server,
+        });
+    }
+
+    /// The nonce of this series of attempts.
+    pub(super) fn nonce(&self) -> [u8; 16] {
+        let (low, high) = halves(&self.seed);
+        let number = (u128::from(mix(high, self.series)) << 64) | u128::from(mix(low, self.series));
+        number.to_le_bytes()
+    }
+
+    /// The connection is gone: waits, then tries the next server.
+    pub(crate) fn on_disconnected(&mut self, now: Now) {
+        if let SessionPhase::Disconnected { .. } = self.phase {
+            return;
+        }
+        self.facts.on_disconnected();
+        let exponent = self.failures.min(6);
+        let longest = (self.retry_interval * 2_u32.pow(exponent)).min(RETRY_MAX);
+        let number = mix(halves(&self.seed).1, self.attempt.0);
+        self.failures = self.failures.saturating_add(1);
+        self.server = self.server.wrapping_add(1);
+        let retry_at = (self.servers > 0).then(|| now.moment.after(part_of(longest, number)));
+        self.phase = SessionPhase::Disconnected { retry_at };
+    }
+
+    /// Ends the connection from this side.
+    pub(crate) fn close(&mut self, reason: DisconnectReason, out: &mut Outbox, now: Now) {
+        if let SessionPhase::Disconnected { .. } = self.phase {
+            return;
+        }
+        out.push(Effect::Disconnect {
+            attempt: self.attempt,
+            reason,
+        });
+        self.on_disconnected(now);
+    }
+
+    /// A message came where it makes no sense: the connection is not worth keeping.
+    pub(crate) fn unexpected(&mut self, message: &'static str, out: &mut Outbox, now: Now) {
+        let phase = self.phase.name();
+        self.close(DisconnectReason::Unexpected { message, phase }, out, now);
+    }
+}

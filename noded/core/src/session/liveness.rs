@@ -1,0 +1,117 @@
+//! Heartbeats, silence, and every other deadline of a session.
+
+use std::time::Duration;
+
+use super::{Session, SessionPhase};
+use crate::effect::{DisconnectReason, Effect, SessionMessage};
+use crate::event::HeartbeatAck;
+use crate::key::SessionEpoch;
+use crate::outbox::Outbox;
+use crate::time::{Moment, Now, earliest};
+
+/// How long a server may be silent although heartbeats ask it to answer; longer where it asked for
+/// heartbeats so rare that it could not have answered [`HEARTBEATS_UNANSWERED_MAX`] of them.
+const SILENCE_LIMIT: Duration = Duration::from_millis(2_600);
+/// As the servers are configured, too: their own limit is at least as many intervals.
+const HEARTBEATS_UNANSWERED_MAX: u32 = 4;
+
+impl Session {
+    /// Attempts, heartbeats and deadlines. Returns whether a connection ended.
+    pub(crate) fn on_timeout(&mut self, out: &mut Outbox, now: Now) -> bool {
+        let due = |at: Moment| at <= now.moment;
+        match self.phase {
+            SessionPhase::Disconnected { retry_at: Some(at) } if due(at) => {
+                self.connect(out, now);
+                false
+            }
+            SessionPhase::Connecting { deadline } if due(deadline) => {
+                self.close_silent("connecting", out, now)
+            }
+            SessionPhase::Greeting { deadline } if due(deadline) => {
+                self.close_silent("the answer to Hello", out, now)
+            }
+            SessionPhase::Syncing { deadline, .. } if due(deadline) => {
+                self.close_silent("the answer to the sync", out, now)
+            }
+            SessionPhase::Syncing { epoch, .. } | SessionPhase::Live { epoch } => {
+                if due(self.silent_at()) {
+                    return self.close_silent("the answer to a heartbeat", out, now);
+                }
+                if due(self.next_heartbeat) {
+                    self.send_heartbeat(epoch, out, now);
+                }
+                false
+            }
+            SessionPhase::Disconnected { .. }
+            | SessionPhase::Connecting { .. }
+            | SessionPhase::Greeting { .. } => false,
+        }
+    }
+
+    /// When [`Self::on_timeout`] is next due.
+    pub fn poll_timeout(&self) -> Option<Moment> {
+        let alive = || self.next_heartbeat.min(self.silent_at());
+        match self.phase {
+            SessionPhase::Disconnected { retry_at } => retry_at,
+            SessionPhase::Connecting { deadline } | SessionPhase::Greeting { deadline } => {
+                Some(deadline)
+            }
+            SessionPhase::Syncing { deadline, .. } => earliest(Some(deadline), Some(alive())),
+            SessionPhase::Live { .. } => Some(alive()),
+        }
+    }
+
+    /// The server said something.
+    pub(crate) fn heard(&mut self, now: Now) {
+        self.last_heard = now.moment;
+    }
+
+    /// The server answered a heartbeat.
+    pub(crate) fn on_heartbeat_ack(&mut self, ack: &HeartbeatAck, now: Now) {
+        self.heard(now);
+        if ack.confirmed_sent_nanos > 0 {
+            let confirmed = Moment(Duration::from_nanos(ack.confirmed_sent_nanos));
+            // Nothing that was not sent yet can be confirmed.
+            let confirmed = confirmed.min(now.moment);
+            self.confirmed = self.confirmed.max(Some(confirmed));
+        }
+    }
+
+    /// Sending time of the newest heartbeat whose receipt the leader has confirmed. Before the
+    /// first such word no lease is enforced: servers that never confirm must not end healthy tasks.
+    pub fn confirmed(&self) -> Option<Moment> {
+        self.confirmed
+    }
+
+    /// When the server will have been silent for too long.
+    pub(super) fn silent_at(&self) -> Moment {
+        let unanswered = self
+            .heartbeat_interval
+            .saturating_mul(HEARTBEATS_UNANSWERED_MAX);
+        self.last_heard.after(SILENCE_LIMIT.max(unanswered))
+    }
+
+    pub(super) fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {
+        self.tick += 1;
+        self.next_heartbeat = now.moment.after(self.heartbeat_interval);
+        let message = SessionMessage::Heartbeat {
+            epoch,
+            tick: self.tick,
+            sent: now.moment,
+        };
+        out.push(Effect::Send {
+            attempt: self.attempt,
+            message,
+        });
+    }
+
+    pub(super) fn close_silent(
+        &mut self,
+        waiting_for: &'static str,
+        out: &mut Outbox,
+        now: Now,
+    ) -> bool {
+        self.close(DisconnectReason::Silent { waiting_for }, out, now);
+        true
+    }
+}
