@@ -21,7 +21,7 @@ mod servers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use noded_core::effect::Lane;
+use noded_core::effect::{Lane, SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
 use noded_core::{Effect, Event, NodeCore};
@@ -186,11 +186,15 @@ impl Running {
             }
             let progress = self.shell.journal.progress();
             for effect in self.holding.release(progress) {
+                if let Some((class, seq)) = batch_of(&effect) {
+                    self.shell.core.on_batch_sent(class, seq, clock::now());
+                }
                 self.execute(effect);
             }
             for issued in issued {
-                if let Some(effect) = self.holding.admit(issued, progress) {
-                    self.execute(effect);
+                match self.holding.admit(issued, progress) {
+                    Some(effect) => self.execute(effect),
+                    None => self.tell_of_held(),
                 }
             }
             // A link that is full ends the connection, and the core hears of it at once.
@@ -207,6 +211,13 @@ impl Running {
             self.shell.journal.compact(records);
         }
         Ok(())
+    }
+
+    /// The core waits for the answer to a batch for so long, and not while nobody has it.
+    fn tell_of_held(&mut self) {
+        if let Some((class, seq)) = self.holding.newest().and_then(batch_of) {
+            self.shell.core.on_batch_held(class, seq);
+        }
     }
 
     /// Hands what is to be journaled to the journal, as one group; the other effects know what was
@@ -285,5 +296,16 @@ impl Running {
             let event = Event::Session { attempt, event };
             self.shell.core.on_event(event, clock::now());
         }
+    }
+}
+
+/// Which batch an effect sends, where it sends one.
+fn batch_of(effect: &Effect) -> Option<(UpdateClass, u64)> {
+    match effect {
+        Effect::Send {
+            message: SessionMessage::StatusBatch(batch),
+            ..
+        } => Some((batch.class, batch.seq)),
+        _ => None,
     }
 }

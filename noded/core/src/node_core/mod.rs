@@ -25,7 +25,7 @@ mod watch_steps;
 
 use crate::alloc_runner::{AllocRunner, CommandError, RestartScope, Settled, SignalScope, World};
 use crate::alloc_set::AllocSet;
-use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch};
+use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch, UpdateClass};
 use crate::event::{Event, RunEvent};
 use crate::journal::JournalRecord;
 use crate::key::{BootId, RunKey};
@@ -177,6 +177,16 @@ impl NodeCore {
         self.settings.drivers = drivers;
         self.settings.terminal_allocs_max = terminal_allocs_max;
         self.flush(now);
+    }
+
+    /// A batch waits for the journal: no answer can be due yet, and the session goes on meanwhile.
+    pub fn on_batch_held(&mut self, class: UpdateClass, seq: u64) {
+        self.batcher.on_held(class, seq);
+    }
+
+    /// A batch that was held is sent now: its answer is due from now on.
+    pub fn on_batch_sent(&mut self, class: UpdateClass, seq: u64, now: Now) {
+        self.batcher.on_sent(class, seq, now.moment);
     }
 
     /// Restarts tasks of an allocation.

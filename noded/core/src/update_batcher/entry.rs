@@ -3,7 +3,8 @@
 use protocol_wire::report::AllocReport;
 
 use super::priority::{AckedState, UpdatePriority, priority};
-use super::{SyncFate, size};
+use super::size;
+use super::syncs::SyncFate;
 use crate::effect::UpdateClass;
 use crate::time::Moment;
 

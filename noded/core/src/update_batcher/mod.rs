@@ -28,18 +28,21 @@ use std::time::Duration;
 use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
+mod batches;
 mod entry;
 pub mod priority;
 pub(crate) mod size;
+mod syncs;
 #[cfg(test)]
 mod tests;
 
-use crate::effect::{StatusBatch, UpdateClass};
+use crate::effect::UpdateClass;
 use crate::event::ItemResult;
 use crate::key::SessionEpoch;
 use crate::time::{Moment, earliest};
 use entry::Entry;
 pub use priority::{AckedState, UpdatePriority, priority};
+use syncs::UnansweredSyncs;
 
 /// The most items of a batch.
 pub const BATCH_ITEMS_MAX: usize = 1024;
@@ -86,11 +89,12 @@ enum Link {
     Live(SessionEpoch),
 }
 
-/// A batch that was sent and not answered.
+/// A batch that was handed out and not answered.
 #[derive(Clone, Debug)]
 struct InFlight {
     seq: u64,
-    sent: Moment,
+    /// When it was sent; `None` = it waits for the journal, and nobody can have answered it.
+    sent: Option<Moment>,
     items: Vec<(AllocId, u64)>,
 }
 
@@ -164,102 +168,6 @@ impl UpdateBatcher {
         self.newly_acked.remove(&alloc);
     }
 
-    /// A session began. What was in flight in the one before has its fate by `applied`, where the
-    /// session goes on; else the sync will say everything anew.
-    pub fn on_session(
-        &mut self,
-        epoch: SessionEpoch,
-        mode: SessionMode,
-        applied: AppliedSeqs,
-        now: Moment,
-    ) {
-        let now = self.tick(now);
-        if mode == SessionMode::Resumed {
-            // The node is ready under this epoch, so a sync of this epoch was committed.
-            let fate = match std::mem::take(&mut self.unanswered_syncs) {
-                UnansweredSyncs::One(_) | UnansweredSyncs::None => SyncFate::Committed,
-                UnansweredSyncs::Several(_) => SyncFate::Uncertain,
-            };
-            self.settle_sync(fate, now);
-        }
-        for (class, applied_seq) in [
-            (UpdateClass::Urgent, applied.urgent),
-            (UpdateClass::Typical, applied.typical),
-        ] {
-            let channel = self.channel(class);
-            let in_flight = channel.in_flight.take();
-            channel.last_seq = channel.last_seq.max(applied_seq);
-            let Some(in_flight) = in_flight else { continue };
-            let applied = mode == SessionMode::Resumed && in_flight.seq <= applied_seq;
-            for (alloc, revision) in in_flight.items {
-                if applied {
-                    self.acknowledge(alloc, class, revision, now);
-                } else {
-                    self.come_back(alloc, class, now);
-                }
-            }
-        }
-        self.link = match mode {
-            SessionMode::OwesSync => Link::Syncing(epoch),
-            SessionMode::Resumed => Link::Live(epoch),
-        };
-    }
-
-    /// The session is interrupted: batches stay in flight until the next one says what became of
-    /// them.
-    pub fn on_disconnected(&mut self) {
-        if let Link::Syncing(epoch) = self.link {
-            self.unanswered_syncs = match self.unanswered_syncs {
-                UnansweredSyncs::One(earlier) | UnansweredSyncs::Several(earlier)
-                    if earlier == epoch =>
-                {
-                    UnansweredSyncs::Several(epoch)
-                }
-                UnansweredSyncs::None | UnansweredSyncs::One(_) | UnansweredSyncs::Several(_) => {
-                    UnansweredSyncs::One(epoch)
-                }
-            };
-        }
-        self.link = Link::Down;
-    }
-
-    /// The complete report of the node, for the sync of a session: every allocation, newest state,
-    /// each with a new revision. Called once per sync.
-    pub fn begin_sync(
-        &mut self,
-        reports: impl IntoIterator<Item = AllocReport>,
-        now: Moment,
-    ) -> Vec<AllocReport> {
-        self.tick(now);
-        let mut sent = Vec::new();
-        for report in reports {
-            let id = report.id;
-            let entry = self.entries.entry(id).or_default();
-            sent.push(entry.take_for_sync(report));
-            self.requeue(id);
-        }
-        sent
-    }
-
-    /// The sync is committed: batches leave from now on.
-    pub fn on_sync_ack(&mut self, epoch: SessionEpoch, now: Moment) {
-        let now = self.tick(now);
-        // An earlier sync of this very session may be the one that was committed: then this one
-        // changed nothing, and what it said is said again as updates.
-        let fate = match std::mem::take(&mut self.unanswered_syncs) {
-            UnansweredSyncs::One(earlier) | UnansweredSyncs::Several(earlier)
-                if earlier == epoch =>
-            {
-                SyncFate::Uncertain
-            }
-            UnansweredSyncs::None | UnansweredSyncs::One(_) | UnansweredSyncs::Several(_) => {
-                SyncFate::Committed
-            }
-        };
-        self.settle_sync(fate, now);
-        self.link = Link::Live(epoch);
-    }
-
     /// A batch was answered, item by item.
     pub fn on_ack(&mut self, class: UpdateClass, seq: u64, results: &[ItemResult], now: Moment) {
         let now = self.tick(now);
@@ -290,6 +198,17 @@ impl UpdateBatcher {
         }
     }
 
+    /// A batch could not be sent at once: the disk that its cause is journaled on takes its time.
+    pub fn on_held(&mut self, class: UpdateClass, seq: u64) {
+        self.set_sent(class, seq, None);
+    }
+
+    /// A batch that was held is sent now.
+    pub fn on_sent(&mut self, class: UpdateClass, seq: u64, now: Moment) {
+        let now = self.tick(now);
+        self.set_sent(class, seq, Some(now));
+    }
+
     /// Servers say how long updates may gather.
     pub fn set_intervals(&mut self, urgent_delay: Option<Duration>, typical: Option<Duration>) {
         if let Some(delay) = urgent_delay {
@@ -298,20 +217,6 @@ impl UpdateBatcher {
         if let Some(interval) = typical {
             self.typical_interval = interval.min(TYPICAL_INTERVAL_MAX);
         }
-    }
-
-    /// The next batch, if one is due.
-    pub fn poll_batch(&mut self, now: Moment) -> Option<StatusBatch> {
-        let now = self.tick(now);
-        let Link::Live(epoch) = self.link else {
-            return None;
-        };
-        for class in [UpdateClass::Urgent, UpdateClass::Typical] {
-            if self.due_at(class).is_some_and(|due| due <= now) {
-                return Some(self.make_batch(epoch, class, now));
-            }
-        }
-        None
     }
 
     /// When [`Self::poll_batch`] or [`Self::overdue`] is next due.
@@ -362,105 +267,16 @@ impl UpdateBatcher {
         self.clock_steps_back
     }
 
-    fn make_batch(&mut self, epoch: SessionEpoch, class: UpdateClass, now: Moment) -> StatusBatch {
-        let urgent = self.urgent_queue.iter().map(|(_, id)| *id);
-        let candidates: Vec<AllocId> = match class {
-            UpdateClass::Urgent => urgent.take(BATCH_ITEMS_MAX).collect(),
-            UpdateClass::Typical => {
-                let typical = self.typical_queue.iter().map(|(_, id)| *id);
-                urgent.chain(typical).take(BATCH_ITEMS_MAX).collect()
-            }
-        };
-        let mut reports: Vec<AllocReport> = Vec::new();
-        let mut bytes = 0;
-        for id in candidates {
-            let Some(entry) = self.entries.get_mut(&id) else {
-                continue;
-            };
-            let item_bytes = entry.waiting_bytes();
-            if !reports.is_empty() && bytes + item_bytes > BATCH_BYTES_MAX {
-                break;
-            }
-            bytes += item_bytes;
-            reports.extend(entry.take(class));
-            self.unqueue(id);
-        }
-        self.add_volatile(&mut reports, class, bytes);
-        let channel = self.channel(class);
-        channel.last_seq += 1;
-        let seq = channel.last_seq;
-        let items = reports
-            .iter()
-            .map(|report| (report.id, report.revision))
-            .collect();
-        channel.in_flight = Some(InFlight {
-            seq,
-            sent: now,
-            items,
-        });
-        StatusBatch {
-            epoch,
-            class,
-            seq,
-            reports,
-        }
-    }
-
-    /// Reports in which only volatile detail is new ride along where there is room.
-    fn add_volatile(&mut self, reports: &mut Vec<AllocReport>, class: UpdateClass, bytes: usize) {
-        if class == UpdateClass::Urgent {
-            return;
-        }
-        let mut bytes = bytes;
-        for entry in self
-            .entries
-            .values_mut()
-            .filter(|entry| entry.is_volatile())
-        {
-            let item_bytes = entry.waiting_bytes();
-            if reports.len() >= BATCH_ITEMS_MAX || bytes + item_bytes > BATCH_BYTES_MAX {
-                break;
-            }
-            bytes += item_bytes;
-            reports.extend(entry.take(class));
-        }
-    }
-
-    /// When a batch of this class is due, where one may leave at all.
-    fn due_at(&self, class: UpdateClass) -> Option<Moment> {
-        let head = |queue: &BTreeSet<(Moment, AllocId)>| queue.first().map(|(since, _)| *since);
-        let (channel, since, queued, wait) = match class {
-            UpdateClass::Urgent => (
-                &self.urgent,
-                head(&self.urgent_queue),
-                self.urgent_queue.len(),
-                self.urgent_delay,
-            ),
-            // Urgent updates that wait behind an unanswered urgent batch may travel here too.
-            UpdateClass::Typical => (
-                &self.typical,
-                earliest(head(&self.typical_queue), head(&self.urgent_queue)),
-                self.typical_queue.len(),
-                self.typical_interval,
-            ),
-        };
-        let since = since.filter(|_| channel.in_flight.is_none())?;
-        // A full batch gains nothing by waiting.
-        Some(if queued >= BATCH_ITEMS_MAX {
-            since
-        } else {
-            since.after(wait)
-        })
-    }
-
     fn ack_deadline(&self) -> Option<Moment> {
-        let sent = |channel: &Channel| {
-            channel
-                .in_flight
-                .as_ref()
-                .map(|it| it.sent.after(ACK_LIMIT))
-        };
+        let sent = |channel: &Channel| Some(channel.in_flight.as_ref()?.sent?.after(ACK_LIMIT));
         earliest(sent(&self.urgent), sent(&self.typical))
+    }
+
+    fn set_sent(&mut self, class: UpdateClass, seq: u64, sent: Option<Moment>) {
+        let in_flight = self.channel(class).in_flight.as_mut();
+        if let Some(in_flight) = in_flight.filter(|it| it.seq == seq) {
+            in_flight.sent = sent;
+        }
     }
 
     fn take_in_flight(&mut self, class: UpdateClass, seq: u64) -> Option<InFlight> {
@@ -490,19 +306,6 @@ impl UpdateBatcher {
         if let Some(entry) = self.entries.get_mut(&alloc) {
             entry.drop_unknown(class);
             self.requeue(alloc);
-        }
-    }
-
-    fn settle_sync(&mut self, fate: SyncFate, now: Moment) {
-        let ids: Vec<AllocId> = self.entries.keys().copied().collect();
-        for id in ids {
-            let Some(entry) = self.entries.get_mut(&id) else {
-                continue;
-            };
-            if entry.settle_sync(fate, now) {
-                self.newly_acked.insert(id);
-            }
-            self.requeue(id);
         }
     }
 
@@ -546,25 +349,4 @@ impl UpdateBatcher {
         self.clock = self.clock.max(now);
         self.clock
     }
-}
-
-/// Syncs that were sent and never answered, of the session in question.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum UnansweredSyncs {
-    /// None.
-    #[default]
-    None,
-    /// One: if the session turns out to be synced, it was this one.
-    One(SessionEpoch),
-    /// Several: nobody knows which of them counts.
-    Several(SessionEpoch),
-}
-
-/// What became of a sync.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum SyncFate {
-    /// It is recorded.
-    Committed,
-    /// It, or an earlier one of the same session.
-    Uncertain,
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use protocol_model::{ClientStatus, TaskState};
 
 use super::*;
+use crate::effect::StatusBatch;
 use crate::test_support::at;
 
 const EPOCH: SessionEpoch = SessionEpoch(7);
@@ -328,6 +329,21 @@ fn an_unanswered_batch_is_noticed() {
     assert_eq!(batcher.poll_timeout(), Some(at(10_010).moment));
     assert!(!batcher.overdue(at(10_009).moment));
     assert!(batcher.overdue(at(10_010).moment));
+}
+
+#[test]
+fn a_batch_that_waits_for_the_journal_is_not_overdue_until_it_is_sent() {
+    let mut batcher = live_with(0..1);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(0).moment);
+    let batch = batcher.poll_batch(at(10).moment).expect("it is due");
+    batcher.on_held(batch.class, batch.seq);
+    assert_eq!(batcher.poll_timeout(), None);
+    assert!(!batcher.overdue(at(60_000).moment));
+    batcher.on_sent(batch.class, batch.seq + 1, at(60_000).moment);
+    assert_eq!(batcher.poll_timeout(), None, "another batch");
+    batcher.on_sent(batch.class, batch.seq, at(60_000).moment);
+    assert!(!batcher.overdue(at(69_999).moment));
+    assert!(batcher.overdue(at(70_000).moment));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) struct Holding {
 }
 
 impl Holding {
-    /// The effect, where it may be executed now; else it is held back.
+    /// The effect, where it may be executed now; else it is held back, and [`Self::newest`].
     pub(super) fn admit(&mut self, issued: Issued, progress: Progress) -> Option<Effect> {
         let lane = issued.effect.lane();
         if !self.lanes.contains(&lane) && issued.is_safe(progress) {
@@ -53,6 +53,11 @@ impl Holding {
         self.lanes.insert(lane);
         self.held.push_back(issued);
         None
+    }
+
+    /// What was held back last.
+    pub(super) fn newest(&self) -> Option<&Effect> {
+        self.held.back().map(|held| &held.effect)
     }
 
     /// What the journal is far enough for now, lane by lane in order.
