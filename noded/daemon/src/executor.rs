@@ -273,8 +273,8 @@ impl Executor {
         }
     }
 
-    /// Removes network, directories and cgroups of an allocation; says what stays, and whether none does.
-    /// Blocks.
+    /// Removes network, directories and cgroups of an allocation; says what stays, and whether none
+    /// does. Blocks.
     fn remove_remains(&self, alloc: AllocId) -> bool {
         let again = |error: &dyn std::error::Error| {
             tracing::warn!(%alloc, error = %chain(error), "trying again to remove it");

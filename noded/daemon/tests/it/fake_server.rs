@@ -138,7 +138,8 @@ impl FakeServer {
         self.bulk.lock().unwrap().take();
     }
 
-    /// Calls the node, about an allocation or about itself; answers everything until `end`, or the error.
+    /// Calls the node, about an allocation or about itself; answers everything until `end`, or the
+    /// error.
     pub(crate) async fn call(
         &self,
         alloc: impl Into<Option<AllocId>>,

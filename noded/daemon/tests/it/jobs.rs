@@ -67,13 +67,27 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     waited.await.expect("it never happened");
 }
 
-/// Reads the task's output until it fits.
+/// Reads the task's output until it fits: pump may be a moment behind.
 pub(crate) async fn output(scene: &Scene, id: AllocId, fits: impl Fn(&str) -> bool) -> String {
+    read_until(scene, id, false, fits).await
+}
+
+/// As [`output`], on the other stream.
+pub(crate) async fn errors(scene: &Scene, id: AllocId, fits: impl Fn(&str) -> bool) -> String {
+    read_until(scene, id, true, fits).await
+}
+
+async fn read_until(
+    scene: &Scene,
+    id: AllocId,
+    stderr: bool,
+    fits: impl Fn(&str) -> bool,
+) -> String {
     let mut text = String::new();
     let waited = tokio::time::timeout(PATIENCE, async {
         while !fits(&text) {
             tokio::time::sleep(PAUSE).await;
-            text = scene.server.logs(id, "main", false).await;
+            text = scene.server.logs(id, "main", stderr).await;
         }
     });
     let in_time = waited.await.is_ok();

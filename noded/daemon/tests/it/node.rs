@@ -8,7 +8,7 @@ use protocol_wire::v1::node_request::Request;
 use serde_json::json;
 
 use crate::fake_server::{Known, next};
-use crate::jobs::{alloc, eventually, is, job, json_of, output, report, sh, stopped};
+use crate::jobs::{alloc, errors, eventually, is, job, json_of, output, report, sh, stopped};
 use crate::scene::{Scene, can_run};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,14 +57,14 @@ async fn a_task_runs_is_read_back_and_stops() {
         }
     }
     assert_eq!(followed, expected);
-    assert_eq!(scene.server.logs(id, "main", true).await, "bad\n");
+    errors(&scene, id, |text| text == "bad\n").await;
 
     scene.server.want(stopped(alloc), &job);
     scene
         .server
         .until("complete", |known| is(known, id, ClientStatus::Complete))
         .await;
-    assert_eq!(scene.server.logs(id, "main", false).await, expected);
+    output(&scene, id, |text| text == expected).await;
     scene.server.forget(id);
     eventually(|| !scene.alloc_path(id).exists()).await;
     assert!(scene.end_custody().1.contains("noded is running"));
@@ -113,7 +113,7 @@ async fn tasks_outlive_noded_and_no_output_is_lost() {
         state.events
     );
     let expected: String = (0..40).map(|number| format!("line {number}\n")).collect();
-    assert_eq!(scene.server.logs(id, "main", false).await, expected);
+    output(&scene, id, |text| text == expected).await;
     assert!(
         known
             .hellos
