@@ -2,7 +2,7 @@
 //! ever replaced, because an overwritten CA key cannot be brought back. Directories that only their
 //! owner may enter.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -101,8 +101,11 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), WriteFileError> {
         .mode(mode)
         .open(path)
         .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
+            let written = file
+                .write_all(text.as_bytes())
+                .and_then(|()| file.sync_all());
+            // Half a file would be refused as existing when this is tried again.
+            written.inspect_err(|_| drop(fs::remove_file(path)))
         });
     written.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => WriteFileError::Exists {
