@@ -1,6 +1,6 @@
 //! Keeping a network namespace alive by a name: a bind mount of it over an empty file, as `ip
-//! netns` does it. What holds a pinned namespace is the mount, so that it outlives whoever made it; a
-//! reboot ends it.
+//! netns` does it. What holds a pinned namespace is the mount, so that it outlives whoever made it;
+//! a reboot ends it.
 //!
 //! A pin is seen in the mount namespace it was made in, so the processes that share pins must share
 //! that too (no `PrivateTmp=`, `ProtectSystem=` or the like in a systemd unit).

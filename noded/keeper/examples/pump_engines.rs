@@ -1,6 +1,7 @@
-//! What pump's two engines cost, side by side: CPU time of pump for each MiB of task output, and how
-//! fast it goes. `cargo run --release -p noded-keeper --example pump_engines [ROUNDS] [WORKLOAD]`,
-//! after `cargo build --release -p noded-keeper`; programs as `NAME=PATH` compare builds.
+//! What pump's two engines cost, side by side: CPU time of pump for each MiB of task output, and
+//! how fast it goes. `cargo run --release -p noded-keeper --example pump_engines [ROUNDS]
+//! [WORKLOAD]`, after `cargo build --release -p noded-keeper`; programs as `NAME=PATH` compare
+//! builds.
 //!
 //! Engines alternate within each round, because a shared host is fast in one minute and slow in the
 //! next; the best round of each counts. Nothing here is a test: figures are printed, not judged.

@@ -5,7 +5,11 @@
 //!   write NAME.spec (rename into place) --->  make or open FIFO NAME, read it, write log files
 //!   make FIFO NAME (whoever is first)
 //!   rename NAME.spec to NAME.retired    --->  read the rest, remove FIFO NAME and NAME.retired
+//!                                       --->  NAME.dropped while bytes lack that no log tells of
 //! ```
+//!
+//! A stream whose log cannot be told what it lacks (its disk is full) stays retired until it can,
+//! or its log directory is gone.
 //!
 //! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its
 //! first scan.

@@ -1,13 +1,13 @@
 //! How bytes come out of FIFOs: one trait, two engines. Both deliver through [`Sink`] on the
 //! calling thread, which writes the log inline.
 //!
-//! Neither is much faster than the other (`examples/pump_engines.rs` compares them), because most of
-//! the cost is that of copying and of writing to files: CPU time is equal for one busy stream, the
-//! ring needs some 5 % less of it with eight, and up to 5 % more where thousands of streams have a
-//! line now and then.
+//! Neither is much faster than the other (`examples/pump_engines.rs` compares them), because most
+//! of the cost is that of copying and of writing to files: CPU time is equal for one busy stream,
+//! the ring needs some 5 % less of it with eight, and up to 5 % more where thousands of streams
+//! have a line now and then.
 //!
-//! Either engine holds at most [`READ_BUFFER_BYTES`] that were taken from one pipe and not delivered
-//! yet: that much may be missing after kill -9.
+//! Either engine holds at most [`READ_BUFFER_BYTES`] that were taken from one pipe and not
+//! delivered yet: that much may be missing after kill -9.
 
 use crate::report::tell;
 use rustix::io::Errno;

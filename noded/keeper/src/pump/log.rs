@@ -7,13 +7,17 @@
 //!                          +---+
 //! ```
 //!
+//! The count outlives pump (`dropped`), and so does what it says.
+//!
 //! Writes are plain and inline: a ring would hand buffered file writes to worker threads, which
 //! costs more than the write. A disk that refuses bytes never holds a task up: the bytes are
 //! dropped and counted, and the count is written into the log itself as soon as it fits.
 
+use super::dropped::{DropRecord, Dropped, Place};
 use super::rotation::{LineState, Next, Rotation};
 use crate::io::{LogLimits, StreamSpec};
 use crate::paths::{PathsError, open_directory};
+use crate::report::tell;
 use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::{self, Errno};
 use std::ffi::CStr;
@@ -43,13 +47,6 @@ pub(crate) enum LogError {
     },
 }
 
-/// Bytes that no file has, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Dropped {
-    bytes: u64,
-    errno: Errno,
-}
-
 /// The files of one stream.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -59,11 +56,13 @@ pub(crate) struct Log {
     /// Open only while it is written to; see [`Log::close_file`].
     file: Option<OwnedFd>,
     dropped: Option<Dropped>,
+    record: DropRecord,
 }
 
 impl Log {
-    /// Continues the newest file in the log directory, or begins with number 0.
-    pub(crate) fn open(spec: &StreamSpec) -> Result<Self, LogError> {
+    /// Continues the newest file in the log directory, or begins with number 0. Bytes that an
+    /// earlier pump dropped and had not told are this one's to tell.
+    pub(crate) fn open(spec: &StreamSpec, record: DropRecord) -> Result<Self, LogError> {
         let base = open_directory(&spec.log_base).map_err(LogError::Base)?;
         let path = &spec.log_directory;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -87,12 +86,13 @@ impl Log {
         let index = numbers.iter().copied().max().unwrap_or(0);
         let rotation = Rotation::new(max_files, max_file_size_bytes, index, 0, LineState::AtStart);
         let prefix = spec.file_prefix.clone();
-        let log = Self {
+        let mut log = Self {
             directory,
             prefix,
             rotation,
             file: None,
-            dropped: None,
+            dropped: record.load(),
+            record,
         };
         for number in numbers {
             if log
@@ -103,6 +103,7 @@ impl Log {
                 log.remove(number);
             }
         }
+        log.settle_earlier();
         Ok(log)
     }
 
@@ -121,14 +122,17 @@ impl Log {
             input = match self.append_some(input) {
                 Ok(rest) => rest,
                 Err((rest, errno)) => {
-                    self.dropped = Some(Dropped { bytes: 0, errno });
+                    let since = self.place();
+                    self.dropped = Some(Dropped {
+                        bytes: 0,
+                        errno,
+                        since,
+                    });
                     rest
                 }
             };
         }
-        if let Some(dropped) = &mut self.dropped {
-            dropped.bytes += input.len() as u64;
-        }
+        self.drop_bytes(input.len());
         if was_open || self.file.is_none() {
             Opened::No
         } else {
@@ -139,28 +143,25 @@ impl Log {
     /// Tries to write the note about dropped bytes; afterwards nothing is dropped any more, or the
     /// attempt failed.
     pub(crate) fn tell_dropped(&mut self) {
-        let Some(Dropped { bytes, errno }) = self.dropped else {
-            return;
-        };
-        if bytes == 0 {
+        let Some(dropped) = self.dropped else { return };
+        if dropped.bytes == 0 {
             self.dropped = None;
             return;
         }
         if self.ensure_open().is_err() {
             return;
         }
-        let reason = describe(errno);
-        let begin = if self.rotation.line() == LineState::Within {
-            "\n"
-        } else {
-            ""
+        let begin = match self.rotation.line() {
+            LineState::Within => "\n",
+            LineState::AtStart => "",
         };
-        let note = format!("{begin}[drover: {bytes} bytes of output dropped: {reason}]\n");
+        let note = format!("{begin}{}", dropped.note());
         let Some(file) = &self.file else { return };
         match io::write(file, note.as_bytes()) {
             Ok(count) if count == note.len() => {
                 self.rotation.on_written(note.as_bytes());
                 self.dropped = None;
+                self.record.remove();
             }
             Ok(_) => {
                 // Half a note is no note. Where even this fails, the size is read again when the
@@ -169,6 +170,55 @@ impl Log {
                 self.file = None;
             }
             Err(_) => {}
+        }
+    }
+
+    /// Counts, in memory and beside it.
+    fn drop_bytes(&mut self, bytes: usize) {
+        let Some(dropped) = &mut self.dropped else {
+            return;
+        };
+        if bytes == 0 {
+            return;
+        }
+        let is_first = dropped.bytes == 0;
+        dropped.bytes += bytes as u64;
+        if let Err(errno) = self.record.store(dropped)
+            && is_first
+        {
+            tell!(
+                "pump: {}: what it drops is counted in memory only: {errno}",
+                self.prefix
+            );
+        }
+    }
+
+    /// An earlier pump may have told what it dropped and been killed before it could say so.
+    fn settle_earlier(&mut self) {
+        let Some(dropped) = self.dropped else { return };
+        if self.ensure_open().is_ok() && self.place() > dropped.since && self.ends_with(&dropped) {
+            self.dropped = None;
+            self.record.remove();
+        }
+        self.close_file();
+    }
+
+    fn ends_with(&self, dropped: &Dropped) -> bool {
+        let note = dropped.note();
+        let mut end = vec![0; note.len()];
+        let offset = self.rotation.size_bytes().checked_sub(note.len() as u64);
+        match (&self.file, offset) {
+            (Some(file), Some(offset)) => {
+                io::pread(file, &mut end[..], offset) == Ok(note.len()) && end == note.as_bytes()
+            }
+            _ => false,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            file: self.rotation.index(),
+            size_bytes: self.rotation.size_bytes(),
         }
     }
 
@@ -312,11 +362,52 @@ fn file_number(name: &CStr, prefix: &str) -> Option<u64> {
     (number.to_string() == digits && number < u64::from(u32::MAX)).then_some(number)
 }
 
-/// The words of strerror(3), without the number that Rust adds.
-fn describe(errno: Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_note_that_an_earlier_pump_wrote_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = OFlags::DIRECTORY;
+        let directory = Rc::new(fs::open(folder.path(), flags, Mode::empty()).unwrap());
+        let record = || DropRecord::new(&directory, "a.web.stdout");
+        let spec = StreamSpec {
+            log_base: folder.path().to_owned(),
+            log_directory: PathBuf::new(),
+            file_prefix: "web.stdout".into(),
+            limits: LogLimits {
+                max_files: 2,
+                max_file_size_bytes: 1000,
+            },
+        };
+        let dropped = |size_bytes| Dropped {
+            bytes: 70,
+            errno: Errno::NOSPC,
+            since: Place {
+                file: 0,
+                size_bytes,
+            },
+        };
+        let told = format!("x\n{}", dropped(0).note());
+        let path = folder.path().join("web.stdout.0");
+        // Killed after the note, before the count was removed.
+        std::fs::write(&path, &told).unwrap();
+        record().store(&dropped(2)).unwrap();
+        assert!(!Log::open(&spec, record()).unwrap().has_dropped());
+        assert_eq!(record().load(), None);
+        // As many again, and no note yet.
+        record().store(&dropped(told.len() as u64)).unwrap();
+        let mut log = Log::open(&spec, record()).unwrap();
+        assert!(log.has_dropped());
+        log.append(b"y\n");
+        let expected = format!("{told}{}y\n", dropped(0).note());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        assert_eq!(record().load(), None);
+        // Half a note is none.
+        std::fs::write(&path, &told[..told.len() - 5]).unwrap();
+        record().store(&dropped(2)).unwrap();
+        assert!(Log::open(&spec, record()).unwrap().has_dropped());
+    }
 }

@@ -6,10 +6,11 @@
 //!                                             +--> log (files, full disk) <--> rotation (pure)
 //! ```
 //!
-//! It keeps no state of its own: a new pump reads the io directory and the sizes of the newest
-//! files and goes on.
+//! It keeps no state of its own but the counts of dropped bytes that no log has told yet, which are
+//! in the io directory too: a new pump reads that and the sizes of the newest files and goes on.
 
 mod directory;
+mod dropped;
 mod engine;
 mod epoll;
 mod log;

@@ -1,7 +1,7 @@
 //! The io_uring engine: one read request per stream, which the kernel answers with a piece of the
 //! shared buffer whenever the FIFO has bytes. The buffer is as large as a pipe, so that a task that
-//! writes much is read, and written, in large pieces. What finds no room in it is read plainly, once
-//! in each turn, so that no stream starves another.
+//! writes much is read, and written, in large pieces. What finds no room in it is read plainly,
+//! once in each turn, so that no stream starves another.
 //!
 //! ```text
 //!            +------- last completion (no room left, interrupted) ----+

@@ -3,11 +3,17 @@
 //! ```text
 //!   .spec seen         log opened          .retired seen        the FIFO is back
 //!  -----------> waiting --------> reading --------------> ending --------------> gone
-//!                |  ^ each tick      ^                      |  a new .spec is there
-//!                +--+                +----------------------+
+//!                |  ^ each tick      ^                      |  |                    ^
+//!                +--+                +----------------------+  +---> untold ---------+
+//!                                      a new .spec is there    |  ^ each    the log has
+//!                                                              +--+ tick    its note
 //! ```
+//!
+//! A stream whose log could not tell what it lacks stays retired, and is tried again, until it can
+//! or its log directory is gone.
 
 use super::directory::Change;
+use super::dropped::{DROPPED_SUFFIX, DropRecord};
 use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
 use super::log::{Log, Opened};
 use crate::durable;
@@ -17,6 +23,7 @@ use rustix::fs::{self, AtFlags};
 use rustix::io::{self, Errno};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 /// Log files that are open at once; the rest of the descriptors is for FIFOs.
 const OPEN_FILES_MAX: usize = 1024;
@@ -72,7 +79,7 @@ enum StreamError {
 /// The tables behind the engine.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    directory: OwnedFd,
+    directory: Rc<OwnedFd>,
     next: StreamId,
     streams: BTreeMap<StreamId, Stream>,
     names: BTreeMap<String, StreamId>,
@@ -81,6 +88,8 @@ pub(crate) struct Streams {
     /// FIFOs of waiting streams, held so that no writer gets SIGPIPE or waits to open.
     held: BTreeMap<String, OwnedFd>,
     dropping: BTreeSet<StreamId>,
+    /// Retired, and their logs lack the last note about dropped bytes.
+    untold: BTreeSet<String>,
     open_files: VecDeque<StreamId>,
     failed: Vec<StreamId>,
     freed: Vec<(Stream, OwnedFd)>,
@@ -90,13 +99,14 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn new(directory: OwnedFd) -> Self {
         Self {
-            directory,
+            directory: Rc::new(directory),
             next: StreamId(0),
             streams: BTreeMap::new(),
             names: BTreeMap::new(),
             waiting: BTreeMap::new(),
             held: BTreeMap::new(),
             dropping: BTreeSet::new(),
+            untold: BTreeSet::new(),
             open_files: VecDeque::new(),
             failed: Vec::new(),
             freed: Vec::new(),
@@ -128,12 +138,18 @@ impl Streams {
         for name in self.waiting.keys().cloned().collect::<Vec<_>>() {
             self.follow(name, engine);
         }
+        for name in std::mem::take(&mut self.untold) {
+            self.retire_unread(&name, engine);
+        }
         let streams = &mut self.streams;
         self.dropping.retain(|id| {
             let Some(stream) = streams.get_mut(id) else {
                 return false;
             };
             stream.log.tell_dropped();
+            if stream.listed == Listed::No {
+                stream.log.close_file();
+            }
             stream.log.has_dropped()
         });
     }
@@ -159,7 +175,7 @@ impl Streams {
     }
 
     pub(crate) fn wants_tick(&self) -> bool {
-        !self.waiting.is_empty() || !self.dropping.is_empty()
+        !(self.waiting.is_empty() && self.dropping.is_empty() && self.untold.is_empty())
     }
 
     pub(crate) fn wants_sweep(&self) -> bool {
@@ -221,12 +237,18 @@ impl Streams {
         fifo: BorrowedFd<'_>,
     ) -> Result<(), StreamError> {
         let spec = StreamSpec::decode(spec).map_err(StreamError::Spec)?;
-        let log = Log::open(&spec).map_err(StreamError::Log)?;
+        let record = DropRecord::new(&self.directory, name);
+        let log = Log::open(&spec, record).map_err(StreamError::Log)?;
         let fifo = io::fcntl_dupfd_cloexec(fifo, 3).map_err(StreamError::Fifo)?;
         let id = self.next;
         engine.attach(id, fifo).map_err(StreamError::Attach)?;
         self.next = StreamId(id.0 + 1);
         self.names.insert(name.to_owned(), id);
+        // Its log is this stream's now, and so is what is to be told.
+        self.untold.remove(name);
+        if log.has_dropped() {
+            self.dropping.insert(id);
+        }
         let name = name.to_owned();
         let stream = Stream {
             name,
@@ -255,26 +277,41 @@ impl Streams {
             }
             return;
         }
-        // Retired while no pump was there, or before this one looked.
+        self.retire_unread(name, engine);
+    }
+
+    /// Retired while no pump was there, or before this one looked, or its log could not tell yet
+    /// what it lacks.
+    fn retire_unread(&mut self, name: &str, engine: &mut dyn Engine) {
         let directory = self.directory.as_fd();
         let bytes = durable::read(directory, &format!("{name}{RETIRED_SUFFIX}"));
         let fifo = open_fifo(directory, name, Waiting::NonBlocking);
+        let mut told = Told::Yes;
         if let (Ok(bytes), Ok(fifo)) = (bytes, fifo)
             && let Ok(spec) = StreamSpec::decode(&bytes)
-            && let Ok(mut log) = Log::open(&spec)
+            && let Ok(mut log) = Log::open(&spec, DropRecord::new(&self.directory, name))
         {
-            drain(&fifo, &mut log);
+            told = drain(&fifo, &mut log);
+        }
+        self.let_go(name, told, engine);
+    }
+
+    /// What pump has of a retired stream goes, unless something is left to tell; then it is looked
+    /// at again. Where it is wanted again, that is the next stream's to tell.
+    fn let_go(&mut self, name: &str, told: Told, engine: &mut dyn Engine) {
+        if told == Told::No && !self.is_wanted(name) {
+            self.untold.insert(name.to_owned());
+            return;
         }
         self.remove_names(name);
         self.follow(name.to_owned(), engine);
     }
 
     fn finish(&mut self, mut stream: Stream, fifo: &OwnedFd, engine: &mut dyn Engine) {
-        drain(fifo, &mut stream.log);
+        let told = drain(fifo, &mut stream.log);
         self.names.remove(&stream.name);
         if stream.ending == Ending::Yes {
-            self.remove_names(&stream.name);
-            self.follow(stream.name, engine);
+            self.let_go(&stream.name, told, engine);
         } else {
             tell!(
                 "pump: {}: its FIFO failed and is not read any more",
@@ -285,16 +322,20 @@ impl Streams {
 
     /// Removes what a retired stream left, except where it is wanted again.
     fn remove_names(&self, name: &str) {
-        let spec = format!("{name}{SPEC_SUFFIX}");
-        let wanted = fs::statat(&self.directory, spec, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        if !wanted {
+        if !self.is_wanted(name) {
             self.remove(name);
+            self.remove(&format!("{name}{DROPPED_SUFFIX}"));
         }
         self.remove(&format!("{name}{RETIRED_SUFFIX}"));
     }
 
+    fn is_wanted(&self, name: &str) -> bool {
+        let spec = format!("{name}{SPEC_SUFFIX}");
+        fs::statat(&*self.directory, spec, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
     fn remove(&self, name: &str) {
-        match fs::unlinkat(&self.directory, name, AtFlags::empty()) {
+        match fs::unlinkat(&*self.directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => tell!("pump: {name} cannot be removed: {errno}"),
         }
@@ -347,8 +388,15 @@ impl Sink for Streams {
     }
 }
 
+/// Whether a log says of all bytes that it lacks that it lacks them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Yes,
+    No,
+}
+
 /// Moves what the pipe still holds to the log, and with it the last note about dropped bytes.
-fn drain(fifo: &OwnedFd, log: &mut Log) {
+fn drain(fifo: &OwnedFd, log: &mut Log) -> Told {
     let mut buffer = vec![0; READ_BUFFER_BYTES];
     let mut drained = 0;
     while drained < DRAIN_BYTES_MAX {
@@ -366,4 +414,9 @@ fn drain(fifo: &OwnedFd, log: &mut Log) {
         }
     }
     log.tell_dropped();
+    if log.has_dropped() {
+        Told::No
+    } else {
+        Told::Yes
+    }
 }

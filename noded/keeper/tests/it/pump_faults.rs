@@ -20,8 +20,8 @@ fn missing(input: &[u8], output: &[u8]) -> Option<usize> {
         .then(|| input.len() - output.len())
 }
 
-/// Writes as a task does that is never read fast enough; answers what keeper would hold. On a thread
-/// that nobody waits for: a test that fails must not wait for its pipe to be read.
+/// Writes as a task does that is never read fast enough; answers what keeper would hold. On a
+/// thread that nobody waits for: a test that fails must not wait for its pipe to be read.
 fn write_meanwhile(mut fifo: File, input: &[u8]) -> (File, JoinHandle<()>) {
     let held = fifo.try_clone().unwrap();
     let input = input.to_owned();
@@ -175,6 +175,80 @@ fn a_full_disk_holds_no_task_up_and_the_log_counts_what_it_lacks() {
             "{engine}: {sum} of {written}"
         );
         assert!(input.starts_with(&kept[..100_000]), "{engine}");
+    }
+}
+
+#[test]
+fn what_was_dropped_is_counted_also_where_pump_is_killed_on_the_full_disk() {
+    for engine in engines() {
+        let scene = Scene::new();
+        let Some(disk) = SmallDisk::new(scene.logs(), "size=128k") else {
+            return;
+        };
+        let pump = scene.pump(engine);
+        let owner = owner("web");
+        scene.streams(&owner, limits(1000, 50_000));
+        let input = numbered_lines(10_000);
+        let mut fifo = open(&scene, &owner, OutputStream::Stdout);
+        fifo.write_all(&input).unwrap();
+        pump.kill();
+        let pump = scene.pump(engine);
+        fifo.write_all(b"second\n").unwrap();
+        pump.kill();
+        let _next = scene.pump(engine);
+        disk.enlarge("size=64m");
+        wait_until("the log counts what it lacks", || {
+            without_notes(&scene.log("web.stdout")).1 > 0
+        });
+        fifo.write_all(b"afterwards\n").unwrap();
+        retire_streams(&scene.paths, &owner).unwrap();
+        scene.wait_drained(&owner);
+        let output = scene.log("web.stdout");
+        assert!(output.ends_with(b"afterwards\n"), "{engine}");
+        let (kept, dropped) = without_notes(&output);
+        let written = input.len() + b"second\nafterwards\n".len();
+        let sum = kept.len() + dropped;
+        // Two deaths, and a note in the middle of a line: one byte more.
+        assert!(
+            sum <= written + 2 && sum + 2 * LOSS_BYTES_MAX >= written,
+            "{engine}: {sum} of {written}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_that_ends_on_a_full_disk_is_kept_until_its_log_counts_what_it_lacks() {
+    for engine in engines() {
+        let scene = Scene::new();
+        let Some(disk) = SmallDisk::new(scene.logs(), "size=128k") else {
+            return;
+        };
+        let pump = scene.pump(engine);
+        let owner = owner("web");
+        scene.streams(&owner, limits(1000, 50_000));
+        let input = numbered_lines(10_000);
+        let mut fifo = open(&scene, &owner, OutputStream::Stdout);
+        fifo.write_all(&input).unwrap();
+        retire_streams(&scene.paths, &owner).unwrap();
+        let stderr = OutputStream::Stderr.fifo_name(&owner);
+        wait_until("pump has let the other stream go", || {
+            let retired = scene.paths.io_directory().join(format!("{stderr}.retired"));
+            !retired.exists()
+        });
+        // Whatever pump read before it dies is counted; the rest is in the pipe, which is held.
+        pump.kill();
+        let _next = scene.pump(engine);
+        disk.enlarge("size=64m");
+        scene.wait_drained(&owner);
+        let (kept, dropped) = without_notes(&scene.log("web.stdout"));
+        let sum = kept.len() + dropped;
+        let written = input.len();
+        assert!(
+            sum <= written + 2 && sum + LOSS_BYTES_MAX >= written,
+            "{engine}: {sum} of {written}"
+        );
+        let left = fs::read_dir(scene.paths.io_directory()).unwrap().count();
+        assert_eq!(left, 0, "{engine}: the io directory is empty again");
     }
 }
 

@@ -3,10 +3,10 @@
 //! No safe way exists: entries carry raw descriptors and addresses, and the kernel writes to the
 //! buffer at times of its own. What makes this module sound is told in [`buffer`].
 //!
-//! What it asks of the kernel, the newest first: that it fills a buffer piece by piece (Linux 6.12),
-//! reads until it is told to stop (6.7), and does its work only when it is called (6.1). Older
-//! kernels have slower forms of all three, which were measured to lose to epoll: a whole buffer for
-//! every read, however short, makes buffers small, and small reads make small writes.
+//! What it asks of the kernel, the newest first: that it fills a buffer piece by piece (Linux
+//! 6.12), reads until it is told to stop (6.7), and does its work only when it is called (6.1).
+//! Older kernels have slower forms of all three, which were measured to lose to epoll: a whole
+//! buffer for every read, however short, makes buffers small, and small reads make small writes.
 
 mod buffer;
 
