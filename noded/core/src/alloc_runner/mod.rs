@@ -18,12 +18,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use protocol_model::{AllocId, Node, TaskRunState, UnixNanos};
+use protocol_model::{Node, UnixNanos};
 use serde::{Deserialize, Serialize};
 
 mod commands;
+mod ending;
+mod getters;
 pub mod health;
 mod kill_order;
 mod report;
@@ -34,12 +35,14 @@ use crate::effect::{Durability, Effect};
 use crate::event::{AllocEvent, RunEvent};
 use crate::journal::JournalRecord;
 use crate::key::RunEpoch;
-use crate::lifecycle::{Role, Stage, TaskFacts};
+use crate::lifecycle::{Role, Stage};
 use crate::outbox::Outbox;
 use crate::settings::Settings;
-use crate::task_runner::{KillCause, RunContext, ShutdownDelay, TaskRunner};
+use crate::task_runner::{RunContext, TaskRunner};
 use crate::time::{Moment, Now, earliest};
 pub use commands::{CommandError, RestartScope, SignalScope};
+use ending::{Begin, Ending};
+pub(crate) use getters::Member;
 use health::HealthTracker;
 pub(crate) use restore::Restoration;
 
@@ -121,22 +124,6 @@ pub enum Removal {
     Wanted,
     /// Its directories are being destroyed.
     Destroying,
-}
-
-/// The allocation's tasks are being brought to their end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ending {
-    cause: KillCause,
-    begin: Begin,
-}
-
-/// When the first task is killed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Begin {
-    /// After the group's `shutdown_delay`.
-    At(Moment),
-    /// It has begun.
-    Begun,
 }
 
 /// What an allocation asks of its surroundings after an event.
@@ -326,130 +313,6 @@ impl AllocRunner {
         earliest(earliest(tasks, ending), self.health.poll_timeout())
     }
 
-    /// Its id.
-    pub fn id(&self) -> AllocId {
-        self.spec.id()
-    }
-
-    /// What is wanted of it.
-    pub fn spec(&self) -> &Arc<AllocSpec> {
-        &self.spec
-    }
-
-    /// Its tasks by name.
-    pub fn tasks(&self) -> &BTreeMap<String, TaskRunner> {
-        &self.tasks
-    }
-
-    /// Its lifecycle stage.
-    pub fn stage(&self) -> Stage {
-        self.stage
-    }
-
-    /// Whether it is to be destroyed.
-    pub fn removal(&self) -> Removal {
-        self.removal
-    }
-
-    /// Whether every task is dead and nothing of it is left running.
-    pub fn all_dead(&self) -> bool {
-        self.tasks.values().all(TaskRunner::is_dead)
-    }
-
-    /// When its last task ended, once all are dead.
-    pub fn finished_at(&self) -> Option<UnixNanos> {
-        let finished = self
-            .tasks
-            .values()
-            .filter_map(|task| task.state().finished_at);
-        finished.max().filter(|_| self.all_dead())
-    }
-
-    /// What of it as a whole survives the daemon.
-    pub fn persisted(&self) -> PersistedAlloc {
-        self.state.clone()
-    }
-
-    /// How long it may run on without a confirmation by the control plane.
-    pub(crate) fn lease_window(&self) -> Option<Duration> {
-        if self.all_dead() || self.state.lease_expired {
-            return None;
-        }
-        self.spec.group().stop_on_client_after()
-    }
-
-    /// The reason to end its tasks, where there is one and none was found before.
-    fn find_ending(&mut self, now: Now) {
-        if self.ending.is_some() || self.all_dead() {
-            return;
-        }
-        let wanted_gone = self.spec.alloc().server_terminal() || self.removal != Removal::Kept;
-        let cause = if wanted_gone {
-            Some(KillCause::AllocStopped)
-        } else if self.state.lease_expired {
-            Some(KillCause::LeaseExpired)
-        } else if matches!(self.directory, Directory::Failed { .. }) {
-            Some(KillCause::DirectoryFailed)
-        } else {
-            kill_order::cause(&self.members())
-        };
-        let Some(cause) = cause else { return };
-        let anything_runs = self.tasks.values().any(TaskRunner::has_process);
-        let delay = match self.shutdown_delay() {
-            ShutdownDelay::Wait if anything_runs => {
-                self.spec.group().shutdown_delay.unwrap_or_default()
-            }
-            ShutdownDelay::Wait | ShutdownDelay::Skip => Duration::ZERO,
-        };
-        self.ending = Some(Ending {
-            cause,
-            begin: Begin::At(now.moment.after(delay)),
-        });
-    }
-
-    /// Kills who is next: the lead task, then the others, then sidecars; poststop tasks never,
-    /// except where the allocation's directories do not exist.
-    fn kill_wave(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
-        let Some(ending) = &mut self.ending else {
-            return;
-        };
-        match ending.begin {
-            Begin::At(at) if now.moment < at => return,
-            Begin::At(_) | Begin::Begun => ending.begin = Begin::Begun,
-        }
-        let cause = ending.cause;
-        let mut wave = kill_order::next_wave(&self.members());
-        if cause == KillCause::DirectoryFailed {
-            wave = self.tasks.keys().cloned().collect();
-        }
-        let delay = self.shutdown_delay();
-        let Self { spec, tasks, .. } = self;
-        for name in wave {
-            if let Some(task) = tasks.get_mut(&name) {
-                task.kill(cause, delay, world.context(spec), out, now);
-            }
-        }
-    }
-
-    /// Where nothing ever ran there is nothing to clean up after.
-    fn skip_poststop_of_nothing(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
-        let Some(Ending { cause, .. }) = self.ending.filter(|_| self.stage == Stage::Poststop)
-        else {
-            return;
-        };
-        if self
-            .tasks
-            .values()
-            .any(|task| task.state().started_at.is_some())
-        {
-            return;
-        }
-        let Self { spec, tasks, .. } = self;
-        for task in tasks.values_mut() {
-            task.kill(cause, ShutdownDelay::Skip, world.context(spec), out, now);
-        }
-    }
-
     /// Starts every task that may start. Returns whether anything changed.
     fn start_permitted(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> bool {
         if self.state.hold == StartHold::UntilTold {
@@ -517,50 +380,6 @@ impl AllocRunner {
             state: self.state.clone(),
         });
     }
-
-    fn dead_count(&self) -> usize {
-        self.tasks.values().filter(|task| task.is_dead()).count()
-    }
-
-    fn shutdown_delay(&self) -> ShutdownDelay {
-        match self.spec.alloc().desired_transition.no_shutdown_delay {
-            Some(true) => ShutdownDelay::Skip,
-            Some(false) | None => ShutdownDelay::Wait,
-        }
-    }
-
-    fn facts(&self) -> Vec<TaskFacts> {
-        self.members().iter().map(|member| member.facts).collect()
-    }
-
-    fn members(&self) -> Vec<Member> {
-        let tasks = self.tasks.values();
-        tasks
-            .map(|task| Member {
-                name: task.name().to_owned(),
-                is_lead: self.spec.task(task.name()).is_some_and(|it| it.leader),
-                restarts: task.state().restarts,
-                facts: TaskFacts {
-                    role: role_of(&self.spec, task.name()),
-                    // A task is dead for its group once nothing of it is left running.
-                    state: match task.state().state {
-                        TaskRunState::Dead if !task.is_dead() => TaskRunState::Running,
-                        state => state,
-                    },
-                    failed: task.state().failed,
-                },
-            })
-            .collect()
-    }
-}
-
-/// A task as its group sees it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Member {
-    pub(crate) name: String,
-    pub(crate) is_lead: bool,
-    pub(crate) restarts: u64,
-    pub(crate) facts: TaskFacts,
 }
 
 /// A task that the job does not name any more counts as a main task.

@@ -20,17 +20,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Node, RestartPolicy, Task, TaskEvent, TaskRunState, TaskState};
+use protocol_model::{AllocId, Node, RestartPolicy, Task, TaskEvent, TaskState};
 use serde::{Deserialize, Serialize};
 
 mod attempt;
+mod commands;
 pub(crate) mod history;
 pub mod restart_policy;
 mod restore;
 mod stop;
 
 use crate::alloc_spec::AllocSpec;
-use crate::effect::{Effect, Hook};
+use crate::effect::Hook;
 use crate::journal::JournalRecord;
 use crate::key::{RunEpoch, RunKey};
 use crate::outbox::Outbox;
@@ -171,128 +172,11 @@ impl TaskRunner {
         }
     }
 
-    /// Asks for the end of the task. Whatever is under way is ended; nothing new begins.
-    pub(crate) fn kill(
-        &mut self,
-        cause: KillCause,
-        delay: ShutdownDelay,
-        ctx: RunContext<'_>,
-        out: &mut Outbox,
-        now: Now,
-    ) {
-        let wish = AfterStop::Die(cause);
-        match self.phase {
-            Phase::Dead | Phase::ShutdownDelay { .. } => return,
-            Phase::Stopping {
-                after: AfterStop::Die(_),
-            }
-            | Phase::Preparing {
-                stop: Some(AfterStop::Die(_)),
-            }
-            | Phase::Starting {
-                stop: Some(AfterStop::Die(_)),
-            } => return,
-            Phase::Waiting
-            | Phase::Delayed { .. }
-            | Phase::Preparing { .. }
-            | Phase::Starting { .. }
-            | Phase::Running
-            | Phase::Stopping {
-                after: AfterStop::Restart,
-            } => {}
-        }
-        if let Some(line) = cause.line(now.wall) {
-            self.note(line);
-        }
-        match &mut self.phase {
-            Phase::Waiting | Phase::Delayed { .. } => self.die_killed(cause, out, now),
-            Phase::Preparing { stop } | Phase::Starting { stop } => {
-                *stop = Some(stop.map_or(wish, |earlier| earlier.merge(wish)));
-            }
-            Phase::Stopping { after } => *after = after.merge(wish),
-            Phase::Running => self.begin_kill(cause, delay, ctx, out, now),
-            Phase::ShutdownDelay { .. } | Phase::Dead => {}
-        }
-    }
-
-    /// Asks for another run: the process is stopped and started again at once.
-    ///
-    /// # Errors
-    /// Where there is no process to restart.
-    pub(crate) fn restart(
-        &mut self,
-        reason: &str,
-        ctx: RunContext<'_>,
-        out: &mut Outbox,
-        now: Now,
-    ) -> Result<(), TaskRefusal> {
-        match self.phase {
-            Phase::Running => {}
-            Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {
-                return Err(TaskRefusal::Stopping);
-            }
-            Phase::Waiting
-            | Phase::Delayed { .. }
-            | Phase::Preparing { .. }
-            | Phase::Starting { .. }
-            | Phase::Dead => return Err(TaskRefusal::NotRunning),
-        }
-        self.note(history::restart_signaled(reason, now.wall));
-        self.begin_stop(AfterStop::Restart, ctx, out, now);
-        self.persist(out);
-        Ok(())
-    }
-
-    /// Brings the task back to its start, dead or alive: it runs again once its stage permits it.
-    pub(crate) fn revive(&mut self, reason: &str, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
-        match &mut self.phase {
-            Phase::Running => {
-                self.note(history::restart_signaled(reason, now.wall));
-                self.begin_stop(AfterStop::Restart, ctx, out, now);
-            }
-            Phase::Preparing { stop } | Phase::Starting { stop } => {
-                *stop = Some(stop.map_or(AfterStop::Restart, |wish| wish));
-            }
-            Phase::Delayed { .. } => self.phase = Phase::Waiting,
-            Phase::Dead => {
-                self.note(history::restart_signaled(reason, now.wall));
-                self.state.state = TaskRunState::Pending;
-                self.state.failed = false;
-                self.state.finished_at = None;
-                self.restarts = RestartTracker::default();
-                self.phase = Phase::Waiting;
-            }
-            Phase::Waiting | Phase::ShutdownDelay { .. } | Phase::Stopping { .. } => {}
-        }
-        self.persist(out);
-    }
-
     /// The allocation's directories could not be made: its end follows.
     pub(crate) fn on_directory_failed(&mut self, message: &str, now: Now) {
         if self.phase != Phase::Dead {
             self.note(history::setup_failure(message, now.wall));
         }
-    }
-
-    /// Sends a signal to the process.
-    ///
-    /// # Errors
-    /// Where there is no process.
-    pub(crate) fn signal(
-        &mut self,
-        signal: &str,
-        out: &mut Outbox,
-        now: Now,
-    ) -> Result<(), TaskRefusal> {
-        if !self.has_process() {
-            return Err(TaskRefusal::NotRunning);
-        }
-        self.note(history::signaling(signal, now.wall));
-        out.push(Effect::SignalTask {
-            run: self.run(),
-            signal: signal.to_owned(),
-        });
-        Ok(())
     }
 
     /// A deadline of this task has come.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol_model::{Job, NodeId, UnixNanos};
 
 use super::*;
+use crate::effect::Effect;
 use crate::event::{Exit, ExitStatus, Recovery, RunEvent};
 use crate::test_support::{alloc_of, at, job_with_tasks, task};
 

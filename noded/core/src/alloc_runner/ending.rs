@@ -1,0 +1,111 @@
+//! How an allocation's tasks are brought to their end: the reason, the wait, the waves.
+
+use std::time::Duration;
+
+use super::{AllocRunner, Directory, Removal, World, kill_order};
+use crate::lifecycle::Stage;
+use crate::outbox::Outbox;
+use crate::task_runner::{KillCause, ShutdownDelay, TaskRunner};
+use crate::time::{Moment, Now};
+
+/// The allocation's tasks are being brought to their end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ending {
+    pub(super) cause: KillCause,
+    pub(super) begin: Begin,
+}
+
+/// When the first task is killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Begin {
+    /// After the group's `shutdown_delay`.
+    At(Moment),
+    /// It has begun.
+    Begun,
+}
+
+impl AllocRunner {
+    /// The reason to end its tasks, where there is one and none was found before.
+    pub(super) fn find_ending(&mut self, now: Now) {
+        if self.ending.is_some() || self.all_dead() {
+            return;
+        }
+        let wanted_gone = self.spec.alloc().server_terminal() || self.removal != Removal::Kept;
+        let cause = if wanted_gone {
+            Some(KillCause::AllocStopped)
+        } else if self.state.lease_expired {
+            Some(KillCause::LeaseExpired)
+        } else if matches!(self.directory, Directory::Failed { .. }) {
+            Some(KillCause::DirectoryFailed)
+        } else {
+            kill_order::cause(&self.members())
+        };
+        let Some(cause) = cause else { return };
+        let anything_runs = self.tasks.values().any(TaskRunner::has_process);
+        let delay = match self.shutdown_delay() {
+            ShutdownDelay::Wait if anything_runs => {
+                self.spec.group().shutdown_delay.unwrap_or_default()
+            }
+            ShutdownDelay::Wait | ShutdownDelay::Skip => Duration::ZERO,
+        };
+        self.ending = Some(Ending {
+            cause,
+            begin: Begin::At(now.moment.after(delay)),
+        });
+    }
+
+    /// Kills who is next: the lead task, then the others, then sidecars; poststop tasks never,
+    /// except where the allocation's directories do not exist.
+    pub(super) fn kill_wave(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
+        let Some(ending) = &mut self.ending else {
+            return;
+        };
+        match ending.begin {
+            Begin::At(at) if now.moment < at => return,
+            Begin::At(_) | Begin::Begun => ending.begin = Begin::Begun,
+        }
+        let cause = ending.cause;
+        let mut wave = kill_order::next_wave(&self.members());
+        if cause == KillCause::DirectoryFailed {
+            wave = self.tasks.keys().cloned().collect();
+        }
+        let delay = self.shutdown_delay();
+        let Self { spec, tasks, .. } = self;
+        for name in wave {
+            if let Some(task) = tasks.get_mut(&name) {
+                task.kill(cause, delay, world.context(spec), out, now);
+            }
+        }
+    }
+
+    /// Where nothing ever ran there is nothing to clean up after.
+    pub(super) fn skip_poststop_of_nothing(
+        &mut self,
+        world: World<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        let Some(Ending { cause, .. }) = self.ending.filter(|_| self.stage == Stage::Poststop)
+        else {
+            return;
+        };
+        if self
+            .tasks
+            .values()
+            .any(|task| task.state().started_at.is_some())
+        {
+            return;
+        }
+        let Self { spec, tasks, .. } = self;
+        for task in tasks.values_mut() {
+            task.kill(cause, ShutdownDelay::Skip, world.context(spec), out, now);
+        }
+    }
+
+    pub(super) fn shutdown_delay(&self) -> ShutdownDelay {
+        match self.spec.alloc().desired_transition.no_shutdown_delay {
+            Some(true) => ShutdownDelay::Skip,
+            Some(false) | None => ShutdownDelay::Wait,
+        }
+    }
+}
