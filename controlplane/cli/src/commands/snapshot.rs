@@ -1,7 +1,8 @@
 //! `drover operator snapshot`: the cluster's state as a file.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,7 @@ pub(crate) struct Inspect {
 
 #[derive(Args, Debug)]
 pub(crate) struct SnapshotFile {
+    /// The snapshot
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -115,7 +117,14 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let mut output = File::create(&partial).map_err(failed)?;
+    // It holds the digests of access tokens.
+    let mut output = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&partial)
+        .map_err(failed)?;
     let mut write = async || -> Result<(), Failure> {
         while let Some(bytes) = stream.next().await? {
             output.write_all(&bytes).map_err(failed)?;

@@ -116,6 +116,11 @@ fn a_saved_file_is_whole_or_not_there() -> Result {
     assert_eq!(stdout(&whole), "State file written to: a.snap\n");
     assert_eq!(std::fs::read(folder.path().join("a.snap"))?, bytes);
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 1);
+    let mode = std::fs::metadata(folder.path().join("a.snap"))?.permissions();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+        0o600
+    );
     let again = save(&bytes)?;
     assert_eq!(again.status.code(), Some(1), "nothing is replaced");
     Ok(())
