@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use protocol_model::{Job, NodeId, UnixNanos};
+use protocol_model::{Job, NodeId, TaskRunState, UnixNanos};
 
 use super::*;
 use crate::effect::Effect;
