@@ -15,7 +15,7 @@ impl Exit {
     pub(crate) const SUCCESS: Self = Self(0);
     /// The command's answer is "no".
     pub(crate) const NO: Self = Self(1);
-    /// Accepted, but not everything could be placed.
+    /// Accepted, but not everything could be placed, or its rollout failed.
     pub(crate) const NOT_PLACED: Self = Self(2);
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   evaluation pending --> complete --> follow-up?  --> allocations pending --> running or ended
+//!                      |            `-> rollout?    --> deployment running --> successful or not
 //!                      \-> failed       (next_eval)      \-> told as each changes
 //! ```
 
@@ -21,6 +22,8 @@ use crate::session::Session;
 
 /// How long one question waits at the server for a change.
 const WAIT: &str = "5s";
+/// The same for a rollout: that its allocations start is no change of the deployment.
+const ROLLOUT_WAIT: &str = "1s";
 /// Between two questions where the server does not wait.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long allocations may be pending before we stop watching: a large image may take longer.
@@ -83,12 +86,14 @@ impl<'s> Monitor<'s> {
         if eval.status != EvalStatus::Complete {
             return Ok(Exit::NOT_PLACED);
         }
-        self.allocations(eval_id).await?;
-        if !eval.failed_tg_allocs.is_empty() {
-            return Ok(Exit::NOT_PLACED);
-        }
-        if let Some(deployment) = eval.deployment_id {
+        let placed = eval.failed_tg_allocs.is_empty();
+        if placed && let Some(deployment) = eval.deployment_id {
+            // Its allocations are told with it: one that never runs must not hide that it failed.
             return self.deployment(&deployment.to_string()).await;
+        }
+        self.allocations(eval_id).await?;
+        if !placed {
+            return Ok(Exit::NOT_PLACED);
         }
         match eval.next_eval {
             Some(next) if eval.wait_until.is_none() => {
@@ -106,7 +111,7 @@ impl<'s> Monitor<'s> {
         loop {
             let answer = self
                 .client
-                .get::<Evaluation>(&path, &waiting(index))
+                .get::<Evaluation>(&path, &waiting(index, WAIT))
                 .await?;
             let eval = answer.value;
             if told.is_none() {
@@ -134,14 +139,19 @@ impl<'s> Monitor<'s> {
     async fn deployment(&self, id: &str) -> Result<Exit, Failure> {
         self.step(&format!("Monitoring deployment {:?}", self.id(id)));
         let path = format!("/v1/deployment/{id}");
+        let allocs = format!("/v1/deployment/allocations/{id}");
         let mut index = 0;
         let mut told = String::new();
+        let mut known = BTreeMap::new();
         loop {
-            let answer = self
-                .client
-                .get::<Deployment>(&path, &waiting(index))
-                .await?;
+            let query = waiting(index, ROLLOUT_WAIT);
+            let answer = self.client.get::<Deployment>(&path, &query).await?;
             let deployment = answer.value;
+            let query = Query::new();
+            let all = self.client.get::<Vec<AllocationListStub>>(&allocs, &query);
+            for alloc in &all.await?.value {
+                self.tell(alloc, &mut known);
+            }
             let progress = progress(&deployment);
             if progress != told {
                 self.line(&progress);
@@ -154,7 +164,12 @@ impl<'s> Monitor<'s> {
                     self.step(&format!("Deployment {id:?} successful"));
                     return Ok(Exit::SUCCESS);
                 }
-                DeploymentStatus::Failed | DeploymentStatus::Cancelled => {
+                DeploymentStatus::Failed => {
+                    let reason = &deployment.status_description;
+                    self.step(&format!("Deployment {id:?} {status}: {reason}"));
+                    return Ok(Exit::NOT_PLACED);
+                }
+                DeploymentStatus::Cancelled => {
                     let reason = &deployment.status_description;
                     self.step(&format!("Deployment {id:?} {status}: {reason}"));
                     return Ok(Exit::NO);
@@ -187,7 +202,7 @@ impl<'s> Monitor<'s> {
         loop {
             let answer = self
                 .client
-                .get::<Vec<AllocationListStub>>(&path, &waiting(index))
+                .get::<Vec<AllocationListStub>>(&path, &waiting(index, WAIT))
                 .await?;
             let mut pending = 0;
             for alloc in &answer.value {
@@ -283,11 +298,11 @@ fn is_stopped(alloc: &AllocationListStub) -> bool {
 }
 
 /// A question that waits for something newer than `index`; 0 asks for what is there.
-fn waiting(index: u64) -> Query {
+fn waiting(index: u64, wait: &str) -> Query {
     if index == 0 {
         return Query::new();
     }
-    Query::new().with("index", index).with("wait", WAIT)
+    Query::new().with("index", index).with("wait", wait)
 }
 
 /// Nothing new came back: the server did not wait, so we do.

@@ -429,6 +429,9 @@ impl<'a> Deciding<'a> {
         done.status_description = String::new();
         done.modify_time = self.now;
         done.snapshot_index = self.snapshot.index();
+        // Whoever waits for the evaluation goes on with the rollout.
+        let rollout = self.rollout.under_way().map(|deployment| deployment.id);
+        done.deployment_id = rollout.or(done.deployment_id);
         done.failed_tg_allocs.clone_from(&self.failed);
         done.queued_allocations.clone_from(&self.queued);
         let (classes, escaped) = (self.classes, self.escaped);

@@ -166,11 +166,16 @@ impl Rollout {
         begun.task_groups.insert(group.name.clone(), state);
     }
 
-    /// The deployment that counts what the group places or changes now.
-    pub(crate) fn deployment_of(&self, group: &TaskGroup) -> Option<DeploymentId> {
+    /// The deployment that begins or goes on with this plan, or ends with it.
+    pub(crate) fn under_way(&self) -> Option<&Deployment> {
         let goes_on = |current: &&Deployment| current.status.is_active();
         let current = self.current.as_deref().filter(goes_on);
-        let deployment = self.begun.as_ref().or(current)?;
+        self.begun.as_ref().or(current)
+    }
+
+    /// The deployment that counts what the group places or changes now.
+    pub(crate) fn deployment_of(&self, group: &TaskGroup) -> Option<DeploymentId> {
+        let deployment = self.under_way()?;
         deployment
             .task_groups
             .contains_key(&group.name)

@@ -41,6 +41,31 @@ fn rolled_out(scene: &mut Scene, argument: &str) {
     }
 }
 
+#[test]
+fn an_evaluation_names_the_rollout_that_it_began_or_carried_on() {
+    let mut scene = Scene::new(2);
+    let named = |scene: &Scene, eval: &protocol_model::Evaluation| {
+        let snapshot = scene.world.snapshot();
+        snapshot.eval(eval.id).expect("kept").deployment_id
+    };
+    let eval = scene.world.register(version("one", 1));
+    scene.run(&eval);
+    let deployment = scene.deployment(&key("web")).expect("it began").id;
+    assert_eq!(named(&scene, &eval), Some(deployment));
+    let again = scene.world.register(version("one", 1));
+    scene.run(&again);
+    assert_eq!(named(&scene, &again), Some(deployment));
+    for _ in 0..3 {
+        scene.start_all(&key("web"));
+        scene.make_healthy(&key("web"));
+        scene.settle(&key("web"));
+    }
+    assert_eq!(status(&scene).0, DeploymentStatus::Successful);
+    let over = scene.world.register(version("one", 1));
+    scene.run(&over);
+    assert_eq!(named(&scene, &over), None, "nothing is rolled out");
+}
+
 fn versions(scene: &Scene) -> Vec<u64> {
     let live = scene.live(&key("web"));
     live.values().map(|alloc| alloc.job_version).collect()
