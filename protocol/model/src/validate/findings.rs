@@ -1,9 +1,15 @@
 //! What validation found, and the place it is looking at.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use crate::pattern;
 
 /// The most mistakes that are listed; further ones are counted.
 pub const VALIDATION_ERRORS_MAX: usize = 256;
+
+/// How many different regular expressions the constraints and affinities of a job may hold.
+pub const PATTERNS_MAX: usize = 64;
 
 /// One mistake in a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +59,8 @@ pub(super) struct Findings {
     path: Vec<String>,
     errors: Vec<ValidationError>,
     omitted: usize,
+    /// Those of the job that were compiled, and why they could not be.
+    patterns: BTreeMap<String, Option<String>>,
 }
 
 impl Findings {
@@ -89,11 +97,28 @@ impl Findings {
             .ok()
     }
 
+    /// Why this is no regular expression, if it is none. Each costs milliseconds, so a job has at
+    /// most [`PATTERNS_MAX`] different ones.
+    pub(super) fn wrong_pattern(&mut self, text: &str) -> Option<String> {
+        if let Some(known) = self.patterns.get(text) {
+            return known.clone();
+        }
+        if self.patterns.len() >= PATTERNS_MAX {
+            let why = format!("a job has at most {PATTERNS_MAX} different regular expressions");
+            return Some(why);
+        }
+        let why = pattern::compile(text).err();
+        let why = why.map(|why| format!("{text:?} is no regular expression: {why}"));
+        self.patterns.insert(text.to_owned(), why.clone());
+        why
+    }
+
     pub(super) fn into_result(self) -> Result<(), ValidationErrors> {
         let Self {
             path: _,
             errors,
             omitted,
+            patterns: _,
         } = self;
         if errors.is_empty() {
             Ok(())

@@ -20,7 +20,7 @@ mod task;
 mod task_files;
 mod volume;
 
-pub use findings::{VALIDATION_ERRORS_MAX, ValidationError, ValidationErrors};
+pub use findings::{PATTERNS_MAX, VALIDATION_ERRORS_MAX, ValidationError, ValidationErrors};
 
 use crate::job::Job;
 use findings::Findings;

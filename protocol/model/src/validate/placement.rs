@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::pattern;
 use crate::placement::{Affinity, Constraint, Operator, Spread};
 use crate::validate::findings::Findings;
 use crate::version::{Dialect, Requirement};
@@ -83,9 +82,7 @@ fn check_value(operator: Operator, value: &str, findings: &mut Findings) {
         _ if value.is_empty() => Some(format!("missing: {operator} compares with a value")),
         // Known on the node only.
         _ if value.contains("${") => None,
-        Operator::Regexp => pattern::compile(value)
-            .err()
-            .map(|why| format!("{value:?} is no regular expression: {why}")),
+        Operator::Regexp => findings.wrong_pattern(value),
         Operator::Version => wrong_version(value, Dialect::Lenient),
         Operator::Semver => wrong_version(value, Dialect::Strict),
         _ => None,

@@ -1,5 +1,6 @@
 //! Constraints, affinities, spreads.
 
+use protocol_model::validate::PATTERNS_MAX;
 use serde_json::{Value, json};
 
 use super::{assert_refused, errors, of_group, of_task};
@@ -138,4 +139,18 @@ fn every_operator_may_be_written() {
     ] {
         assert_eq!(errors(&of_group(json!({"Constraints": [constraint]}))), []);
     }
+}
+
+#[test]
+fn a_job_has_a_bounded_number_of_different_patterns() {
+    let constraint =
+        |n: usize| json!({"LTarget": "a", "Operand": "regexp", "RTarget": n.to_string()});
+    let constraints = |count: usize| (0..count).map(constraint).collect::<Vec<_>>();
+    let repeated = [constraints(PATTERNS_MAX), constraints(PATTERNS_MAX)].concat();
+    assert_eq!(errors(&of_group(json!({"Constraints": repeated}))), []);
+    assert_refused(vec![(
+        of_group(json!({"Constraints": constraints(PATTERNS_MAX + 1)})),
+        "group \"web\" > constraint 65 > value",
+        "at most 64 different",
+    )]);
 }
