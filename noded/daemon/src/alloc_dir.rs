@@ -6,17 +6,20 @@
 //!   <root>/<alloc>/<task>/{local,secrets,private,tmp}
 //! ```
 
+mod files;
 mod remove;
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use isolation::{Identity, scratch};
 use protocol_model::AllocId;
-use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
+
+pub use files::FileAttributes;
 
 /// Size of the secrets' memory file system unless the job says otherwise (Nomad's 1 MiB).
 const SECRETS_BYTES: u64 = 1024 * 1024;
@@ -211,81 +214,6 @@ impl AllocRoot {
             .map_err(failed("opening", &self.path_of(alloc)))
     }
 
-    /// Opens a file or directory of an allocation, `path` being relative to its directory.
-    ///
-    /// # Errors
-    /// Where it is not there, or the path leads out of the directory by `..` or a link.
-    pub fn open_beneath(
-        &self,
-        alloc: AllocId,
-        path: &Path,
-        flags: OFlags,
-    ) -> Result<OwnedFd, AllocDirError> {
-        let own = self.directory_of(alloc)?;
-        let relative = relative(path);
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        fs::openat2(
-            &own,
-            &relative,
-            flags | OFlags::CLOEXEC,
-            Mode::empty(),
-            resolve,
-        )
-        .map_err(|source| match source {
-            Errno::XDEV | Errno::LOOP => AllocDirError::Escapes {
-                path: path.to_owned(),
-            },
-            source => failed("opening", path)(source),
-        })
-    }
-
-    /// Writes a file whole: it appears with its content, mode and owner or not at all. The
-    /// directories above it are made; none of them may be a link. `path` is a host path beneath the
-    /// allocation's directory.
-    ///
-    /// # Errors
-    /// Where the path leads elsewhere, or something cannot be written.
-    pub fn write_file(
-        &self,
-        alloc: AllocId,
-        path: &Path,
-        content: &[u8],
-        attributes: FileAttributes,
-    ) -> Result<(), AllocDirError> {
-        let escapes = || AllocDirError::Escapes {
-            path: path.to_owned(),
-        };
-        let below = path
-            .strip_prefix(self.path_of(alloc))
-            .map_err(|_| escapes())?;
-        let name = below.file_name().ok_or_else(escapes)?;
-        let mut directory = self.directory_of(alloc)?;
-        for part in below.parent().into_iter().flat_map(Path::components) {
-            let Component::Normal(part) = part else {
-                return Err(escapes());
-            };
-            directory = open_or_make(&directory, part, path)?;
-        }
-        let mut temporary = name.to_owned();
-        temporary.push(".drover-new");
-        let at = |operation| failed(operation, path);
-        // One that an interrupted attempt left.
-        match fs::unlinkat(&directory, &temporary, fs::AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(source) => return Err(at("writing")(source)),
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = fs::openat(&directory, &temporary, flags, Mode::from_raw_mode(0o600))
-            .map_err(at("making"))?;
-        write_all(&file, content).map_err(at("writing"))?;
-        if let Some((uid, gid)) = attributes.owner {
-            fs::fchown(&file, uid, gid).map_err(at("giving away"))?;
-        }
-        fs::fchmod(&file, Mode::from_raw_mode(attributes.mode))
-            .map_err(at("setting the mode of"))?;
-        fs::renameat(&directory, &temporary, &directory, name).map_err(at("renaming"))
-    }
-
     /// The tasks that have a directory in an allocation; none where it has none itself.
     pub fn tasks_of(&self, alloc: AllocId) -> Vec<String> {
         let Ok(directory) = self.directory_of(alloc) else {
@@ -319,15 +247,6 @@ impl AllocRoot {
     }
 }
 
-/// What a written file is like.
-#[derive(Debug, Clone, Copy)]
-pub struct FileAttributes {
-    /// Permission bits.
-    pub mode: u32,
-    /// Owner and group; `None` leaves them as they are. Both absent: noded's own.
-    pub owner: Option<(Option<rustix::process::Uid>, Option<rustix::process::Gid>)>,
-}
-
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> AllocDirError {
     let path = path.to_owned();
     move |source| AllocDirError::Operation {
@@ -339,19 +258,6 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> AllocDi
 
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
-}
-
-/// A path of a request: absolute ones are meant from the allocation's directory on.
-fn relative(path: &Path) -> PathBuf {
-    let relative: PathBuf = path
-        .components()
-        .filter(|part| !matches!(part, Component::RootDir | Component::Prefix(_)))
-        .collect();
-    if relative.as_os_str().is_empty() {
-        PathBuf::from(".")
-    } else {
-        relative
-    }
 }
 
 fn make(parent: impl AsFd, name: &OsStr, mode: u32, path: &Path) -> Result<OwnedFd, AllocDirError> {
@@ -369,20 +275,6 @@ fn make(parent: impl AsFd, name: &OsStr, mode: u32, path: &Path) -> Result<Owned
     fs::fchmod(&directory, Mode::from_raw_mode(mode))
         .map_err(failed("setting the mode of", path))?;
     Ok(directory)
-}
-
-fn open_or_make(parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<OwnedFd, AllocDirError> {
-    match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(source) => return Err(failed("making the directory of", path)(source)),
-    }
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    fs::openat2(parent, name, DIRECTORY, Mode::empty(), resolve).map_err(|source| match source {
-        Errno::LOOP | Errno::XDEV => AllocDirError::Escapes {
-            path: path.to_owned(),
-        },
-        source => failed("opening the directory of", path)(source),
-    })
 }
 
 fn give(directory: &OwnedFd, owner: &Identity, path: &Path) -> Result<(), AllocDirError> {
@@ -404,17 +296,6 @@ fn is_mount(parent: &OwnedFd, child: &OwnedFd) -> Result<bool, AllocDirError> {
             .map_err(failed("examining", Path::new("secrets")))
     };
     Ok(device(parent)? != device(child)?)
-}
-
-fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::write(file, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

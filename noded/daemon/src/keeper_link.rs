@@ -10,21 +10,24 @@
 //! Every request may be repeated: a spawn by its run epoch, which keeper accepts only once. So a
 //! caller never learns that the connection broke.
 
+mod handle;
+mod opening;
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use noded_keeper::client::{
-    Connection, ConnectionError, Launch, LaunchError, Upgrade, end_outdated_pump, ensure_current,
-    ensure_pump_running,
-};
+use noded_keeper::client::{Connection, ConnectionError, Launch, LaunchError};
 use noded_keeper::protocol::{
-    CallId, Event, LEASES_PER_REQUEST_MAX, Lease, Message, Refusal, Request, Response, TaskKey,
-    TaskReport,
+    CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskReport,
 };
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
+
+pub use opening::open;
+use opening::watch_pump;
 
 /// Requests that wait to be sent.
 const CALLS_MAX: usize = 4096;
@@ -32,10 +35,6 @@ const CALLS_MAX: usize = 4096;
 const LIST_MAX: Duration = Duration::from_secs(10);
 /// How often a lost keeper is looked for.
 const RETRY: Duration = Duration::from_millis(500);
-/// How often pump is looked at; it may be away for that long without anything being lost.
-const PUMP_CHECK: Duration = Duration::from_secs(2);
-/// Events of one process inside a task that wait for whoever asked for it.
-const SESSION_EVENTS_MAX: usize = 16;
 
 /// What keeper says unasked.
 #[derive(Debug)]
@@ -114,154 +113,6 @@ pub struct Opened {
     early: Vec<Event>,
 }
 
-impl KeeperHandle {
-    /// Sends a request and waits for its answer, over as many connections as it takes.
-    ///
-    /// # Errors
-    /// Where keeper refuses, or noded ends.
-    pub async fn call(
-        &self,
-        request: Request,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<Response, CallError> {
-        let (answer, result) = oneshot::channel();
-        let call = Call {
-            request,
-            descriptors,
-            answer,
-            sent: Sent::Once,
-        };
-        self.calls
-            .send(call)
-            .await
-            .map_err(|_| CallError::ShuttingDown)?;
-        match result.await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(refusal)) => Err(CallError::Refused(refusal)),
-            Err(_) => Err(CallError::ShuttingDown),
-        }
-    }
-
-    /// Hands allocations to keeper with the time until when their tasks may run: at an
-    /// allocation's deadline keeper kills its tasks and starts no others, whether noded lives or
-    /// not. The newest word counts, so whoever enforces `stop_on_client_after` calls this before
-    /// the first start of such an allocation and whenever the control plane was heard.
-    ///
-    /// # Errors
-    /// Where keeper refuses (the leases of earlier requests stand), or noded ends.
-    pub async fn extend_leases(&self, leases: &[Lease]) -> Result<(), CallError> {
-        for leases in leases.chunks(LEASES_PER_REQUEST_MAX) {
-            let leases = leases.to_vec();
-            self.call(Request::ExtendLeases { leases }, Vec::new())
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// The allocation needs no lease any more; its tasks go on.
-    ///
-    /// # Errors
-    /// Where keeper refuses, or noded ends.
-    pub async fn end_lease(&self, alloc: String) -> Result<(), CallError> {
-        self.call(Request::EndLease { alloc }, Vec::new())
-            .await
-            .map(drop)
-    }
-
-    /// From now on the events of `key` come here, until [`Self::close_session`].
-    pub fn open_session(&self, key: TaskKey) -> mpsc::Receiver<Event> {
-        let (events, received) = mpsc::channel(SESSION_EVENTS_MAX);
-        self.lock().insert(key, events);
-        received
-    }
-
-    /// The opposite.
-    pub fn close_session(&self, key: &TaskKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TaskKey, mpsc::Sender<Event>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Starts keeper and pump where nobody else does, and asks what runs.
-///
-/// # Errors
-/// Where one of them cannot be started or does not answer.
-pub async fn open(launch: &Launch) -> Result<Opened, LinkError> {
-    let launch = launch.clone();
-    let (connection, listing, early) = tokio::task::spawn_blocking(move || {
-        let (mut connection, upgrade) = ensure_current(&launch).map_err(LinkError::Launch)?;
-        report(&upgrade, &connection);
-        if let Err(error) = end_outdated_pump(&launch) {
-            tracing::warn!(error = %chain(&error), "pump is not of this build, or nobody knows");
-        }
-        match ensure_pump_running(&launch) {
-            // Tasks can wait for it, and the service manager is about to start it again.
-            Err(error @ LaunchError::Absent { .. }) => tracing::warn!("{error}"),
-            started => started.map_err(LinkError::Pump)?,
-        }
-        let (listing, early) = list(&mut connection)?;
-        Ok::<_, LinkError>((connection, listing, early))
-    })
-    .await
-    .map_err(|_| LinkError::Interrupted)??;
-    let descriptor = connection
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(LinkError::Poll)?;
-    let poll = crate::poll_fd::poll(descriptor).map_err(LinkError::Poll)?;
-    Ok(Opened {
-        connection,
-        poll,
-        listing,
-        early,
-    })
-}
-
-/// An old keeper is no reason not to serve: it has the tasks, and refuses by name what it does not
-/// know.
-fn report(upgrade: &Upgrade, connection: &Connection) {
-    let welcome = connection.welcome();
-    match upgrade {
-        Upgrade::NotNeeded => tracing::debug!(?welcome, "keeper is of this build"),
-        Upgrade::Done => tracing::info!(?welcome, "keeper was upgraded; its tasks did not notice"),
-        Upgrade::NotDone(error) => tracing::error!(
-            error = %chain(error),
-            ?welcome,
-            "keeper is of another build and goes on as it is, with its tasks"
-        ),
-    }
-}
-
-fn list(connection: &mut Connection) -> Result<(Vec<TaskReport>, Vec<Event>), LinkError> {
-    let asked = connection
-        .send(&Request::List, &[])
-        .map_err(LinkError::Connection)?;
-    let (mut listing, mut early) = (Vec::new(), Vec::new());
-    loop {
-        let message = connection
-            .recv_within(LIST_MAX)
-            .map_err(LinkError::Connection)?
-            .ok_or(LinkError::ListTimedOut)?;
-        match message {
-            Message::Response {
-                call,
-                response: Response::Listing { tasks, more },
-            } if call == asked => {
-                listing.extend(tasks);
-                if !more {
-                    return Ok((listing, early));
-                }
-            }
-            // Nothing else was asked on this connection.
-            Message::Response { .. } => {}
-            Message::Event(event) => early.push(event),
-        }
-    }
-}
-
 /// Runs the link until every handle is dropped.
 pub fn start(launch: Launch, opened: Opened, news: mpsc::Sender<KeeperNews>) -> KeeperHandle {
     let (calls, waiting) = mpsc::channel(CALLS_MAX);
@@ -280,24 +131,6 @@ pub fn start(launch: Launch, opened: Opened, news: mpsc::Sender<KeeperNews>) -> 
     tokio::spawn(watch_pump(launch.clone(), handle.calls.downgrade()));
     tokio::spawn(link.run(launch, opened));
     handle
-}
-
-/// pump may be restarted at will; someone has to.
-async fn watch_pump(launch: Launch, alive: mpsc::WeakSender<Call>) {
-    let mut ticks = tokio::time::interval(PUMP_CHECK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        if alive.upgrade().is_none() {
-            return;
-        }
-        let launch = launch.clone();
-        match tokio::task::spawn_blocking(move || ensure_pump_running(&launch)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(error = %chain(&error), "pump cannot be started"),
-            Err(_) => return,
-        }
-    }
 }
 
 struct Link {
@@ -395,12 +228,13 @@ impl Link {
                     return Err(error);
                 }
             }
-            // Full: keeper may itself wait for us to read.
+            // Full: keeper may itself wait for us to read, now or in a moment.
             if let Err(error) = self.receive_all(opened).await {
                 self.again.push(call);
                 return Err(error);
             }
-            if let Ok(mut guard) = opened.poll.writable().await {
+            let either = Interest::READABLE | Interest::WRITABLE;
+            if let Ok(mut guard) = opened.poll.ready(either).await {
                 guard.clear_ready();
             }
         }

@@ -11,9 +11,10 @@
 //! the core then decides when and where to try next.
 
 mod bulk;
+mod control;
 mod convert;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +26,6 @@ use protocol_transport::{Endpoint, FrameReader, FrameWriter, StreamKind};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::calls::CallServer;
@@ -235,140 +235,6 @@ impl Own {
             .send(input)
             .await
             .map_err(|_| "noded ends".to_owned())
-    }
-
-    async fn write(
-        &self,
-        mut writer: FrameWriter,
-        mut messages: mpsc::Receiver<Outbound>,
-        [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
-    ) -> Result<(), String> {
-        let mut watch: JoinSet<Result<(), String>> = JoinSet::new();
-        loop {
-            let outbound = tokio::select! {
-                Some(ended) = watch.join_next() => {
-                    let why = ended.map_err(|error| error.to_string())?;
-                    return Err(why.err().unwrap_or_else(|| "the watch ended".to_owned()));
-                }
-                outbound = messages.recv() => outbound,
-            };
-            let message = match outbound {
-                None => return Ok(()),
-                Some(Outbound::OpenWatch) => {
-                    let epoch = SessionEpoch(self.epoch.load(Ordering::Relaxed));
-                    watch.spawn(self.clone().watch(epoch));
-                    continue;
-                }
-                Some(Outbound::Message(message)) => message,
-            };
-            match message {
-                SessionMessage::Hello(hello) => {
-                    let hello = self.hello(&hello)?;
-                    write(&mut writer, &hello).await?;
-                }
-                SessionMessage::SyncPart(part) => {
-                    let facts = part.with_facts.then(|| self.facts()).transpose()?;
-                    write(&mut writer, &convert::sync_part(&part, facts)).await?;
-                }
-                SessionMessage::Heartbeat { epoch, tick, sent } => {
-                    let heartbeat = v1::Heartbeat {
-                        epoch: epoch.0,
-                        tick,
-                        sent_boottime_ns: sent.as_nanos(),
-                    };
-                    write(&mut writer, &heartbeat).await?;
-                }
-                SessionMessage::Facts { epoch } => {
-                    let update = v1::FactsUpdate {
-                        epoch: epoch.0,
-                        facts: Some(self.facts()?),
-                    };
-                    write(&mut writer, &update).await?;
-                }
-                SessionMessage::WatchAck { epoch, index } => {
-                    let ack = v1::WatchAck {
-                        epoch: epoch.0,
-                        index,
-                    };
-                    write(&mut writer, &ack).await?;
-                }
-                SessionMessage::StatusBatch(batch) => {
-                    let queue = match batch.class {
-                        UpdateClass::Urgent => &urgent,
-                        UpdateClass::Typical => &typical,
-                    };
-                    queue
-                        .send(convert::status_batch(&batch))
-                        .await
-                        .map_err(|_| "an update stream ended".to_owned())?;
-                }
-            }
-        }
-    }
-
-    async fn read(
-        &self,
-        mut reader: FrameReader,
-        [urgent, typical]: [mpsc::Receiver<v1::StatusBatch>; 2],
-    ) -> Result<(), String> {
-        let mut batches = Some((urgent, typical));
-        let mut streams: JoinSet<Result<(), String>> = JoinSet::new();
-        loop {
-            let frame = tokio::select! {
-                biased;
-                Some(ended) = streams.join_next() => {
-                    let why = ended.map_err(|error| error.to_string())?;
-                    return Err(why.err().unwrap_or_else(|| "a stream ended".to_owned()));
-                }
-                // Not cancel-safe, but cancelled only together with the whole attempt.
-                frame = reader.expect() => frame.map_err(|error| chain(&error))?,
-            };
-            match frame.kind {
-                v1::Welcome::KIND => {
-                    let welcome: v1::Welcome = parse(frame)?;
-                    let (event, servers) = convert::welcome(&welcome)?;
-                    let epoch = SessionEpoch(welcome.epoch);
-                    let Some((urgent, typical)) = batches.take() else {
-                        return Err("a second Welcome".to_owned());
-                    };
-                    self.epoch.store(epoch.0, Ordering::Relaxed);
-                    self.tell(SessionEvent::Welcome(event), servers).await?;
-                    streams.spawn(self.clone().updates(UpdateClass::Urgent, epoch, urgent));
-                    streams.spawn(self.clone().updates(UpdateClass::Typical, epoch, typical));
-                    streams.spawn(bulk::serve(self.clone(), epoch));
-                }
-                v1::SyncAck::KIND => {
-                    let ack: v1::SyncAck = parse(frame)?;
-                    let epoch = SessionEpoch(ack.epoch);
-                    let index = ack.index;
-                    self.tell(SessionEvent::SyncAck { epoch, index }, Vec::new())
-                        .await?;
-                }
-                v1::FactsAck::KIND => {
-                    let ack: v1::FactsAck = parse(frame)?;
-                    let epoch = SessionEpoch(ack.epoch);
-                    self.tell(SessionEvent::FactsAck { epoch }, Vec::new())
-                        .await?;
-                }
-                v1::HeartbeatAck::KIND => {
-                    let ack = convert::heartbeat_ack(&parse(frame)?);
-                    self.tell(SessionEvent::HeartbeatAck(ack), Vec::new())
-                        .await?;
-                }
-                v1::Refused::KIND => {
-                    let refused: v1::Refused = parse(frame)?;
-                    tracing::warn!(
-                        address = %self.address,
-                        reason = refused.reason().as_str_name(),
-                        message = %refused.message,
-                        "the server refused the session"
-                    );
-                    let (event, servers) = convert::refused(&refused);
-                    self.tell(SessionEvent::Refused(event), servers).await?;
-                }
-                other => return Err(format!("frame kind {other} does not belong into a session")),
-            }
-        }
     }
 
     /// One class of updates: a batch, its acknowledgement, the next batch.

@@ -1,0 +1,84 @@
+//! What may be asked of keeper.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{MutexGuard, PoisonError};
+
+use noded_keeper::protocol::{Event, LEASES_PER_REQUEST_MAX, Lease, Request, Response, TaskKey};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Call, CallError, KeeperHandle, Sent};
+
+/// Events of one process inside a task that wait for whoever asked for it.
+const SESSION_EVENTS_MAX: usize = 16;
+
+impl KeeperHandle {
+    /// Sends a request and waits for its answer, over as many connections as it takes.
+    ///
+    /// # Errors
+    /// Where keeper refuses, or noded ends.
+    pub async fn call(
+        &self,
+        request: Request,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Response, CallError> {
+        let (answer, result) = oneshot::channel();
+        let call = Call {
+            request,
+            descriptors,
+            answer,
+            sent: Sent::Once,
+        };
+        self.calls
+            .send(call)
+            .await
+            .map_err(|_| CallError::ShuttingDown)?;
+        match result.await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(refusal)) => Err(CallError::Refused(refusal)),
+            Err(_) => Err(CallError::ShuttingDown),
+        }
+    }
+
+    /// Hands allocations to keeper with the time until when their tasks may run: at an
+    /// allocation's deadline keeper kills its tasks and starts no others, whether noded lives or
+    /// not. The newest word counts, so whoever enforces `stop_on_client_after` calls this before
+    /// the first start of such an allocation and whenever the control plane was heard.
+    ///
+    /// # Errors
+    /// Where keeper refuses (the leases of earlier requests stand), or noded ends.
+    pub async fn extend_leases(&self, leases: &[Lease]) -> Result<(), CallError> {
+        for leases in leases.chunks(LEASES_PER_REQUEST_MAX) {
+            let leases = leases.to_vec();
+            self.call(Request::ExtendLeases { leases }, Vec::new())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The allocation needs no lease any more; its tasks go on.
+    ///
+    /// # Errors
+    /// Where keeper refuses, or noded ends.
+    pub async fn end_lease(&self, alloc: String) -> Result<(), CallError> {
+        self.call(Request::EndLease { alloc }, Vec::new())
+            .await
+            .map(drop)
+    }
+
+    /// From now on the events of `key` come here, until [`Self::close_session`].
+    pub fn open_session(&self, key: TaskKey) -> mpsc::Receiver<Event> {
+        let (events, received) = mpsc::channel(SESSION_EVENTS_MAX);
+        self.lock().insert(key, events);
+        received
+    }
+
+    /// The opposite.
+    pub fn close_session(&self, key: &TaskKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TaskKey, mpsc::Sender<Event>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
