@@ -11,6 +11,10 @@
 //! A stream whose log cannot be told what it lacks (its disk is full) stays retired until it can,
 //! or its log directory is gone.
 //!
+//! Making a specification with its FIFO, and removing a FIFO that no specification wants, are done
+//! under a lock of the directory (flock(2), which ends with its process): otherwise pump might
+//! remove what a task that starts again has just been given.
+//!
 //! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its
 //! first scan.
 
@@ -18,10 +22,11 @@ mod spec;
 
 use crate::paths::RuntimePaths;
 use crate::protocol::{AllocAndTask, StdioSource};
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use spec::{LogLimits, SpecError, StreamSpec};
 pub(crate) use spec::{seal, unseal};
@@ -66,6 +71,12 @@ impl OutputStream {
 /// Why a task's streams could not be made or retired.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamsError {
+    #[error("the io directory {} is locked by another process", .path.display())]
+    Locked {
+        path: PathBuf,
+        #[source]
+        source: Errno,
+    },
     #[error("the io directory {} cannot be opened", .path.display())]
     Directory {
         path: PathBuf,
@@ -111,6 +122,8 @@ pub struct TaskStreams {
 /// `log_base` is trusted as a path; below it no symbolic link is followed, because the task may
 /// write there.
 ///
+/// Blocks for as long as pump removes a FIFO, at most a second.
+///
 /// # Errors
 /// Where a file cannot be written; what was made before stays, and a repeat completes it.
 pub fn create_streams(
@@ -121,6 +134,7 @@ pub fn create_streams(
     limits: LogLimits,
 ) -> Result<TaskStreams, StreamsError> {
     let directory = open_io_directory(paths)?;
+    lock_patiently(paths, directory.as_fd())?;
     for stream in OutputStream::BOTH {
         let name = stream.fifo_name(owner);
         let spec = StreamSpec {
@@ -221,6 +235,37 @@ pub(crate) fn open_fifo(
     } else {
         Err(Errno::INVAL)
     }
+}
+
+/// A pump that was stopped by a signal, in the few microseconds that it holds the lock, must not
+/// hold its client for ever.
+fn lock_patiently(paths: &RuntimePaths, directory: BorrowedFd<'_>) -> Result<(), StreamsError> {
+    const ATTEMPTS: u32 = 1000;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let mut attempt = 1;
+    loop {
+        // Shared: those who make streams are not in each other's way.
+        match fs::flock(directory, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if attempt < ATTEMPTS => {
+                attempt += 1;
+                std::thread::sleep(PAUSE);
+            }
+            Err(source) => {
+                let path = paths.io_directory();
+                return Err(StreamsError::Locked { path, source });
+            }
+        }
+    }
+}
+
+/// Runs `work` while nobody makes streams; `None`, and not run, where somebody does.
+pub(crate) fn with_lock<T>(directory: BorrowedFd<'_>, work: impl FnOnce() -> T) -> Option<T> {
+    fs::flock(directory, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let outcome = work();
+    // It fails for no descriptor that could be locked.
+    let _ = fs::flock(directory, FlockOperation::Unlock);
+    Some(outcome)
 }
 
 fn open_io_directory(paths: &RuntimePaths) -> Result<OwnedFd, StreamsError> {

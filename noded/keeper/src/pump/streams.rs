@@ -4,20 +4,22 @@
 //!   .spec seen         log opened          .retired seen        the FIFO is back
 //!  -----------> waiting --------> reading --------------> ending --------------> gone
 //!                |  ^ each tick      ^                      |  |                    ^
-//!                +--+                +----------------------+  +---> untold ---------+
+//!                +--+                +----------------------+  +---> unfinished -----+
 //!                                      a new .spec is there    |  ^ each    the log has
 //!                                                              +--+ tick    its note
 //! ```
 //!
 //! A stream whose log could not tell what it lacks stays retired, and is tried again, until it can
-//! or its log directory is gone.
+//! or its log directory is gone; and one whose names could not be removed, until they can.
 
 use super::directory::Change;
 use super::dropped::{DROPPED_SUFFIX, DropRecord};
 use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
 use super::log::{Log, Opened};
 use crate::durable;
-use crate::io::{RETIRED_SUFFIX, SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo};
+use crate::io::{
+    RETIRED_SUFFIX, SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo, with_lock,
+};
 use crate::report::{in_full, tell};
 use rustix::fs::{self, AtFlags};
 use rustix::io::{self, Errno};
@@ -88,8 +90,9 @@ pub(crate) struct Streams {
     /// FIFOs of waiting streams, held so that no writer gets SIGPIPE or waits to open.
     held: BTreeMap<String, OwnedFd>,
     dropping: BTreeSet<StreamId>,
-    /// Retired, and their logs lack the last note about dropped bytes.
-    untold: BTreeSet<String>,
+    /// Retired, and not gone: their logs lack the last note about dropped bytes, or the io
+    /// directory was locked.
+    unfinished: BTreeSet<String>,
     open_files: VecDeque<StreamId>,
     failed: Vec<StreamId>,
     freed: Vec<(Stream, OwnedFd)>,
@@ -106,7 +109,7 @@ impl Streams {
             waiting: BTreeMap::new(),
             held: BTreeMap::new(),
             dropping: BTreeSet::new(),
-            untold: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
             open_files: VecDeque::new(),
             failed: Vec::new(),
             freed: Vec::new(),
@@ -138,7 +141,7 @@ impl Streams {
         for name in self.waiting.keys().cloned().collect::<Vec<_>>() {
             self.follow(name, engine);
         }
-        for name in std::mem::take(&mut self.untold) {
+        for name in std::mem::take(&mut self.unfinished) {
             self.retire_unread(&name, engine);
         }
         let streams = &mut self.streams;
@@ -175,7 +178,7 @@ impl Streams {
     }
 
     pub(crate) fn wants_tick(&self) -> bool {
-        !(self.waiting.is_empty() && self.dropping.is_empty() && self.untold.is_empty())
+        !(self.waiting.is_empty() && self.dropping.is_empty() && self.unfinished.is_empty())
     }
 
     pub(crate) fn wants_sweep(&self) -> bool {
@@ -245,7 +248,7 @@ impl Streams {
         self.next = StreamId(id.0 + 1);
         self.names.insert(name.to_owned(), id);
         // Its log is this stream's now, and so is what is to be told.
-        self.untold.remove(name);
+        self.unfinished.remove(name);
         if log.has_dropped() {
             self.dropping.insert(id);
         }
@@ -299,11 +302,11 @@ impl Streams {
     /// What pump has of a retired stream goes, unless something is left to tell; then it is looked
     /// at again. Where it is wanted again, that is the next stream's to tell.
     fn let_go(&mut self, name: &str, told: Told, engine: &mut dyn Engine) {
-        if told == Told::No && !self.is_wanted(name) {
-            self.untold.insert(name.to_owned());
+        let done = (told == Told::Yes || self.is_wanted(name)) && self.remove_names(name);
+        if !done {
+            self.unfinished.insert(name.to_owned());
             return;
         }
-        self.remove_names(name);
         self.follow(name.to_owned(), engine);
     }
 
@@ -320,13 +323,17 @@ impl Streams {
         }
     }
 
-    /// Removes what a retired stream left, except where it is wanted again.
-    fn remove_names(&self, name: &str) {
-        if !self.is_wanted(name) {
-            self.remove(name);
-            self.remove(&format!("{name}{DROPPED_SUFFIX}"));
-        }
-        self.remove(&format!("{name}{RETIRED_SUFFIX}"));
+    /// Removes what a retired stream left, except where it is wanted again. Answers whether that
+    /// was possible: noded may just be making the next one.
+    fn remove_names(&self, name: &str) -> bool {
+        let removed = with_lock(self.directory.as_fd(), || {
+            if !self.is_wanted(name) {
+                self.remove(name);
+                self.remove(&format!("{name}{DROPPED_SUFFIX}"));
+            }
+            self.remove(&format!("{name}{RETIRED_SUFFIX}"));
+        });
+        removed.is_some()
     }
 
     fn is_wanted(&self, name: &str) -> bool {

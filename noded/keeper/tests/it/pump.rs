@@ -153,6 +153,32 @@ fn a_stream_that_was_retired_while_no_pump_was_there_is_drained_by_the_next() {
 }
 
 #[test]
+fn pump_removes_no_fifo_while_streams_are_being_made() {
+    let scene = Scene::new();
+    let _pump = scene.pump("auto");
+    let owner = owner("web");
+    scene.streams(&owner, limits(10, 1_000_000));
+    let _held = write(&scene, &owner, OutputStream::Stdout, b"words\n");
+    // As noded holds it while it makes a stream.
+    let lock = File::open(scene.paths.io_directory()).unwrap();
+    lock.lock_shared().unwrap();
+    retire_streams(&scene.paths, &owner).unwrap();
+    let _held = write(&scene, &owner, OutputStream::Stdout, b"last words\n");
+    crate::support::wait_until("the rest is read", || {
+        scene.log("web.stdout") == b"words\nlast words\n"
+    });
+    // The next start of the task, which finds the FIFO of the one before.
+    scene.streams(&owner, limits(10, 1_000_000));
+    drop(lock);
+    let _held = write(&scene, &owner, OutputStream::Stdout, b"again\n");
+    crate::support::wait_until("the FIFO of the next start is read", || {
+        scene.log("web.stdout").ends_with(b"again\n")
+    });
+    retire_streams(&scene.paths, &owner).unwrap();
+    scene.wait_drained(&owner);
+}
+
+#[test]
 fn a_stream_that_is_wanted_again_goes_on_in_the_same_file() {
     for engine in engines() {
         let scene = Scene::new();
