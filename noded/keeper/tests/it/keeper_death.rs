@@ -1,7 +1,9 @@
 //! kill -9 of keeper: tasks go on, and the next keeper takes them over.
 
 use crate::pump::{limits, owner};
-use crate::support::{Conversation, Scene, TestCgroup, key, request, shell, wait_until};
+use crate::support::{
+    Conversation, exits_when, ignores_term, key, place, request, shell, stop, wait_until,
+};
 use noded_keeper::client::Connection;
 use noded_keeper::io::retire_streams;
 use noded_keeper::protocol::{
@@ -28,24 +30,18 @@ fn is_code_or_unknown(status: ExitStatus, code: i32) -> bool {
 
 #[test]
 fn a_new_keeper_finds_the_running_task_and_tells_its_end() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 4);
     let go = scene.directory.path().join("go");
-    let script = format!(
-        "while [ ! -e {} ]; do sleep 0.02; done; exit 9",
-        go.display()
-    );
+    let script = exits_when(&go, 9);
     let cgroup = cgroups.task("web");
     let pid = noded.start(request(&key, &cgroup), &shell(&script));
     keeper.kill();
     assert!(cgroups.is_populated("web"), "the task goes on");
-    let _next = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_next, mut noded) = scene.serve(&cgroups);
     let phase = list(&mut noded).remove(&key);
     assert!(matches!(phase, Some(TaskPhase::Running { pid: told, .. }) if told == pid));
     let stale = noded.spawn(request(&key, &cgroup), &shell("exit 0"));
@@ -58,27 +54,20 @@ fn a_new_keeper_finds_the_running_task_and_tells_its_end() {
 
 #[test]
 fn an_adopted_task_can_be_signalled_and_killed_with_its_tree() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let script = "sleep 1000 & exec sleep 1000";
     noded.start(request(&key, &cgroups.task("web")), &shell(script));
     wait_until("it is a tree", || cgroups.processes("web") == 2);
     keeper.kill();
-    let _next = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_next, mut noded) = scene.serve(&cgroups);
     let signal = OsSignal(libc::SIGTERM);
-    let stop = Request::Stop {
-        key: key.clone(),
-        signal,
-        kill_after_ms: 600_000,
-    };
+    let asked_to_stop = stop(&key, 600_000);
     assert_eq!(
-        noded.ask(&stop),
+        noded.ask(&asked_to_stop),
         Response::Stopping {
             method: StopMethod::Signalled
         }
@@ -98,35 +87,24 @@ fn an_adopted_task_can_be_signalled_and_killed_with_its_tree() {
 
 #[test]
 fn a_kill_deadline_outlives_the_keeper_that_was_given_it() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let ready = scene.directory.path().join("ready");
-    let script = format!(
-        "trap '' TERM; : > {}; while :; do sleep 0.05; done",
-        ready.display()
-    );
+    let script = ignores_term(&ready);
     noded.start(request(&key, &cgroups.task("web")), &shell(&script));
     wait_until("the signal is ignored", || ready.exists());
-    let signal = OsSignal(libc::SIGTERM);
-    let stop = Request::Stop {
-        key: key.clone(),
-        signal,
-        kill_after_ms: 700,
-    };
+    let asked_to_stop = stop(&key, 700);
     assert_eq!(
-        noded.ask(&stop),
+        noded.ask(&asked_to_stop),
         Response::Stopping {
             method: StopMethod::Signalled
         }
     );
     keeper.kill();
-    let _next = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_next, mut noded) = scene.serve(&cgroups);
     let phase = list(&mut noded).remove(&key);
     if matches!(phase, Some(TaskPhase::Running { stopping: true, .. })) {
         assert_eq!(noded.exit(&key).cause, ExitCause::KillDeadline);
@@ -140,12 +118,10 @@ fn a_kill_deadline_outlives_the_keeper_that_was_given_it() {
 
 #[test]
 fn outcomes_wait_for_acknowledgement_across_keepers() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let (told, unseen) = (key("a", "told", 1), key("a", "unseen", 1));
     noded.start(request(&told, &cgroups.task("told")), &shell("exit 6"));
     let exit = noded.exit(&told);
@@ -157,8 +133,7 @@ fn outcomes_wait_for_acknowledgement_across_keepers() {
     wait_until("the other task ended while no keeper was there", || {
         !cgroups.is_populated("unseen")
     });
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     assert_eq!(
         list(&mut noded).remove(&told),
         Some(TaskPhase::Exited(exit))
@@ -189,12 +164,10 @@ fn outcomes_wait_for_acknowledgement_across_keepers() {
 
 #[test]
 fn a_task_whose_main_process_died_unseen_is_cleared_away() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let script = "setsid sleep 1000 & sleep 0.3";
     let pid = noded.start(request(&key, &cgroups.task("web")), &shell(script));
@@ -205,8 +178,7 @@ fn a_task_whose_main_process_died_unseen_is_cleared_away() {
                 .is_ok_and(|stat| stat.contains(") Z "))
     });
     assert!(cgroups.is_populated("web"));
-    let _next = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_next, mut noded) = scene.serve(&cgroups);
     wait_until("the rest is gone", || !cgroups.is_populated("web"));
     wait_until("the end is known", || {
         matches!(list(&mut noded).remove(&key), Some(TaskPhase::Exited(_)))
@@ -215,10 +187,9 @@ fn a_task_whose_main_process_died_unseen_is_cleared_away() {
 
 #[test]
 fn output_written_while_keepers_change_is_complete() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
     let mut keeper = scene.keeper(&cgroups);
     let pump = scene.pump("auto");
     let mut noded = scene.connect();

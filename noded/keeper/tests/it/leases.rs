@@ -1,6 +1,6 @@
 //! Leases: what keeper does by itself when nobody extends them.
 
-use crate::support::{Conversation, Scene, TestCgroup, key, request, shell, wait_until};
+use crate::support::{Conversation, key, place, request, shell, wait_until};
 use noded_keeper::client::Connection;
 use noded_keeper::protocol::{
     BootNanos, ExitCause, Lease, Refusal, Request, Response, TaskPhase, TaskReport,
@@ -34,12 +34,10 @@ pub(crate) fn list(noded: &mut Connection) -> Vec<TaskReport> {
 
 #[test]
 fn an_allocation_whose_lease_nobody_extends_ends_and_no_other_does() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let (leased, free) = (key("leased", "web", 1), key("free", "web", 1));
     let script = "trap '' TERM; sleep 1000 & sleep 1000";
     noded.start(request(&free, &cgroups.task("free")), &shell(script));
@@ -60,12 +58,10 @@ fn an_allocation_whose_lease_nobody_extends_ends_and_no_other_does() {
 
 #[test]
 fn without_noded_the_lease_still_counts() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let leased = key("leased", "web", 1);
     extend(&mut noded, vec![lease("leased", SHORT)]);
     let spawn = request(&leased, &cgroups.task("leased"));
@@ -85,12 +81,10 @@ fn without_noded_the_lease_still_counts() {
 
 #[test]
 fn an_extended_lease_and_an_ended_one_let_tasks_go_on() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     extend(
         &mut noded,
         vec![lease("extended", SHORT), lease("ended", SHORT)],
@@ -116,12 +110,10 @@ fn an_extended_lease_and_an_ended_one_let_tasks_go_on() {
 
 #[test]
 fn a_lease_outlives_the_keeper_that_held_it() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let leased = key("leased", "web", 1);
     extend(&mut noded, vec![lease("leased", SHORT)]);
     let spawn = request(&leased, &cgroups.task("leased"));
@@ -135,12 +127,10 @@ fn a_lease_outlives_the_keeper_that_held_it() {
 
 #[test]
 fn a_lease_whose_record_is_damaged_has_run_out() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let leased = key("leased", "web", 1);
     extend(&mut noded, vec![lease("leased", HOUR)]);
     let spawn = request(&leased, &cgroups.task("leased"));
@@ -156,12 +146,10 @@ fn a_lease_whose_record_is_damaged_has_run_out() {
 
 #[test]
 fn a_lease_that_cannot_be_recorded_is_not_granted() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     // What a rename cannot replace.
     let blocked = scene.paths.records_directory().join("lease:blocked");
     std::fs::create_dir(&blocked).unwrap();

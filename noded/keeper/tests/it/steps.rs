@@ -2,11 +2,12 @@
 //! held open.
 
 use crate::leases::list;
-use crate::support::{Conversation, Scene, TestCgroup, key, request, shell, wait_until};
+use crate::support::{
+    Conversation, Scene, ignores_term, key, place, request, shell, stop, wait_until,
+};
 use noded_keeper::client::{Connection, seal_plan};
 use noded_keeper::protocol::{
-    Event, ExitCause, OsSignal, Request, Response, SpawnFailure, StdioSource, StopMethod, TaskKey,
-    TaskPhase,
+    Event, ExitCause, Request, Response, SpawnFailure, StdioSource, StopMethod, TaskKey, TaskPhase,
 };
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
@@ -39,18 +40,15 @@ fn failure_of(noded: &mut Connection) -> SpawnFailure {
 
 #[test]
 fn a_child_between_clone_and_exec_dies_with_its_keeper_and_its_start_has_failed() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     start_hanging(&scene, &mut noded, &key, &cgroups.task("web"));
     assert!(cgroups.is_populated("web"));
     keeper.kill();
-    let _next = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_next, mut noded) = scene.serve(&cgroups);
     let failure = failure_of(&mut noded);
     assert!(failure.step.contains("a keeper that lived"), "{failure:?}");
     wait_until("the child is gone", || !cgroups.is_populated("web"));
@@ -58,10 +56,9 @@ fn a_child_between_clone_and_exec_dies_with_its_keeper_and_its_start_has_failed(
 
 #[test]
 fn a_record_without_a_process_is_a_failed_start() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
     // The frozen record of a run that was about to be cloned.
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/record-0.bin");
     let name = "0b7d6a80-1f0e-4c55-9d3c-5d1a52a0c001.web.300";
@@ -73,12 +70,10 @@ fn a_record_without_a_process_is_a_failed_start() {
 
 #[test]
 fn a_start_that_is_under_way_goes_on_in_the_next_build_and_a_failed_step_has_its_words() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let fifo = start_hanging(&scene, &mut noded, &key, &cgroups.task("web"));
     noded
@@ -104,27 +99,18 @@ fn a_start_that_is_under_way_goes_on_in_the_next_build_and_a_failed_step_has_its
 
 #[test]
 fn a_kill_deadline_outlives_the_noded_that_gave_it() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let ready = scene.directory.path().join("ready");
-    let script = format!(
-        "trap '' TERM; : > {}; while :; do sleep 0.05; done",
-        ready.display()
-    );
+    let script = ignores_term(&ready);
     noded.start(request(&key, &cgroups.task("web")), &shell(&script));
     wait_until("the signal is ignored", || ready.exists());
-    let stop = Request::Stop {
-        key,
-        signal: OsSignal(libc::SIGTERM),
-        kill_after_ms: 500,
-    };
+    let asked_to_stop = stop(&key, 500);
     let method = StopMethod::Signalled;
-    assert_eq!(noded.ask(&stop), Response::Stopping { method });
+    assert_eq!(noded.ask(&asked_to_stop), Response::Stopping { method });
     drop(noded);
     wait_until("keeper does it alone", || !cgroups.is_populated("web"));
     let mut noded = scene.connect();
@@ -141,12 +127,10 @@ fn a_kill_deadline_outlives_the_noded_that_gave_it() {
 
 #[test]
 fn where_the_host_refuses_io_uring_epoll_takes_over_and_says_so() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     // A pump as a task: the default filter refuses io_uring, as container hosts do.
     let mut spec = shell("");
     spec.command = env!("CARGO_BIN_EXE_noded-keeper").to_owned();

@@ -4,7 +4,8 @@ use noded_keeper::client::{Connection, seal_plan};
 use noded_keeper::io::{LogLimits, TaskStreams, create_streams, streams_are_gone};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{
-    AllocAndTask, Event, Exit, Message, Request, Response, SpawnRequest, StdioSource, TaskKey,
+    AllocAndTask, Event, Exit, Message, OsSignal, Request, Response, SpawnRequest, StdioSource,
+    TaskKey,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,6 +27,12 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Where tasks can be run; `None`, with a line that says so, where the test cannot have that.
+pub(crate) fn place() -> Option<(TestCgroup, Scene)> {
+    let cgroups = TestCgroup::new()?;
+    Some((cgroups, Scene::new()))
 }
 
 /// A runtime directory and a log directory beside it.
@@ -65,6 +72,12 @@ impl Scene {
 
     pub(crate) fn keeper(&self, cgroups: &TestCgroup) -> Daemon {
         self.keeper_with(cgroups, &[])
+    }
+
+    /// A keeper and its client.
+    pub(crate) fn serve(&self, cgroups: &TestCgroup) -> (Daemon, Connection) {
+        let keeper = self.keeper(cgroups);
+        (keeper, self.connect())
     }
 
     pub(crate) fn keeper_with(&self, cgroups: &TestCgroup, more: &[&str]) -> Daemon {
@@ -236,6 +249,27 @@ pub(crate) fn shell(script: &str) -> isolation::SandboxSpec {
     spec.args = vec!["-c".into(), script.into()];
     spec.env.insert("PATH".into(), "/usr/bin:/bin".into());
     spec
+}
+
+/// A script that ends when the file appears.
+pub(crate) fn exits_when(go: &Path, code: i32) -> String {
+    let go = go.display();
+    format!("while [ ! -e {go} ]; do sleep 0.02; done; exit {code}")
+}
+
+/// A script that does not hear SIGTERM, once the file is there.
+pub(crate) fn ignores_term(ready: &Path) -> String {
+    let ready = ready.display();
+    format!("trap '' TERM; : > {ready}; while :; do sleep 0.05; done")
+}
+
+/// SIGTERM, and the kill so much later.
+pub(crate) fn stop(key: &TaskKey, kill_after_ms: u64) -> Request {
+    Request::Stop {
+        key: key.clone(),
+        signal: OsSignal(libc::SIGTERM),
+        kill_after_ms,
+    }
 }
 
 pub(crate) fn request(key: &TaskKey, cgroup: &str) -> SpawnRequest {

@@ -2,11 +2,14 @@
 
 use crate::leases::{extend, lease, list};
 use crate::pump::{limits, owner};
-use crate::support::{Conversation, Scene, TestCgroup, key, request, shell, wait_until};
+use crate::support::{
+    Conversation, Scene, TestCgroup, exits_when, ignores_term, key, place, request, shell, stop,
+    wait_until,
+};
 use noded_keeper::client::{Connection, Launch, Starter, Upgrade, UpgradeError, ensure_current};
 use noded_keeper::io::retire_streams;
 use noded_keeper::protocol::{
-    ExitCause, ExitStatus, OsSignal, Refusal, Request, Response, StopMethod, TaskPhase,
+    ExitCause, ExitStatus, Refusal, Request, Response, StopMethod, TaskPhase,
 };
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -84,17 +87,12 @@ fn upgrade(noded: &mut Connection, program: &Path) {
 
 #[test]
 fn tasks_live_on_and_their_ends_arrive_after_two_upgrades() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let go = scene.directory.path().join("go");
-    let script = format!(
-        "while [ ! -e {} ]; do sleep 0.02; done; exit 9",
-        go.display()
-    );
+    let script = exits_when(&go, 9);
     let (waits, ended, leaves) = (
         key("a", "waits", 1),
         key("a", "ended", 1),
@@ -129,18 +127,13 @@ fn tasks_live_on_and_their_ends_arrive_after_two_upgrades() {
 
 #[test]
 fn deadlines_and_leases_go_on_counting() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let (stopped, leased) = (key("a", "stopped", 1), key("leased", "web", 1));
     let ready = scene.directory.path().join("ready");
-    let stubborn = format!(
-        "trap '' TERM; : > {}; while :; do sleep 0.05; done",
-        ready.display()
-    );
+    let stubborn = ignores_term(&ready);
     noded.start(
         request(&stopped, &cgroups.task("stopped")),
         &shell(&stubborn),
@@ -150,13 +143,9 @@ fn deadlines_and_leases_go_on_counting() {
     let spawn = request(&leased, &cgroups.task("leased"));
     noded.start(spawn, &shell("exec sleep 1000"));
     wait_until("the signal is ignored", || ready.exists());
-    let stop = Request::Stop {
-        key: stopped.clone(),
-        signal: OsSignal(libc::SIGTERM),
-        kill_after_ms: 3_000,
-    };
+    let asked_to_stop = stop(&stopped, 3_000);
     let method = StopMethod::Signalled;
-    assert_eq!(noded.ask(&stop), Response::Stopping { method });
+    assert_eq!(noded.ask(&asked_to_stop), Response::Stopping { method });
     upgrade(&mut noded, &another_build(&scene, "next"));
     assert_eq!(noded.exit(&stopped).cause, ExitCause::KillDeadline);
     extend(&mut noded, vec![lease("leased", Duration::ZERO)]);
@@ -165,10 +154,9 @@ fn deadlines_and_leases_go_on_counting() {
 
 #[test]
 fn output_is_complete_while_keeper_becomes_one_program_after_another() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
     let _keeper = scene.keeper(&cgroups);
     let _pump = scene.pump("auto");
     let mut noded = scene.connect();
@@ -203,18 +191,13 @@ fn output_is_complete_while_keeper_becomes_one_program_after_another() {
 
 #[test]
 fn a_program_that_does_not_understand_the_state_leaves_the_old_keeper_running() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let go = scene.directory.path().join("go");
-    let script = format!(
-        "while [ ! -e {} ]; do sleep 0.02; done; exit 9",
-        go.display()
-    );
+    let script = exits_when(&go, 9);
     noded.start(request(&key, &cgroups.task("web")), &shell(&script));
     let pid = noded.welcome().keeper_pid;
     let files = open_files(pid);
@@ -243,12 +226,10 @@ fn a_program_that_does_not_understand_the_state_leaves_the_old_keeper_running() 
 
 #[test]
 fn a_client_that_leaves_during_the_check_finds_one_keeper_or_the_other() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let _keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let spawn = request(&key, &cgroups.task("web"));
     noded.start(spawn, &shell("exec sleep 1000"));
@@ -270,10 +251,9 @@ fn a_client_that_leaves_during_the_check_finds_one_keeper_or_the_other() {
 
 #[test]
 fn the_client_brings_keeper_up_to_date_only_where_it_is_another_build() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
     let _keeper = scene.keeper(&cgroups);
     drop(scene.connect());
     let current = |program: &Path| ensure_current(&launch(&scene, &cgroups, program)).unwrap();
@@ -296,12 +276,10 @@ fn the_client_brings_keeper_up_to_date_only_where_it_is_another_build() {
 
 #[test]
 fn a_state_that_is_lost_on_the_way_leaves_the_records() {
-    let Some(cgroups) = TestCgroup::new() else {
+    let Some((cgroups, scene)) = place() else {
         return;
     };
-    let scene = Scene::new();
-    let keeper = scene.keeper(&cgroups);
-    let mut noded = scene.connect();
+    let (keeper, mut noded) = scene.serve(&cgroups);
     let key = key("a", "web", 1);
     let spawn = request(&key, &cgroups.task("web"));
     let pid = noded.start(spawn, &shell("exec sleep 1000"));
