@@ -76,20 +76,16 @@ pub fn wire_message(data: &[u8]) -> Verdict {
             crate::log_outcome(&message.response);
             Ok(())
         },
-        LivenessReport |message: v1::LivenessReport| {
-            let mut nodes = message.heard.iter();
-            nodes.try_for_each(|heard| node_id("node_id", &heard.node_id).map(drop))
-        },
+        LivenessReport |message: v1::LivenessReport| liveness_report(&message),
         LivenessConfirmed nothing_inside,
         RelayRequest |message: v1::RelayRequest| node_id("node_id", &message.node_id).map(drop),
         Relayed nothing_inside,
-        DetailRequest |message: v1::DetailRequest| {
-            let mut ids = message.alloc_ids.iter();
-            ids.try_for_each(|id| alloc_id("alloc_ids", id).map(drop))
-        },
+        DetailRequest |message: v1::DetailRequest| detail_request(&message),
         DetailReply detail_reply,
         MembershipRequest nothing_inside,
         MembershipReply nothing_inside,
+        AboutRequest nothing_inside,
+        AboutReply nothing_inside,
     }
 }
 
@@ -125,6 +121,16 @@ fn node_request(message: &v1::NodeRequest) -> Result<(), ConvertError> {
         return Ok(());
     }
     alloc_id("alloc_id", &message.alloc_id).map(drop)
+}
+
+fn liveness_report(message: &v1::LivenessReport) -> Result<(), ConvertError> {
+    let mut nodes = message.heard.iter();
+    nodes.try_for_each(|heard| node_id("node_id", &heard.node_id).map(drop))
+}
+
+fn detail_request(message: &v1::DetailRequest) -> Result<(), ConvertError> {
+    let mut ids = message.alloc_ids.iter();
+    ids.try_for_each(|id| alloc_id("alloc_ids", id).map(drop))
 }
 
 fn hello(message: v1::Hello) -> Result<(), ConvertError> {
