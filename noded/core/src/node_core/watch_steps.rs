@@ -130,7 +130,12 @@ impl NodeCore {
             Ok(spec) => {
                 let spec = Arc::new(spec);
                 match self.runners.get_mut(&id) {
-                    Some(runner) => runner.update(spec, now),
+                    Some(runner) => {
+                        if runner.spec().alloc().deployment_id != alloc.deployment_id {
+                            self.batcher.forget_health(id);
+                        }
+                        runner.update(spec, now);
+                    }
                     None => {
                         self.runners.insert(id, AllocRunner::new(spec, now));
                     }

@@ -203,6 +203,30 @@ fn health_is_urgent_news_for_a_deployment() {
 }
 
 #[test]
+fn an_allocation_that_joins_another_deployment_is_healthy_anew() {
+    let mut job = job_with_tasks("web", vec![task("main")]);
+    job.task_groups[0].update = Some(UpdateStrategy {
+        health_check: Some("task_states".to_owned()),
+        min_healthy_time: Some(Duration::from_secs(1)),
+        healthy_deadline: Some(Duration::from_secs(60)),
+        ..UpdateStrategy::default()
+    });
+    let mut host = FakeHost::new();
+    host.submit(job);
+    let (_, mut alloc) = host.desired[&ALLOC].clone();
+    let mut decided = Vec::new();
+    for deployment in [3, 4] {
+        alloc.deployment_id = Some(DeploymentId::from_u128(deployment));
+        host.want(alloc.clone());
+        host.run_for(5_000);
+        let health = host.recorded[&ALLOC].health.expect("decided");
+        assert!(health.healthy);
+        decided.push(health.at);
+    }
+    assert!(decided[0] < decided[1], "{decided:?}");
+}
+
+#[test]
 fn what_the_control_plane_forgets_is_stopped_and_destroyed() {
     let mut host = FakeHost::with_jobs(vec![
         job_with_tasks("web", vec![task("main")]),
