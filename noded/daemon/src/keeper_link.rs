@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use noded_keeper::client::{Connection, ConnectionError, Launch, LaunchError};
 use noded_keeper::protocol::{
-    CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskReport,
+    CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskPhase, TaskReport,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -172,10 +172,21 @@ impl Link {
             };
             tracing::info!("keeper is back");
             let listing = std::mem::take(&mut opened.listing);
+            self.catch_up(&listing);
             if self.news.send(KeeperNews::Relisted(listing)).await.is_err() {
                 return;
             }
         }
+    }
+
+    fn catch_up(&self, listing: &[TaskReport]) {
+        let asked = self.again.iter().filter_map(|call| match &call.request {
+            Request::Spawn(spawn) => Some(&spawn.key),
+            _ => None,
+        });
+        let asked: Vec<&TaskKey> = asked.collect();
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        catch_up(&mut sessions, &asked, listing);
     }
 
     async fn serve(&mut self, opened: &mut Opened) -> Left {
@@ -270,6 +281,35 @@ impl Link {
     }
 }
 
+/// Tells those who wait for a process inside a task what they missed while the connection was away.
+/// One that keeper does not know, and that is not asked for again, is over: nobody will tell of it.
+fn catch_up(
+    sessions: &mut BTreeMap<TaskKey, mpsc::Sender<Event>>,
+    asked: &[&TaskKey],
+    listing: &[TaskReport],
+) {
+    sessions.retain(|key, events| {
+        let listed = listing.iter().find(|report| report.key == *key);
+        let event = match listed.map(|report| &report.phase) {
+            None => return asked.contains(&key),
+            Some(TaskPhase::Exited(exit)) => Event::Exited {
+                key: key.clone(),
+                exit: *exit,
+            },
+            Some(TaskPhase::SpawnFailed(failure)) => Event::SpawnFailed {
+                key: key.clone(),
+                failure: failure.clone(),
+            },
+            Some(
+                TaskPhase::Starting { .. } | TaskPhase::Running { .. } | TaskPhase::Ending { .. },
+            ) => return true,
+        };
+        // Full only when its owner is stuck.
+        let _ = events.try_send(event);
+        true
+    });
+}
+
 /// What an answer means to the caller. A spawn that keeper saw before, on a connection that broke,
 /// was accepted then.
 fn outcome(request: &Request, sent: Sent, response: Response) -> Result<Response, Refusal> {
@@ -315,7 +355,8 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noded_keeper::protocol::{SpawnRequest, StdioSource};
+    use noded_keeper::protocol::{SpawnFailure, SpawnRequest, StdioSource, UnixNanos};
+    use tokio::sync::mpsc::error::TryRecvError;
 
     use super::*;
 
@@ -330,6 +371,40 @@ mod tests {
             target: None,
             start_timeout_ms: 1,
         })
+    }
+
+    #[test]
+    fn whoever_waits_for_a_process_hears_what_a_lost_connection_did_not_tell() {
+        let key = |name: &str| TaskKey::new("a", name, 1).unwrap();
+        let mut sessions = BTreeMap::new();
+        let mut listen = |name: &str| {
+            let (events, received) = mpsc::channel(1);
+            sessions.insert(key(name), events);
+            received
+        };
+        let [mut failed, mut runs, mut gone, mut asked] =
+            ["failed", "runs", "gone", "asked"].map(&mut listen);
+        let failure = SpawnFailure {
+            step_index: None,
+            step: "clone".to_owned(),
+            errno: 11,
+            at: UnixNanos(1),
+        };
+        let phases = [
+            ("failed", TaskPhase::SpawnFailed(failure)),
+            ("runs", TaskPhase::Starting { pid: 7 }),
+        ];
+        let listing = phases.map(|(name, phase)| TaskReport {
+            key: key(name),
+            cgroup: String::new(),
+            phase,
+        });
+        catch_up(&mut sessions, &[&key("asked")], &listing);
+        assert!(matches!(failed.try_recv(), Ok(Event::SpawnFailed { .. })));
+        assert_eq!(gone.try_recv(), Err(TryRecvError::Disconnected));
+        for waits in [&mut runs, &mut asked] {
+            assert_eq!(waits.try_recv(), Err(TryRecvError::Empty));
+        }
     }
 
     #[test]

@@ -150,7 +150,11 @@ impl CallServer {
                 }
                 event = events.recv(), if code.is_none() => {
                     match event {
-                        None => return Err(CallEnd::Gone),
+                        None => {
+                            let problem = "keeper was replaced, and what became of the process \
+                                           is not known";
+                            return Err(CallFailed::new(500, problem).into());
+                        }
                         Some(Event::Started { .. }) => {}
                         Some(Event::Exited { exit, .. }) => {
                             code = Some(exit_code(exit.status));

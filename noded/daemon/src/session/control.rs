@@ -1,5 +1,5 @@
-//! The control stream of a session: what the core says goes out on it, what the server answers comes
-//! in.
+//! The control stream of a session: what the core says goes out on it, what the server answers
+//! comes in.
 
 use std::sync::atomic::Ordering;
 
