@@ -14,6 +14,7 @@ mod dropped;
 mod engine;
 mod epoll;
 mod log;
+mod retirement;
 mod ring;
 pub mod rotation;
 mod streams;

@@ -13,15 +13,12 @@
 //! or its log directory is gone; and one whose names could not be removed, until they can.
 
 use super::directory::Change;
-use super::dropped::{DROPPED_SUFFIX, DropRecord};
-use super::engine::{Engine, READ_BUFFER_BYTES, Sink, StreamId};
+use super::dropped::DropRecord;
+use super::engine::{Engine, Sink, StreamId};
 use super::log::{Log, Opened};
 use crate::durable;
-use crate::io::{
-    RETIRED_SUFFIX, SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo, with_lock,
-};
+use crate::io::{SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo};
 use crate::report::{in_full, tell};
-use rustix::fs::{self, AtFlags};
 use rustix::io::{self, Errno};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,15 +27,11 @@ use std::rc::Rc;
 /// Log files that are open at once; the rest of the descriptors is for FIFOs.
 const OPEN_FILES_MAX: usize = 1024;
 
-/// What one FIFO may still hold when its stream ends (the largest pipe), and then some, should a
-/// writer be left.
-const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
-
 #[derive(Debug)]
-struct Stream {
-    name: String,
-    log: Log,
-    ending: Ending,
+pub(super) struct Stream {
+    pub(super) name: String,
+    pub(super) log: Log,
+    pub(super) ending: Ending,
     /// In the queue of open files.
     listed: Listed,
     /// Written to since the last sweep.
@@ -46,7 +39,7 @@ struct Stream {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+pub(super) enum Ending {
     No,
     Yes,
 }
@@ -81,18 +74,18 @@ enum StreamError {
 /// The tables behind the engine.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    directory: Rc<OwnedFd>,
+    pub(super) directory: Rc<OwnedFd>,
     next: StreamId,
-    streams: BTreeMap<StreamId, Stream>,
-    names: BTreeMap<String, StreamId>,
+    pub(super) streams: BTreeMap<StreamId, Stream>,
+    pub(super) names: BTreeMap<String, StreamId>,
     /// Specifications that could not be followed yet, with the words of the last error.
-    waiting: BTreeMap<String, String>,
+    pub(super) waiting: BTreeMap<String, String>,
     /// FIFOs of waiting streams, held so that no writer gets SIGPIPE or waits to open.
-    held: BTreeMap<String, OwnedFd>,
+    pub(super) held: BTreeMap<String, OwnedFd>,
     dropping: BTreeSet<StreamId>,
     /// Retired, and not gone: their logs lack the last note about dropped bytes, or the io
     /// directory was locked.
-    unfinished: BTreeSet<String>,
+    pub(super) unfinished: BTreeSet<String>,
     open_files: VecDeque<StreamId>,
     failed: Vec<StreamId>,
     freed: Vec<(Stream, OwnedFd)>,
@@ -189,7 +182,7 @@ impl Streams {
         self.streams.len()
     }
 
-    fn follow(&mut self, name: String, engine: &mut dyn Engine) {
+    pub(super) fn follow(&mut self, name: String, engine: &mut dyn Engine) {
         match self.try_follow(&name, engine) {
             Ok(()) => {
                 self.waiting.remove(&name);
@@ -269,85 +262,6 @@ impl Streams {
         open_fifo(self.directory.as_fd(), name, Waiting::NonBlocking)
     }
 
-    fn retire(&mut self, name: &str, engine: &mut dyn Engine) {
-        self.waiting.remove(name);
-        // Open until the end of this function: it may be what keeps the bytes in the pipe.
-        let _held = self.held.remove(name);
-        if let Some(id) = self.names.get(name) {
-            if let Some(stream) = self.streams.get_mut(id) {
-                stream.ending = Ending::Yes;
-                engine.detach(*id);
-            }
-            return;
-        }
-        self.retire_unread(name, engine);
-    }
-
-    /// Retired while no pump was there, or before this one looked, or its log could not tell yet
-    /// what it lacks.
-    fn retire_unread(&mut self, name: &str, engine: &mut dyn Engine) {
-        let directory = self.directory.as_fd();
-        let bytes = durable::read(directory, &format!("{name}{RETIRED_SUFFIX}"));
-        let fifo = open_fifo(directory, name, Waiting::NonBlocking);
-        let mut told = Told::Yes;
-        if let (Ok(bytes), Ok(fifo)) = (bytes, fifo)
-            && let Ok(spec) = StreamSpec::decode(&bytes)
-            && let Ok(mut log) = Log::open(&spec, DropRecord::new(&self.directory, name))
-        {
-            told = drain(&fifo, &mut log);
-        }
-        self.let_go(name, told, engine);
-    }
-
-    /// What pump has of a retired stream goes, unless something is left to tell; then it is looked
-    /// at again. Where it is wanted again, that is the next stream's to tell.
-    fn let_go(&mut self, name: &str, told: Told, engine: &mut dyn Engine) {
-        let done = (told == Told::Yes || self.is_wanted(name)) && self.remove_names(name);
-        if !done {
-            self.unfinished.insert(name.to_owned());
-            return;
-        }
-        self.follow(name.to_owned(), engine);
-    }
-
-    fn finish(&mut self, mut stream: Stream, fifo: &OwnedFd, engine: &mut dyn Engine) {
-        let told = drain(fifo, &mut stream.log);
-        self.names.remove(&stream.name);
-        if stream.ending == Ending::Yes {
-            self.let_go(&stream.name, told, engine);
-        } else {
-            tell!(
-                "pump: {}: its FIFO failed and is not read any more",
-                stream.name
-            );
-        }
-    }
-
-    /// Removes what a retired stream left, except where it is wanted again. Answers whether that
-    /// was possible: noded may just be making the next one.
-    fn remove_names(&self, name: &str) -> bool {
-        let removed = with_lock(self.directory.as_fd(), || {
-            if !self.is_wanted(name) {
-                self.remove(name);
-                self.remove(&format!("{name}{DROPPED_SUFFIX}"));
-            }
-            self.remove(&format!("{name}{RETIRED_SUFFIX}"));
-        });
-        removed.is_some()
-    }
-
-    fn is_wanted(&self, name: &str) -> bool {
-        let spec = format!("{name}{SPEC_SUFFIX}");
-        fs::statat(&*self.directory, spec, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-    }
-
-    fn remove(&self, name: &str) {
-        match fs::unlinkat(&*self.directory, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => tell!("pump: {name} cannot be removed: {errno}"),
-        }
-    }
-
     fn list_open(&mut self, id: StreamId) {
         self.open_files.push_back(id);
         if self.open_files.len() > OPEN_FILES_MAX
@@ -392,38 +306,5 @@ impl Sink for Streams {
 
     fn on_control(&mut self) {
         self.control_ready = true;
-    }
-}
-
-/// Whether a log says of all bytes that it lacks that it lacks them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Yes,
-    No,
-}
-
-/// Moves what the pipe still holds to the log, and with it the last note about dropped bytes.
-fn drain(fifo: &OwnedFd, log: &mut Log) -> Told {
-    let mut buffer = vec![0; READ_BUFFER_BYTES];
-    let mut drained = 0;
-    while drained < DRAIN_BYTES_MAX {
-        match io::read(fifo, &mut buffer) {
-            Ok(0) | Err(Errno::AGAIN) => break,
-            Ok(count) => {
-                log.append(&buffer[..count]);
-                drained += count;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => {
-                tell!("pump: the rest of a FIFO cannot be read: {errno}");
-                break;
-            }
-        }
-    }
-    log.tell_dropped();
-    if log.has_dropped() {
-        Told::No
-    } else {
-        Told::Yes
     }
 }

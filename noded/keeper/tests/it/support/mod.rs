@@ -1,19 +1,18 @@
-//! Daemons, runtime directories and cgroups that vanish with their test.
+//! Daemons and runtime directories that vanish with their test, and what tests ask them.
 
-use noded_keeper::client::{Connection, seal_plan};
+mod cgroup;
+mod conversation;
+
+pub(crate) use cgroup::TestCgroup;
+pub(crate) use conversation::Conversation;
+
+use noded_keeper::client::Connection;
 use noded_keeper::io::{LogLimits, TaskStreams, create_streams, streams_are_gone};
 use noded_keeper::paths::RuntimePaths;
-use noded_keeper::protocol::{
-    AllocAndTask, Event, Exit, Message, OsSignal, Request, Response, SpawnRequest, StdioSource,
-    TaskKey,
-};
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use noded_keeper::protocol::{AllocAndTask, OsSignal, Request, SpawnRequest, StdioSource, TaskKey};
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -169,71 +168,6 @@ impl Drop for Daemon {
     }
 }
 
-/// A directory of cgroup v2 for one test.
-pub(crate) struct TestCgroup {
-    pub(crate) path: PathBuf,
-}
-
-impl TestCgroup {
-    /// `None`, with a line that says so, where the test cannot have one.
-    pub(crate) fn new() -> Option<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: needs root");
-            return None;
-        }
-        let Some(mount) = cgroup2_mount() else {
-            eprintln!("skipped: needs cgroup v2");
-            return None;
-        };
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = mount.join(format!("drover-test-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Some(Self { path })
-    }
-
-    /// Makes a task's cgroup and answers its name relative to the base.
-    pub(crate) fn task(&self, name: &str) -> String {
-        fs::create_dir(self.path.join(name)).unwrap();
-        name.to_owned()
-    }
-
-    pub(crate) fn processes(&self, name: &str) -> usize {
-        let list = std::fs::read_to_string(self.path.join(name).join("cgroup.procs"));
-        list.unwrap().lines().count()
-    }
-
-    pub(crate) fn is_populated(&self, name: &str) -> bool {
-        let events = fs::read_to_string(self.path.join(name).join("cgroup.events")).unwrap();
-        events.contains("populated 1")
-    }
-}
-
-impl Drop for TestCgroup {
-    fn drop(&mut self) {
-        let _ = fs::write(self.path.join("cgroup.kill"), "1");
-        for _ in 0..1000 {
-            for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-                let _ = fs::remove_dir(entry.path());
-            }
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        eprintln!("left behind: {}", self.path.display());
-    }
-}
-
-fn cgroup2_mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let is_cgroup2 = after.starts_with("cgroup2 ");
-        is_cgroup2.then(|| before.split(' ').nth(4).map(PathBuf::from))?
-    })
-}
-
 pub(crate) fn key(alloc: &str, task: &str, run_epoch: u64) -> TaskKey {
     TaskKey::new(alloc, task, run_epoch).unwrap()
 }
@@ -282,75 +216,5 @@ pub(crate) fn request(key: &TaskKey, cgroup: &str) -> SpawnRequest {
         network: None,
         target: None,
         start_timeout_ms: 10_000,
-    }
-}
-
-/// The questions that every test asks.
-pub(crate) trait Conversation {
-    fn ask(&mut self, request: &Request) -> Response;
-    fn ask_with(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Response;
-    fn spawn(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> Response;
-    fn event(&mut self) -> Event;
-    /// Starts a task and waits until its program runs.
-    fn start(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> u32;
-    fn exit(&mut self, key: &TaskKey) -> Exit;
-}
-
-thread_local! {
-    /// Events that came before the response that was waited for.
-    static EARLY: RefCell<VecDeque<Event>> = const { RefCell::new(VecDeque::new()) };
-}
-
-impl Conversation for Connection {
-    fn ask(&mut self, request: &Request) -> Response {
-        self.ask_with(request, &[])
-    }
-
-    fn ask_with(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Response {
-        let asked = self.send(request, descriptors).unwrap();
-        loop {
-            match self.recv_within(PATIENCE).unwrap().expect("keeper answers") {
-                Message::Response { call, response } => {
-                    assert_eq!(call, asked);
-                    return response;
-                }
-                Message::Event(event) => EARLY.with_borrow_mut(|early| early.push_back(event)),
-            }
-        }
-    }
-
-    fn spawn(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> Response {
-        let plan = seal_plan(&isolation::plan(spec).unwrap()).unwrap();
-        self.ask_with(&Request::Spawn(request), &[plan.as_fd()])
-    }
-
-    fn event(&mut self) -> Event {
-        if let Some(event) = EARLY.with_borrow_mut(VecDeque::pop_front) {
-            return event;
-        }
-        match self
-            .recv_within(PATIENCE)
-            .unwrap()
-            .expect("keeper tells what happens")
-        {
-            Message::Event(event) => event,
-            Message::Response { response, .. } => panic!("nobody asked: {response:?}"),
-        }
-    }
-
-    fn start(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> u32 {
-        let wanted = request.key.clone();
-        assert_eq!(self.spawn(request, spec), Response::Accepted);
-        match self.event() {
-            Event::Started { key, pid, .. } if key == wanted => pid,
-            other => panic!("expected the start of {wanted}, not {other:?}"),
-        }
-    }
-
-    fn exit(&mut self, wanted: &TaskKey) -> Exit {
-        match self.event() {
-            Event::Exited { key, exit } if key == *wanted => exit,
-            other => panic!("expected the exit of {wanted}, not {other:?}"),
-        }
     }
 }
