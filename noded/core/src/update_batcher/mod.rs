@@ -152,8 +152,8 @@ impl UpdateBatcher {
         }
     }
 
-    /// Another deployment waits for the allocation's health: what was acknowledged of it was said to
-    /// the one before, and the same word is news again.
+    /// Another deployment waits for the allocation's health: what was acknowledged of it was said
+    /// to the one before, and the same word is news again.
     pub fn forget_health(&mut self, alloc: AllocId) {
         let entry = self.entries.get_mut(&alloc);
         if let Some(acked) = entry.and_then(|entry| entry.acked.as_mut()) {
