@@ -1,5 +1,5 @@
-//! `drover operator node`: ending what runs on a node although the cluster, as it was restored, does
-//! not know it.
+//! `drover operator node`: ending what runs on a node although the cluster, as it was restored,
+//! does not know it.
 
 use std::io::{BufRead, IsTerminal};
 
