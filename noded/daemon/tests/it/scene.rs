@@ -232,8 +232,11 @@ host_volume "shared" {{
             .collect()
     }
 
+    /// The deepest first; what a dying process still uses goes with it.
     fn unmount(&self) {
-        let _ = isolation::scratch::unmount_all(&self.mounts());
+        for path in self.mounts().into_iter().rev() {
+            let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
+        }
     }
 
     /// `noded --end-custody`: whether it did, and what it said.
