@@ -229,17 +229,13 @@ fn run_end_to_end(
     Ok(())
 }
 
-/// Asks for the layer that takes longest: under emulation it is many minutes.
-const REAL_HOST_WANTED: &str = "DROVER_TEST_REAL_HOST";
-
 /// The guest, with the programs that the tests were run with; it keeps its own deadline.
 fn run_real_host(root: &Path, summary: &mut Summary) -> anyhow::Result<()> {
-    let lacking = if std::env::var_os(REAL_HOST_WANTED).is_none() {
-        Some(format!(
-            "to be asked for: {REAL_HOST_WANTED}=1, or `cargo xtask vm`"
-        ))
-    } else if is_root()? {
-        vm::what_is_missing()
+    let lacking = if is_root()? {
+        vm::what_is_missing().or_else(|| {
+            let failed = vm::prepare(root).err()?;
+            Some(format!("its guest: {failed:#}"))
+        })
     } else {
         Some("root: its disk is made of files that belong to root".to_owned())
     };

@@ -154,7 +154,8 @@ impl Summary {
             .collect()
     }
 
-    /// Layers whose tests are there and were all skipped; the one that has to be asked for may be.
+    /// Layers whose tests are there and were all skipped. The real host may be: its guest comes from
+    /// a Debian mirror, and one that does not answer is no failed change.
     fn wholly_skipped(&self) -> Vec<LayerName> {
         self.layers
             .iter()
