@@ -1,5 +1,5 @@
-//! Garbage collection: what is over for long enough to be forgotten. What may be collected at all is
-//! the state's to say, and it is asked here with the very questions that it asks again when the
+//! Garbage collection: what is over for long enough to be forgotten. What may be collected at all
+//! is the state's to say, and it is asked here with the very questions that it asks again when the
 //! command is applied: a name that it would refuse would be named in every pass, for ever.
 
 use std::collections::BTreeSet;

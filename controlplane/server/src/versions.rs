@@ -1,5 +1,5 @@
-//! Which build each server runs, and which commands it reads: asked of every member again and again,
-//! so that nothing enters the log that would stop one of them.
+//! Which build each server runs, and which commands it reads: asked of every member again and
+//! again, so that nothing enters the log that would stop one of them.
 //!
 //! A server that was never heard of since this one started may be of the first release. One that
 //! falls silent is what it said last: it can only come back as itself or newer.

@@ -218,7 +218,8 @@ pub struct JobRegister {
     pub eval: Option<Evaluation>,
     /// Refuse unless the job's `JobModifyIndex` is this; 0 = the job must not exist.
     pub enforce_index: Option<u64>,
-    /// What it was made from, within [`SUBMISSION_BYTES_MAX`](protocol_model::SUBMISSION_BYTES_MAX).
+    /// What it was made from, within
+    /// [`SUBMISSION_BYTES_MAX`](protocol_model::SUBMISSION_BYTES_MAX).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<Arc<JobSubmission>>,
 }

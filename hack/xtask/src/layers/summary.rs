@@ -154,8 +154,8 @@ impl Summary {
             .collect()
     }
 
-    /// Layers whose tests are there and were all skipped. The real host may be: its guest comes from
-    /// a Debian mirror, and one that does not answer is no failed change.
+    /// Layers whose tests are there and were all skipped. The real host may be: its guest comes
+    /// from a Debian mirror, and one that does not answer is no failed change.
     fn wholly_skipped(&self) -> Vec<LayerName> {
         self.layers
             .iter()
