@@ -17,15 +17,17 @@ const EMPTY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Leavings {
     noded: PathBuf,
     settings: PathBuf,
+    runtime: RuntimeDir,
     cleared: bool,
 }
 
 impl Leavings {
     /// Will clear what the node with these settings leaves.
-    pub(crate) fn of(noded: PathBuf, settings: PathBuf) -> Self {
+    pub(crate) fn of(noded: PathBuf, settings: PathBuf, runtime: RuntimeDir) -> Self {
         Self {
             noded,
             settings,
+            runtime,
             cleared: false,
         }
     }
@@ -56,7 +58,7 @@ impl Leavings {
             .with_context(|| format!("run {}", self.noded.display()))?;
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "noded --end-custody: {words}");
-        Ok(())
+        self.runtime.unmount()
     }
 }
 
@@ -66,6 +68,42 @@ impl Drop for Leavings {
             eprintln!("warning: the cluster left something behind: {error:#}");
         }
     }
+}
+
+/// A runtime directory in memory, as `/run` is on an installed host.
+#[derive(Debug)]
+pub(crate) struct RuntimeDir {
+    path: PathBuf,
+}
+
+impl RuntimeDir {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// If it cannot be mounted.
+    pub(crate) fn mount(path: &Path) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "mode=755", "drover-bench"]);
+        say(mount.arg(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Takes it down. pump may just be leaving it.
+    fn unmount(&self) -> anyhow::Result<()> {
+        say(Command::new("umount").arg("--lazy").arg(&self.path))
+    }
+}
+
+fn say(command: &mut Command) -> anyhow::Result<()> {
+    let output = command
+        .output()
+        .with_context(|| format!("run {command:?}"))?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {words}");
+    Ok(())
 }
 
 /// The part of the cgroup tree that the measured node works in; no other node has it.

@@ -22,7 +22,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use http::Http;
-use leavings::Leavings;
+use leavings::{Leavings, RuntimeDir};
 use process::{Daemon, processes_naming};
 
 const REGION: &str = "global";
@@ -93,7 +93,8 @@ impl Cluster {
         std::fs::write(&settings, node_settings(folder, &ports))?;
         let arguments = ["--config", text(&settings)?];
         let noded = binaries.join("noded");
-        let leavings = Leavings::of(noded.clone(), settings.clone());
+        let runtime = RuntimeDir::mount(&folder.join("run"))?;
+        let leavings = Leavings::of(noded.clone(), settings.clone(), runtime);
         let node = Daemon::start("node", &noded, &arguments, folder)?;
         let mut cluster = Self {
             folder: folder.to_owned(),
