@@ -43,15 +43,11 @@ pub struct RaftStatus {
 impl RaftStatus {
     /// Whether everything but the log's length is as in `other`.
     pub(crate) fn stands_as(&self, other: &Self) -> bool {
-        let standing = |status: &Self| {
-            (
-                status.role,
-                status.term,
-                status.leader.clone(),
-                status.failure.clone(),
-            )
-        };
-        standing(self) == standing(other) && self.membership == other.membership
+        self.role == other.role
+            && self.term == other.term
+            && self.leader == other.leader
+            && self.membership == other.membership
+            && self.failure == other.failure
     }
 
     pub(crate) fn of(metrics: &Metrics) -> Self {

@@ -3,8 +3,8 @@
 //!
 //! Neither is much faster than the other (`examples/pump_engines.rs` compares them), because most
 //! of the cost is that of copying and of writing to files: CPU time is equal for one busy stream,
-//! the ring needs some 5 % less of it with eight, and up to 5 % more where thousands of streams
-//! have a line now and then.
+//! the ring needs some 5 % less of it with eight, and up to 8 % more where many streams have
+//! a line now and then.
 //!
 //! Either engine holds at most [`READ_BUFFER_BYTES`] that were taken from one pipe and not
 //! delivered yet: that much may be missing after kill -9.
