@@ -18,7 +18,7 @@
 //!   exit then: what was promised to other servers may not be on disk.
 //!
 //! ```text
-//!   propose --> openraft core --> store::log (redb, one fsync per batch)
+//!   propose --> openraft core --> store::log (one sync per group)
 //!                  |    ^
 //!      network::client  network::server  <-- serve_stream
 //!                  |
@@ -29,9 +29,9 @@
 //!            Machine::checkpoint --> store::snapshot (file, CRC, fsync, rename)
 //! ```
 //!
-//! On disk, below the data directory: `log.redb` (entries, vote, committed index, server id),
-//! `snapshots/` (the two newest), `server-id` (for people), `formation` (a pledge, until a cluster
-//! is formed). All records begin with a version byte.
+//! On disk, below the data directory: `log/` (segments with entries, votes, the committed index and
+//! the server's id), `snapshots/` (the two newest), `server-id` (for people), `formation` (a
+//! pledge, until a cluster is formed), `lock`. All records begin with a version byte.
 
 mod compaction;
 mod config;
@@ -58,4 +58,4 @@ pub use member::{Leader, Membership, ServerId, ServerIdError, ServerInfo};
 pub use network::ServeError;
 pub use open::OpenError;
 pub use status::{RaftRole, RaftStatus};
-pub use store::database::DatabaseError;
+pub use store::directory::DirectoryError;

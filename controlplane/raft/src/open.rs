@@ -21,9 +21,10 @@ use crate::network::addresses::Addresses;
 use crate::network::client::{Caller, Clients};
 use crate::network::server::{Service, ServiceParts};
 use crate::status::{RaftRole, RaftStatus};
-use crate::store::database::{self, DatabaseError};
+use crate::store::directory::DirectoryError;
 use crate::store::log::LogStore;
 use crate::store::machine::MachineAdapter;
+use crate::store::recovery;
 use crate::store::snapshot::SnapshotStore;
 
 /// Why a server could not start.
@@ -32,7 +33,9 @@ pub enum OpenError {
     #[error("the settings cannot work")]
     Config(#[source] ConfigError),
     #[error("opening the log")]
-    Database(#[source] DatabaseError),
+    Log(#[source] DirectoryError),
+    #[error("starting the log's writer")]
+    Writer(#[source] std::io::Error),
     #[error("opening the snapshots in {path}")]
     Snapshots {
         path: PathBuf,
@@ -163,9 +166,9 @@ struct Files {
 }
 
 fn open_files(directory: &Path) -> Result<Files, OpenError> {
-    let opened = database::open(directory).map_err(OpenError::Database)?;
-    let own_id = opened.id;
-    let log = LogStore::start(opened, directory).map_err(OpenError::Database)?;
+    let recovered = recovery::open(directory).map_err(OpenError::Log)?;
+    let own_id = recovered.id;
+    let log = LogStore::start(recovered).map_err(OpenError::Writer)?;
     let path = directory.join("snapshots");
     let snapshots = SnapshotStore::open(path.clone())
         .map_err(|source| OpenError::Snapshots { path, source })?;

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::decide::Pledge;
 use crate::member::ServerId;
 use crate::record;
-use crate::store::database::{replace_file, sync_directory};
+use crate::store::directory::{replace_file, sync_directory};
 
 /// The promise that this server has given, if any.
 pub(super) struct Promise {

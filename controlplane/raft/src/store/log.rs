@@ -3,23 +3,21 @@
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
-use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::database::{
-    DatabaseError, HeldDatabase, LOG, META, META_COMMITTED, META_PURGED, META_VOTE, OpenedDatabase,
-};
+use super::directory::Held;
+use super::places::{Found, Places};
+use super::recovery::Recovered;
 use super::tail::Tail;
-use super::writer::{Done, Request, Writer};
+use super::writer::{Done, Parts, Request, Writer};
 use crate::compaction::Appended;
 use crate::engine::{Entry, LogId, TypeConfig, Vote};
-use crate::record::{self, PositionRecord, VoteRecord};
+use crate::record::{self, VoteRecord};
 
 /// Bytes of entries in one append to a follower, unless the first alone is larger.
 const APPEND_BYTES_MAX: usize = 1024 * 1024;
@@ -27,8 +25,9 @@ const APPEND_BYTES_MAX: usize = 1024 * 1024;
 /// A handle on the log; clones share it.
 #[derive(Clone)]
 pub(crate) struct LogStore {
-    database: Arc<HeldDatabase>,
+    held: Arc<Held>,
     tail: Arc<RwLock<Tail>>,
+    places: Arc<RwLock<Places>>,
     requests: mpsc::Sender<Request>,
     appended: Appended,
 }
@@ -40,24 +39,28 @@ impl Debug for LogStore {
 }
 
 impl LogStore {
-    /// Reads the ends of the log back and starts its writer.
-    pub(crate) fn start(opened: OpenedDatabase, path: &Path) -> Result<Self, DatabaseError> {
-        let database = Arc::new(HeldDatabase::new(opened.database));
-        let tail = read_tail(&database).map_err(|source| DatabaseError::Record {
-            path: path.to_owned(),
-            source,
-        })?;
-        let tail = Arc::new(RwLock::new(tail));
-        let requests =
-            Writer::start(Arc::clone(&database), Arc::clone(&tail)).map_err(|source| {
-                DatabaseError::Prepare {
-                    path: path.to_owned(),
-                    source,
-                }
-            })?;
-        Ok(Self {
-            database,
+    /// Starts the writer of a log that was read back.
+    pub(crate) fn start(recovered: Recovered) -> io::Result<Self> {
+        let Recovered {
+            held,
             tail,
+            places,
+            segments,
+            ..
+        } = recovered;
+        let held = Arc::new(held);
+        let tail = Arc::new(RwLock::new(tail));
+        let places = Arc::new(RwLock::new(places));
+        let requests = Writer::start(Parts {
+            held: Arc::clone(&held),
+            segments,
+            places: Arc::clone(&places),
+            tail: Arc::clone(&tail),
+        })?;
+        Ok(Self {
+            held,
+            tail,
+            places,
             requests,
             appended: Appended::default(),
         })
@@ -80,7 +83,7 @@ impl LogStore {
 
     /// A watch that ends when the last user of the log has let go of it.
     pub(crate) fn closed(&self) -> watch::Receiver<()> {
-        self.database.closed()
+        self.held.released()
     }
 
     async fn ask(&self, request: impl FnOnce(Done) -> Request) -> io::Result<()> {
@@ -95,6 +98,10 @@ impl LogStore {
 
     fn tail(&self) -> std::sync::RwLockReadGuard<'_, Tail> {
         self.tail.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn places(&self) -> std::sync::RwLockReadGuard<'_, Places> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tail_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tail> {
@@ -117,12 +124,10 @@ impl LogStore {
         let mut entries = Vec::new();
         let mut room = bytes_max;
         if start < disk_end {
-            let database = Arc::clone(&self.database);
-            let read = move || read_entries(&database, start, disk_end, bytes_max);
-            let (found, bytes) = tokio::task::spawn_blocking(read)
+            let (found, bytes) = self.places().find(start, disk_end, bytes_max);
+            entries = tokio::task::spawn_blocking(move || read_entries(&found))
                 .await
                 .map_err(|_| io::Error::other("reading the log was cancelled"))??;
-            entries = found;
             if bytes >= bytes_max {
                 return Ok(entries);
             }
@@ -249,54 +254,7 @@ fn writer_gone() -> io::Error {
     io::Error::other("the log's writer is gone")
 }
 
-fn read_entries(
-    database: &Database,
-    start: u64,
-    end: u64,
-    bytes_max: usize,
-) -> io::Result<(Vec<Entry>, usize)> {
-    let read = || -> Result<(Vec<Bytes>, usize), redb::Error> {
-        let table = database.begin_read()?.open_table(LOG)?;
-        let mut found = Vec::new();
-        let mut bytes = 0;
-        for item in table.range(start..end)? {
-            let (_, value) = item?;
-            let value = value.value();
-            if !found.is_empty() && bytes + value.len() > bytes_max {
-                // Say that the cap was reached, so that nothing is added after the gap.
-                return Ok((found, bytes_max));
-            }
-            bytes += value.len();
-            found.push(Bytes::copy_from_slice(value));
-        }
-        Ok((found, bytes))
-    };
-    let (found, bytes) = read().map_err(io::Error::other)?;
-    let entries = found
-        .into_iter()
-        .map(record::decode_entry)
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok((entries, bytes))
-}
-
-fn read_tail(database: &Database) -> io::Result<Tail> {
-    let transaction = database.begin_read().map_err(io::Error::other)?;
-    let meta = transaction.open_table(META).map_err(io::Error::other)?;
-    let read = |key| -> io::Result<Option<Vec<u8>>> {
-        let found = meta.get(key).map_err(io::Error::other)?;
-        Ok(found.map(|guard| guard.value().to_vec()))
-    };
-    let position = |what, key| -> io::Result<Option<LogId>> {
-        let decoded = read(key)?.map(|bytes| record::decode::<PositionRecord>(what, &bytes));
-        Ok(decoded.transpose()?.map(LogId::from))
-    };
-    let vote = read(META_VOTE)?.map(|bytes| record::decode::<VoteRecord>("vote", &bytes));
-    let vote = vote.transpose()?.map(Vote::from);
-    let committed = position("committed position", META_COMMITTED)?;
-    let purged = position("purged position", META_PURGED)?;
-    let log = transaction.open_table(LOG).map_err(io::Error::other)?;
-    let last = log.last().map_err(io::Error::other)?;
-    let last = last.map(|(_, value)| record::decode_entry(Bytes::copy_from_slice(value.value())));
-    let last = last.transpose()?.map(|entry| entry.log_id);
-    Ok(Tail::restored(vote, committed, purged, last.max(purged)))
+fn read_entries(found: &[Found]) -> io::Result<Vec<Entry>> {
+    let decode = |found: &Found| Ok(record::decode_entry(found.read()?)?);
+    found.iter().map(decode).collect()
 }

@@ -213,8 +213,8 @@ mod tests {
 
     use super::*;
     use crate::machine::{ApplyError, RestoreError};
-    use crate::store::database;
     use crate::store::log::LogStore;
+    use crate::store::recovery;
 
     struct Nothing;
 
@@ -247,8 +247,8 @@ mod tests {
             &self,
         ) -> Result<(TempDir, LogStore, MachineAdapter), StorageError<TypeConfig>> {
             let directory = tempfile::tempdir().expect("a directory");
-            let opened = database::open(directory.path()).expect("opens");
-            let log = LogStore::start(opened, directory.path()).expect("starts");
+            let recovered = recovery::open(directory.path()).expect("opens");
+            let log = LogStore::start(recovered).expect("starts");
             let snapshots = SnapshotStore::open(directory.path().join("snapshots")).expect("opens");
             let machine = MachineAdapter::new(Box::new(Nothing), Arc::new(snapshots));
             Ok((directory, log, machine))

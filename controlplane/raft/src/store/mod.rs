@@ -1,11 +1,28 @@
 //! What a server keeps on disk, and in which order it is made durable.
 //!
-//! Entries and votes go through one writer thread, in order, one transaction (one fsync) per group.
-//! Snapshots are written beside the log and take its place once they are durable.
+//! ```text
+//!   writer     one thread: requests -> group -> sync -> told
+//!   segment    the bytes of a file           segments   the files: written, prepared
+//!   recovery   the files at a start          replay     what their records come to
+//!   tail       newest entries, in memory     places     where the others are on disk
+//!   log        all of it, as the consensus library asks for it
+//! ```
+//!
+//! Entries and votes go through the writer, in order, one sync per group. Snapshots are written
+//! beside the log and take its place once they are durable.
 
-pub(crate) mod database;
+pub(crate) mod directory;
 pub(crate) mod log;
 pub(crate) mod machine;
+mod places;
+pub(crate) mod recovery;
+mod replay;
+mod segment;
+mod segments;
 pub(crate) mod snapshot;
+mod standing;
 mod tail;
 mod writer;
+
+#[cfg(test)]
+mod tests;

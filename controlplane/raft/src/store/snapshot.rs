@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::database::{close_to_others, private_file, sync_directory};
+use super::directory::{close_to_others, private_file, sync_directory};
 use crate::engine::{LogId, SnapshotMeta};
 use crate::machine::CheckpointSource;
 use crate::record::{self, SnapshotRecord};

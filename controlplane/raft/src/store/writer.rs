@@ -1,9 +1,10 @@
 //! The one thread that writes the log. What waits in its queue is written as one group, in order,
-//! with one durable commit; then everyone in the group is told.
+//! with one sync; then everyone in the group is told.
 //!
 //! After the first failure nothing more is written: what a failed fsync left on disk is unknown,
 //! so every later request fails with the same words and the server stops.
 
+use std::fs;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,16 +12,22 @@ use bytes::Bytes;
 use openraft::storage::IOFlushed;
 use tokio::sync::{mpsc, oneshot};
 
-use super::database::{HeldDatabase, LOG, META, META_COMMITTED, META_PURGED, META_VOTE};
+use super::directory::{Held, sync_directory};
+use super::places::{Place, Places};
+use super::segment::{Group, Sort};
+use super::segments::{Segments, Written, path_of};
+use super::standing::{Standing, push_position, push_vote};
 use super::tail::Tail;
 use crate::engine::{LogId, TypeConfig};
-use crate::record::{self, PositionRecord, VoteRecord};
+use crate::record::VoteRecord;
 
 /// Requests that may wait; the log's driver waits for a place beyond.
 pub(crate) const QUEUE_MAX: usize = 1024;
 
-/// Requests in one group: bounds a transaction's size and its longest wait.
-const GROUP_MAX: usize = 256;
+/// Requests in one group: bounds the longest wait.
+const REQUESTS_MAX: usize = 256;
+/// Bytes of entries after which nothing more joins a group.
+const BYTES_MAX: usize = 1024 * 1024;
 
 /// What the writer is asked to do. Requests take effect in the order in which they were sent.
 pub(crate) enum Request {
@@ -48,28 +55,76 @@ pub(crate) enum Request {
     },
 }
 
+impl Request {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Append { entries, .. } => entries.iter().map(|(_, bytes)| bytes.len()).sum(),
+            _ => 0,
+        }
+    }
+}
+
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
 pub(crate) struct Writer {
-    database: Arc<HeldDatabase>,
+    /// Kept for as long as something may be written.
+    held: Arc<Held>,
+    segments: Segments,
+    places: Arc<RwLock<Places>>,
     tail: Arc<RwLock<Tail>>,
     requests: mpsc::Receiver<Request>,
-    /// The committed index as last written: it rides along with whatever is written next.
-    committed_on_disk: Option<LogId>,
+    /// What is on disk beside the entries. The committed index rides along with whatever is written
+    /// next.
+    standing: Standing,
+    group: Group,
+    /// The first group of a segment.
+    first: Group,
+}
+
+/// What the writer works on.
+pub(super) struct Parts {
+    pub(super) held: Arc<Held>,
+    pub(super) segments: Segments,
+    pub(super) places: Arc<RwLock<Places>>,
+    pub(super) tail: Arc<RwLock<Tail>>,
+}
+
+/// What a group changes about where entries are, once it is durable.
+enum Change {
+    /// An entry: its index, and where its bytes begin in the group.
+    Entry {
+        index: u64,
+        at: usize,
+        length: u32,
+        crc: u32,
+    },
+    Truncate {
+        first: u64,
+    },
+    Purge {
+        upto: u64,
+    },
 }
 
 impl Writer {
-    pub(crate) fn start(
-        database: Arc<HeldDatabase>,
-        tail: Arc<RwLock<Tail>>,
-    ) -> io::Result<mpsc::Sender<Request>> {
+    pub(super) fn start(parts: Parts) -> io::Result<mpsc::Sender<Request>> {
         let (sender, requests) = mpsc::channel(QUEUE_MAX);
-        let committed_on_disk = read(&tail).committed;
+        let Parts {
+            held,
+            segments,
+            places,
+            tail,
+        } = parts;
+        let standing = Standing::of(&read(&tail));
         let writer = Self {
-            database,
+            held,
+            segments,
+            places,
             tail,
             requests,
-            committed_on_disk,
+            standing,
+            group: Group::default(),
+            first: Group::default(),
         };
         std::thread::Builder::new()
             .name("raft-log".to_owned())
@@ -78,80 +133,91 @@ impl Writer {
     }
 
     fn run(mut self) {
-        while let Some(group) = self.next_group() {
-            match self.write(&group) {
-                Ok(()) => succeed(group),
+        while let Some(requests) = self.next_requests() {
+            match self.write(&requests) {
+                Ok(()) => succeed(requests),
                 Err(error) => {
                     tracing::error!(%error, "the log cannot be written; the server must stop");
-                    return self.refuse(group, &error.to_string());
+                    self.refuse(requests, &error.to_string());
+                    break;
                 }
             }
         }
+        // The files first: whoever takes the directory next must find nothing that still changes.
+        drop(self.segments);
+        drop(self.held);
     }
 
-    /// Everything that waits, up to the cap; `None` once all senders are gone.
-    fn next_group(&mut self) -> Option<Vec<Request>> {
-        let mut group = vec![self.requests.blocking_recv()?];
-        while group.len() < GROUP_MAX {
+    /// Everything that waits, up to the caps; `None` once all senders are gone.
+    fn next_requests(&mut self) -> Option<Vec<Request>> {
+        let mut requests = vec![self.requests.blocking_recv()?];
+        let mut bytes = requests[0].bytes();
+        while requests.len() < REQUESTS_MAX && bytes < BYTES_MAX {
             let Ok(request) = self.requests.try_recv() else {
                 break;
             };
-            group.push(request);
+            bytes += request.bytes();
+            requests.push(request);
         }
-        Some(group)
+        Some(requests)
     }
 
-    fn write(&mut self, group: &[Request]) -> Result<(), redb::Error> {
-        let committed = read(&self.tail).committed;
-        let mut durable = None;
-        let transaction = self.database.begin_write()?;
-        {
-            let mut log = transaction.open_table(LOG)?;
-            let mut meta = transaction.open_table(META)?;
-            for request in group {
-                match request {
-                    Request::Append { entries, .. } => {
-                        for (index, bytes) in entries {
-                            log.insert(*index, &**bytes)?;
-                            durable = Some(*index);
-                        }
-                    }
-                    Request::Vote { vote, .. } => {
-                        meta.insert(META_VOTE, &*record::encode(vote))?;
-                    }
-                    Request::Truncate { first, .. } => {
-                        log.retain_in(*first.., |_, _| false)?;
-                        durable = durable.filter(|index| index < first);
-                    }
-                    Request::Purge { upto, .. } => {
-                        log.retain_in(..=upto.index, |_, _| false)?;
-                        let position = PositionRecord::from(*upto);
-                        meta.insert(META_PURGED, &*record::encode(&position))?;
-                    }
-                    Request::Flush { .. } => {}
-                }
-            }
-            if let Some(log_id) = committed
-                && committed != self.committed_on_disk
-            {
-                let position = PositionRecord::from(log_id);
-                meta.insert(META_COMMITTED, &*record::encode(&position))?;
-            }
+    fn write(&mut self, requests: &[Request]) -> io::Result<()> {
+        let mut standing = Standing {
+            committed: read(&self.tail).committed,
+            ..self.standing
+        };
+        self.group.clear();
+        let mut changes = Vec::new();
+        for request in requests {
+            encode(request, &mut self.group, &mut standing, &mut changes);
         }
-        transaction.commit()?;
-        self.committed_on_disk = committed;
+        if let Some(committed) = standing.committed
+            && self.standing.committed != standing.committed
+        {
+            push_position(&mut self.group, Sort::Committed, committed);
+        }
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        self.standing.write(&mut self.first);
+        let written = self.segments.append(&mut self.group, &mut self.first)?;
+        self.standing = standing;
+        let durable = publish(&self.places, &written, &changes);
         if let Some(index) = durable {
-            self.tail
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .set_durable(index);
+            let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
+            tail.set_durable(index);
+        }
+        if let Some(purged) = standing.purged {
+            self.remove_unneeded(purged.index);
         }
         Ok(())
     }
 
+    /// Removes the files of which nothing is needed once the entries up to `upto` are not.
+    fn remove_unneeded(&mut self, upto: u64) {
+        loop {
+            let unneeded = write(&self.places).take_unneeded(upto);
+            let Some(number) = unneeded else {
+                return;
+            };
+            let directory = self.segments.directory();
+            let path = path_of(directory, number);
+            // In this order on disk too: a gap would be taken for damage.
+            let removed = fs::remove_file(&path).and_then(|()| sync_directory(directory));
+            if let Err(error) = removed {
+                tracing::warn!(
+                    path = %path.display(), %error,
+                    "a part of the log that nobody needs stays until the next start"
+                );
+                return;
+            }
+        }
+    }
+
     /// Answers everything with the failure, for as long as anyone asks.
-    fn refuse(mut self, group: Vec<Request>, reason: &str) {
-        let mut pending = group;
+    fn refuse(&mut self, requests: Vec<Request>, reason: &str) {
+        let mut pending = requests;
         loop {
             for request in pending {
                 finish(
@@ -167,8 +233,77 @@ impl Writer {
     }
 }
 
-fn succeed(group: Vec<Request>) {
-    for request in group {
+/// Adds what a request says to a group, and to what will be true once it is durable.
+fn encode(
+    request: &Request,
+    group: &mut Group,
+    standing: &mut Standing,
+    changes: &mut Vec<Change>,
+) {
+    match request {
+        Request::Append { entries, .. } => {
+            for (index, bytes) in entries {
+                changes.push(Change::Entry {
+                    index: *index,
+                    at: group.push(Sort::Entry, bytes),
+                    length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+                    crc: crc32fast::hash(bytes),
+                });
+            }
+        }
+        Request::Vote { vote, .. } => {
+            push_vote(group, vote);
+            standing.vote = Some(*vote);
+        }
+        Request::Truncate { first, .. } => {
+            group.push(Sort::Truncated, &first.to_be_bytes());
+            changes.push(Change::Truncate { first: *first });
+        }
+        Request::Purge { upto, .. } => {
+            push_position(group, Sort::Purged, *upto);
+            standing.purged = standing.purged.max(Some(*upto));
+            changes.push(Change::Purge { upto: upto.index });
+        }
+        Request::Flush { .. } => {}
+    }
+}
+
+/// Lets readers find what a durable group holds. Returns the last entry of it that is there.
+fn publish(places: &RwLock<Places>, written: &Written, changes: &[Change]) -> Option<u64> {
+    let mut places = write(places);
+    if let Some(file) = &written.new_file {
+        places.add_segment(written.segment, Arc::clone(file));
+    }
+    let mut durable = None;
+    for change in changes {
+        match *change {
+            Change::Entry {
+                index,
+                at,
+                length,
+                crc,
+            } => {
+                let place = Place {
+                    segment: written.segment,
+                    offset: written.offset + at as u64,
+                    length,
+                    crc,
+                };
+                places.push(index, place);
+                durable = Some(index);
+            }
+            Change::Truncate { first } => {
+                places.truncate(first);
+                durable = durable.filter(|index| *index < first);
+            }
+            Change::Purge { upto } => places.purge(upto),
+        }
+    }
+    durable
+}
+
+fn succeed(requests: Vec<Request>) {
+    for request in requests {
         finish(request, Ok(()));
     }
 }
@@ -188,4 +323,8 @@ fn finish(request: Request, result: io::Result<()>) {
 
 fn read(tail: &RwLock<Tail>) -> std::sync::RwLockReadGuard<'_, Tail> {
     tail.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(places: &RwLock<Places>) -> std::sync::RwLockWriteGuard<'_, Places> {
+    places.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -150,7 +150,9 @@ async fn a_killed_process_keeps_what_it_acknowledged() {
     // What a killed process leaves: the files as they are at this moment, nothing flushed or
     // closed. The copy opens as a crashed database does.
     let copy = std::sync::Arc::new(tempfile::tempdir().expect("a directory"));
-    for name in ["log.redb", "server-id"] {
+    fs::create_dir(copy.path().join("log")).expect("is made");
+    let segment = "log/0000000000000001.segment";
+    for name in [segment, "server-id"] {
         fs::copy(server.path().join(name), copy.path().join(name)).expect("copies");
     }
     let listen = ([127, 0, 0, 1], 0).into();

@@ -189,7 +189,7 @@ async fn an_entry_that_is_not_understood_stops_the_server_until_it_is() {
             match stopped.try_start(&authority, config(), journal).await {
                 Ok(server) => return server,
                 // What failed to start lets go of the file a moment later; a process would be gone.
-                Err(OpenError::Database(_)) => tokio::task::yield_now().await,
+                Err(OpenError::Log(_)) => tokio::task::yield_now().await,
                 Err(error) => panic!("{error:?}"),
             }
         }

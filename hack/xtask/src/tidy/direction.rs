@@ -96,7 +96,6 @@ pub(super) const PURE: &[&str] = &[
 const EXCLUSIVE: &[(&str, &[&str])] = &[
     ("openraft", &["controlplane-raft"]),
     ("tokio-uring", &["noded-daemon"]),
-    ("redb", &["controlplane-raft"]),
 ];
 
 /// Holds every declared dependency of every member against the table.

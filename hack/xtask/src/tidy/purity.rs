@@ -39,7 +39,6 @@ const PURE_FORBIDDEN: &[&str] = &[
     "quinn",
     "rand",
     "rcgen",
-    "redb",
     "reqwest",
     "rustix",
     "rustls",

@@ -1,0 +1,171 @@
+//! The data directory of a server's log: who may look into it, who uses it, and whose it is.
+//!
+//! ```text
+//!   log/       server-id
+//!   absent     absent      a new server: new id
+//!   present    absent      the copy was lost: written again
+//!   present    the same    a restart
+//!   present    another     refused: two servers' files were mixed
+//!   absent     present     refused: the log was removed, and what this id voted with it
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use protocol_transport::files::make_private_directory;
+use tokio::sync::watch;
+
+use crate::member::ServerId;
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    #[error("{operation} {path}")]
+    Access {
+        operation: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} is in use by another process")]
+    InUse { path: PathBuf },
+    #[error(
+        "{path}: {reason}. What this server acknowledged may be lost with it, so it must not vote \
+         again: look at the disk, then remove the whole data directory and start as a new server, \
+         or restore a saved snapshot if it was the only one"
+    )]
+    Damaged { path: PathBuf, reason: String },
+    #[error(
+        "{path} names a server whose log is gone; a server without its log must not vote again: \
+         remove the whole directory to start as a new server"
+    )]
+    LogRemoved { path: PathBuf },
+    #[error("{path} names server {named}, but the log belongs to {actual}")]
+    OtherServer {
+        path: PathBuf,
+        named: String,
+        actual: ServerId,
+    },
+    #[error(
+        "{path} was written by a build from before the first release, whose log this one cannot \
+         read: save a snapshot with that build, remove the data directory, and restore it here"
+    )]
+    OldLayout { path: PathBuf },
+}
+
+/// Says what failed, and where.
+pub(super) fn failed(
+    operation: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> DirectoryError {
+    let path = path.to_owned();
+    move |source| DirectoryError::Access {
+        operation,
+        path,
+        source,
+    }
+}
+
+/// The directory while anyone uses it. The fields are dropped in order: when the watch ends, the
+/// lock is gone.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Locked; the kernel lets go of it when the process ends, however it ends (flock(2)).
+    _lock: File,
+    open: watch::Sender<()>,
+}
+
+impl Held {
+    /// A watch that ends when nobody uses the directory any more.
+    pub(crate) fn released(&self) -> watch::Receiver<()> {
+        self.open.subscribe()
+    }
+}
+
+/// Makes the directory if it is missing, and takes it for this process.
+pub(super) fn hold(directory: &Path) -> Result<Held, DirectoryError> {
+    close_to_others(directory).map_err(failed("preparing", directory))?;
+    let path = directory.join("lock");
+    let lock = private_file()
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(failed("opening", &path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Held {
+            _lock: lock,
+            open: watch::Sender::new(()),
+        }),
+        Err(TryLockError::WouldBlock) => Err(DirectoryError::InUse {
+            path: directory.to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(failed("locking", &path)(error)),
+    }
+}
+
+/// The copy of the id beside the log; `None` = there is none.
+pub(super) fn read_id_copy(path: &Path) -> Result<Option<String>, DirectoryError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("reading", path)(error)),
+    }
+}
+
+/// Sees that the copy beside the log names the log's server; writes it where it is missing.
+pub(super) fn settle_id_copy(
+    directory: &Path,
+    path: &Path,
+    named: Option<String>,
+    actual: ServerId,
+) -> Result<(), DirectoryError> {
+    match named {
+        // Written whole or not at all: a cut-off copy would be taken for another server's.
+        None => replace_file(directory, path, format!("{actual}\n").as_bytes())
+            .map_err(failed("writing", path)),
+        Some(named) if named == actual.to_string() => Ok(()),
+        Some(named) => Err(DirectoryError::OtherServer {
+            path: path.to_owned(),
+            named,
+            actual,
+        }),
+    }
+}
+
+/// Replaces `path` in `directory` by `content`, durably.
+pub(crate) fn replace_file(directory: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut file = private_file()
+        .create(true)
+        .truncate(true)
+        .open(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    sync_directory(directory)
+}
+
+/// Makes `directory` where it is missing, and closes it to everyone but its owner: the log holds
+/// jobs with their secrets.
+pub(crate) fn close_to_others(directory: &Path) -> io::Result<()> {
+    make_private_directory(directory)?;
+    let mode = fs::metadata(directory)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+}
+
+/// How a file is made that only its owner may read, whatever the umask.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+/// Makes renames and removals in a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

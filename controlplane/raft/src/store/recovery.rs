@@ -1,0 +1,314 @@
+//! Reading a log back from its segments, or making a new one.
+//!
+//! Every segment must be there, follow the one before, and end where the next says. Only the end of
+//! the newest may be torn: that group was not acknowledged, and is cut off. Anything else that
+//! cannot be read is damage, and the server does not start: it would vote without what it
+//! acknowledged.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::directory::{
+    DirectoryError, Held, close_to_others, failed, hold, read_id_copy, settle_id_copy,
+    sync_directory,
+};
+use super::places::Places;
+use super::replay::Replay;
+use super::segment::{self, Group, HEADER_BYTES, Header};
+use super::segments::{Segments, number_of, path_of};
+use super::standing::Standing;
+use super::tail::Tail;
+use crate::member::ServerId;
+
+/// A log, ready to be used.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) id: ServerId,
+    pub(super) held: Held,
+    pub(super) tail: Tail,
+    pub(super) places: Places,
+    pub(super) segments: Segments,
+}
+
+/// Opens the log in `directory`, or makes one. Blocking.
+///
+/// # Errors
+/// See [`DirectoryError`].
+pub(crate) fn open(directory: &Path) -> Result<Recovered, DirectoryError> {
+    let held = hold(directory)?;
+    let old = directory.join("log.redb");
+    if old.exists() {
+        return Err(DirectoryError::OldLayout { path: old });
+    }
+    let id_path = directory.join("server-id");
+    let named = read_id_copy(&id_path)?;
+    let log = directory.join("log");
+    close_to_others(&log).map_err(failed("preparing", &log))?;
+    sync_directory(directory).map_err(failed("syncing", directory))?;
+    let recovered = match read(&log)? {
+        Some(found) => found.finish(held, &log)?,
+        // The files were made, but the first group was cut off.
+        None if named.is_some() => return Err(DirectoryError::LogRemoved { path: id_path }),
+        None => create(held, &log)?,
+    };
+    settle_id_copy(directory, &id_path, named, recovered.id)?;
+    Ok(recovered)
+}
+
+fn create(held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
+    let id = ServerId::random();
+    let mut standing = Group::default();
+    Standing::default().write(&mut standing);
+    let segments = Segments::create(log.to_owned(), id, &mut standing);
+    let segments = segments.map_err(failed("creating the log in", log))?;
+    let mut places = Places::default();
+    places.add_segment(segments.number(), segments.file());
+    Ok(Recovered {
+        id,
+        held,
+        tail: Tail::default(),
+        places,
+        segments,
+    })
+}
+
+/// What the segments say.
+struct Found {
+    id: ServerId,
+    replay: Replay,
+    places: Places,
+    newest: Newest,
+}
+
+struct Newest {
+    number: u64,
+    file: Arc<File>,
+    end: u64,
+}
+
+/// Reads every segment; `None` = there is no log yet.
+fn read(log: &Path) -> Result<Option<Found>, DirectoryError> {
+    let mut numbers = list(log)?;
+    let mut newest_bytes = None;
+    // What was only prepared, or was being begun, holds nothing that was acknowledged.
+    while let Some(number) = numbers.last().copied() {
+        let path = path_of(log, number);
+        let bytes = fs::read(&path).map_err(failed("reading", &path))?;
+        if segment::any_group_from(&bytes, number, HEADER_BYTES) {
+            newest_bytes = Some(bytes);
+            break;
+        }
+        tracing::debug!(path = %path.display(), "removing a segment without content");
+        fs::remove_file(&path).map_err(failed("removing", &path))?;
+        sync_directory(log).map_err(failed("syncing", log))?;
+        numbers.pop();
+    }
+    let Some(mut newest_bytes) = newest_bytes else {
+        return Ok(None);
+    };
+    let mut reading = Reading::default();
+    for (at, number) in numbers.iter().copied().enumerate() {
+        let path = path_of(log, number);
+        let is_newest = at + 1 == numbers.len();
+        let bytes = if is_newest {
+            Bytes::from(std::mem::take(&mut newest_bytes))
+        } else {
+            fs::read(&path).map_err(failed("reading", &path))?.into()
+        };
+        let damaged = |reason| DirectoryError::Damaged {
+            path: path.clone(),
+            reason,
+        };
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = Arc::new(file.map_err(failed("opening", &path))?);
+        reading.places.add_segment(number, Arc::clone(&file));
+        let end = reading.segment(number, &bytes).map_err(damaged)?;
+        if is_newest {
+            mend_end(&file, &bytes, end).map_err(failed("mending the end of", &path))?;
+            reading.newest = Some(Newest {
+                number,
+                file,
+                end: end as u64,
+            });
+        }
+    }
+    let (Some(id), Some(newest)) = (reading.server, reading.newest) else {
+        return Ok(None);
+    };
+    let damaged = |reason| DirectoryError::Damaged {
+        path: log.to_owned(),
+        reason,
+    };
+    reading.replay.check(&reading.places).map_err(damaged)?;
+    Ok(Some(Found {
+        id,
+        replay: reading.replay,
+        places: reading.places,
+        newest,
+    }))
+}
+
+fn list(log: &Path) -> Result<Vec<u64>, DirectoryError> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(log).map_err(failed("listing", log))? {
+        let entry = entry.map_err(failed("listing", log))?;
+        numbers.extend(number_of(&entry.path()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Clears what is behind the last whole group, and writes what is whole once more: a sync that
+/// failed before may have left it in memory only.
+fn mend_end(file: &File, bytes: &[u8], end: usize) -> std::io::Result<()> {
+    if bytes[end..].iter().any(|byte| *byte != 0) {
+        tracing::warn!(
+            offset = end,
+            "the log ended in a torn group, which is cut off"
+        );
+        file.write_all_at(&vec![0; bytes.len() - end], end as u64)?;
+    }
+    file.write_all_at(&bytes[..end], 0)?;
+    file.sync_all()
+}
+
+impl Found {
+    fn finish(self, held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
+        let Newest { number, file, end } = self.newest;
+        let segments = Segments::resume(log.to_owned(), self.id, number, file, end);
+        Ok(Recovered {
+            id: self.id,
+            held,
+            tail: self.replay.tail(),
+            places: self.places,
+            segments: segments.map_err(failed("opening", log))?,
+        })
+    }
+}
+
+/// The segments read so far.
+#[derive(Default)]
+struct Reading {
+    server: Option<ServerId>,
+    /// The last segment's number, and where it ended.
+    last: Option<(u64, usize)>,
+    replay: Replay,
+    places: Places,
+    newest: Option<Newest>,
+}
+
+impl Reading {
+    /// Takes the next segment; returns where its last whole group ends.
+    fn segment(&mut self, number: u64, bytes: &Bytes) -> Result<usize, String> {
+        let header = Header::decode(bytes).ok_or("its header is damaged")?;
+        if header.number != number {
+            return Err(format!("it is segment {:016x}", header.number));
+        }
+        let server = *self.server.get_or_insert(header.server);
+        if server != header.server {
+            let found = header.server;
+            return Err(format!("it belongs to server {found}, others to {server}"));
+        }
+        if let Some((last, end)) = self.last {
+            if last + 1 != number {
+                return Err(format!("segment {:016x} before it is missing", number - 1));
+            }
+            if header.previous_end != end as u64 {
+                return Err(format!(
+                    "the segment before it is damaged at offset {end}: it should end at {}",
+                    header.previous_end
+                ));
+            }
+        }
+        let mut end = HEADER_BYTES;
+        while let Some(body) = segment::group_at(bytes, number, end) {
+            self.replay
+                .group(number, end, body, bytes, &mut self.places)?;
+            end = segment::group_end(end, body);
+        }
+        if segment::any_group_from(bytes, number, end) {
+            return Err(format!("it is damaged at offset {end}"));
+        }
+        self.last = Some((number, end));
+        Ok(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_its_id() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = open(directory.path()).expect("opens").id;
+        assert_eq!(open(directory.path()).expect("opens again").id, first);
+        let other = tempfile::tempdir().expect("a directory");
+        assert_ne!(open(other.path()).expect("opens").id, first);
+    }
+
+    #[test]
+    fn what_is_made_is_for_its_owner_only() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("raft");
+        fs::create_dir(&path).expect("is made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("is set");
+        drop(open(&path).expect("opens"));
+        let mode = |path: &Path| path.metadata().expect("metadata").permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&path.join("log")), 0o700);
+        assert_eq!(mode(&path_of(&path.join("log"), 1)), 0o600);
+        assert_eq!(mode(&path.join("server-id")), 0o600);
+    }
+
+    #[test]
+    fn a_lost_copy_of_the_id_is_written_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let id = open(directory.path()).expect("opens").id;
+        let copy = directory.path().join("server-id");
+        fs::remove_file(&copy).expect("removes");
+        assert_eq!(open(directory.path()).expect("opens").id, id);
+        assert_eq!(
+            fs::read_to_string(copy).expect("reads").trim(),
+            id.to_string()
+        );
+    }
+
+    #[test]
+    fn an_id_without_its_log_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        open(directory.path()).expect("opens");
+        fs::remove_dir_all(directory.path().join("log")).expect("removes");
+        let error = open(directory.path()).expect_err("must refuse");
+        assert!(
+            matches!(error, DirectoryError::LogRemoved { .. }),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn the_id_of_another_server_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        open(directory.path()).expect("opens");
+        fs::write(directory.path().join("server-id"), "00000000000000aa\n").expect("writes");
+        let error = open(directory.path()).expect_err("must refuse");
+        assert!(
+            matches!(error, DirectoryError::OtherServer { .. }),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn a_directory_in_use_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let _holder = open(directory.path()).expect("opens");
+        let error = open(directory.path()).expect_err("must refuse");
+        assert!(matches!(error, DirectoryError::InUse { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,247 @@
+//! The files of the log: one is written, the next is prepared beside it.
+//!
+//! A file is filled with zeros before its first group: writing over blocks that exist costs a sync
+//! half of what growing a file does, because no metadata changes. The next file is prepared on a
+//! thread of its own once half of the current one is used, so that nobody waits for it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::directory::{private_file, sync_directory};
+use super::segment::{Group, HEADER_BYTES, Header};
+use crate::member::ServerId;
+
+/// The first file; each further one is twice as long, up to [`SEGMENT_BYTES_MAX`], so that a
+/// server with little to do keeps little.
+pub(super) const SEGMENT_BYTES_MIN: u64 = 1024 * 1024;
+const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Zeros written between two syncs while a file is prepared: what others sync meanwhile waits for
+/// no more than this.
+const ZEROS: &[u8] = &[0; 512 * 1024];
+
+const SUFFIX: &str = "segment";
+
+/// The file of segment `number`.
+pub(super) fn path_of(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:016x}.{SUFFIX}"))
+}
+
+/// The number that a file's name says; `None` = it is no segment.
+pub(super) fn number_of(path: &Path) -> Option<u64> {
+    let is_segment = path.extension().is_some_and(|found| found == SUFFIX);
+    let digits = path.file_stem()?.to_str().filter(|_| is_segment)?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    (digits.len() == 16).then_some(number)
+}
+
+/// Makes the file of segment `number`, full of zeros and durable.
+fn prepare(directory: &Path, number: u64, bytes: u64) -> io::Result<File> {
+    let path = path_of(directory, number);
+    let fill = || -> io::Result<File> {
+        let file = private_file()
+            .read(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)?;
+        let mut at = 0;
+        while at < bytes {
+            let rest = usize::try_from(bytes - at).unwrap_or(usize::MAX);
+            let zeros = &ZEROS[..rest.min(ZEROS.len())];
+            file.write_all_at(zeros, at)?;
+            file.sync_data()?;
+            at += zeros.len() as u64;
+        }
+        file.sync_all()?;
+        sync_directory(directory)?;
+        Ok(file)
+    };
+    fill().map_err(|error| {
+        // What it got to would fill the disk a little more.
+        let _gone = fs::remove_file(&path);
+        let text = format!("preparing {} ({bytes} bytes): {error}", path.display());
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// The file that is written, and what comes after it.
+#[derive(Debug)]
+pub(super) struct Segments {
+    directory: PathBuf,
+    server: ServerId,
+    number: u64,
+    file: Arc<File>,
+    /// Where the last group ends.
+    end: u64,
+    /// The length of the file.
+    bytes: u64,
+    next: Option<JoinHandle<io::Result<File>>>,
+}
+
+/// Where a group went.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) segment: u64,
+    /// Where the group begins.
+    pub(super) offset: u64,
+    /// The segment's file, if this is its first group.
+    pub(super) new_file: Option<Arc<File>>,
+}
+
+impl Segments {
+    /// Goes on with a file whose last group ends at `end`.
+    pub(super) fn resume(
+        directory: PathBuf,
+        server: ServerId,
+        number: u64,
+        file: Arc<File>,
+        end: u64,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            directory,
+            server,
+            number,
+            bytes: file.metadata()?.len(),
+            file,
+            end,
+            next: None,
+        })
+    }
+
+    /// Makes a log: its first segment, with `standing` in it.
+    pub(super) fn create(
+        directory: PathBuf,
+        server: ServerId,
+        standing: &mut Group,
+    ) -> io::Result<Self> {
+        let mut segments = Self {
+            file: Arc::new(prepare(&directory, 1, SEGMENT_BYTES_MIN)?),
+            directory,
+            server,
+            number: 1,
+            end: 0,
+            bytes: SEGMENT_BYTES_MIN,
+            next: None,
+        };
+        let first = segments.beginning(0, standing);
+        segments.write(&first)?;
+        Ok(segments)
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes a group durable. Where it begins another segment, `standing` goes in front of it:
+    /// what must still be known when the segments before are gone. Blocking.
+    pub(super) fn append(
+        &mut self,
+        group: &mut Group,
+        standing: &mut Group,
+    ) -> io::Result<Written> {
+        let rotate = self.end + group.len() as u64 > self.bytes;
+        if rotate {
+            let mut bytes = self.rotate(group, standing)?;
+            let offset = bytes.len() as u64;
+            bytes.extend_from_slice(group.finish(self.number, offset));
+            self.write(&bytes)?;
+            return Ok(Written {
+                segment: self.number,
+                offset,
+                new_file: Some(self.file()),
+            });
+        }
+        let offset = self.end;
+        self.write(group.finish(self.number, offset))?;
+        if self.next.is_none() && self.end > self.bytes / 2 {
+            self.prepare_next();
+        }
+        Ok(Written {
+            segment: self.number,
+            offset,
+            new_file: None,
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.end)?;
+        self.file.sync_data()?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Begins the next segment; returns its first bytes.
+    fn rotate(&mut self, group: &Group, standing: &mut Group) -> io::Result<Vec<u8>> {
+        let needed = (HEADER_BYTES + standing.len() + group.len()) as u64;
+        let usual = (self.bytes * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let number = self.number + 1;
+        let prepared = match self.next.take().map(JoinHandle::join) {
+            Some(Ok(Ok(file))) if needed <= usual => Some(file),
+            Some(Ok(Err(error))) => {
+                // Room may have been made since.
+                tracing::warn!(%error, "the next part of the log could not be prepared early");
+                None
+            }
+            _ => None,
+        };
+        let (file, bytes) = match prepared {
+            Some(file) => {
+                let bytes = file.metadata()?.len();
+                (file, bytes)
+            }
+            None => {
+                let bytes = usual.max(needed);
+                (prepare(&self.directory, number, bytes)?, bytes)
+            }
+        };
+        let previous_end = self.end;
+        self.number = number;
+        self.file = Arc::new(file);
+        self.end = 0;
+        self.bytes = bytes;
+        Ok(self.beginning(previous_end, standing))
+    }
+
+    /// The current segment's header and first group.
+    fn beginning(&self, previous_end: u64, standing: &mut Group) -> Vec<u8> {
+        let header = Header {
+            server: self.server,
+            number: self.number,
+            previous_end,
+        };
+        let mut bytes = header.encode().to_vec();
+        bytes.extend_from_slice(standing.finish(self.number, HEADER_BYTES as u64));
+        bytes
+    }
+
+    fn prepare_next(&mut self) {
+        let (directory, number) = (self.directory.clone(), self.number + 1);
+        let bytes = (self.bytes * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let thread = std::thread::Builder::new().name("raft-log-next".to_owned());
+        match thread.spawn(move || prepare(&directory, number, bytes)) {
+            Ok(next) => self.next = Some(next),
+            Err(error) => tracing::debug!(%error, "no thread: the next segment is prepared late"),
+        }
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        // Whoever opens the log next must not meet a file that is still being filled.
+        if let Some(next) = self.next.take() {
+            let _unused = next.join();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The log on disk against a log in memory: whatever is asked of it, and however it ends, what was
+//! acknowledged is there afterwards, or the server refuses to start.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use openraft::entry::RaftEntry;
+use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
+use openraft::{EntryPayload, RaftLogReader};
+use tempfile::TempDir;
+
+use super::directory::DirectoryError;
+use super::log::LogStore;
+use super::segments::{SEGMENT_BYTES_MIN, path_of};
+use super::{recovery, segment};
+use crate::engine::{Command, Entry, LogId, Vote};
+
+/// What a log must say, in memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Model {
+    entries: BTreeMap<u64, Entry>,
+    vote: Option<Vote>,
+    purged: Option<LogId>,
+}
+
+impl Model {
+    fn last(&self) -> Option<LogId> {
+        let last = self.entries.last_key_value().map(|(_, entry)| entry.log_id);
+        last.max(self.purged)
+    }
+
+    async fn of(log: &mut LogStore) -> Self {
+        let state = log.get_log_state().await.expect("a state");
+        let entries = log.try_get_log_entries(..).await.expect("entries");
+        let model = Self {
+            entries: entries
+                .into_iter()
+                .map(|entry| (entry.log_id.index, entry))
+                .collect(),
+            vote: log.read_vote().await.expect("a vote"),
+            purged: state.last_purged_log_id,
+        };
+        assert_eq!(model.last(), state.last_log_id);
+        model
+    }
+}
+
+/// The same numbers for the same seed (xorshift).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn size(&mut self, end: u64) -> usize {
+        usize::try_from(self.below(end)).expect("a size")
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.0.to_le_bytes()[usize::from(self.below(2) == 0)]
+    }
+}
+
+fn open(directory: &Path) -> Result<LogStore, DirectoryError> {
+    Ok(LogStore::start(recovery::open(directory)?).expect("starts"))
+}
+
+async fn close(log: LogStore) {
+    let mut closed = log.closed();
+    drop(log);
+    while closed.changed().await.is_ok() {}
+}
+
+/// The directory as a killed process, or a host without power, leaves it.
+fn copy(from: &Path) -> TempDir {
+    let copy = tempfile::tempdir().expect("a directory");
+    fs::create_dir(copy.path().join("log")).expect("is made");
+    fs::copy(from.join("server-id"), copy.path().join("server-id")).expect("copies");
+    for file in fs::read_dir(from.join("log")).expect("lists") {
+        let file = file.expect("a file");
+        fs::copy(file.path(), copy.path().join("log").join(file.file_name())).expect("copies");
+    }
+    copy
+}
+
+async fn step(log: &mut LogStore, model: &mut Model, numbers: &mut Numbers, term: u64) {
+    let next = model.last().map_or(0, |last| last.index + 1);
+    match numbers.below(10) {
+        0 => {
+            let vote = Vote::new_committed(term, numbers.below(5));
+            log.save_vote(&vote).await.expect("saves");
+            model.vote = Some(vote);
+        }
+        1 => {
+            let first = model.purged.map_or(0, |purged| purged.index + 1);
+            let first = first + numbers.below(next - first + 1);
+            let kept = model.entries.range(..first).next_back();
+            let kept = kept.map(|(_, entry)| entry.log_id).or(model.purged);
+            log.truncate_after(kept).await.expect("truncates");
+            model.entries.split_off(&first);
+        }
+        2 => {
+            // Up to somewhere in it, or beyond its end as when a snapshot was received.
+            let upto = model.purged.map_or(0, |purged| purged.index + 1) + numbers.below(12);
+            let known = model.entries.get(&upto).map(|entry| entry.log_id);
+            let upto = known.unwrap_or_else(|| LogId::new_term_index(term, upto.max(next)));
+            log.purge(upto).await.expect("purges");
+            model.purged = Some(upto);
+            model.entries = model.entries.split_off(&(upto.index + 1));
+        }
+        _ => {
+            let entries: Vec<Entry> = (0..=numbers.below(4))
+                .map(|number| {
+                    let length = match numbers.below(8) {
+                        0 => numbers.size(2 * SEGMENT_BYTES_MIN),
+                        1..4 => numbers.size(200_000),
+                        _ => numbers.size(100),
+                    };
+                    let command = Command(vec![numbers.byte(); length].into());
+                    Entry::new(
+                        LogId::new_term_index(term, next + number),
+                        EntryPayload::Normal(command),
+                    )
+                })
+                .collect();
+            log.blocking_append(entries.clone()).await.expect("appends");
+            let indexed = entries.into_iter().map(|entry| (entry.log_id.index, entry));
+            model.entries.extend(indexed);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_says_what_was_acknowledged_however_it_ended() {
+    for seed in 1..=6 {
+        let mut numbers = Numbers(seed);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut log = open(directory.path()).expect("opens");
+        let mut model = Model::default();
+        for round in 0..60 {
+            step(&mut log, &mut model, &mut numbers, round).await;
+            if numbers.below(8) == 0 {
+                let killed = copy(directory.path());
+                tear(&killed.path().join("log"), &mut numbers);
+                let mut again = open(killed.path()).expect("opens");
+                assert_eq!(Model::of(&mut again).await, model, "seed {seed}, {round}");
+            }
+            if numbers.below(8) == 0 {
+                close(log).await;
+                log = open(directory.path()).expect("opens");
+                assert_eq!(Model::of(&mut log).await, model, "seed {seed}, {round}");
+            }
+        }
+    }
+}
+
+/// The newest segment's number and content, and where each of its groups begins; the last is where
+/// they end.
+fn newest(log: &Path) -> (u64, Vec<u8>, Vec<usize>) {
+    let mut number = 1;
+    for file in fs::read_dir(log).expect("lists") {
+        let found = super::segments::number_of(&file.expect("a file").path());
+        number = number.max(found.expect("a segment"));
+    }
+    let mut starts = vec![segment::HEADER_BYTES];
+    let mut bytes = fs::read(path_of(log, number)).expect("reads");
+    if bytes.iter().all(|byte| *byte == 0) {
+        number -= 1;
+        bytes = fs::read(path_of(log, number)).expect("reads");
+    }
+    let mut end = segment::HEADER_BYTES;
+    while let Some(body) = segment::group_at(&bytes, number, end) {
+        end = segment::group_end(end, body);
+        starts.push(end);
+    }
+    (number, bytes, starts)
+}
+
+/// What a write that was under way may leave: anything behind the end but something whole.
+fn tear(log: &Path, numbers: &mut Numbers) {
+    let (number, mut bytes, starts) = newest(log);
+    let end = starts[starts.len() - 1];
+    let length = numbers.size(5000);
+    for byte in bytes.iter_mut().skip(end).take(length) {
+        *byte = numbers.byte();
+    }
+    fs::write(path_of(log, number), bytes).expect("writes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_before_the_last_group_is_refused_and_in_it_is_a_torn_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    let mut before = Model::default();
+    for index in 0..6 {
+        before = Model::of(&mut log).await;
+        let entry = Entry::new(LogId::new_term_index(1, index), EntryPayload::Blank);
+        log.blocking_append([entry]).await.expect("appends");
+    }
+    close(log).await;
+    let (number, bytes, starts) = newest(&directory.path().join("log"));
+    let last = starts[starts.len() - 2];
+    for at in 0..starts[starts.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let copy = copy(directory.path());
+        fs::write(path_of(&copy.path().join("log"), number), damaged).expect("writes");
+        match open(copy.path()) {
+            Ok(mut log) => {
+                assert!(at >= last, "byte {at} was acknowledged");
+                assert_eq!(Model::of(&mut log).await, before, "byte {at}");
+            }
+            Err(DirectoryError::Damaged { .. }) => assert!(at < last, "byte {at}"),
+            Err(error) => panic!("byte {at}: {error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_segment_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    for index in 0..40 {
+        let payload = EntryPayload::Normal(Command(vec![7; 400_000].into()));
+        let entry = Entry::new(LogId::new_term_index(1, index), payload);
+        log.blocking_append([entry]).await.expect("appends");
+    }
+    close(log).await;
+    let log = directory.path().join("log");
+    for (number, wanted) in [(2, "is missing"), (1, "are missing")] {
+        let copy = copy(directory.path());
+        fs::remove_file(path_of(&copy.path().join("log"), number)).expect("removes");
+        let error = open(copy.path()).expect_err("must refuse").to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+    assert!(path_of(&log, 3).exists(), "three segments are written");
+}
