@@ -28,6 +28,15 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 /// More servers than any cluster has.
 const SERVERS_MAX: usize = 64;
 
+/// Processes and threads of one task, so that one which forks without end exhausts itself and not
+/// its host. Servers with a thread per connection stay below it; a host has room for several such
+/// tasks.
+const TASK_PIDS_MAX: u32 = 4096;
+/// Less than a shell script needs would only be a mistake.
+const TASK_PIDS_LOWEST: u32 = 16;
+/// As many as the kernel can number (PID_MAX_LIMIT): as good as no limit.
+const TASK_PIDS_HIGHEST: u32 = 4 * 1024 * 1024;
+
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -74,6 +83,8 @@ pub struct Config {
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
+    /// Processes and threads that one task may have.
+    pub task_pids_max: u32,
     /// When noded looks after itself.
     pub upkeep: Upkeep,
     /// A filter in the words of `tracing`: `info`, `noded_daemon=debug`.
@@ -190,6 +201,7 @@ impl Config {
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
+            task_pids_max: task_pids_max(file.task_pids_max)?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,
             meta: file.meta,
             reserved: file.reserved,
@@ -372,6 +384,15 @@ fn chroot_paths(given: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, ConfigError
         Some(path) => Err(invalid("chroot_paths", format!("{path:?} is not absolute"))),
         None => Ok(paths),
     }
+}
+
+fn task_pids_max(given: Option<u32>) -> Result<u32, ConfigError> {
+    let max = given.unwrap_or(TASK_PIDS_MAX);
+    if (TASK_PIDS_LOWEST..=TASK_PIDS_HIGHEST).contains(&max) {
+        return Ok(max);
+    }
+    let problem = format!("{max} is not between {TASK_PIDS_LOWEST} and {TASK_PIDS_HIGHEST}");
+    Err(invalid("task_pids_max", problem))
 }
 
 #[cfg(test)]

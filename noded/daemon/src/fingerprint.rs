@@ -82,6 +82,7 @@ pub fn fingerprint(
     host::add_attributes(&mut node);
     host::add_network(&mut node);
     add_enforcement(&mut node, &enforcement);
+    set(&mut node, "drover.task_pids_max", config.task_pids_max);
     add_drivers(&mut node, config, &enforcement);
     node.node_resources.min_dynamic_port = config.dynamic_port_min;
     node.node_resources.max_dynamic_port = config.dynamic_port_max;

@@ -54,6 +54,8 @@ pub struct ConfigFile {
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
     pub chroot_paths: Option<Vec<PathBuf>>,
+    /// Processes and threads that one task may have; 4096 unless given.
+    pub task_pids_max: Option<u32>,
     /// How often the host's facts are looked at again; `60s` unless given.
     pub fingerprint_interval: Option<String>,
     /// How often the disk with allocations is measured; `1m` unless given.

@@ -72,6 +72,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         mock_driver,
         host_volumes,
         chroot_paths,
+        task_pids_max,
         upkeep,
         log_level
     );

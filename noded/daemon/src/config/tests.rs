@@ -58,6 +58,7 @@ fn a_whole_file_is_understood() {
         (20_000, 32_000)
     );
     assert!(config.keeper_binary.ends_with("noded-keeper"));
+    assert_eq!(config.task_pids_max, 4096);
 }
 
 #[test]
@@ -114,6 +115,11 @@ fn every_mistake_is_named() {
             "region     = \"global\"",
             "region = \"no region!\"",
             "region",
+        ),
+        (
+            "name       = \"n1\"",
+            "task_pids_max = 3",
+            "`task_pids_max`: 3",
         ),
         (
             "join_token = \"abc\"",

@@ -101,14 +101,13 @@ impl Executor {
             .ok_or_else(|| StartFailed::hopeless("the task's name is not one for a file"))?;
         let spec = self.sandbox(start, config)?;
         let plan = isolation::plan(&spec).map_err(|error| StartFailed::hopeless(chain(&error)))?;
-        let path = TaskPath::new(key.alloc(), key.task())
-            .map_err(|error| StartFailed::hopeless(chain(&error)))?;
+        let path = cgroup_of(&key).map_err(|error| StartFailed::hopeless(chain(&error)))?;
         let cgroup = self
             .hierarchy
             .create_task(&path)
             .map_err(|error| StartFailed::possible(&error))?;
         let unenforced = cgroup
-            .apply_limits(&limits(start))
+            .apply_limits(&limits(start, self.config.now().task_pids_max))
             .map_err(|error| StartFailed::possible(&error))?;
         for limit in unenforced {
             tracing::debug!(run = %start.run, "{limit}");
@@ -300,17 +299,19 @@ fn environment(
     environment
 }
 
-/// `exec` gets every limit of its resources; `raw_exec` only its share of the processors, as users
-/// of Nomad know it.
-fn limits(start: &StartTask) -> CgroupLimits {
-    let resources = &start.spec.alloc().allocated_resources;
-    let Some(given) = resources.tasks.get(&start.run.task) else {
-        return CgroupLimits::default();
-    };
+/// Every task has the node's ceiling of processes, which protects the host. `exec` gets every limit
+/// of its resources besides; `raw_exec` only its share of the processors, as users of Nomad know
+/// it.
+fn limits(start: &StartTask, pids_max: u32) -> CgroupLimits {
     let mut limits = CgroupLimits {
-        cpu_weight: Some(cpu_weight(given.cpu.cpu_shares)),
+        pids_max: Some(pids_max),
         ..CgroupLimits::default()
     };
+    let resources = &start.spec.alloc().allocated_resources;
+    let Some(given) = resources.tasks.get(&start.run.task) else {
+        return limits;
+    };
+    limits.cpu_weight = Some(cpu_weight(given.cpu.cpu_shares));
     if start.driver == "exec" {
         let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
         let (reserved, most) = (given.memory.memory_mb, given.memory.memory_max_mb);
@@ -345,7 +346,44 @@ fn refused(refusal: &Refusal) -> StartFailed {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use noded_core::{AllocSpec, RunEpoch, RunKey};
+    use protocol_model::AllocId;
+
     use super::*;
+
+    #[test]
+    fn every_task_has_the_node_s_ceiling_of_processes_and_only_exec_one_of_memory() {
+        let job = serde_json::json!({
+            "ID": "web", "TaskGroups": [{"Name": "group", "Tasks": [{"Name": "main"}]}],
+        });
+        let alloc = serde_json::json!({
+            "ID": AllocId::from_u128(1), "Namespace": "default", "EvalID": uuid::Uuid::nil(),
+            "Name": "web.group[0]", "NodeID": uuid::Uuid::nil(), "JobID": "web",
+            "TaskGroup": "group", "SpecHash": protocol_model::SpecHash([1; 32]),
+            "AllocatedResources": {"Tasks": {"main": {"Memory": {"MemoryMB": 64}}}},
+        });
+        let job = serde_json::from_value(job).unwrap();
+        let spec = AllocSpec::new(serde_json::from_value(alloc).unwrap(), Arc::new(job)).unwrap();
+        let spec = Arc::new(spec);
+        let of = |driver: &str, task: &str| {
+            let start = StartTask {
+                run: RunKey::new(spec.id(), task, RunEpoch(1)),
+                spec: Arc::clone(&spec),
+                driver: driver.to_owned(),
+                config: serde_json::Map::new(),
+                user: String::new(),
+                environment: BTreeMap::new(),
+            };
+            let limits = limits(&start, 100);
+            (limits.pids_max, limits.memory_max_bytes)
+        };
+        assert_eq!(of("exec", "main"), (Some(100), Some(64 * MIB)));
+        assert_eq!(of("raw_exec", "main"), (Some(100), None));
+        // Also one that has no resources of its own.
+        assert_eq!(of("exec", "other"), (Some(100), None));
+    }
 
     #[test]
     fn weights_span_the_kernel_s_range() {

@@ -61,7 +61,8 @@ pub(super) fn add_network(node: &mut Node) {
 fn os_release(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let value = line.strip_prefix(key)?.strip_prefix('=')?;
-        Some(value.trim_matches('"').to_owned())
+        // Either kind of quotes (os-release(5)).
+        Some(value.trim_matches(['"', '\'']).to_owned())
     })
 }
 
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn os_release_is_read_by_whole_keys() {
-        let text = "PRETTY_NAME=\"Debian\"\nVERSION_ID=\"12\"\nID=debian\n";
+        let text = "PRETTY_NAME=\"Debian\"\nVERSION_ID=\"12\"\nID='debian'\n";
         assert_eq!(os_release(text, "ID").as_deref(), Some("debian"));
         assert_eq!(os_release(text, "VERSION_ID").as_deref(), Some("12"));
         assert_eq!(os_release(text, "NAME"), None);

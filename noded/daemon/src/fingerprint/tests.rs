@@ -62,6 +62,7 @@ fn the_facts_that_job_files_ask_for_are_there() {
         "cgroup.controllers",
         "cgroup.unenforced",
         "drover.limits.enforced",
+        "drover.task_pids_max",
         "io_uring",
     ] {
         assert!(node.attributes.contains_key(name), "{name}");
