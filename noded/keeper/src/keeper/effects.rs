@@ -1,7 +1,7 @@
 //! Does what custody decided. Nothing here decides; what fails is told, and the next event or the
 //! next keeper meets the true state.
 
-use super::custody::{Effect, Now, Phase};
+use super::custody::{Effect, Now};
 use super::records::{Record, RecordState};
 use super::session::Fate;
 use super::{Keeper, Watch};
@@ -32,13 +32,7 @@ impl Keeper {
         let Some(run) = self.custody.run(key) else {
             return;
         };
-        let state = match &run.phase {
-            Phase::Starting { .. } | Phase::Failing { .. } => RecordState::Starting,
-            Phase::Running(running) => RecordState::Running(*running),
-            // Until the outcome is final, the next keeper has to look for itself.
-            Phase::Ending { .. } => return,
-            Phase::Ended(outcome) => RecordState::Ended(outcome.clone()),
-        };
+        let state = RecordState::of(&run.phase);
         let (cgroup, fifos) = (run.cgroup.clone(), run.fifos.clone());
         self.write_record(&Record {
             key: key.clone(),

@@ -42,7 +42,7 @@ pub fn state_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::custody::{Outcome, Phase, Run, Running};
+    use crate::keeper::custody::{Ending, Outcome, Phase, Run, Running};
     use crate::keeper::handover::{LeaseState, LingeringState, RunState, SessionState};
     use crate::keeper::records::RecordState;
     use crate::protocol::{
@@ -87,16 +87,18 @@ mod tests {
         }
     }
 
+    fn exit(status: ExitStatus, cause: ExitCause) -> Exit {
+        Exit {
+            status,
+            oom: OomKill::NotMeasured,
+            cause,
+            remains: Remains::None,
+            at: UnixNanos(11),
+        }
+    }
+
     fn outcomes() -> Vec<Outcome> {
-        let exit = |status, cause| {
-            Outcome::Exited(Exit {
-                status,
-                oom: OomKill::NotMeasured,
-                cause,
-                remains: Remains::None,
-                at: UnixNanos(11),
-            })
-        };
+        let exit = |status, cause| Outcome::Exited(exit(status, cause));
         let dumped = ExitStatus::Signal {
             signal: OsSignal(11),
             core_dumped: true,
@@ -117,6 +119,11 @@ mod tests {
             RecordState::Acknowledged,
         ];
         states.extend(outcomes().into_iter().map(RecordState::Ended));
+        states.push(RecordState::Ending(Ending {
+            pid: 78,
+            outcome: Outcome::Exited(exit(ExitStatus::Code(5), ExitCause::OwnAccord)),
+            deadline: BootNanos(u64::MAX),
+        }));
         for (number, state) in states.into_iter().enumerate() {
             let record = Record {
                 key: key("web"),
@@ -150,11 +157,14 @@ mod tests {
             },
             Phase::Running(running()),
         ];
-        phases.extend(outcomes().into_iter().map(|outcome| Phase::Ending {
-            pid: 72,
-            outcome,
-            deadline: BootNanos(2),
-        }));
+        let ending = |outcome| {
+            Phase::Ending(Ending {
+                pid: 72,
+                outcome,
+                deadline: BootNanos(2),
+            })
+        };
+        phases.extend(outcomes().into_iter().map(ending));
         phases.extend(outcomes().into_iter().map(Phase::Ended));
         let plan = isolation::Plan {
             version: 1,

@@ -1,7 +1,7 @@
 //! What happens to processes: reports of children, deaths, empty cgroups.
 
 use super::cgroup::oom_between;
-use super::custody::{Now, Phase, Tree};
+use super::custody::{Ending, Now, Phase, Tree};
 use super::process;
 use super::{Keeper, Watch, now};
 use crate::protocol::{BootNanos, ExitStatus, OomKill, SpawnFailure, TaskKey};
@@ -128,7 +128,7 @@ impl Keeper {
         let now = now();
         if matches!(
             self.custody.run(key).map(|run| &run.phase),
-            Some(Phase::Ending { .. })
+            Some(Phase::Ending(_))
         ) {
             let effects = self.custody.on_tree_empty(key);
             return self.execute(effects, now);
@@ -189,7 +189,7 @@ impl Keeper {
         match &self.custody.run(key)?.phase {
             Phase::Starting { pid, .. }
             | Phase::Failing { pid, .. }
-            | Phase::Ending { pid, .. } => Some(*pid),
+            | Phase::Ending(Ending { pid, .. }) => Some(*pid),
             Phase::Running(running) => Some(running.pid),
             Phase::Ended(_) => None,
         }

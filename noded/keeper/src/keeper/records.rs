@@ -4,6 +4,7 @@
 //! ```text
 //!   Starting      before the clone
 //!   Running       pid, start time, kill deadline
+//!   Ending        the main process's status; others are left, and until when they are waited for
 //!   Ended         the outcome
 //!   Acknowledged  only the run epoch
 //! ```
@@ -14,7 +15,7 @@
 //! A lease has a file of its own, `lease:<alloc>`. That it is there says that the allocation must
 //! not run without one, even where its content is damaged.
 
-use super::custody::{Outcome, Running};
+use super::custody::{Ending, Outcome, Phase, Running};
 use super::formats::RECORD_VERSION;
 use crate::durable;
 use crate::io::SpecError;
@@ -50,6 +51,18 @@ pub(crate) enum RecordState {
     Running(Running),
     Ended(Outcome),
     Acknowledged,
+    Ending(Ending),
+}
+
+impl RecordState {
+    pub(crate) fn of(phase: &Phase) -> Self {
+        match phase {
+            Phase::Starting { .. } | Phase::Failing { .. } => Self::Starting,
+            Phase::Running(running) => Self::Running(*running),
+            Phase::Ending(ending) => Self::Ending(ending.clone()),
+            Phase::Ended(outcome) => Self::Ended(outcome.clone()),
+        }
+    }
 }
 
 /// A file that is no record; it is left where it is.

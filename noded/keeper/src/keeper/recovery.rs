@@ -10,6 +10,8 @@
 //!   Running       empty      gone                exited, status unknown
 //!   Running       populated  same start time     running, watched by pidfd; kill deadline goes on
 //!   Running       populated  gone                the rest is killed, exited, status unknown
+//!   Ending        empty      reaped              exited, status of the record
+//!   Ending        populated  reaped              the rest is killed, exited, status of the record
 //!   lease         -          -                   counted on; a damaged one has run out
 //! ```
 
@@ -56,6 +58,7 @@ impl Keeper {
             }
             RecordState::Ended(outcome) => Phase::Ended(outcome),
             RecordState::Running(running) => Phase::Running(running),
+            RecordState::Ending(ending) => Phase::Ending(ending),
             RecordState::Starting => Phase::Starting {
                 pid: 0,
                 deadline: BootNanos(u64::MAX),
@@ -93,7 +96,11 @@ impl Keeper {
                 self.execute(effects, now);
                 self.main_is_gone(&key, now);
             }
-            Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_) => {}
+            Phase::Ending(_) => {
+                let effects = self.custody.resume_ending(&key, self.tree_of(&key));
+                self.execute(effects, now);
+            }
+            Phase::Failing { .. } | Phase::Ended(_) => {}
         }
     }
 
@@ -122,15 +129,19 @@ impl Keeper {
     }
 
     fn main_is_gone(&mut self, key: &TaskKey, now: Now) {
-        let tree = self.custody.run(key).map_or(Tree::Empty, |run| {
+        let tree = self.tree_of(key);
+        let (status, oom) = (ExitStatus::Unknown, OomKill::NotMeasured);
+        let effects = self.custody.on_main_exit(key, status, oom, tree, now);
+        self.execute(effects, now);
+    }
+
+    fn tree_of(&self, key: &TaskKey) -> Tree {
+        self.custody.run(key).map_or(Tree::Empty, |run| {
             self.base
                 .task(&run.cgroup)
                 .and_then(|cgroup| cgroup.tree())
                 .unwrap_or(Tree::Empty)
-        });
-        let (status, oom) = (ExitStatus::Unknown, OomKill::NotMeasured);
-        let effects = self.custody.on_main_exit(key, status, oom, tree, now);
-        self.execute(effects, now);
+        })
     }
 
     fn reopen(&self, key: &TaskKey, fifos: &[String]) -> Vec<OwnedFd> {

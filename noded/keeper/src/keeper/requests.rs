@@ -210,10 +210,9 @@ impl Keeper {
         let run = self.custody.run(key).ok_or(Refusal::UnknownTask)?;
         let delivery = match &run.phase {
             Phase::Running(running) => process::delivery(running.pid, signal),
-            Phase::Starting { .. }
-            | Phase::Failing { .. }
-            | Phase::Ending { .. }
-            | Phase::Ended(_) => Delivery::Delivered,
+            Phase::Starting { .. } | Phase::Failing { .. } | Phase::Ending(_) | Phase::Ended(_) => {
+                Delivery::Delivered
+            }
         };
         let is_running = matches!(run.phase, Phase::Running(_));
         if is_running && delivery == Delivery::Delivered {

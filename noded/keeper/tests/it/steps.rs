@@ -7,7 +7,8 @@ use crate::support::{
 };
 use noded_keeper::client::{Connection, seal_plan};
 use noded_keeper::protocol::{
-    Event, ExitCause, Request, Response, SpawnFailure, StdioSource, StopMethod, TaskKey, TaskPhase,
+    Event, ExitCause, ExitStatus, Remains, Request, Response, SpawnFailure, StdioSource,
+    StopMethod, TaskKey, TaskPhase,
 };
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
@@ -54,18 +55,50 @@ fn a_child_between_clone_and_exec_dies_with_its_keeper_and_its_start_has_failed(
     wait_until("the child is gone", || !cgroups.is_populated("web"));
 }
 
+/// Puts a frozen record where a keeper that died would have left it.
+fn leave_record(scene: &Scene, frozen: &str) -> TaskKey {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+    let name = "0b7d6a80-1f0e-4c55-9d3c-5d1a52a0c001.web.300";
+    let record = scene.paths.records_directory().join(name);
+    std::fs::copy(golden.join(frozen), record).unwrap();
+    key("0b7d6a80-1f0e-4c55-9d3c-5d1a52a0c001", "web", 300)
+}
+
 #[test]
 fn a_record_without_a_process_is_a_failed_start() {
     let Some((cgroups, scene)) = place() else {
         return;
     };
-    // The frozen record of a run that was about to be cloned.
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/record-0.bin");
-    let name = "0b7d6a80-1f0e-4c55-9d3c-5d1a52a0c001.web.300";
-    std::fs::copy(golden, scene.paths.records_directory().join(name)).unwrap();
+    leave_record(&scene, "record-0.bin");
     let _keeper = scene.keeper(&cgroups);
     let failure = failure_of(&mut scene.connect());
     assert!(failure.step.contains("a keeper that lived"), "{failure:?}");
+}
+
+#[test]
+fn the_status_of_a_main_process_outlives_the_keeper_that_was_ending_the_rest() {
+    let Some((cgroups, scene)) = place() else {
+        return;
+    };
+    // It exited with 5, and this one was left.
+    let key = leave_record(&scene, "record-7.bin");
+    let parent = cgroups.path.join("a");
+    std::fs::create_dir_all(parent.join("web")).unwrap();
+    let mut left = std::process::Command::new("sleep")
+        .arg("1000")
+        .spawn()
+        .unwrap();
+    let procs = parent.join("web/cgroup.procs");
+    std::fs::write(procs, left.id().to_string()).unwrap();
+    let (_keeper, mut noded) = scene.serve(&cgroups);
+    wait_until("the end is known", || {
+        let phase = list(&mut noded).pop().map(|task| (task.key, task.phase));
+        matches!(phase, Some((of, TaskPhase::Exited(exit))) if of == key
+            && (exit.status, exit.remains) == (ExitStatus::Code(5), Remains::Killed))
+    });
+    assert!(!cgroups.is_populated("a/web"));
+    left.wait().unwrap();
+    std::fs::remove_dir(parent.join("web")).unwrap();
 }
 
 #[test]

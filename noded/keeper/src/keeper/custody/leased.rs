@@ -3,6 +3,7 @@
 use super::leases::{Held, LEASES_MAX, Recording};
 use super::{Custody, Effect, Now, Phase};
 use crate::protocol::{BootNanos, ExitCause, Lease, Refusal, TaskKey, is_alloc_id};
+use std::collections::BTreeSet;
 
 impl Custody {
     /// Whether all of these can be granted.
@@ -48,11 +49,12 @@ impl Custody {
 
     /// Kills the runs of allocations whose leases have run out.
     pub(super) fn expire_leases(&mut self, now: Now) -> Vec<Effect> {
-        let expired = self.leases.expire(now.boot);
+        // Many at once: a node that is cut off loses all of them together.
+        let expired: BTreeSet<String> = self.leases.expire(now.boot).into_iter().collect();
         let keys: Vec<TaskKey> = self
             .runs
             .keys()
-            .filter(|key| expired.iter().any(|alloc| alloc == key.alloc()))
+            .filter(|key| expired.contains(key.alloc()))
             .cloned()
             .collect();
         keys.into_iter()
@@ -68,7 +70,7 @@ impl Custody {
                 running.kill_at = None;
             }
             // Already on its way out.
-            Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_) => return None,
+            Phase::Failing { .. } | Phase::Ending(_) | Phase::Ended(_) => return None,
         }
         Some(Effect::KillTree(key))
     }

@@ -19,20 +19,21 @@ mod effect;
 mod floors;
 mod leased;
 mod leases;
+mod requests;
 mod run;
 
 use crate::protocol::{
-    AllocAndTask, BootNanos, Event, Exit, ExitCause, ExitStatus, OomKill, Refusal, Remains,
-    SpawnFailure, StopMethod, TaskKey, TaskReport,
+    BootNanos, Event, Exit, ExitCause, ExitStatus, OomKill, Remains, SpawnFailure, TaskKey,
+    TaskReport,
 };
 use std::collections::BTreeMap;
 
 pub(crate) use effect::Effect;
 pub(crate) use floors::FLOORS_MAX;
 use floors::Floors;
+use leases::Leases;
 pub(crate) use leases::{Held, LEASES_MAX, Recording};
-use leases::{Leases, Standing};
-pub(crate) use run::{Delivery, Now, Outcome, Phase, Run, Running, Tree};
+pub(crate) use run::{Delivery, Ending, Now, Outcome, Phase, Run, Running, Tree};
 
 /// Runs known at once, ended ones included. Three descriptors each must fit the process's limit,
 /// and `List` its memory.
@@ -60,27 +61,6 @@ impl Custody {
             floors: Floors::default(),
             leases: Leases::default(),
         }
-    }
-
-    /// Whether a spawn of `key` would be accepted now.
-    pub(crate) fn check_admission(&self, key: &TaskKey, now: BootNanos) -> Result<(), Refusal> {
-        if let Some(highest) = self.floors.highest(key.owner())
-            && key.run_epoch() <= highest
-        {
-            return Err(Refusal::StaleEpoch { highest });
-        }
-        if self.leases.standing(key.alloc(), now) == Standing::Expired {
-            return Err(Refusal::LeaseExpired);
-        }
-        if let Some(alive) = self.alive_run_of(key.owner()) {
-            return Err(Refusal::EarlierRunAlive { run_epoch: alive });
-        }
-        if self.runs.len() >= self.runs_max {
-            return Err(Refusal::TooManyRuns {
-                runs: self.run_count(),
-            });
-        }
-        Ok(())
     }
 
     /// The child exists; its program is not executed yet.
@@ -183,22 +163,29 @@ impl Custody {
             Phase::Starting { pid, cause, .. } => (*pid, exited(*cause)),
             Phase::Running(running) => (running.pid, exited(running.cause)),
             Phase::Failing { pid, failure } => (*pid, Outcome::SpawnFailed(failure.clone())),
-            Phase::Ending { .. } | Phase::Ended(_) => return Vec::new(),
+            Phase::Ending(_) | Phase::Ended(_) => return Vec::new(),
         };
         match tree {
             Tree::Empty => self.end(key, outcome),
             Tree::Populated => {
                 let deadline = now.boot.plus(ENDING_MAX);
-                *phase = Phase::Ending {
+                *phase = Phase::Ending(Ending {
                     pid,
                     outcome,
                     deadline,
-                };
-                vec![
-                    Effect::WatchTree(key.clone()),
-                    Effect::KillTree(key.clone()),
-                ]
+                });
+                // On record first: the kernel tells the status of a process only once.
+                let record = Effect::Persist(key.clone());
+                [vec![record], end_rest(key)].concat()
             }
+        }
+    }
+
+    /// A keeper before this one saw the main process end, and not the rest.
+    pub(crate) fn resume_ending(&mut self, key: &TaskKey, tree: Tree) -> Vec<Effect> {
+        match tree {
+            Tree::Empty => self.on_tree_empty(key),
+            Tree::Populated => end_rest(key),
         }
     }
 
@@ -226,108 +213,6 @@ impl Custody {
     pub(crate) fn next_deadline(&self) -> Option<BootNanos> {
         let of_runs = self.runs.values().filter_map(Run::deadline).min();
         of_runs.into_iter().chain(self.leases.next_deadline()).min()
-    }
-
-    pub(crate) fn stop(
-        &mut self,
-        key: &TaskKey,
-        delivery: Delivery,
-        kill_after_ms: u64,
-        now: Now,
-    ) -> Result<(StopMethod, Vec<Effect>), Refusal> {
-        let run = self.runs.get_mut(key).ok_or(Refusal::UnknownTask)?;
-        match (&mut run.phase, delivery) {
-            (Phase::Starting { cause, .. }, _) => {
-                *cause = ExitCause::KillRequest;
-                Ok((
-                    StopMethod::KilledAtOnce,
-                    vec![Effect::KillTree(key.clone())],
-                ))
-            }
-            (Phase::Running(running), Delivery::Discarded) => {
-                running.cause = ExitCause::SignalWouldBeDiscarded;
-                running.kill_at = None;
-                Ok((
-                    StopMethod::KilledAtOnce,
-                    vec![Effect::KillTree(key.clone())],
-                ))
-            }
-            (Phase::Running(running), Delivery::Delivered) => {
-                let asked = now.boot.plus_millis(kill_after_ms);
-                let kill_at = running.kill_at.map_or(asked, |earlier| earlier.min(asked));
-                running.kill_at = Some(kill_at);
-                Ok((StopMethod::Signalled, vec![Effect::Persist(key.clone())]))
-            }
-            (Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_), _) => {
-                Ok((StopMethod::AlreadyEnding, Vec::new()))
-            }
-        }
-    }
-
-    pub(crate) fn kill(&mut self, key: &TaskKey) -> Result<Vec<Effect>, Refusal> {
-        let run = self.runs.get_mut(key).ok_or(Refusal::UnknownTask)?;
-        match &mut run.phase {
-            Phase::Starting { cause, .. } => *cause = ExitCause::KillRequest,
-            Phase::Running(running) => {
-                running.cause = ExitCause::KillRequest;
-                running.kill_at = None;
-            }
-            Phase::Failing { .. } | Phase::Ending { .. } => {}
-            Phase::Ended(_) => return Err(Refusal::AlreadyEnded),
-        }
-        Ok(vec![Effect::KillTree(key.clone())])
-    }
-
-    /// Whether a signal may be sent to the main process now.
-    pub(crate) fn check_signal(&self, key: &TaskKey) -> Result<(), Refusal> {
-        match self.runs.get(key).map(|run| &run.phase) {
-            None => Err(Refusal::UnknownTask),
-            Some(Phase::Running(_)) => Ok(()),
-            Some(Phase::Starting { .. }) => Err(Refusal::StillStarting),
-            Some(Phase::Failing { .. } | Phase::Ending { .. } | Phase::Ended(_)) => {
-                Err(Refusal::AlreadyEnded)
-            }
-        }
-    }
-
-    pub(crate) fn acknowledge(&mut self, key: &TaskKey) -> Result<Vec<Effect>, Refusal> {
-        match self.runs.get(key).map(|run| &run.phase) {
-            None => return Ok(Vec::new()),
-            Some(Phase::Ended(_)) => {}
-            Some(_) => {
-                return Err(Refusal::EarlierRunAlive {
-                    run_epoch: key.run_epoch(),
-                });
-            }
-        }
-        self.runs.remove(key);
-        let is_highest = self.floors.highest(key.owner()) == Some(key.run_epoch());
-        let record = if is_highest {
-            Effect::PersistFloor(key.clone())
-        } else {
-            Effect::RemoveRecord(key.clone())
-        };
-        Ok(vec![record, Effect::Release(key.clone())])
-    }
-
-    /// Forgets the highest epochs of an allocation's tasks, except where a run is still known, and
-    /// its lease when none is.
-    pub(crate) fn forget(&mut self, alloc: &str) -> Vec<Effect> {
-        let known: Vec<AllocAndTask> = self
-            .floors
-            .of_alloc(alloc)
-            .filter(|owner| !self.runs.keys().any(|key| key.owner() == *owner))
-            .cloned()
-            .collect();
-        let gone: Vec<TaskKey> = known
-            .iter()
-            .filter_map(|owner| self.floors.remove(owner))
-            .collect();
-        let mut effects = self.records_of_none(gone);
-        if !self.runs.keys().any(|key| key.alloc() == alloc) {
-            effects.extend(self.end_lease(alloc));
-        }
-        effects
     }
 
     /// For the keeper after this one; the order is part of it.
@@ -374,14 +259,14 @@ impl Custody {
                 running.cause = ExitCause::KillDeadline;
                 vec![Effect::KillTree(key.clone())]
             }
-            Phase::Ending { .. } => self.end_with_remains(key, Remains::Surviving),
+            Phase::Ending(_) => self.end_with_remains(key, Remains::Surviving),
             Phase::Failing { .. } | Phase::Ended(_) => Vec::new(),
         }
     }
 
     fn end_with_remains(&mut self, key: &TaskKey, remains: Remains) -> Vec<Effect> {
         let Some(Run {
-            phase: Phase::Ending { outcome, .. },
+            phase: Phase::Ending(Ending { outcome, .. }),
             ..
         }) = self.runs.get(key)
         else {
@@ -418,14 +303,6 @@ impl Custody {
         ]
     }
 
-    fn alive_run_of(&self, owner: &AllocAndTask) -> Option<u64> {
-        // The floor is the newest run, and an older one cannot be alive beside it.
-        let highest = self.floors.highest(owner)?;
-        let newest = TaskKey::new(owner.alloc(), owner.task(), highest).ok()?;
-        let run = self.runs.get(&newest)?;
-        (!matches!(run.phase, Phase::Ended(_))).then_some(highest)
-    }
-
     /// Floors are gone; where no run needs their records either, those go too.
     fn records_of_none(&self, floors: impl IntoIterator<Item = TaskKey>) -> Vec<Effect> {
         floors
@@ -434,6 +311,14 @@ impl Custody {
             .map(Effect::RemoveRecord)
             .collect()
     }
+}
+
+/// What brings the end of a run whose main process is gone.
+fn end_rest(key: &TaskKey) -> Vec<Effect> {
+    vec![
+        Effect::WatchTree(key.clone()),
+        Effect::KillTree(key.clone()),
+    ]
 }
 
 #[cfg(test)]

@@ -45,11 +45,7 @@ pub(crate) enum Phase {
         failure: SpawnFailure,
     },
     Running(Running),
-    Ending {
-        pid: u32,
-        outcome: Outcome,
-        deadline: BootNanos,
-    },
+    Ending(Ending),
     Ended(Outcome),
 }
 
@@ -63,6 +59,14 @@ pub(crate) struct Running {
     pub(crate) cause: ExitCause,
 }
 
+/// A run whose main process was reaped and whose cgroup was not empty then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ending {
+    pub(crate) pid: u32,
+    pub(crate) outcome: Outcome,
+    pub(crate) deadline: BootNanos,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) cgroup: String,
@@ -73,7 +77,9 @@ pub(crate) struct Run {
 impl Run {
     pub(super) fn deadline(&self) -> Option<BootNanos> {
         match &self.phase {
-            Phase::Starting { deadline, .. } | Phase::Ending { deadline, .. } => Some(*deadline),
+            Phase::Starting { deadline, .. } | Phase::Ending(Ending { deadline, .. }) => {
+                Some(*deadline)
+            }
             Phase::Running(running) => running.kill_at,
             Phase::Failing { .. } | Phase::Ended(_) => None,
         }
@@ -92,7 +98,7 @@ impl Phase {
                 started_at: running.started_at,
                 stopping: running.kill_at.is_some(),
             },
-            Self::Ending { pid, .. } => TaskPhase::Ending { pid: *pid },
+            Self::Ending(Ending { pid, .. }) => TaskPhase::Ending { pid: *pid },
             Self::Ended(Outcome::SpawnFailed(failure)) => TaskPhase::SpawnFailed(failure.clone()),
             Self::Ended(Outcome::Exited(exit)) => TaskPhase::Exited(*exit),
         }

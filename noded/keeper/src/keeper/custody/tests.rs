@@ -1,7 +1,7 @@
 //! Custody by examples and by random histories.
 
 use super::*;
-use crate::protocol::{Lease, OsSignal, UnixNanos};
+use crate::protocol::{Lease, OsSignal, Refusal, StopMethod, UnixNanos};
 use proptest::prelude::*;
 
 const CODE_0: ExitStatus = ExitStatus::Code(0);
@@ -108,7 +108,12 @@ fn an_exit_is_told_only_when_the_cgroup_is_empty() {
     );
     assert_eq!(
         effects,
-        [Effect::WatchTree(key(1)), Effect::KillTree(key(1))]
+        [
+            Effect::Persist(key(1)),
+            Effect::WatchTree(key(1)),
+            Effect::KillTree(key(1))
+        ],
+        "the status first: it is told to us once"
     );
     let exit = exit_of(&custody.on_tree_empty(&key(1))).unwrap();
     assert_eq!(

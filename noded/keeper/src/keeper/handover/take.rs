@@ -139,7 +139,7 @@ impl Keeper {
         for errno in watches.into_iter().flatten().filter_map(Result::err) {
             tell!("keeper: {key}: it cannot be polled any more: {errno}");
         }
-        let is_watched_by_tree = matches!(phase, Phase::Ending { .. })
+        let is_watched_by_tree = matches!(phase, Phase::Ending(_))
             || (matches!(phase, Phase::Running(_)) && handles.pidfd.is_none());
         self.handles.insert(key.clone(), handles);
         if let Some(child) = child {
