@@ -3,7 +3,7 @@
 //! ```text
 //! <mount>/<base>            Hierarchy   ours; made when missing, or delegated to us
 //!         ├ supervisor      keeper and pump, so that no level has both children and processes
-//!         └ tasks/<alloc>/<task>
+//!         └ tasks/<alloc>/<task>.<run>
 //!                           TaskCgroup  made before a task, removed after it
 //! ```
 //!

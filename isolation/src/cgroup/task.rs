@@ -17,7 +17,8 @@ use super::stats::StatReader;
 /// Longest file name (NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
 
-/// Whose cgroup it is. Both names are plain directory names.
+/// Whose cgroup it is. Both names are plain directory names; that of a task may say which of its
+/// runs is meant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskPath {
     alloc: String,

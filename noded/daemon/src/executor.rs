@@ -16,10 +16,10 @@ mod start;
 use std::sync::Arc;
 use std::time::Duration;
 
-use isolation::cgroup::{Hierarchy, Patience, TaskPath};
+use isolation::cgroup::{CgroupError, Hierarchy, Patience, TaskPath};
 use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
 use noded_core::{Effect, Event, RunKey};
-use noded_keeper::io::{retire_streams, streams_are_gone};
+use noded_keeper::io::{retire_streams, retire_streams_of, streams_are_gone};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_model::{AllocId, TaskEventKind};
@@ -35,7 +35,7 @@ use crate::os_signal;
 pub use networks::{NetworkError, Networks};
 pub use sandbox::{KeptSandbox, SandboxStore};
 
-/// How long a dying process's cgroup is waited for.
+/// How long the cgroups of an allocation that goes are waited for, in one attempt.
 const CGROUP_PATIENCE: Patience = Patience::Milliseconds(2_000);
 /// How long pump may take to empty the streams of an allocation that goes.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
@@ -227,16 +227,15 @@ impl Executor {
         }
     }
 
-    /// What a run has outside keeper. Blocks.
+    /// What a run has outside keeper, and nothing of a later one. A cgroup whose processes do not
+    /// die is not waited for: the run is over, and it goes with the allocation. Blocks.
     fn let_go(&self, run: &RunKey, key: &TaskKey) {
-        if let Err(error) = retire_streams(&self.paths, key.owner()) {
+        if let Err(error) = retire_streams_of(&self.paths, key) {
             tracing::warn!(%run, error = %chain(&error), "output streams were not retired");
         }
         self.sandboxes.forget(run);
-        let Ok(path) = TaskPath::new(key.alloc(), key.task()) else {
-            return;
-        };
-        if let Err(errors) = self.hierarchy.remove_task(&path, CGROUP_PATIENCE) {
+        let Ok(path) = cgroup_of(key) else { return };
+        if let Err(errors) = self.hierarchy.remove_task(&path, Patience::None) {
             for error in errors {
                 tracing::warn!(%run, error = %chain(&error), "a cgroup remains");
             }
@@ -326,6 +325,14 @@ impl Executor {
 /// Keeper's name of a run.
 pub fn keeper_key(run: &RunKey) -> Option<TaskKey> {
     TaskKey::new(run.alloc.to_string(), run.task.clone(), run.epoch.0).ok()
+}
+
+/// The cgroup of a run: of its own, so that what is left of an earlier one is in nobody's way.
+///
+/// # Errors
+/// The task's name is none for a directory.
+pub fn cgroup_of(run: &TaskKey) -> Result<TaskPath, CgroupError> {
+    TaskPath::new(run.alloc(), &format!("{}.{}", run.task(), run.run_epoch()))
 }
 
 /// What a refused stop means: the run is over. An end that keeper still knows comes as its event.

@@ -9,7 +9,7 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use noded_keeper::io::{LogLimits, OutputStream, create_streams};
 use noded_keeper::paths::RuntimePaths;
-use noded_keeper::protocol::AllocAndTask;
+use noded_keeper::protocol::TaskKey;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -208,15 +208,15 @@ fn measure(workload: Workload, program: &Path, engine: &str) -> Result<Cost> {
     fs::create_dir(folder.path().join("logs"))?;
     let mut fifos = Vec::new();
     for number in 0..workload.streams {
-        let owner = AllocAndTask::new("bench", format!("task{number}"))?;
+        let run = TaskKey::new("bench", format!("task{number}"), 1)?;
         let limits = LogLimits {
             max_files: 2,
             max_file_size_bytes: 1 << 40,
         };
-        create_streams(&paths, &owner, folder.path(), Path::new("logs"), limits)?;
+        create_streams(&paths, &run, folder.path(), Path::new("logs"), limits)?;
         let fifo = paths
             .io_directory()
-            .join(OutputStream::Stdout.fifo_name(&owner));
+            .join(OutputStream::Stdout.fifo_name(run.owner()));
         fifos.push(OpenOptions::new().read(true).write(true).open(fifo)?);
     }
     let pump = Pump::start(program, engine, &paths)?;

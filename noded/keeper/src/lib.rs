@@ -10,7 +10,7 @@
 //!
 //! noded uses the client half: [`client::ensure_running`] and [`client::ensure_pump_running`] start
 //! the two when they are missing, [`client::Connection`] carries requests and events,
-//! [`io::create_streams`] and [`io::retire_streams`] tell pump what to read.
+//! [`io::create_streams`] and [`io::retire_streams_of`] tell pump what to read.
 //!
 //! Either process, and noded, may be killed at any moment: tasks do not notice. What each death
 //! loses: nothing (noded), the exit status of tasks that end while no keeper is there (keeper), at

@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 
 use self::channel::{Channel, Ends};
 use super::{CallEnd, CallFailed, CallServer, HEARTBEAT, Replies};
-use crate::executor::keeper_key;
+use crate::executor::{cgroup_of, keeper_key};
 use crate::input::{AllocView, Liveness};
 use crate::keeper_events;
 use crate::keeper_link::CallError;
@@ -51,7 +51,9 @@ impl CallServer {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let key = TaskKey::new(target.alloc.to_string(), format!("exec-{id}"), 1)
             .map_err(|error| CallFailed::internal(&error))?;
-        let cgroup = format!("{}/{}/{}", target.alloc, target.task, key.task());
+        let beside = keeper_key(&target).ok_or_else(|| CallFailed::bad("the task has no name"))?;
+        let beside = cgroup_of(&beside).map_err(|error| CallFailed::internal(&error))?;
+        let cgroup = format!("{beside}/{}", key.task());
         let (channel, ends) = if request.tty {
             channel::terminal()
         } else {

@@ -7,12 +7,13 @@ mod usage;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use isolation::cgroup::TaskPath;
+use noded_core::RunKey;
 use protocol_wire::v1;
 use serde_json::{Value, json};
 
 use super::{CallEnd, CallFailed, CallServer, Replies};
 use crate::clock;
+use crate::executor::{cgroup_of, keeper_key};
 use crate::input::{AllocView, Liveness};
 use memory::Memory;
 use usage::{Sample, Usage};
@@ -32,18 +33,17 @@ impl CallServer {
             let problem = format!("unknown task name {wanted:?}");
             return Err(CallFailed::not_found(problem).into());
         }
-        let alloc = view.spec.id().to_string();
-        let tasks: Vec<&str> = view
+        let runs: Vec<&RunKey> = view
             .runs
             .iter()
             .filter(|(run, liveness)| {
                 *liveness == Liveness::Alive && (wanted.is_empty() || run.task == *wanted)
             })
-            .map(|(run, _)| run.task.as_str())
+            .map(|(run, _)| run)
             .collect();
-        let before: BTreeMap<&str, Sample> = self.samples(&alloc, &tasks);
+        let before: BTreeMap<&str, Sample> = self.samples(&runs);
         tokio::time::sleep(SAMPLE).await;
-        let after = self.samples(&alloc, &tasks);
+        let after = self.samples(&runs);
         let timestamp = clock::wall().0;
         let mut sum = Usage::default();
         let mut shown = serde_json::Map::new();
@@ -68,16 +68,15 @@ impl CallServer {
         replies.json(&answer).await
     }
 
-    fn samples<'a>(&self, alloc: &str, tasks: &[&'a str]) -> BTreeMap<&'a str, Sample> {
-        tasks
-            .iter()
+    fn samples<'a>(&self, runs: &[&'a RunKey]) -> BTreeMap<&'a str, Sample> {
+        runs.iter()
             // A task that ended meanwhile has none.
-            .filter_map(|task| Some((*task, self.sample(alloc, task)?)))
+            .filter_map(|run| Some((run.task.as_str(), self.sample(run)?)))
             .collect()
     }
 
-    fn sample(&self, alloc: &str, task: &str) -> Option<Sample> {
-        let path = TaskPath::new(alloc, task).ok()?;
+    fn sample(&self, run: &RunKey) -> Option<Sample> {
+        let path = cgroup_of(&keeper_key(run)?).ok()?;
         let cgroup = self.executor.hierarchy.open_task(&path).ok()?;
         let stats = cgroup.stat_reader().ok()?.read().ok()?;
         let memory = match stats.memory_bytes {

@@ -7,7 +7,7 @@ use isolation::{Identity, lookup_identity};
 use noded_core::effect::{Hook, PrepareTask, PreparedTemplate};
 use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
-use noded_keeper::protocol::AllocAndTask;
+use noded_keeper::protocol::TaskKey;
 use protocol_model::{NetworkMode, Task, Template};
 use rustix::fs::OFlags;
 
@@ -147,14 +147,18 @@ impl Executor {
         if log.disabled() || task.driver == "mock_driver" {
             return Ok(());
         }
-        let owner = AllocAndTask::new(prepare.run.alloc.to_string(), &task.name)
-            .map_err(|error| Failed::hopeless(error.to_string()))?;
+        let run = TaskKey::new(
+            prepare.run.alloc.to_string(),
+            &task.name,
+            prepare.run.epoch.0,
+        )
+        .map_err(|error| Failed::hopeless(error.to_string()))?;
         let limits = LogLimits {
             max_files: log.max_files().max(1),
             max_file_size_bytes: u64::from(log.max_file_size_mb().max(1)) * MIB,
         };
         let base = self.allocs.path_of(prepare.run.alloc);
-        create_streams(&self.paths, &owner, &base, Path::new("alloc/logs"), limits)
+        create_streams(&self.paths, &run, &base, Path::new("alloc/logs"), limits)
             .map(drop)
             .map_err(|error| Failed::possible(&error))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use isolation::cgroup::{CgroupLimits, MemoryMax, TaskPath};
+use isolation::cgroup::{CgroupLimits, MemoryMax};
 use isolation::{Access, Bind, Capabilities, Identity, Namespace, Network, Root, SandboxSpec};
 use noded_core::effect::StartTask;
 use noded_core::event::{Recovery, RunEvent};
@@ -15,7 +15,7 @@ use protocol_model::NetworkMode;
 
 use super::prepare::{identity_of, layout};
 use super::sandbox::KeptSandbox;
-use super::{Executor, keeper_key};
+use super::{Executor, cgroup_of, keeper_key};
 use crate::driver::{DriverConfig, ExecConfig, HostView, Program, RawExecConfig};
 use crate::keeper_link::{CallError, chain};
 

@@ -189,7 +189,7 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
 }
 
 async fn a_process_goes_with_its_caller(scene: &Scene, id: AllocId) {
-    let inside = scene.cgroup_path().join(format!("tasks/{id}/main"));
+    let inside = scene.cgroup_path().join(format!("tasks/{id}/main.1"));
     let entered = || {
         std::fs::read_dir(&inside)
             .unwrap()

@@ -15,13 +15,17 @@
 //! under a lock of the directory (flock(2), which ends with its process): otherwise pump might
 //! remove what a task that starts again has just been given.
 //!
+//! A specification names the run that it was made for. Streams have the name of the task, so that
+//! the output of one run follows that of the other in the same files; a run that is let go retires
+//! its own, and never what a later one was given.
+//!
 //! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its
 //! first scan.
 
 mod spec;
 
 use crate::paths::RuntimePaths;
-use crate::protocol::{AllocAndTask, StdioSource};
+use crate::protocol::{AllocAndTask, StdioSource, TaskKey};
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,7 +120,7 @@ pub struct TaskStreams {
     pub stderr: StdioSource,
 }
 
-/// Tells pump to write a task's output below `log_base`/`log_directory` and makes its FIFOs.
+/// Tells pump to write the output of a run below `log_base`/`log_directory` and makes its FIFOs.
 /// Repeating it is harmless; other limits replace the earlier ones.
 ///
 /// `log_base` is trusted as a path; below it no symbolic link is followed, because the task may
@@ -128,13 +132,16 @@ pub struct TaskStreams {
 /// Where a file cannot be written; what was made before stays, and a repeat completes it.
 pub fn create_streams(
     paths: &RuntimePaths,
-    owner: &AllocAndTask,
+    run: &TaskKey,
     log_base: &Path,
     log_directory: &Path,
     limits: LogLimits,
 ) -> Result<TaskStreams, StreamsError> {
+    let owner = run.owner();
     let directory = open_io_directory(paths)?;
-    lock_patiently(paths, directory.as_fd())?;
+    // Shared: those who make streams are not in each other's way.
+    let flock = FlockOperation::NonBlockingLockShared;
+    lock_patiently(paths, directory.as_fd(), flock)?;
     for stream in OutputStream::BOTH {
         let name = stream.fifo_name(owner);
         let spec = StreamSpec {
@@ -142,6 +149,7 @@ pub fn create_streams(
             log_directory: log_directory.to_owned(),
             file_prefix: stream.file_prefix(owner),
             limits,
+            run_epoch: run.run_epoch(),
         };
         write_spec(directory.as_fd(), &name, &spec)?;
         make_fifo(directory.as_fd(), &name)
@@ -156,13 +164,39 @@ pub fn create_streams(
     })
 }
 
-/// Tells pump that nothing more will be written: it drains both streams and removes them. Repeating
-/// it is harmless.
+/// Tells pump that this run and earlier ones will write nothing more: it drains their streams and
+/// removes them. What a later run was given stays. Repeating it is harmless.
+///
+/// Blocks for as long as others make streams, at most a second.
+///
+/// # Errors
+/// As [`retire_streams`], and where the io directory stays locked.
+pub fn retire_streams_of(paths: &RuntimePaths, run: &TaskKey) -> Result<(), StreamsError> {
+    let directory = open_io_directory(paths)?;
+    // Exclusive: between the look and the renaming nobody makes the next ones.
+    let flock = FlockOperation::NonBlockingLockExclusive;
+    lock_patiently(paths, directory.as_fd(), flock)?;
+    retire(directory.as_fd(), run.owner(), |spec| {
+        spec.run_epoch <= run.run_epoch()
+    })
+}
+
+/// Tells pump that no run of this task will write anything more.
 ///
 /// # Errors
 /// Where a specification cannot be renamed; the other stream is retired all the same.
 pub fn retire_streams(paths: &RuntimePaths, owner: &AllocAndTask) -> Result<(), StreamsError> {
     let directory = open_io_directory(paths)?;
+    retire(directory.as_fd(), owner, |_| true)
+}
+
+/// Retires those streams of a task whose specification is `over`. One that cannot be read is of no
+/// use to anybody.
+fn retire(
+    directory: BorrowedFd<'_>,
+    owner: &AllocAndTask,
+    over: impl Fn(&StreamSpec) -> bool,
+) -> Result<(), StreamsError> {
     let mut outcome = Ok(());
     for stream in OutputStream::BOTH {
         let name = stream.fifo_name(owner);
@@ -170,7 +204,12 @@ pub fn retire_streams(paths: &RuntimePaths, owner: &AllocAndTask) -> Result<(), 
             format!("{name}{SPEC_SUFFIX}"),
             format!("{name}{RETIRED_SUFFIX}"),
         );
-        match fs::renameat(&directory, &from, &directory, &to) {
+        let spec = crate::durable::read(directory, &from);
+        let spec = spec.ok().and_then(|bytes| StreamSpec::decode(&bytes).ok());
+        if spec.is_some_and(|spec| !over(&spec)) {
+            continue;
+        }
+        match fs::renameat(directory, &from, directory, &to) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(source) => outcome = Err(StreamsError::Retire { name, source }),
         }
@@ -239,13 +278,16 @@ pub(crate) fn open_fifo(
 
 /// A pump that was stopped by a signal, in the few microseconds that it holds the lock, must not
 /// hold its client for ever.
-fn lock_patiently(paths: &RuntimePaths, directory: BorrowedFd<'_>) -> Result<(), StreamsError> {
+fn lock_patiently(
+    paths: &RuntimePaths,
+    directory: BorrowedFd<'_>,
+    flock: FlockOperation,
+) -> Result<(), StreamsError> {
     const ATTEMPTS: u32 = 1000;
     const PAUSE: Duration = Duration::from_millis(1);
     let mut attempt = 1;
     loop {
-        // Shared: those who make streams are not in each other's way.
-        match fs::flock(directory, FlockOperation::NonBlockingLockShared) {
+        match fs::flock(directory, flock) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK | Errno::INTR) if attempt < ATTEMPTS => {
                 attempt += 1;

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
 /// The version of the file; a pump that finds another one leaves the stream alone and says so.
-const SPEC_VERSION: u8 = 1;
+const SPEC_VERSION: u8 = 2;
+/// The version without the run.
+const SPEC_VERSION_WITHOUT_RUN: u8 = 1;
 
 /// Limits of one stream's log files (Nomad's `logs` block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,36 @@ pub struct StreamSpec {
     /// Files are named `<prefix>.<number>`.
     pub file_prefix: String,
     pub limits: LogLimits,
+    /// The run that it was made for: an earlier one that is let go late does not take it along.
+    pub run_epoch: u64,
+}
+
+/// As version 1 had it.
+#[derive(Deserialize)]
+struct SpecWithoutRun {
+    log_base: PathBuf,
+    log_directory: PathBuf,
+    file_prefix: String,
+    limits: LogLimits,
+}
+
+impl From<SpecWithoutRun> for StreamSpec {
+    /// Of a run below all others, so that any may let it go.
+    fn from(spec: SpecWithoutRun) -> Self {
+        let SpecWithoutRun {
+            log_base,
+            log_directory,
+            file_prefix,
+            limits,
+        } = spec;
+        Self {
+            log_base,
+            log_directory,
+            file_prefix,
+            limits,
+            run_epoch: 0,
+        }
+    }
 }
 
 /// Why a specification is not one.
@@ -57,7 +89,12 @@ impl StreamSpec {
     /// # Errors
     /// Where the bytes are not a whole specification of a known version with allowed fields.
     pub fn decode(bytes: &[u8]) -> Result<Self, SpecError> {
-        let spec: Self = unseal(SPEC_VERSION, bytes)?;
+        let spec: Self = match bytes.first() {
+            Some(&SPEC_VERSION_WITHOUT_RUN) => {
+                unseal::<SpecWithoutRun>(SPEC_VERSION_WITHOUT_RUN, bytes)?.into()
+            }
+            _ => unseal(SPEC_VERSION, bytes)?,
+        };
         spec.check()?;
         Ok(spec)
     }

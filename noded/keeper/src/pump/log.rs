@@ -381,6 +381,7 @@ mod tests {
                 max_files: 2,
                 max_file_size_bytes: 1000,
             },
+            run_epoch: 1,
         };
         let dropped = |size_bytes| Dropped {
             bytes: 70,

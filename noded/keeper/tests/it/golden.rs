@@ -301,10 +301,19 @@ fn a_stream_specification_keeps_its_bytes() {
             max_files: 10,
             max_file_size_bytes: 10 << 20,
         },
+        run_epoch: 300,
     };
     let bytes = spec.encode().unwrap();
-    golden("spec.bin", &bytes);
+    frozen("v2", "spec.bin", &bytes);
     assert_eq!(StreamSpec::decode(&bytes).unwrap(), spec);
+    // The same without the run.
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+    let bytes = std::fs::read(folder.join("spec.bin")).unwrap();
+    let of_no_run = StreamSpec {
+        run_epoch: 0,
+        ..spec
+    };
+    assert_eq!(StreamSpec::decode(&bytes).unwrap(), of_no_run);
 }
 
 #[test]
@@ -336,6 +345,7 @@ fn a_damaged_or_unsafe_specification_is_refused() {
             max_files: 1,
             max_file_size_bytes: 1,
         },
+        run_epoch: 1,
     };
     let bytes = good.encode().unwrap();
     for position in 0..bytes.len() {

@@ -1,7 +1,9 @@
 //! Output from FIFOs to files, with both engines.
 
-use crate::support::Scene;
-use noded_keeper::io::{LogLimits, OutputStream, StreamSpec, retire_streams};
+use crate::support::{Scene, key};
+use noded_keeper::io::{
+    LogLimits, OutputStream, StreamSpec, retire_streams, retire_streams_of, streams_are_gone,
+};
 use noded_keeper::protocol::AllocAndTask;
 use noded_keeper::pump::EngineChoice;
 use std::fs::{self, File, OpenOptions};
@@ -247,7 +249,7 @@ fn a_log_directory_that_appears_later_gets_the_output_then() {
     let spec_base = scene.directory.path();
     noded_keeper::io::create_streams(
         &scene.paths,
-        &owner,
+        &key(owner.alloc(), owner.task(), 1),
         spec_base,
         std::path::Path::new("later/logs"),
         limits(10, 1_000_000),
@@ -270,7 +272,8 @@ fn a_log_directory_behind_a_link_is_refused() {
     let (bad, good) = (owner("bad"), owner("good"));
     let base = scene.directory.path();
     let through_link = std::path::Path::new("link");
-    noded_keeper::io::create_streams(&scene.paths, &bad, base, through_link, limits(1, 100))
+    let run = key(bad.alloc(), bad.task(), 1);
+    noded_keeper::io::create_streams(&scene.paths, &run, base, through_link, limits(1, 100))
         .unwrap();
     let _held = write(&scene, &bad, OutputStream::Stdout, b"escape\n");
     scene.streams(&good, limits(10, 100));
@@ -279,6 +282,27 @@ fn a_log_directory_behind_a_link_is_refused() {
     scene.wait_drained(&good);
     assert_eq!(scene.log("good.stdout"), b"fine\n");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_that_is_let_go_late_does_not_take_the_streams_of_the_next_one_along() {
+    let scene = Scene::new();
+    let _pump = scene.pump("auto");
+    let owner = owner("web");
+    let run = |epoch| key(owner.alloc(), owner.task(), epoch);
+    scene.streams_of(&run(1), limits(10, 1_000_000));
+    let _held = write(&scene, &owner, OutputStream::Stdout, b"first\n");
+    scene.streams_of(&run(2), limits(10, 1_000_000));
+    retire_streams_of(&scene.paths, &run(1)).unwrap();
+    let retired = scene
+        .paths
+        .io_directory()
+        .join(OutputStream::Stdout.fifo_name(&owner) + ".retired");
+    assert!(!retired.exists() && !streams_are_gone(&scene.paths, &owner).unwrap());
+    let _held = write(&scene, &owner, OutputStream::Stdout, b"second\n");
+    retire_streams_of(&scene.paths, &run(2)).unwrap();
+    scene.wait_drained(&owner);
+    assert_eq!(scene.log("web.stdout"), b"first\nsecond\n");
 }
 
 #[test]

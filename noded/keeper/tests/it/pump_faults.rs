@@ -1,7 +1,7 @@
 //! pump is killed, and disks are full.
 
 use crate::pump::{engines, limits, numbered_lines, open, owner};
-use crate::support::{Scene, log_files, wait_until};
+use crate::support::{Scene, key, log_files, wait_until};
 use noded_keeper::io::{OutputStream, create_streams, retire_streams};
 use std::fs::{self, File};
 use std::io::Write;
@@ -262,7 +262,7 @@ fn a_log_directory_that_vanished_holds_no_task_up() {
     let base = scene.directory.path();
     create_streams(
         &scene.paths,
-        &owner,
+        &key(owner.alloc(), owner.task(), 1),
         base,
         Path::new("gone"),
         limits(2, 1000),

@@ -57,8 +57,12 @@ impl Scene {
     }
 
     pub(crate) fn streams(&self, owner: &AllocAndTask, limits: LogLimits) -> TaskStreams {
+        self.streams_of(&key(owner.alloc(), owner.task(), 1), limits)
+    }
+
+    pub(crate) fn streams_of(&self, run: &TaskKey, limits: LogLimits) -> TaskStreams {
         let base = self.directory.path();
-        create_streams(&self.paths, owner, base, Path::new("logs"), limits).unwrap()
+        create_streams(&self.paths, run, base, Path::new("logs"), limits).unwrap()
     }
 
     pub(crate) fn pump(&self, engine: &str) -> Daemon {
