@@ -198,9 +198,12 @@ impl World {
 
     /// A node reports that an allocation runs and is healthy, or that it is not.
     pub fn report_health(&mut self, alloc: AllocId, healthy: bool) {
+        let snapshot = self.snapshot();
+        let stored = snapshot.alloc(alloc).expect("the allocation exists");
         let health = ReportedHealth {
             healthy,
             at: self.now,
+            judged_for: stored.deployment_id.into(),
         };
         self.report_with(alloc, ClientStatus::Running, Some(health));
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{AllocId, ClientStatus, TaskState, UnixNanos};
+use protocol_model::{AllocId, ClientStatus, DeploymentId, TaskState, UnixNanos};
 
 /// A node's report of one allocation.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,4 +52,35 @@ pub struct ReportedHealth {
     pub healthy: bool,
     /// Since when, by the node's clock.
     pub at: UnixNanos,
+    /// For whom the node found it out. An allocation may be given to another deployment while a
+    /// report is on its way, and has to show itself healthy to that one anew.
+    pub judged_for: JudgedFor,
+}
+
+/// The deployment that an allocation's health was found out for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JudgedFor {
+    /// A node that does not say.
+    Unsaid,
+    /// The allocation had none.
+    NoDeployment,
+    /// This one.
+    Deployment(DeploymentId),
+}
+
+impl ReportedHealth {
+    /// Whether it says anything to a deployment.
+    pub fn counts_for(&self, deployment: DeploymentId) -> bool {
+        match self.judged_for {
+            JudgedFor::Unsaid => true,
+            JudgedFor::NoDeployment => false,
+            JudgedFor::Deployment(judged) => judged == deployment,
+        }
+    }
+}
+
+impl From<Option<DeploymentId>> for JudgedFor {
+    fn from(deployment: Option<DeploymentId>) -> Self {
+        deployment.map_or(Self::NoDeployment, Self::Deployment)
+    }
 }

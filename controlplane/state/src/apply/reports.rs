@@ -163,8 +163,11 @@ impl Draft {
         } else {
             without_events(task_states)
         };
-        let Some(health) = health else { return };
-        if alloc.deployment_id.is_none() {
+        let (Some(health), Some(deployment)) = (health, alloc.deployment_id) else {
+            return;
+        };
+        // Found out before the allocation was given to this deployment: that asks anew.
+        if !health.counts_for(deployment) {
             return;
         }
         let status = alloc

@@ -25,7 +25,7 @@ use protocol_model::{
     Incarnation, JobKey, JobSubmission, JobType, NodeStatus, TaskEvent, TaskEventKind,
     TaskRunState, TaskState, UnixNanos,
 };
-use protocol_wire::report::{AllocReport, ReportedHealth};
+use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 
 use crate::harness::{Harness, facts, job, node_id, registration, says};
 
@@ -49,6 +49,7 @@ fn report() -> AllocReport {
     report.health = Some(ReportedHealth {
         healthy: false,
         at: UnixNanos(51),
+        judged_for: JudgedFor::Unsaid,
     });
     report.desired_version = 12;
     report

@@ -12,7 +12,7 @@ use protocol_model::{
     AllocDeploymentStatus, AllocId, ClientStatus, Deployment, DeploymentId, DeploymentState,
     DeploymentStatus, JobKey, JobType, NodeId, UnixNanos,
 };
-use protocol_wire::report::ReportedHealth;
+use protocol_wire::report::{JudgedFor, ReportedHealth};
 
 use crate::harness::{Harness, job, says};
 
@@ -69,6 +69,7 @@ fn healthy(cluster: &mut Harness, node: NodeId, alloc: AllocId) {
     report.health = Some(ReportedHealth {
         healthy: true,
         at: UnixNanos(5),
+        judged_for: JudgedFor::Unsaid,
     });
     cluster.report(node, vec![report]);
 }
@@ -92,6 +93,25 @@ fn placed_and_healthy_allocations_are_counted_as_they_come() {
     assert_eq!(group(&cluster).healthy_allocs, 1);
     let due = cluster.now.saturating_add(Duration::from_secs(600));
     assert_eq!(group(&cluster).require_progress_by, Some(due));
+}
+
+#[test]
+fn health_that_was_found_out_for_another_deployment_says_nothing() {
+    let (mut cluster, node, _, id, alloc) = rollout(0);
+    let known = |cluster: &mut Harness, revision, judged_for| {
+        let mut report = says(alloc, revision, ClientStatus::Running);
+        report.health = Some(ReportedHealth {
+            healthy: true,
+            at: UnixNanos(5),
+            judged_for,
+        });
+        cluster.report(node, vec![report]);
+        cluster.tables().deployment(id).expect("it").task_groups["group"].healthy_allocs
+    };
+    let other = JudgedFor::Deployment(DeploymentId::from_u128(0xd2));
+    assert_eq!(known(&mut cluster, 1, other), 0);
+    assert_eq!(known(&mut cluster, 2, JudgedFor::NoDeployment), 0);
+    assert_eq!(known(&mut cluster, 3, JudgedFor::Deployment(id)), 1);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use protocol_model::{
     DeploymentId, DeploymentState, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
     EvalStatus, Evaluation, Incarnation, Job, JobKey, JobType, NodeId, NodeStatus, UnixNanos,
 };
-use protocol_wire::report::{AllocReport, ReportedHealth};
+use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 
 use crate::harness::{Harness, facts, job, knock, node_id, registration, resources, tolerant_job};
 
@@ -127,10 +127,12 @@ fn report_of(cluster: &Harness, id: AllocId, how: u16) -> AllocReport {
         0 => Some(ReportedHealth {
             healthy: true,
             at: UnixNanos(1),
+            judged_for: JudgedFor::Unsaid,
         }),
         1 => Some(ReportedHealth {
             healthy: false,
             at: UnixNanos(2),
+            judged_for: JudgedFor::Unsaid,
         }),
         _ => None,
     };

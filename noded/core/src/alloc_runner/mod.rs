@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol_model::{Node, UnixNanos};
+use protocol_model::{DeploymentId, Node, UnixNanos};
 use serde::{Deserialize, Serialize};
 
 mod commands;
@@ -70,6 +70,9 @@ pub struct PersistedHealth {
     pub healthy: bool,
     /// Since when.
     pub at: UnixNanos,
+    /// The deployment that waited for it, if any did: another one asks anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<DeploymentId>,
 }
 
 /// Where the allocation's directories are.
@@ -369,6 +372,7 @@ impl AllocRunner {
             self.state.health = Some(PersistedHealth {
                 healthy,
                 at: now.wall,
+                deployment: self.spec.alloc().deployment_id,
             });
             self.persist(out);
         }

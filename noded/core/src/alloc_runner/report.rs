@@ -24,6 +24,7 @@ impl AllocRunner {
             health: self.state.health.map(|health| ReportedHealth {
                 healthy: health.healthy,
                 at: health.at,
+                judged_for: health.deployment.into(),
             }),
             desired_version: self.spec.version(),
         }

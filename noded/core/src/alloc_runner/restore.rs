@@ -41,6 +41,11 @@ impl AllocRunner {
             mut kept,
         } = restoration;
         state.hold = hold_after(boot, destroy, &spec, state.hold);
+        // The daemon may have ended between the word of another deployment and the health for it.
+        let deployment = spec.alloc().deployment_id;
+        state.health = state
+            .health
+            .filter(|health| health.deployment == deployment);
         let known_health = state.health.map(|health| health.healthy);
         let mut runner = Self {
             health: HealthTracker::new(&spec, known_health, now),

@@ -40,6 +40,8 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
     };
     let health = Some(PersistedHealth {
         healthy: true,
+        // As in the records of those that do not know it.
+        deployment: None,
         at: UnixNanos(7),
     });
     let incarnation = Some(Incarnation::from_u128(9));

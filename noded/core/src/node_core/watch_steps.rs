@@ -116,13 +116,15 @@ impl NodeCore {
             Some(Removal::Kept | Removal::Wanted) | None => {}
         }
         self.journal_desired(&alloc, hash);
+        let healthy = alloc
+            .deployment_status
+            .as_ref()
+            .and_then(|status| status.healthy);
         let told = AckedState {
             client_status: alloc.client_status,
             client_description: alloc.client_description.clone(),
-            healthy: alloc
-                .deployment_status
-                .as_ref()
-                .and_then(|status| status.healthy),
+            healthy,
+            healthy_for: healthy.and(alloc.deployment_id),
             ..AckedState::default()
         };
         self.batcher.set_acknowledged(id, told);
@@ -130,12 +132,7 @@ impl NodeCore {
             Ok(spec) => {
                 let spec = Arc::new(spec);
                 match self.runners.get_mut(&id) {
-                    Some(runner) => {
-                        if runner.spec().alloc().deployment_id != alloc.deployment_id {
-                            self.batcher.forget_health(id);
-                        }
-                        runner.update(spec, now);
-                    }
+                    Some(runner) => runner.update(spec, now),
                     None => {
                         self.runners.insert(id, AllocRunner::new(spec, now));
                     }

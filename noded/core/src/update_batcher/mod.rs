@@ -152,15 +152,6 @@ impl UpdateBatcher {
         }
     }
 
-    /// Another deployment waits for the allocation's health: what was acknowledged of it was said
-    /// to the one before, and the same word is news again.
-    pub fn forget_health(&mut self, alloc: AllocId) {
-        let entry = self.entries.get_mut(&alloc);
-        if let Some(acked) = entry.and_then(|entry| entry.acked.as_mut()) {
-            acked.healthy = None;
-        }
-    }
-
     /// The newest report of an allocation; its revision is given here.
     pub fn on_update(&mut self, report: AllocReport, now: Moment) {
         let now = self.tick(now);

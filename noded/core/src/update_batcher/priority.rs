@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{ClientStatus, TaskState};
-use protocol_wire::report::AllocReport;
+use protocol_model::{ClientStatus, DeploymentId, TaskState};
+use protocol_wire::report::{AllocReport, JudgedFor};
 use serde::{Deserialize, Serialize};
 
 /// What the control plane has recorded of an allocation, as far as its node reports it.
@@ -27,6 +27,9 @@ pub struct AckedState {
     pub task_states: BTreeMap<String, TaskState>,
     /// Its health.
     pub healthy: Option<bool>,
+    /// The deployment that was told of its health: to another one the same word is news.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthy_for: Option<DeploymentId>,
 }
 
 impl AckedState {
@@ -68,6 +71,10 @@ impl AckedState {
             client_description: client_description.clone(),
             task_states: task_states.collect(),
             healthy: health.map(|health| health.healthy),
+            healthy_for: health.and_then(|health| match health.judged_for {
+                JudgedFor::Deployment(id) => Some(id),
+                JudgedFor::NoDeployment | JudgedFor::Unsaid => None,
+            }),
         }
     }
 }
@@ -97,7 +104,8 @@ pub fn priority(report: &AllocReport, acked: Option<&AckedState>) -> Option<Upda
     if new == *acked {
         return None;
     }
-    let health_known = new.healthy.is_some() && new.healthy != acked.healthy;
+    let of_health = |state: &AckedState| (state.healthy, state.healthy_for);
+    let health_known = new.healthy.is_some() && of_health(&new) != of_health(acked);
     if new.client_status != acked.client_status || health_known {
         return Some(UpdatePriority::Urgent);
     }
@@ -127,7 +135,12 @@ mod tests {
         healthy.health = Some(ReportedHealth {
             healthy: true,
             at: UnixNanos(1),
+            judged_for: JudgedFor::Deployment(DeploymentId::from_u128(4)),
         });
+        let told_another = AckedState {
+            healthy_for: Some(DeploymentId::from_u128(3)),
+            ..AckedState::of(&healthy)
+        };
         let mut described = report(ClientStatus::Running);
         described.client_description = "why".to_owned();
         for (report, acked, expected) in [
@@ -149,7 +162,12 @@ mod tests {
             (report(ClientStatus::Running), Some(&running), None),
             (restarted, Some(&running), Some(UpdatePriority::Typical)),
             (described, Some(&running), Some(UpdatePriority::Typical)),
-            (healthy, Some(&running), Some(UpdatePriority::Urgent)),
+            (
+                healthy.clone(),
+                Some(&running),
+                Some(UpdatePriority::Urgent),
+            ),
+            (healthy, Some(&told_another), Some(UpdatePriority::Urgent)),
         ] {
             assert_eq!(priority(&report, acked), expected, "{report:?}");
         }

@@ -2,7 +2,8 @@
 //! control plane that loses, delays and reorders whatever it can.
 
 use proptest::prelude::*;
-use protocol_model::{ClientStatus, TaskState};
+use protocol_model::{ClientStatus, DeploymentId, TaskState, UnixNanos};
+use protocol_wire::report::{JudgedFor, ReportedHealth};
 
 use super::*;
 use crate::effect::StatusBatch;
@@ -111,6 +112,29 @@ fn an_equal_update_is_dropped_only_while_nothing_is_in_flight() {
         .poll_batch(at(22).moment)
         .expect("the status changed back");
     assert_eq!(batch.reports[0].client_status, ClientStatus::Running);
+}
+
+#[test]
+fn the_same_health_is_news_to_another_deployment_also_when_the_answer_to_the_first_is_late() {
+    let mut batcher = live_with(0..1);
+    let healthy = |deployment| {
+        let mut report = report(0, ClientStatus::Running, 0);
+        report.health = Some(ReportedHealth {
+            healthy: true,
+            at: UnixNanos(1),
+            judged_for: JudgedFor::Deployment(DeploymentId::from_u128(deployment)),
+        });
+        report
+    };
+    batcher.on_update(healthy(3), at(0).moment);
+    let first = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    // The allocation is given to another deployment, which knows nothing of its health yet.
+    batcher.on_update(report(0, ClientStatus::Running, 0), at(11).moment);
+    let applied = [ItemResult::Applied];
+    batcher.on_ack(first.class, first.seq, &applied, at(12).moment);
+    batcher.on_update(healthy(4), at(13).moment);
+    let second = batcher.poll_batch(at(23).moment).expect("urgent again");
+    assert_eq!(second.reports[0].health, healthy(4).health);
 }
 
 #[test]

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{ClientStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState, UnixNanos};
+use bytes::Bytes;
+use protocol_model::{
+    ClientStatus, DeploymentId, TaskEvent, TaskEventKind, TaskRunState, TaskState, UnixNanos,
+};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 
-use super::{ConvertError, alloc_id, id_bytes};
-use crate::report::{AllocReport, ReportedHealth};
+use super::{ConvertError, alloc_id, bytes16, id_bytes};
+use crate::report::{AllocReport, JudgedFor, ReportedHealth};
 use crate::v1;
 
 /// The most tasks that one report may carry: far above any job, below what would hurt.
@@ -88,6 +91,7 @@ impl From<&AllocReport> for v1::AllocReport {
             .into(),
             health_at_ns: health.map_or(0, |health| health.at.0),
             desired_version: *desired_version,
+            health_deployment_id: health.and_then(|health| judged_for_bytes(health.judged_for)),
         }
     }
 }
@@ -105,6 +109,7 @@ impl TryFrom<v1::AllocReport> for AllocReport {
             health,
             health_at_ns,
             desired_version,
+            health_deployment_id,
         } = message;
         if tasks.len() > REPORT_TASKS_MAX {
             let found = tasks.len();
@@ -130,6 +135,7 @@ impl TryFrom<v1::AllocReport> for AllocReport {
                 });
             }
         };
+        let judged_for = judged_for(health_deployment_id.as_deref())?;
         Ok(Self {
             id: alloc_id("alloc_id", &id)?,
             revision,
@@ -142,10 +148,30 @@ impl TryFrom<v1::AllocReport> for AllocReport {
             health: healthy.map(|healthy| ReportedHealth {
                 healthy,
                 at: UnixNanos(health_at_ns),
+                judged_for,
             }),
             desired_version,
         })
     }
+}
+
+fn judged_for_bytes(judged_for: JudgedFor) -> Option<Bytes> {
+    match judged_for {
+        JudgedFor::Unsaid => None,
+        JudgedFor::NoDeployment => Some(Bytes::new()),
+        JudgedFor::Deployment(id) => Some(id_bytes(id.as_bytes())),
+    }
+}
+
+fn judged_for(bytes: Option<&[u8]>) -> Result<JudgedFor, ConvertError> {
+    Ok(match bytes {
+        None => JudgedFor::Unsaid,
+        Some([]) => JudgedFor::NoDeployment,
+        Some(id) => {
+            let id = bytes16("health_deployment_id", id)?;
+            JudgedFor::Deployment(DeploymentId::from_u128(u128::from_be_bytes(id)))
+        }
+    })
 }
 
 fn task_report(name: &str, state: &TaskState) -> v1::TaskReport {

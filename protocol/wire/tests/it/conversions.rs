@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use prost::Message;
 use protocol_model::{
-    AllocId, ClientStatus, TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState, TaskState,
-    UnixNanos,
+    AllocId, ClientStatus, DeploymentId, TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState,
+    TaskState, UnixNanos,
 };
 use protocol_wire::convert::{ConvertError, REPORT_TASKS_MAX, without_events};
-use protocol_wire::report::{AllocReport, ReportedHealth};
+use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 use protocol_wire::v1;
 
 fn times() -> impl Strategy<Value = Option<UnixNanos>> {
@@ -74,7 +74,12 @@ fn reports() -> impl Strategy<Value = AllocReport> {
         ClientStatus::Lost,
         ClientStatus::Unknown,
     ]);
-    let health = prop::option::of((any::<bool>(), any::<i64>()));
+    let judged_for = prop_oneof![
+        Just(JudgedFor::Unsaid),
+        Just(JudgedFor::NoDeployment),
+        any::<u128>().prop_map(|id| JudgedFor::Deployment(DeploymentId::from_u128(id))),
+    ];
+    let health = prop::option::of((any::<bool>(), any::<i64>(), judged_for));
     let tasks = prop::collection::btree_map("[a-z]{1,8}", task_states(), 0..4);
     (
         any::<u128>(),
@@ -93,9 +98,10 @@ fn reports() -> impl Strategy<Value = AllocReport> {
                     client_status,
                     client_description,
                     task_states,
-                    health: health.map(|(healthy, at)| ReportedHealth {
+                    health: health.map(|(healthy, at, judged_for)| ReportedHealth {
                         healthy,
                         at: UnixNanos(at),
+                        judged_for,
                     }),
                     desired_version: version,
                 }

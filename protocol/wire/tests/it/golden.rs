@@ -95,6 +95,15 @@ fn report() -> v1::AllocReport {
         health: v1::Health::Unhealthy.into(),
         health_at_ns: 51,
         desired_version: 12,
+        // As in the bytes of those that do not know it.
+        health_deployment_id: None,
+    }
+}
+
+fn judged_report(health_deployment_id: Bytes) -> v1::AllocReport {
+    v1::AllocReport {
+        health_deployment_id: Some(health_deployment_id),
+        ..report()
     }
 }
 
@@ -161,6 +170,19 @@ fn session_samples() -> Vec<Sample> {
     ]
 }
 
+/// A batch of those that say for whom they found out its health.
+fn judged_batch() -> Sample {
+    Sample {
+        variant: "JudgedFor",
+        ..sample(v1::StatusBatch {
+            epoch: 8,
+            class: v1::UpdateClass::Urgent.into(),
+            seq: 5,
+            allocs: vec![judged_report(id(0xd1)), judged_report(Bytes::new())],
+        })
+    }
+}
+
 fn report_samples() -> Vec<Sample> {
     vec![
         sample(v1::SyncPart {
@@ -181,6 +203,7 @@ fn report_samples() -> Vec<Sample> {
             seq: 4,
             allocs: vec![report()],
         }),
+        judged_batch(),
         sample(v1::BatchAck {
             class: v1::UpdateClass::Typical.into(),
             seq: 4,

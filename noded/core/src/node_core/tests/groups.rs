@@ -6,6 +6,7 @@ use protocol_model::{
     AllocId, ClientStatus, DeploymentId, DisconnectStrategy, Job, RestartPolicy, Task,
     TaskEventKind, TaskLifecycle, TaskRunState, UpdateStrategy,
 };
+use protocol_wire::report::JudgedFor;
 
 use super::fake_host::{FakeHost, Manners};
 use crate::DiskRelief;
@@ -224,6 +225,36 @@ fn an_allocation_that_joins_another_deployment_is_healthy_anew() {
         decided.push(health.at);
     }
     assert!(decided[0] < decided[1], "{decided:?}");
+}
+
+#[test]
+fn a_new_daemon_does_not_pass_off_the_health_for_one_deployment_as_that_for_the_next() {
+    let mut job = job_with_tasks("web", vec![task("main")]);
+    job.task_groups[0].update = Some(UpdateStrategy {
+        health_check: Some("task_states".to_owned()),
+        min_healthy_time: Some(Duration::from_secs(10)),
+        healthy_deadline: Some(Duration::from_secs(60)),
+        ..UpdateStrategy::default()
+    });
+    let mut host = FakeHost::new();
+    host.submit(job);
+    let (_, mut alloc) = host.desired[&ALLOC].clone();
+    let mut join = |host: &mut FakeHost, deployment| {
+        alloc.deployment_id = Some(DeploymentId::from_u128(deployment));
+        host.want(alloc.clone());
+        host.deliver();
+    };
+    let judged = |host: &FakeHost| host.recorded[&ALLOC].health.map(|health| health.judged_for);
+    let of = |deployment| Some(JudgedFor::Deployment(DeploymentId::from_u128(deployment)));
+    join(&mut host, 3);
+    host.run_for(15_000);
+    assert_eq!(judged(&host), of(3));
+    join(&mut host, 4);
+    host.restart_daemon(Boot::Same);
+    host.run_for(5_000);
+    assert_eq!(judged(&host), None, "it is watched anew");
+    host.run_for(10_000);
+    assert_eq!(judged(&host), of(4));
 }
 
 #[test]
