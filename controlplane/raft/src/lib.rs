@@ -59,3 +59,4 @@ pub use network::ServeError;
 pub use open::OpenError;
 pub use status::{RaftRole, RaftStatus};
 pub use store::directory::DirectoryError;
+pub use store::recovery::{SegmentContent, inspect_segment};

@@ -20,6 +20,7 @@ mod journal;
 mod keeper;
 mod messages;
 mod requests;
+mod segment;
 mod verdict;
 
 pub use checkpoints::{checkpoint, checkpoint_records};
@@ -30,6 +31,7 @@ pub use journal::{journal, journal_file};
 pub use keeper::{keeper_packet, keeper_plan, keeper_record, keeper_state, keeper_stream};
 pub use messages::wire_message;
 pub use requests::http_request;
+pub use segment::log_segment;
 pub use verdict::Verdict;
 
 /// One decoder under test.
@@ -53,5 +55,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("log_entry", log_entry),
     ("log_history", log_history),
     ("log_outcome", log_outcome),
+    ("log_segment", log_segment),
     ("wire_message", wire_message),
 ];

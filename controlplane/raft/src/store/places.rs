@@ -54,6 +54,11 @@ impl Places {
         (!self.places.is_empty()).then_some(self.first)
     }
 
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Adds the entry after the last; the first may have any index.
     pub(super) fn push(&mut self, index: u64, place: Place) {
         debug_assert!(self.next().is_none_or(|next| next == index));

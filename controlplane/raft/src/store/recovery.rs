@@ -190,6 +190,26 @@ impl Found {
     }
 }
 
+/// What one segment of a log holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentContent {
+    /// Entries that are in it and were neither taken back nor removed within it.
+    pub entries: usize,
+    /// Where its last whole group ends, in bytes.
+    pub end: usize,
+}
+
+/// Reads a segment on its own, as a start does: for who looks at a log without using it.
+///
+/// # Errors
+/// Why it is damaged.
+pub fn inspect_segment(number: u64, bytes: &Bytes) -> Result<SegmentContent, String> {
+    let mut reading = Reading::default();
+    let end = reading.segment(number, bytes)?;
+    let entries = reading.places.len();
+    Ok(SegmentContent { entries, end })
+}
+
 /// The segments read so far.
 #[derive(Default)]
 struct Reading {

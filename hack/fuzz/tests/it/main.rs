@@ -128,6 +128,7 @@ targets! {
     no_bytes_upset_the_messages: wire_message, seeds::messages(), &[];
     no_bytes_upset_the_log: log_entry, seeds::entries(), JSON;
     no_bytes_upset_outcomes: log_outcome, seeds::outcomes(), JSON;
+    no_segment_upsets_the_log: log_segment, seeds::segments(), &[];
     no_history_upsets_the_state: log_history, seeds::histories(), JSON;
     no_bytes_upset_checkpoints: checkpoint, seeds::checkpoints(), &[];
     no_records_upset_checkpoints: checkpoint_records, seeds::checkpoint_records(), JSON;

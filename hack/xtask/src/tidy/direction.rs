@@ -65,6 +65,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "hack-fuzz",
         &[
             "protocol-*",
+            "controlplane-raft",
             "controlplane-state",
             "controlplane-server",
             "noded-core",

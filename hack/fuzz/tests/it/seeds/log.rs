@@ -184,3 +184,32 @@ pub(crate) fn checkpoint_records() -> Vec<Vec<u8>> {
         })
         .collect()
 }
+
+/// Records of the servers' log as its segments hold them: a vote, entries, a truncation, and
+/// positions; and each on its own.
+pub(crate) fn segments() -> Vec<Vec<u8>> {
+    let record = |sort: u8, body: &[u8]| {
+        let length = u32::try_from(body.len()).expect("short");
+        [&[sort], length.to_be_bytes().as_slice(), body].concat()
+    };
+    let entry = |index: u8| {
+        record(
+            1,
+            &[1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, index],
+        )
+    };
+    let truncated = record(3, &2_u64.to_be_bytes());
+    let position = |sort: u8| record(sort, &[1, 1, 1]);
+    let records = [
+        record(2, &[1, 1, 1, 1]),
+        entry(1),
+        entry(2),
+        truncated,
+        entry(2),
+        position(4),
+        position(5),
+    ];
+    let mut seeds = records.to_vec();
+    seeds.push(records.concat());
+    seeds
+}

@@ -7,7 +7,9 @@ mod log;
 mod node;
 mod users;
 
-pub(crate) use log::{checkpoint_records, checkpoints, entries, histories, outcomes, refusals};
+pub(crate) use log::{
+    checkpoint_records, checkpoints, entries, histories, outcomes, refusals, segments,
+};
 pub(crate) use node::{journal_files, journals, packets, plans, records, states, streams};
 pub(crate) use users::{job_documents, job_files, requests};
 
