@@ -63,6 +63,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let log = start_logging(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // The host belongs to its tasks. And what the loop, the session and keeper's link tell one
+        // another stays on one processor: waking another takes longer than most of what they do.
+        .worker_threads(1)
         // Preparing and removing allocations; a burst of placements must not become a burst of
         // threads.
         .max_blocking_threads(32)
