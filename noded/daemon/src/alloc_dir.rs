@@ -24,9 +24,9 @@ pub use files::FileAttributes;
 /// Size of the secrets' memory file system unless the job says otherwise (Nomad's 1 MiB).
 const SECRETS_BYTES: u64 = 1024 * 1024;
 /// What must be left on the disk for another allocation. A full disk is seldom full to the byte.
-const FREE_BYTES_MIN: u64 = 1024 * 1024;
+pub(crate) const FREE_BYTES_MIN: u64 = 1024 * 1024;
 /// An allocation of one task takes nine, and its log files.
-const FREE_INODES_MIN: u64 = 64;
+pub(crate) const FREE_INODES_MIN: u64 = 64;
 /// The directory that the tasks of an allocation share.
 pub const SHARED: &str = "alloc";
 

@@ -23,7 +23,7 @@ use crate::config::{Config, LiveConfig, Switch};
 use crate::custody::{CustodyError, NodeLock};
 use crate::executor::{Executor, SandboxStore};
 use crate::file_io::FileIo;
-use crate::fingerprint::{HostError, fingerprint, refresh};
+use crate::fingerprint::{HostError, fingerprint, refresh, runtime};
 use crate::identity::{self, IdentityError, NodeIdentity};
 use crate::input::Input;
 use crate::journal::{Journal, JournalError};
@@ -246,6 +246,7 @@ fn look_around(
     if let Some(reason) = found.enforcement.cgroup.reason() {
         tracing::warn!("{reason}");
     }
+    runtime::tell(&config.run_dir, None, &found.node);
     Ok(found.node)
 }
 

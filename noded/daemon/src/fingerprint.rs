@@ -6,6 +6,7 @@ mod class;
 mod cpu;
 mod host;
 pub(crate) mod refresh;
+pub(crate) mod runtime;
 
 use std::path::Path;
 
@@ -83,6 +84,8 @@ pub fn fingerprint(
     host::add_network(&mut node);
     add_enforcement(&mut node, &enforcement);
     set(&mut node, "drover.task_pids_max", config.task_pids_max);
+    let full = runtime::is_full(&config.run_dir);
+    set(&mut node, runtime::FULL, full);
     add_drivers(&mut node, config, &enforcement);
     node.node_resources.min_dynamic_port = config.dynamic_port_min;
     node.node_resources.max_dynamic_port = config.dynamic_port_max;

@@ -11,7 +11,7 @@ use super::Running;
 use crate::clock;
 use crate::config::Config;
 use crate::daemon::reconfigured;
-use crate::fingerprint::refresh;
+use crate::fingerprint::{refresh, runtime};
 use crate::upkeep::DiskUse;
 
 /// Whether the disk is fuller than the operator allows.
@@ -43,6 +43,8 @@ impl Running {
         }
         let changed = changed_facts(&previous, &settled).join(", ");
         tracing::info!(%changed, "the facts of this host changed");
+        let run_dir = &self.shell.executor.config.now().run_dir;
+        runtime::tell(run_dir, Some(&previous), &settled);
         let settled = Arc::new(settled);
         *facts.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settled);
         self.shell.core.set_node(settled);

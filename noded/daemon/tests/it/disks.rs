@@ -6,6 +6,7 @@ use std::process::Command;
 use protocol_model::ClientStatus;
 use serde_json::json;
 
+use crate::fake_server::Known;
 use crate::jobs::{alloc, is, job, sh, stopped};
 use crate::scene::{Scene, can_run};
 
@@ -79,6 +80,24 @@ async fn a_disk_that_hangs_does_not_make_a_node_look_dead() {
         "not journaled"
     );
     assert_eq!(known.hellos.len(), 1, "the session went on");
+    // Nor when it has to connect anew.
+    scene.server.cut();
+    for _ in 0..20 {
+        let heard = scene.server.known().heartbeats;
+        let again = |known: &Known| known.hellos.len() == 2 && known.heartbeats > heard;
+        scene
+            .server
+            .until("a heartbeat of the next one", again)
+            .await;
+    }
+    let hello = scene.server.known().hellos[1].clone();
+    let named = hello.watermark.unwrap().index;
+    let told = scene.server.known().index;
+    assert!(named < told, "{named}: only what is on the disk");
+    assert!(
+        scene.server.known().synced.len() == 1,
+        "nor said anything else"
+    );
     drop(frozen);
     scene
         .server
@@ -95,6 +114,43 @@ fn fill(disk: &Path) -> PathBuf {
     let block = [1; 4096];
     while std::io::Write::write_all(&mut file, &block).is_ok() {}
     ballast
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_directory_that_fills_up_is_shown_until_it_has_room() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::on_disk(|data| {
+        let run = data.with_file_name("run");
+        std::fs::create_dir(&run).unwrap();
+        isolation::scratch::mount(&run, 8 * 1024 * 1024, 0o700).unwrap();
+    });
+    scene.configure("fingerprint_interval = \"1s\"");
+    scene
+        .server
+        .until("a session", |known| !known.synced.is_empty())
+        .await;
+    scene.reload();
+    let newest = |known: &Known| {
+        let facts = known.facts.last()?;
+        facts.attributes.get("drover.run_dir.full").cloned()
+    };
+    let ballast = fill(&scene.directory.path().join("run"));
+    scene
+        .server
+        .until("it is full", |known| {
+            newest(known).as_deref() == Some("true")
+        })
+        .await;
+    assert!(scene.log().contains("the runtime directory is full"));
+    std::fs::remove_file(ballast).unwrap();
+    scene
+        .server
+        .until("it has room", |known| {
+            newest(known).as_deref() == Some("false")
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
