@@ -22,6 +22,9 @@ use crate::time::Moment;
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Durability {
+    /// It says nothing of what is journaled, and never waits: the node stays visible to the control
+    /// plane while its disk hangs.
+    Nothing,
     /// Written to the file: a crash of the daemon keeps it (a crash of the host ends the tasks
     /// too).
     Appended,
@@ -44,8 +47,9 @@ pub struct Issued {
 pub enum Lane {
     /// The journal itself.
     Journal,
-    /// The session's control stream.
-    Session,
+    /// The connection of one attempt and its control stream. What an earlier attempt still waits
+    /// to say holds nobody up: the shell drops it.
+    Session(Attempt),
     /// Heartbeats: a slow disk must not make a node look dead.
     Heartbeat,
     /// Status batches of one class.
@@ -154,16 +158,16 @@ impl Effect {
     pub fn lane(&self) -> Lane {
         match self {
             Self::Append(_) => Lane::Journal,
-            Self::Connect { .. } | Self::Disconnect { .. } | Self::OpenWatch { .. } => {
-                Lane::Session
-            }
-            Self::Send { message, .. } => match message {
+            Self::Connect { attempt, .. }
+            | Self::Disconnect { attempt, .. }
+            | Self::OpenWatch { attempt } => Lane::Session(*attempt),
+            Self::Send { attempt, message } => match message {
                 SessionMessage::Heartbeat { .. } => Lane::Heartbeat,
                 SessionMessage::StatusBatch(batch) => Lane::Batch(batch.class),
                 SessionMessage::Hello(_)
                 | SessionMessage::SyncPart(_)
                 | SessionMessage::Facts { .. }
-                | SessionMessage::WatchAck { .. } => Lane::Session,
+                | SessionMessage::WatchAck { .. } => Lane::Session(*attempt),
             },
             Self::BuildAllocDirectory { spec } => Lane::Alloc(spec.id()),
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
@@ -272,7 +276,8 @@ pub struct Hello {
     pub nonce: [u8; 16],
     /// The last epoch this node accepted; zero = none.
     pub last_epoch: SessionEpoch,
-    /// What the node had been told.
+    /// What the node had been told, as far as it is on the disk: a server that is behind it must not
+    /// take the node, and no crash may make it less.
     pub watermark: Watermark,
     /// Whether the daemon restarted since that epoch was accepted: then it cannot resume.
     pub daemon_restarted: bool,

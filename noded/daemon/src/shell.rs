@@ -9,7 +9,7 @@
 //!
 //! Nothing here waits for a disk or a socket, but a moment for a healthy disk's write: a journal
 //! that is behind holds back exactly the effects that need it, and what follows them in their
-//! lanes; heartbeats go on.
+//! lanes; heartbeats go on, and so do connecting and greeting: Hello names what is on the disk.
 
 mod holding;
 mod host;
@@ -18,12 +18,14 @@ mod lanes;
 mod questions;
 mod servers;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::effect::{Lane, SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
-use noded_core::key::Attempt;
+use noded_core::journal::JournalRecord;
+use noded_core::key::{Attempt, Watermark};
 use noded_core::{Effect, Event, NodeCore};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -78,6 +80,8 @@ struct Running {
     holding: Holding,
     lanes: Lanes,
     disk: DiskState,
+    /// Watermarks in the journal that may not be on the disk, with the numbers of their records.
+    watermarks: VecDeque<(u64, Watermark)>,
 }
 
 impl Shell {
@@ -92,6 +96,7 @@ impl Shell {
             holding: Holding::default(),
             lanes: Lanes::new(Arc::clone(&self.executor), self.session.inputs.clone()),
             disk: DiskState::Roomy,
+            watermarks: VecDeque::new(),
             shell: self,
         };
         let journal_news = Arc::clone(&running.shell.journal_news);
@@ -177,6 +182,7 @@ impl Running {
     /// Executes, or holds back, everything that the core asks for.
     fn drain(&mut self) -> Result<(), ShellError> {
         let mut issued = self.journal_and_collect()?;
+        self.tell_of_durable();
         loop {
             if issued
                 .iter()
@@ -220,6 +226,17 @@ impl Running {
         }
     }
 
+    /// The watermarks that are on the disk by now.
+    fn tell_of_durable(&mut self) {
+        let synced = self.shell.journal.progress().synced;
+        while let Some((number, at)) = self.watermarks.front().copied()
+            && number <= synced
+        {
+            self.watermarks.pop_front();
+            self.shell.core.on_durable(at);
+        }
+    }
+
     /// Hands what is to be journaled to the journal, as one group; the other effects know what was
     /// issued before them.
     fn journal_and_collect(&mut self) -> Result<Vec<Issued>, ShellError> {
@@ -227,7 +244,10 @@ impl Running {
         let mut issued = Vec::new();
         while let Some(noded_core::Issued { needs, effect }) = core.poll_effect() {
             if let Effect::Append(record) = &effect {
-                journal.append(record).map_err(ShellError::Journal)?;
+                let number = journal.append(record).map_err(ShellError::Journal)?;
+                if let JournalRecord::Watermark { at } = record {
+                    self.watermarks.push_back((number, *at));
+                }
                 continue;
             }
             issued.push(Issued {
@@ -245,11 +265,14 @@ impl Running {
         match effect {
             Effect::Append(_) => {}
             Effect::Connect { attempt, server } => {
+                self.holding.forget_before(attempt);
                 let Some(address) = self.servers.choose(server.offset) else {
                     tracing::error!(offset = server.offset, "the core chose an unknown server");
                     return;
                 };
                 tracing::debug!(%address, "connecting");
+                // A healthy disk is done before there is a connection to greet on.
+                self.shell.journal.request_sync();
                 self.link = Some(Link::start(&self.shell.session, attempt, address));
             }
             Effect::Disconnect { attempt, reason } => {

@@ -159,7 +159,12 @@ impl Caretaker {
     /// Takes in the file as it is now; one that is wrong changes nothing.
     async fn reload(&self, surroundings: &dyn Surroundings) -> Result<(), LoopEnded> {
         let old = self.config.now();
-        let new = match Config::load(&self.path) {
+        let path = self.path.clone();
+        // Its disk may hang, and heartbeats share this thread.
+        let Ok(loaded) = tokio::task::spawn_blocking(move || Config::load(&path)).await else {
+            return Ok(());
+        };
+        let new = match loaded {
             Ok(new) => new,
             Err(error) => {
                 tracing::error!(
@@ -181,7 +186,7 @@ impl Caretaker {
             config.log_level.clone_from(&old.log_level);
         }
         // Always: the files may have been renewed under the same names.
-        if let Err(problem) = self.renew_certificate(&config) {
+        if let Err(problem) = self.renew_certificate(&config).await {
             tracing::error!(%problem, "the certificate in use stays");
             config.tls = old.tls.clone();
         }
@@ -195,9 +200,12 @@ impl Caretaker {
         self.look().await
     }
 
-    fn renew_certificate(&self, config: &Config) -> Result<(), String> {
-        let tls = &config.tls;
-        let identity = Identity::load(&tls.ca_file, &tls.cert_file, &tls.key_file)
+    async fn renew_certificate(&self, config: &Config) -> Result<(), String> {
+        let tls = config.tls.clone();
+        let load = move || Identity::load(&tls.ca_file, &tls.cert_file, &tls.key_file);
+        let identity = tokio::task::spawn_blocking(load)
+            .await
+            .map_err(|error| error.to_string())?
             .map_err(|error| chain(&error))?;
         self.endpoint
             .use_identity(&identity)

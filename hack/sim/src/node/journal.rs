@@ -52,6 +52,16 @@ impl Journal {
         (self.written, self.synced)
     }
 
+    /// The records on the disk, or in the file, the newest first.
+    pub(super) fn durable(&self, trusts_the_file: bool) -> impl Iterator<Item = &JournalRecord> {
+        let count = if trusts_the_file {
+            self.records.len()
+        } else {
+            self.on_disk
+        };
+        self.records.iter().take(count).rev()
+    }
+
     /// Whether a sync has to be started now; it will have brought this many records to the disk.
     pub(super) fn request_sync(&mut self) -> Option<(u64, u32)> {
         if self.syncing {

@@ -3,7 +3,8 @@
 
 use noded_core::effect::Lane;
 use noded_core::event::{AllocEvent, Recovery, RunEvent};
-use noded_core::{Durability, Effect, Event as CoreEvent, Issued};
+use noded_core::journal::JournalRecord;
+use noded_core::{Durability, Effect, Event as CoreEvent, Issued, Watermark};
 use protocol_model::AllocId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,11 +38,11 @@ impl World {
             let record = node.journal.issued();
             let blocked = node.held.iter().any(|held| held.lane == lane);
             let needs = if self.mutant == Some(Mutant::NoSync) {
-                Durability::Appended
+                needs.min(Durability::Appended)
             } else {
                 needs
             };
-            if !blocked && is_safe(needs, record, lane, node.journal.progress()) {
+            if !blocked && is_safe(needs, record, node.journal.progress()) {
                 self.execute(ix, effect);
                 continue;
             }
@@ -109,13 +110,19 @@ impl World {
 
     /// Executes what the journal is far enough for, lane by lane in order.
     pub(super) fn release_held(&mut self, ix: NodeIx) {
+        let trusts_the_file = self.mutant == Some(Mutant::NoSync);
         let node = &mut self.nodes[ix as usize];
+        if let Some(core) = &mut node.core
+            && let Some(durable) = node.journal.durable(trusts_the_file).find_map(watermark)
+        {
+            core.on_durable(durable);
+        }
         let progress = node.journal.progress();
         let mut sync = node.journal.take_wanted();
         let mut blocked: Vec<Lane> = Vec::new();
         let mut ready = Vec::new();
         for held in std::mem::take(&mut node.held) {
-            if is_safe(held.needs, held.record, held.lane, progress)
+            if is_safe(held.needs, held.record, progress)
                 && !blocked.contains(&held.lane)
             {
                 ready.push(held.effect);
@@ -135,7 +142,11 @@ impl World {
 
     fn execute(&mut self, ix: NodeIx, effect: Effect) {
         match effect {
-            Effect::Connect { attempt, server } => self.connect(ix, attempt, server.offset),
+            Effect::Connect { attempt, server } => {
+                // What Hello names is on the disk by then, where the disk is well.
+                self.request_sync(ix);
+                self.connect(ix, attempt, server.offset);
+            }
             Effect::Disconnect { attempt, reason } => self.leave_server(ix, attempt, &reason),
             Effect::OpenWatch { attempt } => self.ask_for_watch(ix, attempt),
             Effect::Send { attempt, message } => self.send_message(ix, attempt, message),
@@ -236,12 +247,17 @@ impl World {
     }
 }
 
-/// Whether the journal is far enough for an effect. Heartbeats say nothing about what is journaled.
-fn is_safe(needs: Durability, record: u64, lane: Lane, (written, synced): (u64, u64)) -> bool {
-    if lane == Lane::Heartbeat {
-        return true;
+fn watermark(record: &JournalRecord) -> Option<Watermark> {
+    match record {
+        JournalRecord::Watermark { at } => Some(*at),
+        _ => None,
     }
+}
+
+/// Whether the journal is far enough for an effect.
+fn is_safe(needs: Durability, record: u64, (written, synced): (u64, u64)) -> bool {
     match needs {
+        Durability::Nothing => true,
         Durability::Appended => written >= record,
         Durability::Synced => synced >= record,
     }

@@ -48,7 +48,8 @@ impl NodeCore {
             .iter()
             .map(|(id, restored)| (*id, restored.alloc.alloc_modify_index))
             .collect();
-        let session = Session::new(epoch, settings.answer_limit, settings.seed, now);
+        let mut session = Session::new(epoch, settings.answer_limit, settings.seed, now);
+        session.on_durable(watermark);
         let alloc_set = AllocSet::new(
             watermark,
             versions,

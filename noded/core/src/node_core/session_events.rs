@@ -5,16 +5,19 @@ use protocol_wire::report::AllocReport;
 use super::NodeCore;
 use crate::effect::DisconnectReason;
 use crate::event::{SessionEvent, Welcome};
+use crate::key::Watermark;
 use crate::time::Now;
 use crate::update_batcher::{AppliedSeqs, SessionMode};
 
 impl NodeCore {
+    /// Everything up to here of the watch is on the disk: what the node may name in a Hello.
+    pub fn on_durable(&mut self, watermark: Watermark) {
+        self.session.on_durable(watermark);
+    }
+
     pub(super) fn on_session_event(&mut self, event: SessionEvent, now: Now) {
         match event {
-            SessionEvent::Connected => {
-                let watermark = self.alloc_set.watermark();
-                self.session.on_connected(watermark, &mut self.outbox, now);
-            }
+            SessionEvent::Connected => self.session.on_connected(&mut self.outbox, now),
             SessionEvent::Disconnected { reason: _ } => {
                 self.session.on_disconnected(now);
                 self.connection_ended();

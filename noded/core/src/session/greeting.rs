@@ -21,8 +21,13 @@ pub(super) const RETRY_MAX: Duration = Duration::from_secs(15);
 const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 impl Session {
-    /// The connection of an attempt stands: says Hello.
-    pub(crate) fn on_connected(&mut self, watermark: Watermark, out: &mut Outbox, now: Now) {
+    /// Everything up to here of the watch is on the disk.
+    pub(crate) fn on_durable(&mut self, watermark: Watermark) {
+        self.durable = watermark;
+    }
+
+    /// The connection of an attempt stands: says Hello, whatever the disk does meanwhile.
+    pub(crate) fn on_connected(&mut self, out: &mut Outbox, now: Now) {
         let SessionPhase::Connecting { .. } = self.phase else {
             return;
         };
@@ -30,7 +35,7 @@ impl Session {
             deadline: now.moment.after(self.answer_limit),
         };
         let (last_epoch, watermark) = match self.history {
-            History::Known => (self.last_epoch, watermark),
+            History::Known => (self.last_epoch, self.durable),
             History::GivenUp => (SessionEpoch::default(), Watermark::default()),
         };
         let hello = Hello {
@@ -39,10 +44,9 @@ impl Session {
             watermark,
             daemon_restarted: self.life == DaemonLife::Restarted,
         };
-        // The watermark that it names must survive a crash of the host.
         let message = SessionMessage::Hello(hello);
         out.push_after(
-            Durability::Synced,
+            Durability::Nothing,
             Effect::Send {
                 attempt: self.attempt,
                 message,
@@ -134,10 +138,9 @@ impl Session {
         let server = ServerChoice {
             offset: self.server % self.servers.max(1),
         };
-        out.push(Effect::Connect {
-            attempt: self.attempt,
-            server,
-        });
+        let attempt = self.attempt;
+        let connect = Effect::Connect { attempt, server };
+        out.push_after(Durability::Nothing, connect);
     }
 
     /// The nonce of this series of attempts.
@@ -167,10 +170,9 @@ impl Session {
         if let SessionPhase::Disconnected { .. } = self.phase {
             return;
         }
-        out.push(Effect::Disconnect {
-            attempt: self.attempt,
-            reason,
-        });
+        let attempt = self.attempt;
+        let disconnect = Effect::Disconnect { attempt, reason };
+        out.push_after(Durability::Nothing, disconnect);
         self.on_disconnected(now);
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Session, SessionPhase};
-use crate::effect::{DisconnectReason, Effect, SessionMessage};
+use crate::effect::{DisconnectReason, Durability, Effect, SessionMessage};
 use crate::event::HeartbeatAck;
 use crate::key::SessionEpoch;
 use crate::outbox::Outbox;
@@ -99,10 +99,8 @@ impl Session {
             tick: self.tick,
             sent: now.moment,
         };
-        out.push(Effect::Send {
-            attempt: self.attempt,
-            message,
-        });
+        let attempt = self.attempt;
+        out.push_after(Durability::Nothing, Effect::Send { attempt, message });
     }
 
     pub(super) fn close_silent(

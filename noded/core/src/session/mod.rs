@@ -19,7 +19,7 @@ mod greeting;
 mod liveness;
 mod sync;
 
-use crate::key::{Attempt, SessionEpoch};
+use crate::key::{Attempt, SessionEpoch, Watermark};
 use crate::pseudo_random::halves;
 use crate::time::{Moment, Now};
 use crate::update_batcher::SessionMode;
@@ -94,6 +94,8 @@ pub struct Session {
     failures: u32,
     series: u64,
     last_epoch: SessionEpoch,
+    /// What of the watch is on the disk.
+    durable: Watermark,
     history: History,
     life: DaemonLife,
     retry_interval: Duration,
@@ -139,6 +141,7 @@ impl Session {
             failures: 0,
             series: 0,
             last_epoch,
+            durable: Watermark::default(),
             history: History::Known,
             life: DaemonLife::Restarted,
             retry_interval: RETRY_DEFAULT,

@@ -105,9 +105,8 @@ impl Session {
     }
 
     pub(super) fn become_live(&mut self, epoch: SessionEpoch, out: &mut Outbox) {
-        out.push(Effect::OpenWatch {
-            attempt: self.attempt,
-        });
+        let attempt = self.attempt;
+        out.push_after(Durability::Nothing, Effect::OpenWatch { attempt });
         self.phase = SessionPhase::Live { epoch };
         self.life = DaemonLife::Synced;
         self.failures = 0;

@@ -58,7 +58,7 @@ fn hello_of(effects: &[Effect]) -> Hello {
 fn greet(session: &mut Session, out: &mut Outbox, millis: u64) -> Hello {
     session.on_timeout(out, at(millis));
     assert!(matches!(effects(out)[..], [Effect::Connect { .. }]));
-    session.on_connected(Watermark::default(), out, at(millis));
+    session.on_connected(out, at(millis));
     hello_of(&effects(out))
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use noded_core::Effect;
 use noded_core::effect::{Durability, Lane};
+use noded_core::key::Attempt;
 
 use crate::journal::Progress;
 
@@ -17,12 +18,10 @@ pub(super) struct Issued {
 }
 
 impl Issued {
-    /// Whether the journal is far enough. Heartbeats say nothing about anything that is journaled.
+    /// Whether the journal is far enough.
     fn is_safe(&self, progress: Progress) -> bool {
-        if self.effect.lane() == Lane::Heartbeat {
-            return true;
-        }
         match self.needs {
+            Durability::Nothing => true,
             Durability::Appended => progress.written >= self.record,
             Durability::Synced => progress.synced >= self.record,
         }
@@ -70,6 +69,19 @@ impl Holding {
         released
     }
 
+    /// What earlier attempts still wait to say is void, and one more would come with every attempt
+    /// while the disk hangs: it goes.
+    pub(super) fn forget_before(&mut self, now: Attempt) {
+        self.held.retain(|held| match &held.effect {
+            Effect::Send { attempt, .. }
+            | Effect::OpenWatch { attempt }
+            | Effect::Connect { attempt, .. }
+            | Effect::Disconnect { attempt, .. } => *attempt >= now,
+            _ => true,
+        });
+        self.lanes = self.held.iter().map(|held| held.effect.lane()).collect();
+    }
+
     /// Whether something waits for the disk itself.
     pub(super) fn waits_for_a_sync(&self) -> bool {
         self.held
@@ -81,8 +93,6 @@ impl Holding {
 #[cfg(test)]
 mod tests {
     use noded_core::effect::SessionMessage;
-    use noded_core::key::Attempt;
-    use noded_core::time::Moment;
     use noded_core::{RunEpoch, RunKey, SessionEpoch};
     use protocol_model::AllocId;
 
@@ -103,26 +113,53 @@ mod tests {
     }
 
     #[test]
-    fn only_heartbeats_overtake_the_journal() {
+    fn only_what_says_nothing_of_the_journal_overtakes_it() {
         let passes = |record, needs| Holding::default().admit(kill(1, record, needs), PROGRESS);
         assert!(passes(5, Durability::Appended).is_some());
         assert!(passes(6, Durability::Appended).is_none());
         assert!(passes(3, Durability::Synced).is_some());
         assert!(passes(4, Durability::Synced).is_none());
-        let heartbeat = SessionMessage::Heartbeat {
-            epoch: SessionEpoch(1),
-            tick: 1,
-            sent: Moment::default(),
-        };
-        let beat = Issued {
-            needs: Durability::Synced,
+        assert!(passes(9, Durability::Nothing).is_some());
+    }
+
+    #[test]
+    fn what_an_attempt_waits_to_say_goes_with_it_and_holds_no_other_up() {
+        let ack = |attempt, needs| Issued {
+            needs,
             record: 9,
             effect: Effect::Send {
-                attempt: Attempt::default(),
-                message: heartbeat,
+                attempt: Attempt(attempt),
+                message: SessionMessage::WatchAck {
+                    epoch: SessionEpoch(1),
+                    index: 5,
+                },
             },
         };
-        assert!(Holding::default().admit(beat, PROGRESS).is_some());
+        let mut holding = Holding::default();
+        assert!(
+            holding
+                .admit(ack(1, Durability::Synced), PROGRESS)
+                .is_none()
+        );
+        assert!(
+            holding
+                .admit(kill(1, 9, Durability::Synced), PROGRESS)
+                .is_none()
+        );
+        assert!(
+            holding
+                .admit(ack(2, Durability::Nothing), PROGRESS)
+                .is_some()
+        );
+        holding.forget_before(Attempt(2));
+        let synced = Progress {
+            written: 9,
+            synced: 9,
+        };
+        assert_eq!(
+            holding.release(synced),
+            [kill(1, 9, Durability::Synced).effect]
+        );
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub(crate) struct FakeServer {
     pub(crate) address: SocketAddr,
     known: Arc<watch::Sender<Known>>,
     bulk: Arc<Mutex<Option<quinn::Connection>>>,
+    connections: Arc<Mutex<Vec<quinn::Connection>>>,
     _endpoint: Endpoint,
 }
 
@@ -82,12 +83,15 @@ impl FakeServer {
             address: endpoint.local_address().unwrap(),
             known: Arc::new(known),
             bulk: Arc::default(),
+            connections: Arc::default(),
             _endpoint: endpoint,
         };
         let (known, bulk) = (Arc::clone(&server.known), Arc::clone(&server.bulk));
+        let connections = Arc::clone(&server.connections);
         tokio::spawn(async move {
             while let Some(peer) = listener.accept().await {
                 assert_eq!(peer.identity.role, Role::Node);
+                connections.lock().unwrap().push(peer.connection.clone());
                 tokio::spawn(serve(
                     peer.connection,
                     Arc::clone(&known),
@@ -130,6 +134,13 @@ impl FakeServer {
                 "never happened: {what}; known: {:#?}",
                 self.known.borrow().reports
             ),
+        }
+    }
+
+    /// The connections of the node break.
+    pub(crate) fn cut(&self) {
+        for connection in std::mem::take(&mut *self.connections.lock().unwrap()) {
+            connection.close(0_u32.into(), b"cut");
         }
     }
 

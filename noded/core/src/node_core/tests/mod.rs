@@ -1,5 +1,6 @@
 //! The whole core against a fake host and a fake control plane.
 
+mod anything;
 mod crashes;
 mod fake_host;
 mod groups;

@@ -1,0 +1,255 @@
+//! The control plane of the fake host: what it wants, and what it makes of what the node says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_model::{AllocId, Allocation, DesiredStatus, Incarnation, Job, SpecHash};
+use protocol_wire::report::AllocReport;
+
+use super::FakeHost;
+use crate::effect::{SessionMessage, UpdateClass};
+use crate::event::{
+    BatchAck, DesiredAlloc, Event, ItemResult, SessionEvent, WatchDelta, WatchMap, Welcome,
+};
+use crate::key::{Attempt, SessionEpoch, Watermark};
+use crate::test_support::alloc_of;
+
+impl FakeHost {
+    /// The control plane wants a job: its allocation's id counts from 1.
+    pub(in crate::node_core::tests) fn submit(&mut self, job: Job) -> AllocId {
+        self.submit_as(job, self.desired.len() as u128 + 1)
+    }
+
+    /// As [`Self::submit`], where the number is not the next one.
+    pub(in crate::node_core::tests) fn submit_as(&mut self, job: Job, number: u128) -> AllocId {
+        let alloc = alloc_of(&job, AllocId::from_u128(number));
+        let byte = u8::try_from(number).expect("few jobs");
+        let spec = SpecHash([byte; 32]);
+        self.jobs.insert(spec, Arc::new(job));
+        self.want(Allocation { spec, ..alloc })
+    }
+
+    pub(in crate::node_core::tests) fn want(&mut self, mut alloc: Allocation) -> AllocId {
+        self.index += 1;
+        alloc.alloc_modify_index = self.index;
+        let id = alloc.id;
+        self.desired.insert(id, (self.index, alloc));
+        self.push_watch();
+        id
+    }
+
+    pub(in crate::node_core::tests) fn stop(&mut self, id: AllocId) {
+        if let Some((_, alloc)) = self.desired.get(&id).cloned() {
+            self.want(Allocation {
+                desired_status: DesiredStatus::Stop,
+                ..alloc
+            });
+        }
+    }
+
+    pub(in crate::node_core::tests) fn purge(&mut self, id: AllocId) {
+        if self.desired.remove(&id).is_some() {
+            self.index += 1;
+            self.push_watch();
+        }
+    }
+
+    /// Sends what changed since the last message of the watch.
+    fn push_watch(&mut self) {
+        let Some((attempt, from)) = self.watching.filter(|_| self.online) else {
+            return;
+        };
+        let changed = self.desired.values().filter(|(version, _)| *version > from);
+        let changed: Vec<DesiredAlloc> = changed
+            .map(|(version, alloc)| DesiredAlloc {
+                version: *version,
+                spec: alloc.spec,
+                alloc: alloc.clone(),
+            })
+            .collect();
+        let wanted: BTreeSet<AllocId> = self.desired.keys().copied().collect();
+        let removed = self.told.difference(&wanted).copied().collect();
+        self.told = wanted;
+        let specs = self
+            .jobs
+            .iter()
+            .map(|(hash, job)| (*hash, Arc::clone(job)))
+            .collect();
+        let delta = WatchDelta {
+            previous_index: from,
+            index: self.index,
+            specs,
+            changed,
+            removed,
+        };
+        self.watching = Some((attempt, self.index));
+        let event = SessionEvent::WatchDelta(delta);
+        self.pending.push_back(Event::Session { attempt, event });
+    }
+
+    /// The control plane is restored from a snapshot in which it wanted this: another incarnation,
+    /// whose index goes on, and which knows none of the sessions.
+    pub(in crate::node_core::tests) fn restore(
+        &mut self,
+        saved: BTreeMap<AllocId, (u64, Allocation)>,
+    ) {
+        self.desired = saved;
+        self.incarnation = Incarnation::from_u128(self.incarnation.0.as_u128() + 1);
+        self.index += 1000;
+        self.epoch += 1000;
+        self.applied = (0, 0);
+        self.disconnect();
+    }
+
+    pub(super) fn open_watch(&mut self, attempt: Attempt) {
+        if !self.online {
+            return;
+        }
+        let at = Watermark {
+            incarnation: Some(self.incarnation),
+            index: self.index,
+        };
+        let allocs = self
+            .desired
+            .iter()
+            .map(|(id, (version, _))| (*id, *version))
+            .collect();
+        let map = SessionEvent::WatchMap(WatchMap {
+            at,
+            part: 0,
+            last: true,
+            allocs,
+        });
+        self.session(attempt, map);
+        // What the node lacks comes in a delta at the map's own index.
+        // What it was told by another incarnation counts for nothing.
+        let another = self.core.watermark().incarnation != at.incarnation;
+        let lacking = self.desired.values().filter(|(version, alloc)| {
+            another
+                || self
+                    .core
+                    .alloc(alloc.id)
+                    .is_none_or(|runner| runner.spec().version() < *version)
+        });
+        let changed: Vec<DesiredAlloc> = lacking
+            .map(|(version, alloc)| {
+                let alloc = alloc.clone();
+                DesiredAlloc {
+                    version: *version,
+                    spec: alloc.spec,
+                    alloc,
+                }
+            })
+            .collect();
+        if !changed.is_empty() {
+            let specs = self
+                .jobs
+                .iter()
+                .map(|(hash, job)| (*hash, Arc::clone(job)))
+                .collect();
+            let (previous_index, index, removed) = (self.index, self.index, Vec::new());
+            let delta = WatchDelta {
+                previous_index,
+                index,
+                specs,
+                changed,
+                removed,
+            };
+            self.session(attempt, SessionEvent::WatchDelta(delta));
+        }
+        self.told = self.desired.keys().copied().collect();
+        self.watching = Some((attempt, self.index));
+    }
+
+    pub(super) fn receive(&mut self, attempt: Attempt, message: SessionMessage) {
+        match message {
+            SessionMessage::Hello(hello) => {
+                let (named, safe) = (hello.watermark, self.durable);
+                assert!(
+                    named == safe,
+                    "a crash may make less of {named:?} than {safe:?}"
+                );
+                let resumed = !hello.daemon_restarted && hello.last_epoch.0 == self.epoch;
+                if !resumed {
+                    self.epoch += 1;
+                }
+                self.session(attempt, SessionEvent::Welcome(self.welcome(resumed)));
+            }
+            SessionMessage::SyncPart(part) => {
+                for report in part.reports {
+                    self.record(report);
+                }
+                if part.last {
+                    let epoch = SessionEpoch(self.epoch);
+                    self.session(
+                        attempt,
+                        SessionEvent::SyncAck {
+                            epoch,
+                            index: self.index,
+                        },
+                    );
+                }
+            }
+            SessionMessage::Heartbeat { tick, sent, .. } => {
+                let ack = crate::event::HeartbeatAck {
+                    tick,
+                    typical_interval: Duration::ZERO,
+                    confirmed_sent_nanos: sent.as_nanos().max(1),
+                };
+                self.session(attempt, SessionEvent::HeartbeatAck(ack));
+            }
+            SessionMessage::Facts { epoch } => {
+                self.session(attempt, SessionEvent::FactsAck { epoch });
+            }
+            SessionMessage::WatchAck { index, .. } => self.acked_index = index,
+            SessionMessage::StatusBatch(batch) => {
+                match batch.class {
+                    UpdateClass::Urgent => self.applied.0 = batch.seq,
+                    UpdateClass::Typical => self.applied.1 = batch.seq,
+                }
+                if batch.reports.iter().any(AllocReport::is_terminal) {
+                    assert_eq!(
+                        self.synced,
+                        self.journal.len(),
+                        "a terminal status is durable"
+                    );
+                }
+                let results = vec![ItemResult::Applied; batch.reports.len()];
+                for report in batch.reports {
+                    self.record(report);
+                }
+                let (class, seq, index) = (batch.class, batch.seq, self.index);
+                let ack = BatchAck {
+                    class,
+                    seq,
+                    index,
+                    results,
+                };
+                self.session(attempt, SessionEvent::BatchAck(ack));
+            }
+        }
+    }
+
+    fn record(&mut self, report: AllocReport) {
+        self.recorded.insert(report.id, report);
+    }
+
+    fn welcome(&self, resumed: bool) -> Welcome {
+        Welcome {
+            epoch: SessionEpoch(self.epoch),
+            resumed,
+            applied_urgent_seq: self.applied.0,
+            applied_typical_seq: self.applied.1,
+            heartbeat_interval: Duration::from_millis(125),
+            typical_interval: Duration::from_secs(1),
+            urgent_delay: Duration::from_millis(10),
+            retry_interval: Duration::from_millis(250),
+            applied: Watermark {
+                incarnation: Some(self.incarnation),
+                index: self.index,
+            },
+            servers: 1,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! keeper of the fake host: its runs, and what becomes of what is asked of them.
+
+use std::collections::BTreeMap;
+
+use protocol_model::TaskRunState;
+
+use super::{FakeHost, FakeRun, Luck, Manners};
+use crate::effect::Effect;
+use crate::event::{Exit, ExitStatus, Recovery, RunEvent};
+use crate::journal::{self, JournalRecord};
+use crate::key::RunKey;
+use crate::test_support::at;
+
+impl FakeHost {
+    /// A task's process ends by itself.
+    pub(in crate::node_core::tests) fn exit(&mut self, run: &RunKey, status: ExitStatus) {
+        let exit = Exit {
+            status,
+            oom_killed: false,
+            signal_discarded: false,
+            at: at(self.now).wall,
+        };
+        if let Some(FakeRun::Running { .. }) = self.runs.get(run) {
+            self.runs.insert(run.clone(), FakeRun::Ended(exit.clone()));
+            self.answer(run, RunEvent::Exited(exit));
+        }
+    }
+
+    pub(in crate::node_core::tests) fn live_runs(&self) -> Vec<RunKey> {
+        let live = self
+            .runs
+            .iter()
+            .filter(|(_, run)| matches!(run, FakeRun::Running { .. }));
+        live.map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(in crate::node_core::tests) fn live_run(&self, task: &str) -> RunKey {
+        let live = self.live_runs();
+        live.into_iter()
+            .find(|run| run.task == task)
+            .unwrap_or_else(|| panic!("{task} runs"))
+    }
+
+    pub(super) fn next_kill(&self) -> Option<u64> {
+        let deadlines = self.runs.values().filter_map(|run| match run {
+            FakeRun::Running { kill_at } => *kill_at,
+            FakeRun::Ended(_) | FakeRun::NotStarted => None,
+        });
+        deadlines
+            .min()
+            .map(|at| u64::try_from(at.as_millis()).expect("soon"))
+    }
+
+    pub(super) fn kill_overdue(&mut self) {
+        let now = at(self.now).moment.0;
+        let overdue: Vec<RunKey> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| matches!(run, FakeRun::Running { kill_at: Some(at) } if *at <= now))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for run in overdue {
+            self.exit(&run, ExitStatus::Signal(9));
+        }
+    }
+
+    /// Nothing is asked for a task that is dead.
+    fn check_alive(&self, run: &RunKey, what: &str) {
+        let Some(runner) = self.core.alloc(run.alloc) else {
+            return;
+        };
+        let Some(task) = runner.tasks().get(&run.task) else {
+            return;
+        };
+        let newest = task.run().epoch == run.epoch;
+        assert!(
+            !newest || task.state().state != TaskRunState::Dead,
+            "{what} for {run}, which is dead"
+        );
+    }
+
+    pub(super) fn execute_for_task(&mut self, effect: Effect) {
+        match effect {
+            Effect::PrepareTask(prepare) => {
+                self.check_alive(&prepare.run, "prepare");
+                self.log.push(format!("prepare {}", prepare.run.task));
+                let event = if self.luck == Luck::PrepareFails {
+                    RunEvent::PrepareFailed {
+                        hook: prepare.hooks[0],
+                        message: "no".to_owned(),
+                        recovery: Recovery::Possible,
+                    }
+                } else {
+                    RunEvent::Prepared {
+                        environment: BTreeMap::new(),
+                    }
+                };
+                self.answer(&prepare.run, event);
+            }
+            Effect::StartTask(start) => self.spawn(&start.run),
+            Effect::StopTask {
+                run,
+                signal,
+                kill_after,
+            } => {
+                self.check_alive(&run, "stop");
+                self.log.push(format!("stop {} {signal}", run.task));
+                let deadline = at(self.now).moment.0 + kill_after;
+                if let Some(FakeRun::Running { kill_at }) = self.runs.get_mut(&run) {
+                    *kill_at = Some(kill_at.map_or(deadline, |at| at.min(deadline)));
+                }
+                if self.manners == Manners::Ends {
+                    self.exit(&run, ExitStatus::Code(0));
+                }
+            }
+            Effect::KillTask { run } => self.exit(&run, ExitStatus::Signal(9)),
+            Effect::SignalTask { run, signal } => {
+                self.check_alive(&run, "signal");
+                self.log.push(format!("signal {} {signal}", run.task));
+            }
+            Effect::ReleaseRun { run } => {
+                let ended = self.runs.remove(&run);
+                assert!(
+                    !matches!(ended, Some(FakeRun::Running { .. })),
+                    "{run} is let go while it runs"
+                );
+            }
+            other => panic!("{other:?} is for no task"),
+        }
+    }
+
+    /// As keeper does it: a run epoch only ever rises.
+    fn spawn(&mut self, run: &RunKey) {
+        self.check_alive(run, "start");
+        self.log.push(format!("start {}", run.task));
+        let owner = (run.alloc, run.task.clone());
+        let highest = self.highest.insert(owner, run.epoch).unwrap_or_default();
+        assert!(run.epoch > highest, "{run} is not above {highest:?}");
+        let twice = self
+            .live_runs()
+            .into_iter()
+            .find(|live| live.alloc == run.alloc && live.task == run.task);
+        assert_eq!(twice, None, "{run} starts while an earlier run is live");
+        let intent = JournalRecord::Intent { run: run.clone() };
+        let intent = journal::encode(&intent).expect("encodes");
+        assert!(
+            self.journal.contains(&intent),
+            "{run} starts before its intent is journaled"
+        );
+        if self.luck == Luck::StartFails {
+            self.runs.insert(run.clone(), FakeRun::NotStarted);
+            let (message, recovery) = ("no".to_owned(), Recovery::Possible);
+            self.answer(run, RunEvent::StartFailed { message, recovery });
+        } else {
+            self.runs
+                .insert(run.clone(), FakeRun::Running { kill_at: None });
+            let event = RunEvent::Started {
+                pid: 1,
+                at: at(self.now).wall,
+            };
+            self.answer(run, event);
+        }
+    }
+}
