@@ -43,12 +43,12 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
 pub(super) async fn system(ask: &Ask, rest: &[&str]) -> Answered {
     match (ask.verb, rest) {
         (Verb::Put, ["gc"]) => collect_garbage(ask).await,
-        (_, ["gc"]) => Err(HttpError::method()),
         (Verb::Put, ["reconcile", "summaries"]) => {
             // Counters are derived from what they count by every change of it: they cannot be
             // wrong.
             ask.done(ask.api.cluster.snapshot().index())
         }
+        (_, ["gc"] | ["reconcile", "summaries"]) => Err(HttpError::method()),
         _ => Err(HttpError::no_route()),
     }
 }

@@ -70,8 +70,9 @@ fn beside(path: &[&str]) -> Answered {
 pub(super) fn is_open(path: &[&str], query: &Query) -> bool {
     match path {
         ["v1", "status", "leader"] | ["v1", "agent", "health"] | ["v1", "acl", "bootstrap"] => true,
-        // The token comes as the first message.
-        ["v1", "client", "allocation", _, "exec"] => query.switch("ws_handshake"),
+        // The token comes as the first message: read as `exec` reads it, or what is no handshake
+        // there would be open here.
+        ["v1", "client", "allocation", _, "exec"] => query.flag("ws_handshake") == Ok(true),
         _ => false,
     }
 }

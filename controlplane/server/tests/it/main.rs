@@ -19,6 +19,7 @@ mod operator;
 mod plan;
 mod regions;
 mod restore;
+mod routes;
 mod rubbish;
 mod three;
 mod world;
