@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_raft::{Leader, ProposeError, Raft, RaftStatus, ReadError, ServerId};
-use controlplane_state::{Applied, Command, Outcome, Refusal, Snapshot, Stamped, codec};
+use controlplane_state::{Command, Outcome, Refusal, Snapshot, Stamped, codec};
 use protocol_model::UnixNanos;
 use protocol_transport::{FrameReader, FrameWriter, Pool, StreamKind};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::machine::Hub;
-use crate::versions::Versions;
+use crate::versions::{self, TooOld, Versions};
 
 /// How long a change waits for a leader, over elections.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,6 +41,10 @@ pub enum ChangeError {
     /// The command does not fit into the log. Nothing changed.
     #[error("the change is too large for the log: {0}")]
     TooLarge(String),
+    /// A server's release cannot read the command, which would stop it: the text says which server,
+    /// which release, and what to do. Nothing changed.
+    #[error("{0}")]
+    OldServer(String),
     /// It may have happened. Look before trying again.
     #[error(
         "the outcome is not known: the leader was lost while it answered; look before retrying"
@@ -91,19 +95,31 @@ impl Cluster {
         &self.versions
     }
 
-    /// Whether every server would understand a command.
-    fn understood(&self, command: &Command) -> Result<(), Refusal> {
+    /// Whether every server would understand a command; who would not, and what to do, if not.
+    fn understood(&self, command: &Command) -> Result<(), String> {
         let status = self.status.borrow();
-        let (own, members) = (status.id, &status.membership);
-        let Some((server, build)) = self.versions.too_old(command.level(), own, members) else {
-            return Ok(());
-        };
-        let build = build.map_or_else(
-            || "has not said which release it runs".to_owned(),
-            |build| format!("runs release {build}, which does not know this change"),
-        );
-        let why = format!("server {server} {build}: upgrade it, or remove it, first");
-        Err(Refusal::Malformed(why.into()))
+        let too_old = self
+            .versions
+            .too_old(command.level(), status.id, &status.membership);
+        too_old.map_or(Ok(()), |old| Err(old.to_string()))
+    }
+
+    /// What is said of this server where it does not know a command that another one proposed.
+    fn too_old_itself(&self) -> String {
+        let own = self.server_id();
+        let (id, release) = (own, Some(versions::BUILD.to_owned()));
+        let name = self
+            .status
+            .borrow()
+            .membership
+            .get(own)
+            .map(|info| info.name.clone());
+        TooOld {
+            id,
+            name: name.unwrap_or_default(),
+            release,
+        }
+        .to_string()
     }
 
     /// The newest state applied here.
@@ -156,7 +172,7 @@ impl Cluster {
     /// # Errors
     /// See [`ChangeError`]; a refusal of the state is one too.
     pub async fn change(&self, command: Command) -> Result<Changed, ChangeError> {
-        self.understood(&command)?;
+        self.understood(&command).map_err(ChangeError::OldServer)?;
         let bytes = codec::encode(&stamp(command))
             .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
         let bytes = Bytes::from(bytes);
@@ -185,20 +201,16 @@ impl Cluster {
         use v1::propose_error::Kind;
         // A follower that was upgraded already may speak of what this release cannot apply: once in
         // the log it would stop every server of this release.
-        let refusal = match codec::decode(&command) {
+        let understood = match codec::decode(&command) {
             // Nor what another server of an older release cannot.
-            Ok(stamped) => self.understood(&stamped.command).err(),
+            Ok(stamped) => self.understood(&stamped.command),
             Err(error) => {
                 tracing::warn!(%error, "a forwarded command is not understood and was refused");
-                Some(not_understood())
+                Err(self.too_old_itself())
             }
         };
-        if let Some(refusal) = refusal {
-            return v1::ProposeReply {
-                index: 0,
-                response: refused(refusal),
-                error: None,
-            };
+        if let Err(why) = understood {
+            return not_proposed(Kind::OldServer, why);
         }
         let error = match self.raft.propose(command).await {
             Ok(proposed) => {
@@ -218,15 +230,7 @@ impl Cluster {
             | ProposeError::Overloaded
             | ProposeError::Stopped(_) => Kind::Unavailable,
         };
-        let error = v1::ProposeError {
-            kind: kind.into(),
-            message: error.to_string(),
-        };
-        v1::ProposeReply {
-            index: 0,
-            response: Bytes::new(),
-            error: Some(error),
-        }
+        not_proposed(kind, error.to_string())
     }
 
     async fn forward(
@@ -258,6 +262,7 @@ impl Cluster {
         match Kind::try_from(error.kind) {
             Ok(Kind::NotLeader | Kind::Unavailable) => Err(ChangeError::NoLeader(PATIENCE)),
             Ok(Kind::TooLarge) => Err(ChangeError::TooLarge(error.message.clone())),
+            Ok(Kind::OldServer) => Err(ChangeError::OldServer(error.message.clone())),
             Ok(Kind::Unspecified) => Err(ChangeError::OutcomeUnknown),
             Err(_) => Err(ChangeError::Nonsense(error.message.clone())),
         }
@@ -423,20 +428,17 @@ fn changed(response: &[u8]) -> Result<Changed, ChangeError> {
     }
 }
 
-/// Why a command that this release does not know is refused.
-fn not_understood() -> Refusal {
-    let why = "the leader runs an older release and does not know this command: upgrade it, too";
-    Refusal::Malformed(why.into())
-}
-
-/// A refusal, as the state would answer it.
-fn refused(refusal: Refusal) -> Bytes {
-    let applied = Applied {
-        index: 0,
-        outcome: Outcome::Refused(refusal),
-        signals: Vec::new(),
+/// Why a forwarded change was not proposed.
+fn not_proposed(kind: v1::propose_error::Kind, message: String) -> v1::ProposeReply {
+    let error = v1::ProposeError {
+        kind: kind.into(),
+        message,
     };
-    codec::encode_applied(&applied).unwrap_or_default().into()
+    v1::ProposeReply {
+        index: 0,
+        response: Bytes::new(),
+        error: Some(error),
+    }
 }
 
 /// Whether nothing changed and the reason passes by itself. A cluster that was formed a moment ago

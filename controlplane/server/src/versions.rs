@@ -5,6 +5,7 @@
 //! falls silent is what it said last: it can only come back as itself or newer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,36 @@ pub(crate) struct About {
     pub(crate) level: u32,
 }
 
+/// A server whose release cannot read a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TooOld {
+    pub(crate) id: ServerId,
+    /// Empty where it is not known.
+    pub(crate) name: String,
+    /// `None` where it has not said what it runs.
+    pub(crate) release: Option<String>,
+}
+
+impl fmt::Display for TooOld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, name, release } = self;
+        match name.as_str() {
+            "" => write!(f, "server {id}")?,
+            name => write!(f, "server {name} ({id})")?,
+        }
+        match release {
+            Some(release) => write!(
+                f,
+                " runs release {release}, which cannot read this change: upgrade it first"
+            ),
+            None => f.write_str(
+                " has not said which release it runs, and may not be able to read this change: \
+                 start it, upgrade it, or remove it, first",
+            ),
+        }
+    }
+}
+
 /// What is known of the other servers.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
@@ -42,23 +73,27 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Who would not understand a command of `level`, and which build it runs, if that is known.
+    /// Who would not understand a command of `level`.
     pub(crate) fn too_old(
         &self,
         level: u32,
         own: ServerId,
         members: &Membership,
-    ) -> Option<(ServerId, Option<String>)> {
+    ) -> Option<TooOld> {
         if level <= FIRST_LEVEL {
             return None;
         }
         let known = self.lock();
-        let mut others = members.voters.keys().chain(members.learners.keys());
-        let old = others.find(|id| {
+        let mut others = members.voters.iter().chain(&members.learners);
+        let (id, info) = others.find(|(id, _)| {
             let reads = known.get(*id).map_or(FIRST_LEVEL, |about| about.level);
             **id != own && reads < level
         })?;
-        Some((*old, known.get(old).map(|about| about.build.clone())))
+        Some(TooOld {
+            id: *id,
+            name: info.name.clone(),
+            release: known.get(id).map(|about| about.build.clone()),
+        })
     }
 
     fn take_in(&self, members: &Membership, answers: Vec<(ServerId, Option<About>)>) {
@@ -134,24 +169,55 @@ mod tests {
     fn what_a_member_would_not_understand_is_not_written() {
         let [own, old, new] = [1, 2, 3].map(ServerId::from_u64);
         let mut members = Membership::default();
-        for id in [own, old, new] {
-            members.voters.insert(id, ServerInfo::default());
+        for (id, name) in [(own, "a"), (old, "b"), (new, "c")] {
+            let name = name.to_owned();
+            members.voters.insert(
+                id,
+                ServerInfo {
+                    name,
+                    ..ServerInfo::default()
+                },
+            );
         }
         let versions = Versions::default();
         assert_eq!(versions.too_old(1, own, &members), None, "all read these");
-        let unknown = Some((old, None));
+        let named = |release: Option<&str>| TooOld {
+            id: old,
+            name: "b".to_owned(),
+            release: release.map(str::to_owned),
+        };
+        let unknown = Some(named(None));
         assert_eq!(versions.too_old(2, own, &members), unknown);
         versions.take_in(&members, vec![(old, about(1)), (new, about(2))]);
-        let named = Some((old, Some("0.1.0".to_owned())));
-        assert_eq!(versions.too_old(2, own, &members), named);
+        let known = Some(named(Some("0.1.0")));
+        assert_eq!(versions.too_old(2, own, &members), known);
         // It is upgraded, falls silent, and is still what it said.
         versions.take_in(&members, vec![(old, about(2))]);
         versions.take_in(&members, vec![(old, None), (new, None)]);
         assert_eq!(versions.too_old(2, own, &members), None);
         // One that is no member any more is forgotten: its id may come back as anything.
-        members.voters.remove(&old);
+        let again = members.voters.remove(&old).expect("it was a member");
         versions.take_in(&members, Vec::new());
-        members.voters.insert(old, ServerInfo::default());
+        members.voters.insert(old, again);
         assert_eq!(versions.too_old(2, own, &members), unknown);
+    }
+
+    #[test]
+    fn whoever_is_too_old_is_named_with_its_release_and_what_to_do() {
+        let mut old = TooOld {
+            id: ServerId::from_u64(2),
+            name: "beta".to_owned(),
+            release: Some("0.1.0".to_owned()),
+        };
+        let id = old.id;
+        assert_eq!(
+            old.to_string(),
+            format!(
+                "server beta ({id}) runs release 0.1.0, which cannot read this change: upgrade it \
+                 first"
+            )
+        );
+        old.release = None;
+        assert!(old.to_string().contains("has not said which release"));
     }
 }

@@ -77,6 +77,8 @@ impl From<ChangeError> for HttpError {
             ChangeError::Refused(refusal) => refusal.into(),
             ChangeError::NoLeader(_) => Self::internal("No cluster leader"),
             ChangeError::TooLarge(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
+            // Nothing is wrong with the request: it can be made again after the upgrade.
+            ChangeError::OldServer(why) => Self::new(StatusCode::SERVICE_UNAVAILABLE, why),
             ChangeError::OutcomeUnknown | ChangeError::Nonsense(_) | ChangeError::Stopped(_) => {
                 Self::internal(error.to_string())
             }
@@ -145,5 +147,17 @@ impl From<CallNodeError> for HttpError {
             CallNodeError::NotConnected(_) => Self::not_found(format!("No path to node: {error}")),
             CallNodeError::Unreachable { .. } => Self::internal(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_not_the_caller_s_fault() {
+        let why = "server b runs release 0.1.0, which cannot read this change: upgrade it first";
+        let answer = HttpError::from(ChangeError::OldServer(why.to_owned()));
+        assert_eq!(answer, HttpError::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
 }

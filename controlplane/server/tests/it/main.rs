@@ -18,6 +18,7 @@ mod node_streams;
 mod operator;
 mod plan;
 mod regions;
+mod releases;
 mod restore;
 mod routes;
 mod rubbish;

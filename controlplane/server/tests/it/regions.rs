@@ -9,7 +9,7 @@ use protocol_transport::{Identity, Region, Role, tls};
 use crate::world::{PATIENCE, World};
 
 /// A certificate of `role` in `region`, of the authority that the world's server trusts.
-fn identity(world: &World, role: Role, region: &str) -> Identity {
+pub(crate) fn identity(world: &World, role: Role, region: &str) -> Identity {
     let directory = world.data_dir().join("dev-tls");
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("is there");
     let certificate = read("ca.pem");
@@ -32,7 +32,7 @@ fn identity(world: &World, role: Role, region: &str) -> Identity {
 }
 
 /// Connects as whoever holds the certificate; our own endpoint would not leave its region.
-async fn connect(world: &World, identity: &Identity) -> quinn::Connection {
+pub(crate) async fn connect(world: &World, identity: &Identity) -> quinn::Connection {
     let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("an endpoint");
     let client = tls::quic_client(identity).expect("a configuration");
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(client)));
