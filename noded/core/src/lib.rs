@@ -56,6 +56,6 @@ pub use alloc_spec::AllocSpec;
 pub use effect::{Durability, Effect, Issued};
 pub use event::Event;
 pub use key::{BootId, RunEpoch, RunKey, SessionEpoch, Watermark};
-pub use node_core::{DiskRelief, NodeCore};
+pub use node_core::{DiskRelief, NodeCore, NotCollected};
 pub use settings::Settings;
 pub use time::{Moment, Now};

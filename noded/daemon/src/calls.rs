@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use noded_core::NotCollected;
 use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
 use protocol_model::AllocId;
 use protocol_transport::{FrameReader, FrameWriter};
@@ -197,8 +198,7 @@ impl CallServer {
             }
             of_alloc => of_alloc,
         };
-        let alloc = AllocId::from_slice(&message.alloc_id)
-            .ok_or_else(|| CallFailed::bad("the allocation id is not 16 bytes"))?;
+        let alloc = alloc_of(&message.alloc_id)?;
         let view = self.view(alloc).await?;
         match request {
             Request::Logs(request) => {
@@ -242,16 +242,30 @@ impl CallServer {
             .map_err(|_| CallEnd::Gone)
     }
 
-    /// Whatever of the node's allocations has ended, and is known to have, goes. One allocation
-    /// alone is not what was asked for, and all must not go for it.
+    /// Whatever of the node's allocations has ended, and is known to have, goes; or the one that is
+    /// named.
     async fn collect_garbage(&self, alloc_id: &[u8]) -> Result<(), CallEnd> {
         if !alloc_id.is_empty() {
-            let problem = "this node collects all ended allocations, and no single one";
-            return Err(CallFailed::bad(problem).into());
+            return self.collect_alloc(alloc_of(alloc_id)?).await;
         }
         let (answer, begun) = oneshot::channel();
         self.ask(Question::CollectGarbage { answer }).await?;
         begun.await.map_err(|_| CallEnd::Gone)
+    }
+
+    async fn collect_alloc(&self, alloc: AllocId) -> Result<(), CallEnd> {
+        let (answer, result) = oneshot::channel();
+        self.ask(Question::CollectAlloc { alloc, answer }).await?;
+        let refused = match result.await.map_err(|_| CallEnd::Gone)? {
+            Ok(()) => return Ok(()),
+            Err(refused) => refused,
+        };
+        let status = match refused {
+            NotCollected::Unknown(_) => 404,
+            NotCollected::NotEnded(_) => 400,
+            NotCollected::NotRecorded(_) => 503,
+        };
+        Err(CallFailed::new(status, refused.to_string()).into())
     }
 
     async fn restart(
@@ -305,6 +319,10 @@ impl CallServer {
         self.ask(question).await?;
         done(result, replies).await
     }
+}
+
+fn alloc_of(bytes: &[u8]) -> Result<AllocId, CallFailed> {
+    AllocId::from_slice(bytes).ok_or_else(|| CallFailed::bad("the allocation id is not 16 bytes"))
 }
 
 fn watch_files() -> Option<FileWatch> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
 use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
-use noded_core::{AllocSpec, Event, RunKey};
+use noded_core::{AllocSpec, Event, NotCollected, RunKey};
 use protocol_model::{AllocId, Node};
 use tokio::sync::oneshot;
 
@@ -76,6 +76,13 @@ pub enum Question {
     CollectGarbage {
         /// It is decided what goes; the removals follow.
         answer: oneshot::Sender<()>,
+    },
+    /// Destroy one allocation whose end the control plane has recorded.
+    CollectAlloc {
+        /// Which.
+        alloc: AllocId,
+        /// Whether it goes; the removal follows.
+        answer: oneshot::Sender<Result<(), NotCollected>>,
     },
     /// Allocations that the cluster, as it was restored, does not know.
     Foreign {

@@ -21,10 +21,10 @@ pub(super) async fn route(ask: &mut Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Put, ["restart"]) => restart(ask, id).await,
         (Verb::Put, ["signal"]) => signal(ask, id).await,
         (Verb::Get, ["exec"]) => exec::exec(ask, id).await,
-        (Verb::Get | Verb::Put, ["gc"]) => Err(HttpError::not_built(
-            "a node collects all of its ended allocations, by itself and by /v1/client/gc, and no \
-             single one",
-        )),
+        (Verb::Get | Verb::Put, ["gc"]) => {
+            let request = Request::CollectGarbage(v1::CollectGarbageRequest {});
+            forward_document(ask, id, request).await
+        }
         (_, ["checks" | "snapshot" | "pause"]) => {
             Err(HttpError::not_built("this is not part of this release"))
         }

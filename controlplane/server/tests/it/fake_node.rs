@@ -224,8 +224,7 @@ async fn serve(calls: quinn::Connection) {
 
 /// What this node has: a file of ten bytes, and a shell that repeats what it is told.
 async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut FrameReader) {
-    let request = request.request.expect("a request");
-    match request {
+    match request.request.expect("a request") {
         Request::Logs(logs) => {
             let name = if logs.stderr { "stderr" } else { "stdout" };
             if logs.task != "server" {
@@ -259,6 +258,18 @@ async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut
             .await;
         }
         Request::Stats(_) | Request::HostStats(_) => json(writer, r#"{"Timestamp":1}"#).await,
+        Request::CollectGarbage(_) if !request.alloc_id.is_empty() => {
+            let alloc = AllocId::from_slice(&request.alloc_id).expect("an id");
+            let message = format!("allocation {alloc} has not ended");
+            say(
+                writer,
+                Reply::Error(v1::NodeError {
+                    status: 400,
+                    message,
+                }),
+            )
+            .await;
+        }
         Request::Restart(_) | Request::CollectGarbage(_) => say(writer, Reply::End(true)).await,
         Request::Foreign(_) | Request::ReleaseForeign(_) => {
             json(writer, r#"[{"ID":"a0000000-0000-4000-8000-000000000009"}]"#).await;

@@ -167,7 +167,9 @@ async fn a_node_is_asked_for_what_the_cluster_does_not_know_and_to_collect() {
     let path = format!("/v1/client/gc?node_id={}", node.id);
     world.get(&path).await.expect("collected");
     let path = format!("/v1/client/allocation/{id}/gc");
-    assert_eq!(refusal(world.get(&path).await).0, 501);
+    let named = (400, format!("allocation {id} has not ended"));
+    assert_eq!(refusal(world.get(&path).await), named);
+    assert_eq!(refusal(world.put(&path, json!({})).await), named);
 }
 
 #[tokio::test]

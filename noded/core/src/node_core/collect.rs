@@ -18,6 +18,20 @@ pub enum DiskRelief {
     NothingToRemove,
 }
 
+/// Why an allocation is not destroyed although an operator asks for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotCollected {
+    /// It is not here, or is gone already.
+    #[error("Unknown allocation \"{0}\" on this node")]
+    Unknown(AllocId),
+    /// It has to be stopped first.
+    #[error("allocation \"{0}\" has not ended: only what has ended is collected")]
+    NotEnded(AllocId),
+    /// The control plane would not learn of its end any more. That passes by itself.
+    #[error("the end of allocation \"{0}\" is not recorded by the control plane yet; try again")]
+    NotRecorded(AllocId),
+}
+
 impl NodeCore {
     /// The disk is fuller than the operator allows: destroys the oldest allocation whose end the
     /// control plane has recorded, one at a time, so that no more goes than must.
@@ -41,6 +55,28 @@ impl NodeCore {
         self.flush(now);
     }
 
+    /// Destroys one allocation whose end the control plane has recorded (an operator's request).
+    /// One that is being destroyed already is fine.
+    ///
+    /// # Errors
+    /// Where it has not ended, or only this node knows that it has.
+    pub fn collect_alloc(&mut self, alloc: AllocId, now: Now) -> Result<(), NotCollected> {
+        let runner = self.runners.get(&alloc);
+        let runner = runner.ok_or(NotCollected::Unknown(alloc))?;
+        if runner.removal() != Removal::Kept {
+            return Ok(());
+        }
+        if !self.ended.contains(&alloc) {
+            return Err(NotCollected::NotEnded(alloc));
+        }
+        if !self.is_recorded(runner) {
+            return Err(NotCollected::NotRecorded(alloc));
+        }
+        self.remove_alloc(alloc, now);
+        self.flush(now);
+        Ok(())
+    }
+
     /// Destroys the oldest allocations whose end is recorded, beyond `keep` of them.
     pub(super) fn collect_down_to(&mut self, keep: usize, now: Now) {
         if self.ended.len() <= keep {
@@ -55,20 +91,23 @@ impl NodeCore {
 
     /// Allocations whose end is recorded, the oldest first.
     fn collectable(&self) -> Vec<(Option<UnixNanos>, AllocId)> {
-        let recorded = |runner: &&AllocRunner| {
-            let acked = self.batcher.acknowledged(runner.id());
-            runner.removal() == Removal::Kept
-                && acked.is_some_and(|state| state.client_status.is_terminal())
-        };
+        let free =
+            |runner: &&AllocRunner| runner.removal() == Removal::Kept && self.is_recorded(runner);
         let runners = self
             .ended
             .iter()
             .filter_map(|alloc| self.runners.get(alloc));
         let mut ended: Vec<(Option<UnixNanos>, AllocId)> = runners
-            .filter(recorded)
+            .filter(free)
             .map(|it| (it.finished_at(), it.id()))
             .collect();
         ended.sort_unstable();
         ended
+    }
+
+    /// Whether the control plane has recorded that it ended.
+    fn is_recorded(&self, runner: &AllocRunner) -> bool {
+        let acked = self.batcher.acknowledged(runner.id());
+        acked.is_some_and(|state| state.client_status.is_terminal())
     }
 }

@@ -34,7 +34,7 @@ use crate::session::Session;
 use crate::settings::{Reconfigured, Settings};
 use crate::time::{Moment, Now, earliest};
 use crate::update_batcher::UpdateBatcher;
-pub use collect::DiskRelief;
+pub use collect::{DiskRelief, NotCollected};
 pub use getters::AllocStatus;
 
 /// Every decision of one node.

@@ -51,6 +51,9 @@ impl Running {
                 core.collect_garbage(now);
                 let _ = answer.send(());
             }
+            Question::CollectAlloc { alloc, answer } => {
+                let _ = answer.send(core.collect_alloc(alloc, now));
+            }
             Question::Foreign { wish, answer } => {
                 let known = core.foreign_allocs().filter_map(|id| core.alloc_status(id));
                 let listed = known.map(|status| foreign(&status)).collect();

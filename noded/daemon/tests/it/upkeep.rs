@@ -155,10 +155,6 @@ async fn an_operator_s_collection_takes_ended_allocations_and_never_a_running_on
     let scene = synced().await;
     let (living, ended) = living_and_ended(&scene).await;
     let collect = || Request::CollectGarbage(v1::CollectGarbageRequest {});
-    // Of one allocation it would be another request: everything must not go for it.
-    let refused = scene.server.call(ended[0], collect()).await.unwrap_err();
-    assert_eq!(refused.status, 400);
-    assert!(ended.iter().all(|id| scene.alloc_path(*id).exists()));
     // An end is collected once its acknowledgement is here, which is behind its report.
     let gone = || ended.iter().all(|id| !scene.alloc_path(*id).exists());
     let waited = tokio::time::timeout(PATIENCE, async {
@@ -169,5 +165,37 @@ async fn an_operator_s_collection_takes_ended_allocations_and_never_a_running_on
     });
     waited.await.expect("they stay");
     assert!(scene.alloc_path(living).exists());
+    assert!(is(&scene.server.known(), living, ClientStatus::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_ended_allocation_is_collected_by_name_and_no_other() {
+    if !can_run() {
+        return;
+    }
+    let scene = synced().await;
+    let (living, ended) = living_and_ended(&scene).await;
+    let collect = || Request::CollectGarbage(v1::CollectGarbageRequest {});
+    let refused = scene.server.call(living, collect()).await.unwrap_err();
+    assert_eq!(refused.status, 400, "{}", refused.message);
+    // Until the acknowledgement of its end is here, it is refused for now.
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while let Err(refused) = scene.server.call(ended[0], collect()).await {
+            assert_eq!(refused.status, 503, "{}", refused.message);
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    waited.await.expect("it stays");
+    eventually(|| !scene.alloc_path(ended[0]).exists()).await;
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while scene.server.call(ended[0], collect()).await.is_ok() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    waited.await.expect("it is forgotten");
+    let refused = scene.server.call(ended[0], collect()).await.unwrap_err();
+    assert_eq!(refused.status, 404, "{}", refused.message);
+    assert!(scene.alloc_path(living).exists());
+    assert!(scene.alloc_path(ended[1]).exists());
     assert!(is(&scene.server.known(), living, ClientStatus::Running));
 }
