@@ -178,6 +178,10 @@ fn api_hint(error: &ClientError) -> Option<String> {
         ClientError::Transfer { .. } => {
             "if the server speaks HTTPS, its address begins with https:// and needs -ca-cert"
         }
+        ClientError::Silent { .. } => {
+            "what was asked may still be carried out: look before asking again; -address asks \
+             another server"
+        }
         ClientError::Tls { trouble, .. } => tls_hint(*trouble)?,
         ClientError::Status { code: 403, .. } => {
             "a management token is given with -token or DROVER_TOKEN; `drover acl bootstrap` makes \

@@ -1,6 +1,7 @@
 //! What every command has: the server to ask, where to write, what time it is.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -12,6 +13,8 @@ use crate::failure::Failure;
 use crate::output::{Colour, Output};
 
 const ADDRESS_DEFAULT: &str = "http://127.0.0.1:4646";
+/// How long a server is waited for that goes through the whole state of its cluster.
+pub(crate) const PATIENCE_WHOLE_STATE: Duration = Duration::from_secs(15 * 60);
 
 /// The flags of every command. What is not given is looked for in the environment: `DROVER_ADDR`,
 /// then `NOMAD_ADDR`, and so on.

@@ -1,11 +1,14 @@
 //! What a server answers: a value with the headers that matter, or bytes as they come.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
 
 use crate::error::ClientError;
+use crate::patience;
 
 /// A value and what the server said about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,30 +64,47 @@ impl<T> Answer<T> {
 pub struct ByteStream {
     body: Incoming,
     address: String,
+    /// How long the server may say nothing; `None` = as long as it likes.
+    pub(crate) silence_max: Option<Duration>,
 }
 
 impl ByteStream {
-    pub(crate) fn new(body: Incoming, address: String) -> Self {
-        Self { body, address }
+    pub(crate) fn new(body: Incoming, address: String, silence_max: Option<Duration>) -> Self {
+        Self {
+            body,
+            address,
+            silence_max,
+        }
     }
 
     /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the connection breaks, or the server says nothing for too long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
-        loop {
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(Err(source)) => {
-                    return Err(ClientError::Transfer {
-                        address: self.address.clone(),
-                        source: Box::new(source),
-                    });
-                }
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
+        let Self {
+            body,
+            address,
+            silence_max,
+        } = self;
+        patience::within(*silence_max, &address, async {
+            loop {
+                match body.frame().await {
+                    None => return Ok(None),
+                    Some(Err(source)) => {
+                        return Err(ClientError::Transfer {
+                            address: address.clone(),
+                            source: Box::new(source),
+                        });
+                    }
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Ok(Some(data));
+                        }
                     }
                 }
             }
-        }
+        })
+        .await
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong between a client and a server, by whose fault it is.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::tls_trouble::TlsTrouble;
 
@@ -53,6 +54,14 @@ pub enum ClientError {
         /// How.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server's: it took the connection, and then said nothing.
+    #[error("{address} did not answer within {waited:?}")]
+    Silent {
+        /// The server.
+        address: String,
+        /// How long it was waited for.
+        waited: Duration,
     },
     /// The server's answer: a refusal in its own words.
     #[error("{message}")]

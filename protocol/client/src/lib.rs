@@ -7,12 +7,15 @@
 //! - [`TlsFiles`]: the certificates for `https://`.
 //! - [`ClientError`]: whose fault it was: the network's, the server's (with its words), or ours.
 //!
-//! Bodies are bounded: an answer larger than [`ANSWER_BYTES_MAX`] is refused rather than read.
+//! Bodies are bounded: an answer larger than [`ANSWER_BYTES_MAX`] is refused rather than read. So
+//! is time: a server that takes a connection and says nothing is waited for as long as
+//! [`Client::with_patience`] says, and for questions that ask it to wait as long as that, too.
 
 mod address;
 mod answer;
 mod connection;
 mod error;
+mod patience;
 mod query;
 mod tls;
 mod tls_trouble;

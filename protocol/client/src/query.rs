@@ -39,6 +39,13 @@ impl Query {
         self.pairs.iter().any(|(known, _)| known == key)
     }
 
+    /// Whether `key` was given with this value.
+    pub(crate) fn holds(&self, key: &str, value: &str) -> bool {
+        self.pairs
+            .iter()
+            .any(|(known, given)| known == key && given == value)
+    }
+
     /// `?a=b&c=d`, or nothing.
     pub(crate) fn encode(&self) -> String {
         let mut text = String::new();

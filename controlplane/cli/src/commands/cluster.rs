@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::render::columns::{Columns, pairs};
-use crate::session::Session;
+use crate::session::{PATIENCE_WHOLE_STATE, Session};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServerCommand {
@@ -143,8 +143,9 @@ pub(crate) enum SystemCommand {
 
 impl SystemCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let client = session.client()?;
         let Self::Gc = self;
+        // A large cluster's leftovers are forgotten in many steps.
+        let client = session.client()?.with_patience(PATIENCE_WHOLE_STATE);
         let path = "/v1/system/gc";
         let _: Value = client.put(path, &Query::new(), &json!({})).await?.value;
         Ok(Exit::SUCCESS)

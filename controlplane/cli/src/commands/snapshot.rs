@@ -16,7 +16,7 @@ use protocol_client::{Client, Query};
 use crate::failure::{Exit, Failure};
 use crate::render::snapshot as render;
 use crate::render::time;
-use crate::session::Session;
+use crate::session::{PATIENCE_WHOLE_STATE, Session};
 
 const PATH: &str = "/v1/operator/snapshot";
 /// What is read of a file and sent at once.
@@ -69,7 +69,9 @@ impl SnapshotCommand {
                     query = query.with("stale", "");
                 }
                 let SnapshotFile { file } = file;
-                save(&session.client()?, &query, &file).await?;
+                // Its first byte comes when all of it was verified.
+                let client = session.client()?.with_patience(PATIENCE_WHOLE_STATE);
+                save(&client, &query, &file).await?;
                 let text = format!("State file written to: {}", file.display());
                 session.out.data(&text)?;
             }

@@ -3,6 +3,7 @@
 mod sending;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
@@ -20,6 +21,7 @@ use crate::address::Address;
 use crate::answer::{Answer, ByteStream};
 use crate::connection::{self, RequestBody, WebSocket};
 use crate::error::ClientError;
+use crate::patience::{self, PATIENCE};
 use crate::query::{self, Query};
 use crate::tls::TlsFiles;
 use sending::{accepted, refusal};
@@ -33,6 +35,7 @@ pub struct Client {
     token: Option<String>,
     namespace: Option<String>,
     region: Option<String>,
+    patience: Duration,
     /// An idle connection: taken for a request, put back after its answer was read.
     kept: Arc<Mutex<Option<SendRequest<RequestBody>>>>,
 }
@@ -51,6 +54,7 @@ impl Client {
             token: None,
             namespace: None,
             region: None,
+            patience: PATIENCE,
             kept: Arc::default(),
         })
     }
@@ -73,6 +77,15 @@ impl Client {
     #[must_use]
     pub fn with_region(mut self, region: Option<String>) -> Self {
         self.region = region.filter(|region| !region.is_empty());
+        self
+    }
+
+    /// The same client, waiting this long for answers; 60 s where nothing is said. What a question
+    /// asks the server to wait comes on top. Streams that are followed, and those that are sent,
+    /// have no limit.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -155,19 +168,20 @@ impl Client {
 
     /// Reads `path` as text.
     pub async fn text(&self, path: &str, query: &Query) -> Result<Answer<String>, ClientError> {
-        let response = self.send(Method::GET, path, query, None).await?;
-        let (parts, body) = response.into_parts();
-        let bytes = self.collect(path, body).await?;
+        let (bytes, headers) = self.document(Method::GET, path, query, None).await?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Answer::new(text, &parts.headers))
+        Ok(Answer::new(text, &headers))
     }
 
     /// Reads `path` as it comes.
     pub async fn stream(&self, path: &str, query: &Query) -> Result<ByteStream, ClientError> {
-        let response = self.send(Method::GET, path, query, None).await?;
+        let silence_max = patience::of_stream(self.patience, query);
+        let sent = self.send(Method::GET, path, query, None);
+        let response = patience::within(silence_max, &self.address, sent).await?;
         Ok(ByteStream::new(
             response.into_body(),
             self.address.to_string(),
+            silence_max,
         ))
     }
 
@@ -195,17 +209,20 @@ impl Client {
             self.server_name.as_deref(),
         )
         .await?;
-        match tokio_tungstenite::client_async(request, socket).await {
-            Ok((stream, _)) => Ok(stream),
-            Err(tokio_tungstenite::tungstenite::Error::Http(response)) => {
-                let code = response.status().as_u16();
-                let body = response.into_body().unwrap_or_default();
-                Err(ClientError::Status {
-                    code,
-                    message: refusal(code, &body),
-                })
+        let opening = async {
+            match tokio_tungstenite::client_async(request, socket).await {
+                Ok((stream, _)) => Ok(stream),
+                Err(tokio_tungstenite::tungstenite::Error::Http(response)) => {
+                    let code = response.status().as_u16();
+                    let body = response.into_body().unwrap_or_default();
+                    Err(ClientError::Status {
+                        code,
+                        message: refusal(code, &body),
+                    })
+                }
+                Err(error) => Err(broken(error.into())),
             }
-            Err(error) => Err(broken(error.into())),
-        }
+        };
+        patience::within(Some(self.patience), &self.address, opening).await
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
-use hyper::{Method, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 use serde::de::DeserializeOwned;
 
 use super::Client;
@@ -12,6 +12,7 @@ use crate::ANSWER_BYTES_MAX;
 use crate::answer::Answer;
 use crate::connection::{self, RequestBody};
 use crate::error::ClientError;
+use crate::patience;
 use crate::query::Query;
 
 /// How much of a refusal's words is kept.
@@ -25,16 +26,31 @@ impl Client {
         query: &Query,
         body: Option<Bytes>,
     ) -> Result<Answer<T>, ClientError> {
-        let response = self.send(method, path, query, body).await?;
-        let (parts, body) = response.into_parts();
-        let bytes = self.collect(path, body).await?;
+        let (bytes, headers) = self.document(method, path, query, body).await?;
         // A write that answers nothing answers null.
         let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
         let value = serde_json::from_slice(text).map_err(|source| ClientError::Decode {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Answer::new(value, &parts.headers))
+        Ok(Answer::new(value, &headers))
+    }
+
+    /// Sends one request and reads the whole answer, in time.
+    pub(super) async fn document(
+        &self,
+        method: Method,
+        path: &str,
+        query: &Query,
+        body: Option<Bytes>,
+    ) -> Result<(Bytes, HeaderMap), ClientError> {
+        let limit = patience::of_document(self.patience, query);
+        patience::within(Some(limit), &self.address, async {
+            let response = self.send(method, path, query, body).await?;
+            let (parts, body) = response.into_parts();
+            Ok((self.collect(path, body).await?, parts.headers))
+        })
+        .await
     }
 
     /// Sends one request and answers what is no refusal. A kept connection that turns out to be
