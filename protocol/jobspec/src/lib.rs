@@ -16,7 +16,7 @@
 //! - `variables`, `locals`, `type_constraint`: what expressions can name.
 //! - `schema`, `decode`: which blocks and attributes there are, and how they become JSON.
 //! - `json`: job files that are JSON already.
-//! - `places`: the lines of what validation finds later ([`located`]).
+//! - `places`: the lines of what validation finds later, and of warnings ([`Places`]).
 //!
 //! Limits: [`SOURCE_BYTES_MAX`] bytes of text, 64 levels of nesting (the syntax parser's), a
 //! budget of produced bytes and evaluated expressions for `dynamic`, `for` and functions, 64
@@ -41,7 +41,7 @@ mod variables;
 
 pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
-pub use self::places::located;
+pub use self::places::Places;
 pub use self::text::decode_text;
 
 use self::decode::{BlockView, Decoder, Problems};

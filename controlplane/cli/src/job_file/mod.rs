@@ -2,13 +2,14 @@
 
 mod beside;
 mod glob;
+mod told;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::Timestamp;
-use protocol_jobspec::{SOURCE_BYTES_MAX, VariableFile, Variables, decode_text, located};
+use protocol_jobspec::{SOURCE_BYTES_MAX, VariableFile, Variables, decode_text};
 use protocol_model::{Job, JobSubmission};
 
 use self::beside::Beside;
@@ -22,26 +23,6 @@ pub(crate) struct JobFile {
     /// The text, and the values that were given for its variables.
     pub(crate) submission: JobSubmission,
     name: String,
-}
-
-impl JobFile {
-    /// Finds the job's mistakes before a server is asked. Answers the job in canonical form.
-    ///
-    /// # Errors
-    /// All of them, each with its place in the file where that has one.
-    pub(crate) fn check(&self) -> Result<Job, Failure> {
-        let mut canonical = self.job.clone();
-        canonical.canonicalize();
-        match canonical.validate() {
-            Ok(()) => Ok(canonical),
-            Err(errors) => Err(
-                match located(&self.name, &self.submission.source, &errors) {
-                    Some(located) => Failure::Mistakes(located),
-                    None => Failure::Job(errors.to_string()),
-                },
-            ),
-        }
-    }
 }
 
 /// Where a job comes from, on every command that takes one.

@@ -5,6 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::json;
+
+use crate::fake_server::{Canned, FakeServer};
 use crate::{drover, stderr, stdout};
 
 /// A file with mistakes of every sort.
@@ -225,5 +228,94 @@ fn without_a_server_a_job_file_is_checked_as_far_as_possible_and_that_is_said()
     }
     let run = drover(folder.path(), &["job", "run", nobody, "web.hcl"]);
     assert_eq!(run.status.code(), Some(1));
+    Ok(())
+}
+
+#[test]
+fn a_job_in_json_is_shown_line_by_line_too() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let text = r#"{"Job": {
+  "ID": "web",
+  "Priority": 101,
+  "TaskGroups": [
+    { "Name": "g", "Tasks": [{ "Name": "t", "Driver": "raw_exec" }] }
+  ]
+}}"#;
+    std::fs::write(folder.path().join("web.json"), text)?;
+    for command in [["job", "validate"], ["job", "run"], ["job", "plan"]] {
+        let output = drover(folder.path(), &[&command[..], &["web.json"]].concat());
+        let words = stderr(&output);
+        assert!(
+            words.contains("web.json:3:15: priority: must be 1 to 100, is 101"),
+            "{words}"
+        );
+    }
+    Ok(())
+}
+
+/// A job with a block that nobody honours, in both languages.
+const UNHONOURED: [(&str, &str, &str); 2] = [
+    (
+        "web.hcl",
+        "job \"web\" {\n  group \"g\" {\n    service {\n      name = \"a\"\n    }\n    task \"t\" \
+         {\n      driver = \"raw_exec\"\n    }\n  }\n}\n",
+        "3:5",
+    ),
+    (
+        "web.json",
+        "{\"ID\": \"web\", \"TaskGroups\": [{\"Name\": \"g\",\n  \"Services\": [{\"Name\": \"a\"}],\n  \
+         \"Tasks\": [{\"Name\": \"t\", \"Driver\": \"raw_exec\"}]}]}",
+        "2:25",
+    ),
+];
+
+#[test]
+fn what_is_not_honoured_is_shown_where_the_file_says_it() -> std::io::Result<()> {
+    let said = "group \"g\" > service: parsed and stored, but not registered anywhere by this \
+                release";
+    let warnings = format!("2 warnings:\n\n* {said}\n* something that only a server knows");
+    let answers = [
+        (
+            "PUT /v1/validate/job",
+            json!({ "Error": "", "Warnings": warnings }),
+        ),
+        (
+            "PUT /v1/jobs",
+            json!({ "EvalID": "", "Warnings": warnings }),
+        ),
+        (
+            "PUT /v1/job/web/plan",
+            json!({ "Warnings": warnings, "JobModifyIndex": 0 }),
+        ),
+    ];
+    let server = FakeServer::start(
+        answers
+            .into_iter()
+            .map(|(request, body)| Canned {
+                request,
+                status: 200,
+                body: body.to_string(),
+            })
+            .collect(),
+    )?;
+    let folder = tempfile::tempdir()?;
+    for (name, text, place) in UNHONOURED {
+        std::fs::write(folder.path().join(name), text)?;
+        let located = format!("warning: {name}:{place}: {said}");
+        for command in ["validate", "run", "plan"] {
+            let arguments = ["job", command, "-address", &server.address, name];
+            let words = stderr(&drover(folder.path(), &arguments));
+            assert!(words.contains(&located), "{command}: {words}");
+            assert!(!words.contains("2 warnings"), "{command}: {words}");
+            assert!(
+                words.contains("warning: something that only a server knows"),
+                "{command}: {words}"
+            );
+        }
+        // Without a server, too.
+        let arguments = ["job", "validate", "-address", "http://127.0.0.1:1", name];
+        let words = stderr(&drover(folder.path(), &arguments));
+        assert!(words.contains(&located), "{words}");
+    }
     Ok(())
 }

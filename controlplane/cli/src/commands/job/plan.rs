@@ -5,7 +5,6 @@ use clap::{ArgAction, Args};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::warn;
 use crate::failure::{Exit, Failure};
 use crate::find::JobName;
 use crate::job_file::JobFileFlags;
@@ -82,7 +81,7 @@ impl Plan {
                 file: self.file.shown(),
             };
             session.out.data(&view.plan(&answer))?;
-            warn(session, &answer.warnings);
+            file.warn(session, &answer.warnings);
         }
         Ok(if answer.changes_something() {
             Exit::NO

@@ -5,7 +5,6 @@ use protocol_client::{ClientError, Query};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::run::warn;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Length};
 use crate::job_file::JobFileFlags;
@@ -28,7 +27,7 @@ struct Validated {
 impl Validate {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let file = self.file.read(session)?;
-        let canonical = file.check()?;
+        file.check()?;
         // The server may know more than we do: its release decides what is honoured.
         let client = session.client()?;
         let job = &file.job;
@@ -37,9 +36,7 @@ impl Validate {
         let answer: Validated = match client.put("/v1/validate/job", &query, &body).await {
             Ok(answer) => answer.value,
             Err(unreached @ ClientError::Connect { .. }) => {
-                for warning in canonical.unhonoured() {
-                    session.out.note(&format!("warning: {warning}"));
-                }
+                file.warn_unasked(session);
                 session
                     .out
                     .note(&format!("warning: no server was asked: {unreached}"));
@@ -50,7 +47,7 @@ impl Validate {
         if !answer.error.is_empty() {
             return Err(Failure::Job(answer.error));
         }
-        warn(session, &answer.warnings);
+        file.warn(session, &answer.warnings);
         session.out.data("Job validation successful")?;
         Ok(Exit::SUCCESS)
     }

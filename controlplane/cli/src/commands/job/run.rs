@@ -88,7 +88,7 @@ impl Run {
         let query = in_namespace(&job.namespace);
         let answer = client.put("/v1/jobs", &query, &registration).await;
         let Registered { eval_id, warnings } = answer.map(|answer| answer.value)?;
-        warn(session, &warnings);
+        file.warn(session, &warnings);
         self.follow(session, &client, job, &eval_id).await
     }
 
@@ -114,12 +114,5 @@ impl Run {
         }
         let length = Length::new(self.verbose);
         Monitor::new(session, client, length).watch(eval_id).await
-    }
-}
-
-/// Shows a server's warnings, a line each.
-pub(super) fn warn(session: &Session, warnings: &str) {
-    for line in warnings.lines().filter(|line| !line.trim().is_empty()) {
-        session.out.note(&format!("warning: {}", line.trim()));
     }
 }

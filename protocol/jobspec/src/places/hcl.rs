@@ -1,42 +1,10 @@
-//! From a mistake of a job to its line in the job file. Validation looks at the canonical job,
-//! which has no lines; what it says of a place (`group "web" > task "server" > resources > cpu`)
-//! is followed through the file's blocks here.
-//!
-//! Where the file does not say what is wrong (it left it out, or a `dynamic` block made it), the
-//! innermost block on the way stands for it.
+//! Places in a file of HCL2: a path is followed through blocks and attributes.
 
-use crate::diagnostic::{Diagnostics, Source, Span};
+use super::{INHERITED, OF_SERVICES, words};
+use crate::diagnostic::Span;
 use crate::eval::span_of;
-use crate::syntax;
-use crate::text::without_mark;
 use hcl_edit::expr::Expression;
 use hcl_edit::structure::{Block, Body};
-use protocol_model::ValidationErrors;
-
-/// What a group or task takes from the blocks around it when it has none of its own.
-const INHERITED: [&str; 5] = ["migrate", "reschedule", "restart", "update", "vault"];
-
-/// The mistakes of a job that was read from `text`, each with its place in it. `name` is what
-/// messages call the file. `None` for a text that is JSON, or that cannot be parsed.
-pub fn located(name: &str, text: &str, errors: &ValidationErrors) -> Option<Diagnostics> {
-    let source = Source::new(name, without_mark(text));
-    if source.text.trim_start().starts_with('{') {
-        return None;
-    }
-    let mut problems = Diagnostics::default();
-    let body = syntax::parse(&source, &mut problems).body;
-    if !problems.is_empty() {
-        return None;
-    }
-    let job = body.get_blocks("job").next()?;
-    for error in &errors.errors {
-        let span = place(job, &error.path);
-        problems.report(&source, &span, error.to_string(), error.hint.clone());
-    }
-    problems.omit(errors.omitted);
-    problems.sort();
-    Some(problems)
-}
 
 /// What a segment of a path leads to.
 enum Found<'b> {
@@ -44,11 +12,10 @@ enum Found<'b> {
     Attribute(Span),
 }
 
-/// The place in a job's file that the path of a mistake speaks of.
-fn place(job: &Block, path: &str) -> Span {
+/// The place in a job's file that `path` speaks of.
+pub(super) fn place(job: &Block, path: &str) -> Span {
     let mut way = vec![job];
-    for segment in path.split(" > ").filter(|segment| !segment.is_empty()) {
-        let (word, argument) = segment.split_once(' ').unwrap_or((segment, ""));
+    for (word, argument) in words(path) {
         let innermost = way[way.len() - 1];
         let mut found = lookup(inside(innermost), word, argument);
         if found.is_none() && INHERITED.contains(&word) {
@@ -65,6 +32,14 @@ fn place(job: &Block, path: &str) -> Span {
             }
             // A task outside of any group stands in the job.
             None if word == "group" => {}
+            None if OF_SERVICES.contains(&word) => {
+                let mut services = inside(innermost).get_blocks("service");
+                let found = services.find_map(|service| lookup(&service.body, word, ""));
+                if let Some(Found::Block(block)) = found {
+                    way.push(block);
+                }
+                break;
+            }
             None => break,
         }
     }
