@@ -22,6 +22,7 @@ mod ask;
 mod decide;
 mod feasible;
 mod ids;
+mod later;
 mod place;
 mod rank;
 mod reconcile;

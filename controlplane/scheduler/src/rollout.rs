@@ -126,7 +126,7 @@ impl Rollout {
         existing: &[Arc<Allocation>],
         new_id: impl FnOnce() -> DeploymentId,
     ) {
-        self.unfinished |= !buckets.is_quiet();
+        self.unfinished |= !buckets.is_quiet(job);
         let Some(strategy) = strategy(job, group) else {
             return;
         };

@@ -1,7 +1,10 @@
 //! What a new version of a job means for an allocation of an older one. The one definition of
 //! "same".
 
-use protocol_model::{EphemeralDisk, Job, Service, Task, TaskGroup};
+use controlplane_state::Snapshot;
+use protocol_model::{Allocation, EphemeralDisk, Job, Service, Task, TaskGroup};
+
+use super::runs_version;
 
 /// The answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,7 +21,7 @@ pub(crate) enum Difference {
 ///
 /// Rule (Nomad): everything that affects a task's environment is destructive; count, constraints
 /// (checked separately on the node), policies and services are not.
-pub(crate) fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference {
+fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference {
     let (Some(old), Some(new)) = (old_job.task_group(name), new_job.task_group(name)) else {
         return Difference::Destructive;
     };
@@ -29,6 +32,25 @@ pub(crate) fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference
         Difference::None
     } else {
         Difference::InPlace
+    }
+}
+
+/// What this job's version changes for `alloc`; nothing where it runs that very version.
+pub(super) fn difference_of(
+    snapshot: &Snapshot,
+    job: &Job,
+    alloc: &Allocation,
+) -> Option<Difference> {
+    if runs_version(alloc, job) {
+        return None;
+    }
+    let Some(old) = snapshot.spec(alloc.spec) else {
+        return Some(Difference::Destructive);
+    };
+    match difference(old, job, &alloc.task_group) {
+        // The same specification under another version: the number has to follow.
+        Difference::None => Some(Difference::InPlace),
+        other @ (Difference::InPlace | Difference::Destructive) => Some(other),
     }
 }
 

@@ -2,19 +2,21 @@
 //!
 //! ```text
 //!   every existing allocation --classify--> over | lost | unknown | failed | leaving | standing
+//!   more than count --> failures make way, then doubles, then what does not run, then the rest
 //!   standing --version--> same | in place | destructive (as many as the rollout allows now)
-//!   standing above count --> stop          below count --> place
+//!   fewer than count --> place, what takes the place of something first
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
-use protocol_model::{
-    Allocation, ClientStatus, EvalId, EvalStatus, Job, JobType, TaskGroup, UnixNanos,
-};
+use protocol_model::{AllocId, Allocation, ClientStatus, EvalId, Job, TaskGroup, UnixNanos};
 
+use super::class::{Class, classify};
+use super::condition::awaited;
 use super::names::Names;
-use super::{Buckets, Difference, Taint, Wanted, difference, window_end};
+use super::{Buckets, Difference, Wanted, difference_of, runs_version};
 use crate::reschedule::{self, Retry};
 use crate::rollout::Rollout;
 
@@ -39,16 +41,19 @@ pub(crate) fn group(
         }
         sorted.take(group, alloc, class, awaited(snapshot, alloc, eval), now);
     }
+    let count = group.count();
+    sorted.let_failures_make_way(count);
+    sorted.stop_surplus(job, count);
+    let mut open = count
+        .saturating_sub(sorted.counted)
+        .saturating_sub(len(&sorted.standing));
+    sorted.close_gaps(open);
     let Sorted {
         mut buckets,
-        mut standing,
-        counted,
-        mut gaps,
+        standing,
+        gaps,
+        ..
     } = sorted;
-    let count = group.count();
-    stop_surplus(&mut buckets, &mut standing, count.saturating_sub(counted));
-    let mut open = count.saturating_sub(counted).saturating_sub(len(&standing));
-    gaps.truncate(open as usize);
     open -= len(&gaps);
     if rollout.is_halted() {
         open = 0;
@@ -68,51 +73,16 @@ pub(crate) fn group(
     buckets
 }
 
-/// Whether an evaluation that was made to look at `alloc` again is still to come. The one that is
-/// being decided is not: a wall clock that was set back makes it come before its time, and then
-/// another one is owed.
-fn awaited(snapshot: &Snapshot, alloc: &Allocation, deciding: EvalId) -> bool {
-    alloc
-        .followup_eval_id
-        .filter(|id| *id != deciding)
-        .and_then(|id| snapshot.eval(id))
-        .is_some_and(|eval| eval.status == EvalStatus::Pending)
-}
-
-/// What one allocation is.
-#[derive(Clone, Copy)]
-enum Class {
-    /// It does not matter any more.
-    Over,
-    /// A batch allocation that ran to a good end: it counts, and is never replaced.
-    Done,
-    /// Its node is gone.
-    Lost { replace: bool },
-    /// Its node just fell silent, and it may return.
-    Disconnecting { replace: bool },
-    /// Its node is silent still.
-    Unknown {
-        replaced: bool,
-        /// When it is given up, if it ever is.
-        until: Option<UnixNanos>,
-    },
-    /// Its node is back.
-    Reconnecting,
-    /// It has to leave its node.
-    Leaving,
-    /// It failed.
-    Failed(Retry),
-    /// It stands.
-    Standing,
-}
-
 /// Allocations by what they are, before the count is looked at.
 #[derive(Default)]
 struct Sorted {
     buckets: Buckets,
     /// They stand, and the count decides about them.
     standing: Vec<Arc<Allocation>>,
-    /// Others that take part in the count: done, tried again later, or never.
+    /// They failed, and are tried again at that time, at which nobody is due yet to look at them,
+    /// or are kept as they are.
+    failed: Vec<(Arc<Allocation>, Option<UnixNanos>)>,
+    /// Others that take part in the count: done, or silent and not replaced.
     counted: u32,
     /// Placements that take the place of something.
     gaps: Vec<Wanted>,
@@ -133,7 +103,7 @@ impl Sorted {
         let gap = || Wanted::replacing(alloc.name.clone(), alloc);
         match class {
             Class::Over => buckets.ignore.push(shared),
-            Class::Done | Class::Failed(Retry::Never) => {
+            Class::Done => {
                 self.counted += 1;
                 buckets.keep.push(shared);
             }
@@ -146,8 +116,13 @@ impl Sorted {
                 self.gaps.extend(replace.then(gap));
                 self.counted += u32::from(!replace);
             }
-            Class::Unknown { replaced, until } => {
-                self.counted += u32::from(!replaced);
+            Class::Unknown {
+                counts,
+                replace,
+                until,
+            } => {
+                self.counted += u32::from(counts);
+                self.gaps.extend(replace.then(gap));
                 match until {
                     Some(at) if !awaited => buckets.give_up_at.push((shared, at)),
                     Some(_) | None => buckets.keep.push(shared),
@@ -165,93 +140,83 @@ impl Sorted {
                 buckets.reschedule.push(shared);
                 self.gaps.push(retried(group, alloc, now));
             }
-            Class::Failed(Retry::At(at)) => {
-                self.counted += 1;
-                if awaited {
-                    buckets.keep.push(shared);
-                } else {
-                    buckets.reschedule_at.push((shared, at));
-                }
-            }
+            Class::Failed(Retry::At(at)) => self.failed.push((shared, (!awaited).then_some(at))),
+            Class::Failed(Retry::Never) => self.failed.push((shared, None)),
             Class::Standing => self.standing.push(shared),
         }
     }
-}
 
-fn classify(
-    snapshot: &Snapshot,
-    job: &Job,
-    group: &TaskGroup,
-    alloc: &Arc<Allocation>,
-    now: UnixNanos,
-) -> Class {
-    let batch = job.job_type == JobType::Batch;
-    let this_job = alloc.job_create_index == job.create_index;
-    if batch && this_job && alloc.ran_successfully() && alloc.client_terminal() {
-        // Done for this version; another version runs it again.
-        let same =
-            alloc.job_version == job.version || difference_of(snapshot, job, alloc).is_none();
-        return if same && !alloc.server_terminal() {
-            Class::Done
-        } else {
-            Class::Over
-        };
-    }
-    if alloc.server_terminal() {
-        return Class::Over;
-    }
-    if alloc.client_status == ClientStatus::Failed {
-        // A failure of an older version says nothing about this one.
-        if alloc.next_allocation.is_some() || (alloc.job_version != job.version && !batch) {
-            return Class::Over;
+    /// What failed takes part in the count, but never at the cost of what stands: where there are
+    /// enough others, nobody tries it again.
+    fn let_failures_make_way(&mut self, count: u32) {
+        let others = self.counted.saturating_add(len(&self.standing));
+        let kept = count.saturating_sub(others);
+        self.failed
+            .sort_by_key(|(alloc, _)| (alloc.index(), alloc.create_index, alloc.id));
+        for (number, (alloc, again_at)) in std::mem::take(&mut self.failed).into_iter().enumerate()
+        {
+            if number >= kept as usize {
+                self.buckets.stop.push((alloc, NOT_NEEDED));
+                continue;
+            }
+            self.counted += 1;
+            match again_at {
+                Some(at) => self.buckets.reschedule_at.push((alloc, at)),
+                None => self.buckets.keep.push(alloc),
+            }
         }
-        let policy = group.reschedule_policy.clone().unwrap_or_default();
-        return Class::Failed(reschedule::retry(alloc, &policy, now));
     }
-    if alloc.client_terminal() {
-        return Class::Over;
-    }
-    on_node(snapshot, group, alloc, now)
-}
 
-/// What the condition of its node makes of an allocation that neither side is done with.
-fn on_node(
-    snapshot: &Snapshot,
-    group: &TaskGroup,
-    alloc: &Arc<Allocation>,
-    now: UnixNanos,
-) -> Class {
-    let window = group.disconnect_window();
-    let replace = group.replaces_on_disconnect();
-    let unknown = alloc.client_status == ClientStatus::Unknown;
-    if unknown && window_end(alloc, window).is_some_and(|end| end <= now) {
-        return Class::Lost {
-            replace: alloc.next_allocation.is_none(),
-        };
+    /// Stops what stands above `count`: first of two with one number the one that does not run, is
+    /// of an older version or is newer, as the replacement of somebody who is back; then those that
+    /// do not run, then the highest numbers.
+    fn stop_surplus(&mut self, job: &Job, count: u32) {
+        let count = count.saturating_sub(self.counted);
+        let rests = |alloc: &Allocation| alloc.client_status != ClientStatus::Running;
+        let outdated = |alloc: &Allocation| !runs_version(alloc, job);
+        self.standing
+            .sort_by_key(|alloc| (rests(alloc), outdated(alloc), alloc.create_index, alloc.id));
+        let mut numbers: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        let mut ranked: Vec<(u32, Arc<Allocation>)> = Vec::new();
+        for alloc in std::mem::take(&mut self.standing) {
+            let before = numbers.entry(alloc.index()).or_default();
+            ranked.push((*before, alloc));
+            *before += 1;
+        }
+        ranked.sort_by_key(|(double, alloc)| {
+            (
+                *double,
+                rests(alloc),
+                alloc.index(),
+                alloc.create_index,
+                alloc.id,
+            )
+        });
+        self.standing = ranked.into_iter().map(|(_, alloc)| alloc).collect();
+        while len(&self.standing) > count {
+            let Some(surplus) = self.standing.pop() else {
+                return;
+            };
+            self.buckets
+                .reconnect
+                .retain(|alloc| alloc.id != surplus.id);
+            self.buckets.stop.push((surplus, NOT_NEEDED));
+        }
     }
-    match Taint::on(snapshot, alloc) {
-        Taint::Gone if !replace && alloc.client_status == ClientStatus::Running => {
-            Class::Disconnecting { replace: false }
+
+    /// As many gaps as are `open` are filled. What would have left its place for the others goes
+    /// without a successor.
+    fn close_gaps(&mut self, open: u32) {
+        let surplus = self.gaps.split_off(self.gaps.len().min(open as usize));
+        for alloc in surplus.into_iter().filter_map(|gap| gap.previous) {
+            let buckets = &mut self.buckets;
+            for leaving in [&mut buckets.migrate, &mut buckets.reschedule] {
+                if let Some(at) = leaving.iter().position(|known| known.id == alloc.id) {
+                    leaving.remove(at);
+                    buckets.stop.push((Arc::clone(&alloc), NOT_NEEDED));
+                }
+            }
         }
-        Taint::Gone if !replace && unknown => Class::Unknown {
-            replaced: false,
-            until: window_end(alloc, window),
-        },
-        Taint::Gone => Class::Lost {
-            replace: alloc.next_allocation.is_none(),
-        },
-        Taint::Disconnected if unknown => Class::Unknown {
-            replaced: alloc.next_allocation.is_some(),
-            until: window_end(alloc, window),
-        },
-        Taint::Disconnected if window.is_none() || alloc.client_status == ClientStatus::Pending => {
-            Class::Lost { replace: true }
-        }
-        Taint::Disconnected => Class::Disconnecting { replace },
-        Taint::Draining => Class::Leaving,
-        Taint::None if alloc.desired_transition.should_migrate() => Class::Leaving,
-        Taint::None if alloc.needs_reconnect() => Class::Reconnecting,
-        Taint::None => Class::Standing,
     }
 }
 
@@ -264,27 +229,6 @@ fn retried(group: &TaskGroup, alloc: &Arc<Allocation>, now: UnixNanos) -> Wanted
     }
 }
 
-/// Stops what stands above `count`: those that do not run first, then the highest numbers, then the
-/// newest. A reconnected original stays before its replacement, which has the same number and is
-/// newer.
-fn stop_surplus(buckets: &mut Buckets, standing: &mut Vec<Arc<Allocation>>, count: u32) {
-    standing.sort_by_key(|alloc| {
-        (
-            alloc.client_status != ClientStatus::Running,
-            alloc.index(),
-            alloc.create_index,
-            alloc.id,
-        )
-    });
-    while len(standing) > count {
-        let Some(surplus) = standing.pop() else {
-            return;
-        };
-        buckets.reconnect.retain(|alloc| alloc.id != surplus.id);
-        buckets.stop.push((surplus, NOT_NEEDED));
-    }
-}
-
 /// Sorts what stands by what the job's version means for it; at most `limit` are replaced now.
 fn update(
     snapshot: &Snapshot,
@@ -293,8 +237,9 @@ fn update(
     mut limit: usize,
     buckets: &mut Buckets,
 ) {
+    let returning: BTreeSet<AllocId> = buckets.reconnect.iter().map(|alloc| alloc.id).collect();
     for alloc in standing {
-        if buckets.reconnect.iter().any(|known| known.id == alloc.id) {
+        if returning.contains(&alloc.id) {
             continue;
         }
         match difference_of(snapshot, job, &alloc).unwrap_or(Difference::None) {
@@ -309,22 +254,6 @@ fn update(
                 buckets.destructive.push(alloc);
             }
         }
-    }
-}
-
-/// What this job's version changes for `alloc`; nothing where it runs that very specification.
-fn difference_of(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> Option<Difference> {
-    let this_job = alloc.job_create_index == job.create_index;
-    if this_job && alloc.job_version == job.version {
-        return None;
-    }
-    let Some(old) = snapshot.spec(alloc.spec) else {
-        return Some(Difference::Destructive);
-    };
-    match difference(old, job, &alloc.task_group) {
-        // The same specification under another version: the number has to follow.
-        Difference::None => Some(Difference::InPlace),
-        other @ (Difference::InPlace | Difference::Destructive) => Some(other),
     }
 }
 

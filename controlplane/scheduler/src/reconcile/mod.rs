@@ -1,6 +1,8 @@
 //! Reconciliation: what exists against what is wanted. Every existing allocation lands in exactly
 //! one bucket; what is to be placed follows from the buckets.
 
+mod class;
+mod condition;
 mod difference;
 mod group;
 mod names;
@@ -9,10 +11,10 @@ mod system;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controlplane_state::{NodeRecord, Snapshot};
-use protocol_model::{AllocId, Allocation, ClientStatus, NodeStatus, RescheduleTracker, UnixNanos};
+use protocol_model::{AllocId, Allocation, Job, RescheduleTracker, UnixNanos};
 
-pub(crate) use self::difference::{Difference, difference};
+pub(crate) use self::condition::Taint;
+use self::difference::{Difference, difference_of};
 pub(crate) use self::group::group;
 pub(crate) use self::system::system;
 
@@ -97,9 +99,16 @@ impl Buckets {
             .collect()
     }
 
-    /// Whether nothing is to be done, now or later.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.place.is_empty()
+    /// Whether somebody who is back runs another version than `job`'s: that it is back is settled
+    /// first, what its version means for it is looked at again right after.
+    pub(crate) fn returns_outdated(&self, job: &Job) -> bool {
+        self.reconnect.iter().any(|alloc| !runs_version(alloc, job))
+    }
+
+    /// Whether nothing is to be done for `job`, now or later.
+    pub(crate) fn is_quiet(&self, job: &Job) -> bool {
+        !self.returns_outdated(job)
+            && self.place.is_empty()
             && self.in_place.is_empty()
             && self.destructive.is_empty()
             && self.later.is_empty()
@@ -125,47 +134,7 @@ impl Buckets {
     }
 }
 
-/// What a node's condition means for the allocations on it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taint {
-    /// Nothing: it is there, even if it owes its report.
-    None,
-    /// They should leave.
-    Draining,
-    /// It is silent and may return.
-    Disconnected,
-    /// It is silent for good, or forgotten.
-    Gone,
-}
-
-impl Taint {
-    pub(crate) fn of(node: Option<&Arc<NodeRecord>>) -> Self {
-        let Some(node) = node.map(|record| &record.node) else {
-            return Self::Gone;
-        };
-        match node.status {
-            NodeStatus::Down => Self::Gone,
-            NodeStatus::Disconnected => Self::Disconnected,
-            NodeStatus::Ready | NodeStatus::Initializing if node.drain => Self::Draining,
-            NodeStatus::Ready | NodeStatus::Initializing => Self::None,
-        }
-    }
-
-    pub(crate) fn on(snapshot: &Snapshot, alloc: &Allocation) -> Self {
-        Self::of(snapshot.node(alloc.node_id))
-    }
-}
-
-/// When a disconnected allocation's window is over; `None` where it has none or never fell silent.
-pub(crate) fn window_end(
-    alloc: &Allocation,
-    window: Option<std::time::Duration>,
-) -> Option<UnixNanos> {
-    let since = alloc
-        .alloc_states
-        .iter()
-        .rev()
-        .find(|state| state.value == ClientStatus::Unknown)
-        .map(|state| state.time);
-    Some(since?.saturating_add(window?))
+/// Whether an allocation runs this very version of this very job.
+fn runs_version(alloc: &Allocation, job: &Job) -> bool {
+    alloc.job_create_index == job.create_index && alloc.job_version == job.version
 }

@@ -1,43 +1,63 @@
 //! Reconciliation of system and sysbatch jobs: one allocation of each group on every node that may
-//! have it.
+//! have it. A silent node keeps its own for as long as the group tolerates; nobody takes its place
+//! elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
-use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId, TaskGroup};
+use protocol_model::{
+    Allocation, ClientStatus, EvalId, Job, JobType, NodeId, TaskGroup, UnixNanos,
+};
 
-use super::{Buckets, Difference, Taint, Wanted, difference};
+use super::condition::{Condition, awaited, condition};
+use super::{Buckets, Difference, Wanted, difference_of};
 
 /// Stops of allocations on nodes that may not have them any more.
 const NOT_HERE: &str = "alloc not needed as node is not feasible";
+/// Stops of allocations that an operator wants elsewhere, or nowhere.
+const MIGRATING: &str = "alloc is being migrated";
 
-/// Sorts the group's allocations and says on which of the `feasible` nodes one is missing.
+/// Sorts the group's allocations and says on which of the `feasible` nodes one is missing; of each
+/// of those, whether it may be placed on now.
 pub(crate) fn system(
     snapshot: &Snapshot,
     job: &Job,
     group: &TaskGroup,
     existing: &[Arc<Allocation>],
     feasible: &BTreeMap<NodeId, bool>,
+    eval: EvalId,
+    now: UnixNanos,
 ) -> Buckets {
-    let mut buckets = Buckets::default();
+    let mut sorting = Sorting {
+        snapshot,
+        job,
+        feasible,
+        covered: BTreeSet::new(),
+        buckets: Buckets::default(),
+    };
     // Newest first: of two on one node the older one goes.
     let mut sorted: Vec<&Arc<Allocation>> = existing.iter().collect();
     sorted.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
-    let mut covered: BTreeMap<NodeId, ()> = BTreeMap::new();
     for alloc in sorted {
         if done(snapshot, job, alloc) {
-            covered.insert(alloc.node_id, ());
-            buckets.keep.push(Arc::clone(alloc));
+            sorting.covered.insert(alloc.node_id);
+            sorting.buckets.keep.push(Arc::clone(alloc));
         } else if alloc.terminal() {
-            buckets.ignore.push(Arc::clone(alloc));
+            sorting.buckets.ignore.push(Arc::clone(alloc));
         } else {
-            stands(snapshot, job, alloc, feasible, &mut covered, &mut buckets);
+            let condition = condition(snapshot, group, alloc, now);
+            sorting.take(alloc, condition, awaited(snapshot, alloc, eval));
         }
     }
+    let Sorting {
+        covered,
+        mut buckets,
+        ..
+    } = sorting;
     let name = Allocation::name_of(&job.id, &group.name, 0);
     for (node, ready) in feasible {
-        if *ready && !covered.contains_key(node) {
+        if *ready && !covered.contains(node) {
             let wanted = Wanted {
                 node: Some(*node),
                 ..Wanted::new(name.clone())
@@ -48,48 +68,59 @@ pub(crate) fn system(
     buckets
 }
 
-fn stands(
-    snapshot: &Snapshot,
-    job: &Job,
-    alloc: &Arc<Allocation>,
-    feasible: &BTreeMap<NodeId, bool>,
-    covered: &mut BTreeMap<NodeId, ()>,
-    buckets: &mut Buckets,
-) {
-    match Taint::on(snapshot, alloc) {
-        Taint::Gone => return buckets.lost.push(Arc::clone(alloc)),
-        Taint::Disconnected if alloc.client_status == ClientStatus::Unknown => {
-            covered.insert(alloc.node_id, ());
-            return buckets.keep.push(Arc::clone(alloc));
+struct Sorting<'a> {
+    snapshot: &'a Snapshot,
+    job: &'a Job,
+    feasible: &'a BTreeMap<NodeId, bool>,
+    /// Nodes that have theirs.
+    covered: BTreeSet<NodeId>,
+    buckets: Buckets,
+}
+
+impl Sorting<'_> {
+    /// `awaited`: an evaluation is due that will look at it again.
+    fn take(&mut self, alloc: &Arc<Allocation>, condition: Condition, awaited: bool) {
+        let shared = Arc::clone(alloc);
+        match condition {
+            Condition::Lost => self.buckets.lost.push(shared),
+            Condition::Disconnecting => {
+                self.covered.insert(alloc.node_id);
+                self.buckets.disconnect.push(shared);
+            }
+            Condition::Unknown { until } => {
+                self.covered.insert(alloc.node_id);
+                match until {
+                    Some(at) if !awaited => self.buckets.give_up_at.push((shared, at)),
+                    Some(_) | None => self.buckets.keep.push(shared),
+                }
+            }
+            Condition::Migrating => self.buckets.stop.push((shared, MIGRATING)),
+            // A drain takes system jobs last, and an operator's word decides.
+            Condition::Draining | Condition::Reconnecting | Condition::Standing => {
+                self.stands(shared);
+            }
         }
-        Taint::Disconnected => {
-            covered.insert(alloc.node_id, ());
-            return buckets.disconnect.push(Arc::clone(alloc));
+    }
+
+    fn stands(&mut self, alloc: Arc<Allocation>) {
+        let twin = !self.covered.insert(alloc.node_id);
+        if twin || !self.feasible.contains_key(&alloc.node_id) {
+            return self.buckets.stop.push((alloc, NOT_HERE));
         }
-        // A drain takes system jobs last, and an operator's word decides.
-        Taint::Draining | Taint::None => {}
-    }
-    if alloc.desired_transition.should_migrate() {
-        return buckets
-            .stop
-            .push((Arc::clone(alloc), "alloc is being migrated"));
-    }
-    if covered.insert(alloc.node_id, ()).is_some() || !feasible.contains_key(&alloc.node_id) {
-        return buckets.stop.push((Arc::clone(alloc), NOT_HERE));
-    }
-    if alloc.needs_reconnect() {
-        return buckets.reconnect.push(Arc::clone(alloc));
-    }
-    match change(snapshot, job, alloc) {
-        Difference::None => buckets.keep.push(Arc::clone(alloc)),
-        Difference::InPlace => buckets.in_place.push(Arc::clone(alloc)),
-        Difference::Destructive => {
-            let wanted = Wanted {
-                node: Some(alloc.node_id),
-                ..Wanted::replacing(alloc.name.clone(), alloc)
-            };
-            buckets.place.push(wanted);
-            buckets.destructive.push(Arc::clone(alloc));
+        if alloc.needs_reconnect() {
+            return self.buckets.reconnect.push(alloc);
+        }
+        match difference_of(self.snapshot, self.job, &alloc) {
+            None | Some(Difference::None) => self.buckets.keep.push(alloc),
+            Some(Difference::InPlace) => self.buckets.in_place.push(alloc),
+            Some(Difference::Destructive) => {
+                let wanted = Wanted {
+                    node: Some(alloc.node_id),
+                    ..Wanted::replacing(alloc.name.clone(), &alloc)
+                };
+                self.buckets.place.push(wanted);
+                self.buckets.destructive.push(alloc);
+            }
         }
     }
 }
@@ -101,18 +132,5 @@ fn done(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> bool {
         && !alloc.server_terminal()
         && alloc.client_terminal()
         && alloc.client_status != ClientStatus::Lost
-        && change(snapshot, job, alloc) != Difference::Destructive
-}
-
-fn change(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> Difference {
-    if alloc.job_create_index == job.create_index && alloc.job_version == job.version {
-        return Difference::None;
-    }
-    let Some(old) = snapshot.spec(alloc.spec) else {
-        return Difference::Destructive;
-    };
-    match difference(old, job, &alloc.task_group) {
-        Difference::None => Difference::InPlace,
-        other @ (Difference::InPlace | Difference::Destructive) => other,
-    }
+        && difference_of(snapshot, job, alloc) != Some(Difference::Destructive)
 }

@@ -5,4 +5,5 @@ mod property;
 mod rollout;
 mod scene;
 mod service;
+mod silence;
 mod system;

@@ -1,0 +1,226 @@
+//! The phases of one decision, in one visible order: reconcile, release, place, write down.
+
+mod changes;
+mod placing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controlplane_state::command::PlanApply;
+use controlplane_state::{Snapshot, Usage};
+use protocol_model::{
+    AllocMetric, Allocation, DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, Job,
+    JobType, NodeId, TaskGroup, UnixNanos,
+};
+
+use crate::ids::Seeded;
+use crate::later::Later;
+use crate::place::{Overlay, Placer};
+use crate::reconcile::{self, Buckets};
+use crate::rollout::Rollout;
+use crate::scratch::Scratch;
+use crate::{Decision, GroupReport};
+
+/// One evaluation being decided.
+pub(crate) struct Deciding<'a> {
+    snapshot: &'a Snapshot,
+    eval: &'a Evaluation,
+    now: UnixNanos,
+    ids: Seeded,
+    scratch: &'a mut Scratch,
+    plan: PlanApply,
+    report: BTreeMap<String, GroupReport>,
+    failed: BTreeMap<String, AllocMetric>,
+    queued: BTreeMap<String, i64>,
+    classes: BTreeMap<String, bool>,
+    escaped: bool,
+    overlay: Overlay,
+    later: Later,
+    rollout: Rollout,
+}
+
+impl<'a> Deciding<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        eval: &'a Evaluation,
+        seed: [u8; 16],
+        scratch: &'a mut Scratch,
+        now: UnixNanos,
+    ) -> Self {
+        let plan = PlanApply {
+            eval_id: Some(eval.id),
+            snapshot_index: snapshot.index(),
+            ..PlanApply::default()
+        };
+        Self {
+            snapshot,
+            eval,
+            now,
+            ids: Seeded::new(seed),
+            scratch,
+            plan,
+            report: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            escaped: false,
+            overlay: Overlay::default(),
+            later: Later::default(),
+            rollout: Rollout::default(),
+        }
+    }
+
+    /// All phases.
+    pub(crate) fn run(mut self) -> Decision {
+        let key = self.eval.job_key();
+        let existing: Vec<Arc<Allocation>> = self.snapshot.allocs_by_job(&key).cloned().collect();
+        let job = self.snapshot.job(&key).filter(|job| !job.stop).cloned();
+        self.rollout = Rollout::of(self.snapshot, &key, job.as_deref());
+        match job {
+            None => self.stop_all(&existing),
+            Some(job) => self.run_job(&job, existing),
+        }
+        self.finish()
+    }
+
+    /// The job is stopped or gone: so is everything of it.
+    fn stop_all(&mut self, existing: &[Arc<Allocation>]) {
+        for alloc in existing.iter().filter(|alloc| !alloc.terminal()) {
+            let lost = reconcile::Taint::on(self.snapshot, alloc) == reconcile::Taint::Gone;
+            self.stop(alloc, "alloc not needed as job is stopped", lost);
+            self.report
+                .entry(alloc.task_group.clone())
+                .or_default()
+                .stop += 1;
+        }
+    }
+
+    fn run_job(&mut self, job: &Arc<Job>, existing: Vec<Arc<Allocation>>) {
+        let mut by_group: BTreeMap<String, Vec<Arc<Allocation>>> = BTreeMap::new();
+        for alloc in existing {
+            by_group
+                .entry(alloc.task_group.clone())
+                .or_default()
+                .push(alloc);
+        }
+        // Reconcile first, all groups: what leaves makes room for what any group places.
+        let mut sorted: Vec<(&TaskGroup, Buckets, Vec<Arc<Allocation>>)> = Vec::new();
+        for group in &job.task_groups {
+            let allocs = by_group.remove(&group.name).unwrap_or_default();
+            let buckets = self.reconcile(job, group, &allocs);
+            debug_assert_eq!(
+                buckets.len(),
+                allocs.len(),
+                "every allocation is in one bucket"
+            );
+            let new_id = || DeploymentId(self.ids.next_id());
+            self.rollout.take_in(job, group, &buckets, &allocs, new_id);
+            sorted.push((group, buckets, allocs));
+        }
+        for allocs in by_group.into_values() {
+            // A group that this version does not have.
+            self.stop_all(&allocs);
+        }
+        for (group, buckets, _) in &sorted {
+            self.release(buckets);
+            self.write_changes(job, group, buckets);
+        }
+        for (group, buckets, allocs) in &sorted {
+            self.place_group(job, group, buckets, allocs);
+        }
+    }
+
+    fn reconcile(&mut self, job: &Job, group: &TaskGroup, allocs: &[Arc<Allocation>]) -> Buckets {
+        let eval = self.eval.id;
+        if matches!(job.job_type, JobType::Service | JobType::Batch) {
+            let rollout = &self.rollout;
+            return reconcile::group(self.snapshot, job, group, allocs, rollout, eval, self.now);
+        }
+        let mut placer = Placer::new(self.snapshot, job, group, &Default::default());
+        let mut feasible: BTreeMap<NodeId, bool> = BTreeMap::new();
+        for record in self.snapshot.nodes() {
+            if placer.feasible(&record.node, self.scratch) {
+                feasible.insert(record.node.id, record.node.ready());
+            }
+        }
+        if feasible.is_empty() {
+            self.note_classes(&placer);
+        }
+        reconcile::system(self.snapshot, job, group, allocs, &feasible, eval, self.now)
+    }
+
+    /// What leaves gives its room back.
+    fn release(&mut self, buckets: &Buckets) {
+        let leaving = buckets.leaving();
+        for id in leaving {
+            let Some(alloc) = self.snapshot.alloc(id).filter(|alloc| !alloc.terminal()) else {
+                continue;
+            };
+            if let Some(row) = self.snapshot.node_columns().row(alloc.node_id) {
+                self.overlay
+                    .release(row, &Usage::of(&alloc.allocated_resources));
+            }
+        }
+    }
+
+    fn note_classes(&mut self, placer: &Placer<'_>) {
+        self.escaped |= placer.escapes_class();
+        for (class, eligible) in placer.class_eligibility() {
+            *self.classes.entry(class).or_default() |= eligible;
+        }
+    }
+
+    /// The evaluation's own end, and the blocked one that goes on waiting where something is left.
+    fn finish(mut self) -> Decision {
+        let mut done = self.eval.clone();
+        done.status = EvalStatus::Complete;
+        done.status_description = String::new();
+        done.modify_time = self.now;
+        done.snapshot_index = self.snapshot.index();
+        // Whoever waits for the evaluation goes on with the rollout.
+        let rollout = self.rollout.under_way().map(|deployment| deployment.id);
+        done.deployment_id = rollout.or(done.deployment_id);
+        done.failed_tg_allocs.clone_from(&self.failed);
+        done.queued_allocations.clone_from(&self.queued);
+        let (classes, escaped) = (self.classes, self.escaped);
+        if self.failed.is_empty() {
+            self.plan.evals.push(done);
+        } else if self.eval.status == EvalStatus::Blocked {
+            // It was tried once more and goes on waiting.
+            done.status = EvalStatus::Blocked;
+            done.class_eligibility = classes;
+            done.escaped_computed_class = escaped;
+            self.plan.evals.push(done);
+        } else {
+            let id = EvalId(self.ids.next_id());
+            let mut blocked = Evaluation::new(
+                id,
+                &self.eval.job_key(),
+                self.eval.job_type,
+                self.eval.priority,
+                EvalTrigger::QueuedAllocs,
+                self.now,
+            );
+            blocked.status = EvalStatus::Blocked;
+            blocked.status_description = "created to place remaining allocations".to_owned();
+            blocked.previous_eval = Some(self.eval.id);
+            blocked.snapshot_index = self.snapshot.index();
+            blocked.class_eligibility = classes;
+            blocked.escaped_computed_class = escaped;
+            blocked.failed_tg_allocs.clone_from(&self.failed);
+            blocked.queued_allocations.clone_from(&self.queued);
+            done.blocked_eval = Some(id);
+            self.plan.evals.push(done);
+            self.plan.evals.push(blocked);
+        }
+        let (begun, ended) = self.rollout.into_plan();
+        self.plan.evals.extend(self.later.into_made());
+        self.plan.deployment = begun;
+        self.plan.deployment_changes = ended;
+        Decision {
+            plan: self.plan,
+            groups: self.report,
+            failed: self.failed,
+        }
+    }
+}
