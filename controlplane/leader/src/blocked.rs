@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use protocol_model::{EvalId, Evaluation, JobKey, JobType, NodeId};
+use protocol_model::{EvalId, Evaluation, JobKey, JobType, NodeId, UnixNanos};
 
 /// Classes whose last change is remembered, to notice a change between an evaluation's snapshot and
 /// its arrival here. When full the oldest half goes, which can only cause a needless try.
@@ -59,8 +59,9 @@ impl BlockedEvals {
         self.keep(eval);
     }
 
-    /// A node has more room than before, at log index `index`.
-    pub fn on_capacity(&mut self, node: NodeId, class: &Arc<str>, index: u64) {
+    /// A node has more room than before, at log index `index`: new to whoever looked at `since` or
+    /// after.
+    pub fn on_capacity(&mut self, node: NodeId, class: &Arc<str>, since: UnixNanos, index: u64) {
         if self.freed.len() >= CLASSES_MAX && !self.freed.contains_key(class) {
             self.freed_unknown = self
                 .freed
@@ -75,7 +76,7 @@ impl BlockedEvals {
         let helped: Vec<EvalId> = self
             .evals
             .values()
-            .filter(|eval| may_help(eval, node, class))
+            .filter(|eval| eval.modify_time >= since && may_help(eval, node, class))
             .map(|eval| eval.id)
             .collect();
         for id in helped {
@@ -180,7 +181,7 @@ fn class_may_help(eval: &Evaluation, class: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use protocol_model::{EvalTrigger, UnixNanos};
+    use protocol_model::EvalTrigger;
 
     use super::*;
 
@@ -200,7 +201,11 @@ mod tests {
     }
 
     fn freed(blocked: &mut BlockedEvals, class: &str, index: u64) -> usize {
-        blocked.on_capacity(NodeId::from_u128(1), &Arc::from(class), index);
+        freed_since(blocked, class, UnixNanos::ZERO, index)
+    }
+
+    fn freed_since(blocked: &mut BlockedEvals, class: &str, since: UnixNanos, index: u64) -> usize {
+        blocked.on_capacity(NodeId::from_u128(1), &Arc::from(class), since, index);
         blocked.take_unblocked(100).len()
     }
 
@@ -237,6 +242,21 @@ mod tests {
             snapshot_index: 20,
             ..eval(2, "a")
         }));
+        assert_eq!(blocked.len(), 1);
+    }
+
+    #[test]
+    fn a_node_that_is_back_as_it_was_wakes_who_looked_while_it_was_away() {
+        let mut blocked = BlockedEvals::new();
+        let looked = |number, seconds| {
+            Arc::new(Evaluation {
+                modify_time: UnixNanos(seconds),
+                ..eval(number, &number.to_string())
+            })
+        };
+        blocked.block(looked(1, 99));
+        blocked.block(looked(2, 100));
+        assert_eq!(freed_since(&mut blocked, "good", UnixNanos(100), 20), 1);
         assert_eq!(blocked.len(), 1);
     }
 

@@ -214,8 +214,16 @@ impl EvalBroker {
             .filter(|(at, _)| *at <= now.monotonic)
         {
             self.delayed.remove(&(at, id));
-            if let Some(eval) = self.evals.get(&id).map(|entry| Arc::clone(&entry.eval)) {
-                self.admit(&eval);
+            let Some(eval) = self.evals.get(&id).map(|entry| Arc::clone(&entry.eval)) else {
+                continue;
+            };
+            match eval.wait_until.filter(|at| *at > now.wall) {
+                // The wall clock was set back meanwhile. Whoever decides goes by it too: it would
+                // find nothing to do yet, and nobody would come again.
+                Some(at) => {
+                    self.delayed.insert((now.monotonic_of(at), id));
+                }
+                None => self.admit(&eval),
             }
         }
         while let Some((_, id)) = self
@@ -435,6 +443,24 @@ mod tests {
         assert_eq!(next(&mut broker, at(0)), None);
         broker.on_timeout(at(5));
         assert_eq!(next(&mut broker, at(5)), Some(1));
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_back_does_not_bring_an_evaluation_before_its_time() {
+        let mut broker = EvalBroker::new();
+        let mut later = Evaluation::clone(&eval(1, "a", 50));
+        later.wait_until = Some(UnixNanos(5_000_000_000));
+        broker.enqueue(&Arc::new(later), at(0));
+        let set_back = Now {
+            wall: at(2).wall,
+            ..at(5)
+        };
+        broker.on_timeout(set_back);
+        assert_eq!(next(&mut broker, set_back), None);
+        assert_eq!(broker.poll_timeout(), Some(Duration::from_secs(8)));
+        let due = set_back.plus(Duration::from_secs(3));
+        broker.on_timeout(due);
+        assert_eq!(next(&mut broker, due), Some(1));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use protocol_model::{
     AllocId, DeploymentId, EvalId, EvalStatus, Evaluation, JobKey, NodeId, NodeStatus, SpecHash,
+    UnixNanos,
 };
 use protocol_wire::v1::{ItemResult, UpdateClass};
 use serde::{Deserialize, Serialize};
@@ -367,6 +368,8 @@ pub enum Signal {
         node: NodeId,
         /// Its computed class.
         class: Arc<str>,
+        /// Whoever looked before saw this very room; zero where it is new to everybody.
+        since: UnixNanos,
     },
     /// What is wanted of these allocations of a node changed: its watch has a delta to send.
     AllocsDesired {

@@ -25,7 +25,8 @@ pub(crate) struct Draft {
     /// Jobs whose status has to be derived again.
     jobs_touched: BTreeSet<JobKey>,
     /// Nodes with more room than before.
-    freed: BTreeSet<NodeId>,
+    /// Since when whoever looked does not know of the room.
+    freed: BTreeMap<NodeId, UnixNanos>,
     /// Allocations whose wanted state changed, per node.
     desired: BTreeMap<NodeId, BTreeSet<AllocId>>,
     /// Specifications that may have lost their last reference.
@@ -60,7 +61,7 @@ impl Draft {
             ids_drawn: 0,
             signals: Vec::new(),
             jobs_touched: BTreeSet::new(),
-            freed: BTreeSet::new(),
+            freed: BTreeMap::new(),
             desired: BTreeMap::new(),
             specs_released: BTreeSet::new(),
         }
@@ -75,12 +76,13 @@ impl Draft {
             let allocs = allocs.into_iter().collect();
             self.signals.push(Signal::AllocsDesired { node, allocs });
         }
-        for node in std::mem::take(&mut self.freed) {
+        for (node, since) in std::mem::take(&mut self.freed) {
             let Some(record) = self.tables.node(node) else {
                 continue;
             };
             let class: Arc<str> = record.node.computed_class.as_str().into();
-            self.signals.push(Signal::CapacityFreed { node, class });
+            self.signals
+                .push(Signal::CapacityFreed { node, class, since });
         }
         for spec in std::mem::take(&mut self.specs_released) {
             if self.tables.spec(spec).is_none() {
@@ -96,7 +98,12 @@ impl Draft {
 
     /// A node may be placed on, or has more room, than before.
     pub(super) fn capacity_freed(&mut self, node: NodeId) {
-        self.freed.insert(node);
+        self.freed.insert(node, UnixNanos::ZERO);
+    }
+
+    /// A node may be placed on as before, after it could not be since then.
+    pub(super) fn capacity_back(&mut self, node: NodeId, since: UnixNanos) {
+        self.freed.entry(node).or_insert(since);
     }
 
     /// A new evaluation's id: a function of the command's seed, its index, and how many were drawn.
@@ -135,7 +142,7 @@ impl Draft {
         let key = alloc.job_key();
         if let Some(before) = &before {
             if !before.terminal() && alloc.terminal() {
-                self.freed.insert(alloc.node_id);
+                self.capacity_freed(alloc.node_id);
             }
             if before.client_status != alloc.client_status
                 || before.deployment_status != alloc.deployment_status

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{EvalId, EvalTrigger, Evaluation, Job, JobKey, JobType, Node, NodeId};
+use protocol_model::{
+    EvalId, EvalTrigger, Evaluation, Job, JobKey, JobType, Node, NodeId, UnixNanos,
+};
 
 use super::draft::Draft;
 
@@ -101,6 +103,35 @@ impl Draft {
             };
             if !job.stop && covers(job, node) {
                 wanted.want(key.clone(), trigger, node.id);
+            }
+        }
+    }
+
+    /// Wants those jobs that run on every node of this one's kind, have nothing on it, and may have
+    /// been decided since `away_since`, when it could not be placed on.
+    pub(super) fn want_missed_evals(
+        &self,
+        wanted: &mut WantedEvals,
+        node: &Node,
+        away_since: UnixNanos,
+    ) {
+        for key in &self.tables.per_node_jobs {
+            let Some(job) = self.tables.job(key) else {
+                continue;
+            };
+            let decided = || {
+                self.tables
+                    .evals_by_job(key)
+                    .any(|eval| !eval.status.is_terminal() || eval.modify_time >= away_since)
+            };
+            let has_one = || {
+                let mut on_node = self.tables.allocs_on_node(node.id);
+                on_node.any(|alloc| {
+                    !alloc.terminal() && alloc.job_id == key.id && alloc.namespace == key.namespace
+                })
+            };
+            if !job.stop && covers(job, node) && decided() && !has_one() {
+                wanted.want(key.clone(), EvalTrigger::NodeUpdate, node.id);
             }
         }
     }

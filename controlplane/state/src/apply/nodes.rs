@@ -193,6 +193,8 @@ impl Draft {
         change(&mut node);
         node.modify_index = self.index;
         node_event(&mut node, message, self.now, self.index);
+        // Who is not ready now is looked at when it is.
+        record.owes_evals |= node.status != protocol_model::NodeStatus::Ready;
         record.node = Arc::new(node.clone());
         self.tables.put_node(record);
         self.signal(Signal::NodeChanged(id));

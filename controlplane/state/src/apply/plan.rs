@@ -88,6 +88,14 @@ impl Draft {
                 client_status,
                 followup_eval,
             } => {
+                // What its node, which is back, runs is lost by an older plan's word only.
+                let lives = matches!(
+                    alloc.client_status,
+                    ClientStatus::Pending | ClientStatus::Running
+                );
+                if client_status.is_some() && lives && !self.is_silent(alloc.node_id) {
+                    return Err(Refusal::AllocState(id));
+                }
                 alloc.desired_status = DesiredStatus::Stop;
                 alloc.desired_description = description;
                 // A node's last word is final, whatever the plan was made from.
@@ -105,13 +113,7 @@ impl Draft {
             } => {
                 // A node that is back has said, or is about to say, what runs: `unknown` on top of
                 // that would stay, since the node has nothing new to report.
-                let silent = self.tables.node(alloc.node_id).is_none_or(|record| {
-                    matches!(
-                        record.node.status,
-                        NodeStatus::Disconnected | NodeStatus::Down
-                    )
-                });
-                if alloc.terminal() || !silent {
+                if alloc.terminal() || !self.is_silent(alloc.node_id) {
                     return Err(Refusal::AllocState(id));
                 }
                 alloc.desired_description = description;
@@ -136,6 +138,16 @@ impl Draft {
         bound_states(&mut alloc.alloc_states);
         self.put_alloc(alloc, touch);
         Ok(())
+    }
+
+    /// Whether nobody hears the node, or nobody knows it.
+    fn is_silent(&self, node: NodeId) -> bool {
+        self.tables.node(node).is_none_or(|record| {
+            matches!(
+                record.node.status,
+                NodeStatus::Disconnected | NodeStatus::Down
+            )
+        })
     }
 
     fn record_status(&self, alloc: &mut Allocation, status: ClientStatus) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol_model::{EvalTrigger, Node, NodeId, NodeStatus};
+use protocol_model::{EvalTrigger, Node, NodeId, NodeStatus, UnixNanos};
 
 use super::draft::Draft;
 use super::node_evals::WantedEvals;
@@ -251,6 +251,7 @@ impl Draft {
             record.owes_evals = true;
             record.facts_index = self.index;
         }
+        let away_since = UnixNanos(node.status_updated_at.saturating_mul(1_000_000_000));
         node.status = NodeStatus::Ready;
         node.status_description = String::new();
         node.status_updated_at = self.now.0 / 1_000_000_000;
@@ -273,6 +274,10 @@ impl Draft {
         if owes_evals {
             self.want_node_evals(&mut wanted, &node, EvalTrigger::NodeUpdate);
             self.capacity_freed(node.id);
+        } else if node.ready() {
+            // Nothing of it changed; who looked meanwhile could not place on it.
+            self.want_missed_evals(&mut wanted, &node, away_since);
+            self.capacity_back(node.id, away_since);
         }
         self.put_wanted_evals(wanted);
         self.signal(Signal::NodeStatusChanged {

@@ -9,6 +9,7 @@ mod jobs;
 mod plans;
 mod random;
 mod restores;
+mod returns;
 mod sessions;
 mod updates;
 mod watch;

@@ -1,15 +1,13 @@
 //! Sessions: the table, and every hole of the original steps as a test of its own.
 
-use std::time::Duration;
-
-use controlplane_state::command::{Change, JoinVerdict, NodeSynced};
+use controlplane_state::command::{JoinVerdict, NodeSynced};
 use controlplane_state::session::{EpochMatch, Knock, NodeEvent, NodePhase, Tolerance, transition};
 use controlplane_state::{
     Command, Digest, HelloAnswer, MissedResult, Outcome, Refusal, SessionEpoch, Signal, WelcomeKind,
 };
-use protocol_model::{ClientStatus, DesiredStatus, EvalTrigger, JobType, NodeStatus};
+use protocol_model::{ClientStatus, EvalTrigger, JobType, NodeStatus};
 
-use crate::harness::{Harness, facts, job, knock, node_id, registration, says, tolerant_job};
+use crate::harness::{Harness, facts, job, knock, node_id, registration, says};
 
 const PHASES: [NodePhase; 5] = [
     NodePhase::Unregistered,
@@ -234,143 +232,6 @@ fn a_node_that_never_left_resumes_without_a_commit() {
     assert_eq!(
         cluster.tables().answer_hello(&rebooted),
         HelloAnswer::Propose
-    );
-}
-
-#[test]
-fn a_short_restart_creates_no_evaluation_and_moves_nothing() {
-    let mut cluster = Harness::new();
-    let node = cluster.join(1);
-    let web = job("web", JobType::Service);
-    let agent = job("agent", JobType::System);
-    cluster.register(&web);
-    cluster.register(&agent);
-    let alloc = cluster.place(&web.key(), node);
-    cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
-    let evals = cluster.tables().evals().count();
-    let epoch = cluster.epoch(node);
-    let mut hello = knock(1, 2, epoch);
-    hello.daemon = controlplane_state::command::DaemonLife::Restarted;
-    let epoch = cluster.welcome(hello).epoch;
-    let applied = cluster.sync(node, epoch, vec![says(alloc, 1, ClientStatus::Running)]);
-    assert_eq!(
-        applied.outcome,
-        Outcome::Synced {
-            lost: vec![],
-            unknown: vec![]
-        }
-    );
-    assert_eq!(cluster.tables().evals().count(), evals);
-    assert_eq!(cluster.status(node), NodeStatus::Ready);
-}
-
-#[test]
-fn a_node_with_an_open_window_is_disconnected_and_then_down() {
-    let mut cluster = Harness::new();
-    let node = cluster.join(1);
-    let web = tolerant_job("web", Duration::from_secs(60));
-    cluster.register(&web);
-    let alloc = cluster.place(&web.key(), node);
-    cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
-    cluster.silent(node);
-    assert_eq!(cluster.status(node), NodeStatus::Disconnected);
-    let change = Change::Disconnect {
-        description: String::new(),
-        followup_eval: None,
-    };
-    cluster.change(alloc, change);
-    assert_eq!(cluster.alloc(alloc).client_status, ClientStatus::Unknown);
-    assert!(cluster.tables().has_open_window(node, cluster.now));
-    cluster.pass(Duration::from_secs(61));
-    assert!(!cluster.tables().has_open_window(node, cluster.now));
-    let epoch = cluster.epoch(node);
-    cluster.done(Command::WindowExpired {
-        nodes: vec![(node, epoch)],
-    });
-    assert_eq!(cluster.status(node), NodeStatus::Down);
-}
-
-#[test]
-fn a_returning_allocation_asks_the_scheduler_what_its_return_means() {
-    let mut cluster = Harness::new();
-    let node = cluster.join(1);
-    let web = tolerant_job("web", Duration::from_secs(60));
-    cluster.register(&web);
-    let alloc = cluster.place(&web.key(), node);
-    cluster.silent(node);
-    let change = Change::Disconnect {
-        description: String::new(),
-        followup_eval: None,
-    };
-    cluster.change(alloc, change);
-    let last = cluster.epoch(node);
-    let epoch = cluster.welcome(knock(1, 2, last)).epoch;
-    cluster.sync(node, epoch, vec![says(alloc, 1, ClientStatus::Running)]);
-    assert!(
-        cluster
-            .pending(&web.key())
-            .contains(&EvalTrigger::Reconnect)
-    );
-    assert!(cluster.alloc(alloc).needs_reconnect());
-    cluster.change(alloc, Change::Reconnect);
-    assert!(!cluster.alloc(alloc).needs_reconnect());
-}
-
-#[test]
-fn a_node_that_is_back_cannot_be_called_silent_by_an_old_plan() {
-    let mut cluster = Harness::new();
-    let node = cluster.join(1);
-    let web = tolerant_job("web", Duration::from_secs(60));
-    cluster.register(&web);
-    let alloc = cluster.place(&web.key(), node);
-    cluster.silent(node);
-    let last = cluster.epoch(node);
-    cluster.welcome(knock(1, 2, last));
-    let change = Change::Disconnect {
-        description: String::new(),
-        followup_eval: None,
-    };
-    let outcome = cluster.change(alloc, change).outcome;
-    assert_eq!(outcome, Outcome::Refused(Refusal::AllocState(alloc)));
-}
-
-#[test]
-fn what_a_node_had_been_told_of_and_no_longer_has_is_lost() {
-    let mut cluster = Harness::new();
-    let node = cluster.join(1);
-    let web = job("web", JobType::Service);
-    cluster.register(&web);
-    let told = cluster.place(&web.key(), node);
-    let watch_index = cluster.index;
-    let untold = cluster.place(&web.key(), node);
-    let last = cluster.epoch(node);
-    let epoch = cluster.welcome(knock(1, 2, SessionEpoch(last.0 - 1))).epoch;
-    let synced = NodeSynced {
-        node,
-        epoch,
-        watch_index,
-        changed: Vec::new(),
-        unchanged: Vec::new(),
-        facts: None,
-    };
-    let applied = cluster.done(Command::NodeSynced(Box::new(synced)));
-    assert_eq!(
-        applied.outcome,
-        Outcome::Synced {
-            lost: vec![told],
-            unknown: vec![]
-        }
-    );
-    let lost = cluster.alloc(told);
-    assert_eq!(
-        (lost.client_status, lost.desired_status),
-        (ClientStatus::Lost, DesiredStatus::Stop)
-    );
-    assert_eq!(cluster.alloc(untold).client_status, ClientStatus::Pending);
-    assert!(
-        cluster
-            .pending(&web.key())
-            .contains(&EvalTrigger::NodeUpdate)
     );
 }
 

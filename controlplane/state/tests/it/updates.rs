@@ -98,6 +98,7 @@ fn the_end_of_an_allocation_frees_its_place() {
     let freed = Signal::CapacityFreed {
         node,
         class: Arc::from("v1:plain"),
+        since: UnixNanos::ZERO,
     };
     assert!(applied.signals.contains(&freed));
 }
