@@ -29,6 +29,8 @@ pub mod health;
 mod kill_order;
 mod report;
 mod restore;
+#[cfg(test)]
+mod tests;
 
 use crate::alloc_spec::AllocSpec;
 use crate::effect::{Durability, Effect};
@@ -221,6 +223,10 @@ impl AllocRunner {
     pub(crate) fn on_alloc_event(&mut self, event: AllocEvent, now: Now) {
         match (event, &self.directory) {
             (AllocEvent::DirectoryBuilt, Directory::Building) => self.directory = Directory::Built,
+            // It was stopped meanwhile: its last word is said.
+            (AllocEvent::DirectoryFailed { .. }, Directory::Building) if self.all_dead() => {
+                self.directory = Directory::Absent;
+            }
             (AllocEvent::DirectoryFailed { message }, Directory::Building) => {
                 let message = format!("{DIRECTORY_FAILED}: {message}");
                 for task in self.tasks.values_mut() {
