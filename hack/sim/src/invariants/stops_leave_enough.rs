@@ -56,7 +56,9 @@ impl Invariant for StopsLeaveEnough {
             let wanted = job.task_group(&alloc.task_group).map_or(0, |it| it.count());
             let left = after
                 .allocs_by_job(&alloc.job_key())
-                .filter(|it| it.desired_status == DesiredStatus::Run && !it.client_terminal())
+                .filter(|it| it.desired_status == DesiredStatus::Run)
+                // What ended after the plan's snapshot was there when it was decided.
+                .filter(|it| !it.client_terminal() || it.modify_index > plan.snapshot_index)
                 .count();
             if left < wanted as usize {
                 return Err(format!(

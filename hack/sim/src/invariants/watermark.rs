@@ -22,6 +22,18 @@ fn goes_back(from: Watermark, to: Watermark) -> bool {
         || from.incarnation.is_some() && to.incarnation.is_none()
 }
 
+fn rises(
+    floors: &mut BTreeMap<NodeIx, Watermark>,
+    node: NodeIx,
+    to: Watermark,
+) -> Result<(), String> {
+    let from = floors.insert(node, to).unwrap_or_default();
+    if goes_back(from, to) {
+        return Err(format!("n{node}: from {from:?} to {to:?}"));
+    }
+    Ok(())
+}
+
 impl Invariant for WatermarkRises {
     fn name(&self) -> &'static str {
         "watermark"
@@ -32,28 +44,25 @@ impl Invariant for WatermarkRises {
     }
 
     fn on(&mut self, seen: &Observation<'_>, _: &World) -> Result<(), String> {
-        let (node, to, floors) = match seen {
-            Observation::WatermarkMoved { node, watermark } => (node, watermark, &mut self.moved),
-            Observation::HelloSent { node, watermark } => (node, watermark, &mut self.promised),
-            Observation::DaemonStarted {
-                node,
-                boot: Boot::Same,
-                watermark,
-            } => (node, watermark, &mut self.moved),
-            Observation::DaemonStarted {
-                node,
-                boot: Boot::Another,
-                watermark,
-            } => {
-                self.moved.insert(*node, *watermark);
-                (node, watermark, &mut self.promised)
+        let (node, to, boot) = match seen {
+            Observation::WatermarkMoved { node, watermark } => {
+                return rises(&mut self.moved, *node, *watermark);
             }
+            Observation::HelloSent { node, watermark } => {
+                return rises(&mut self.promised, *node, *watermark);
+            }
+            Observation::DaemonStarted {
+                node,
+                boot,
+                watermark,
+            } => (*node, *watermark, *boot),
             _ => return Ok(()),
         };
-        let from = floors.insert(*node, *to).unwrap_or_default();
-        if goes_back(from, *to) {
-            return Err(format!("n{node}: from {from:?} to {to:?}"));
+        if boot == Boot::Another {
+            // What was written and not on the disk may be gone.
+            self.moved.insert(node, to);
         }
-        Ok(())
+        rises(&mut self.moved, node, to)?;
+        rises(&mut self.promised, node, to)
     }
 }

@@ -33,14 +33,16 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub(super) fn append(&mut self, record: JournalRecord) {
+    /// Answers whether the record is in the file, where no death of the daemon loses it.
+    pub(super) fn append(&mut self, record: JournalRecord) -> bool {
         self.issued += 1;
         if self.full || !self.backlog.is_empty() {
             self.backlog.push(record);
-            return;
+            return false;
         }
         self.records.push(record);
         self.written += 1;
+        true
     }
 
     pub(super) fn issued(&self) -> u64 {
@@ -94,13 +96,15 @@ impl Journal {
         arm
     }
 
-    /// Tries to write what waits.
-    pub(super) fn retry(&mut self) {
+    /// Tries to write what waits; answers what is in the file now.
+    pub(super) fn retry(&mut self) -> &[JournalRecord] {
         self.retry_armed = false;
+        let before = self.records.len();
         if !self.full {
             self.written += self.backlog.len() as u64;
             self.records.append(&mut self.backlog);
         }
+        &self.records[before..]
     }
 
     pub(super) fn wants_compaction(&self) -> bool {

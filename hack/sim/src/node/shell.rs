@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{Held, keeper};
 use crate::event::{Event, NodeInput, NodeIx};
+use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::time::{MICRO, MILLI, SECOND};
 use crate::world::World;
@@ -30,8 +31,10 @@ impl World {
                 break;
             };
             if let Effect::Append(record) = effect {
-                self.observe_record(ix, &record);
-                self.nodes[ix as usize].journal.append(record);
+                let moved = watermark(&record);
+                if self.nodes[ix as usize].journal.append(record) {
+                    self.observe_watermark(ix, moved);
+                }
                 continue;
             }
             let lane = effect.lane();
@@ -61,6 +64,13 @@ impl World {
         self.arm(ix);
     }
 
+    /// A watermark is in the journal's file.
+    fn observe_watermark(&mut self, node: NodeIx, watermark: Option<Watermark>) {
+        if let Some(watermark) = watermark {
+            self.observe(Observation::WatermarkMoved { node, watermark });
+        }
+    }
+
     fn arm(&mut self, ix: NodeIx) {
         let now = self.now;
         let node = &mut self.nodes[ix as usize];
@@ -86,10 +96,12 @@ impl World {
             && let Some(core) = &node.core
         {
             let records = core.journal_snapshot();
+            let moved = core.watermark();
             node.journal.replace(records);
             for held in &mut node.held {
                 held.record = 0;
             }
+            self.observe_watermark(ix, Some(moved));
             self.release_held(ix);
         }
     }
@@ -103,7 +115,9 @@ impl World {
     }
 
     pub(super) fn retry_journal(&mut self, ix: NodeIx) {
-        self.nodes[ix as usize].journal.retry();
+        let written = self.nodes[ix as usize].journal.retry();
+        let moved = written.iter().rev().find_map(watermark);
+        self.observe_watermark(ix, moved);
         self.request_sync(ix);
         self.release_held(ix);
     }
@@ -122,9 +136,7 @@ impl World {
         let mut blocked: Vec<Lane> = Vec::new();
         let mut ready = Vec::new();
         for held in std::mem::take(&mut node.held) {
-            if is_safe(held.needs, held.record, progress)
-                && !blocked.contains(&held.lane)
-            {
+            if is_safe(held.needs, held.record, progress) && !blocked.contains(&held.lane) {
                 ready.push(held.effect);
             } else {
                 sync |= held.needs == Durability::Synced;

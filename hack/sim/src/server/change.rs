@@ -92,6 +92,14 @@ impl World {
         self.try_change(change);
     }
 
+    /// Operators stop waiting for what they wished before everything was healed. What is in the
+    /// log's hands already may still happen, before whatever they wish from now on.
+    pub(crate) fn abandon_ops(&mut self) {
+        self.changes
+            .all
+            .retain(|_, change| !matches!(change.then, Then::Op(_)));
+    }
+
     pub(crate) fn try_change(&mut self, number: u64) {
         let Some(change) = self.changes.all.get_mut(&number) else {
             return;

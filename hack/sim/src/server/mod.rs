@@ -153,6 +153,7 @@ impl World {
             self.net.leave(conn, Side::Server);
             self.idle_later(conn, now);
         }
+        self.depose(ix);
         self.look_at_leader();
     }
 

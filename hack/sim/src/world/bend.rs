@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use controlplane_state::command::NodeSynced;
 use controlplane_state::{Command, SessionEpoch, Stamped};
 use noded_core::event::WatchMap;
-use noded_core::journal::JournalRecord;
 use protocol_model::{EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, UnixNanos};
 
 use super::World;
 use crate::event::{Event, LogEvent, NodeIx};
-use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::time::SECOND;
 
@@ -145,15 +143,5 @@ impl World {
             map.at.index = map.at.index.max(core.watermark().index);
         }
         map
-    }
-
-    /// A record that a node is about to write.
-    pub(crate) fn observe_record(&mut self, ix: NodeIx, record: &JournalRecord) {
-        if let JournalRecord::Watermark { at } = record {
-            self.observe(Observation::WatermarkMoved {
-                node: ix,
-                watermark: *at,
-            });
-        }
     }
 }

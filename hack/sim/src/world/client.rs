@@ -1,7 +1,7 @@
 //! Operators and what they were promised: a wish that was acknowledged is in the state, one of
 //! which nobody knows may be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::command::{DrainSwitch, JobDeregister, JobRegister, Purge};
@@ -9,7 +9,7 @@ use controlplane_state::{Applied, Command, Outcome};
 use protocol_model::{Eligibility, EvalId, EvalTrigger, Evaluation, Job, JobKey};
 
 use super::World;
-use crate::event::{Answer, Event};
+use crate::event::{Answer, Event, NodeIx};
 use crate::node_ids::node_id;
 use crate::schedule::op::{Op, OpKind};
 use crate::schedule::{Schedule, jobs};
@@ -170,6 +170,7 @@ impl World {
 
     /// Everything is healed: each job is asked for once more, so that what is wanted is certain.
     pub(super) fn wish_for_the_end(&mut self) {
+        self.abandon_ops();
         let mut add = |at, kind| {
             let number = u32::try_from(self.clients.ops.len()).unwrap_or(u32::MAX);
             let server = u8::try_from(number % u32::from(self.schedule.servers)).unwrap_or(0);
@@ -201,11 +202,18 @@ impl World {
                 wanted.push(Some(count));
             }
         }
-        for node in 0..self.schedule.nodes {
-            let drained = self.log.state.tables().node(node_id(node));
-            if drained.is_some_and(|it| it.node.drain) {
-                add(self.now + 50 * MILLI, OpKind::Drain { node, begin: false });
-            }
+        // A drain may be in the log's hands still.
+        let drained: BTreeSet<NodeIx> = self
+            .schedule
+            .ops
+            .iter()
+            .filter_map(|op| match op.kind {
+                OpKind::Drain { node, .. } => Some(node),
+                _ => None,
+            })
+            .collect();
+        for node in drained {
+            add(self.now + 50 * MILLI, OpKind::Drain { node, begin: false });
         }
         self.clients.wanted = wanted;
     }

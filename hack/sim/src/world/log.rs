@@ -35,7 +35,8 @@ pub struct Log {
     history: VecDeque<Committed>,
     trimmed: u64,
     electing: bool,
-    pub since: Nanos,
+    /// Since when it leads with a majority.
+    since: Option<Nanos>,
     rng: Rng,
 }
 
@@ -69,7 +70,7 @@ impl Log {
             history: VecDeque::new(),
             trimmed: 0,
             electing: false,
-            since: 0,
+            since: None,
             rng,
         }
     }
@@ -224,6 +225,14 @@ impl World {
         );
     }
 
+    /// A server that is killed leads no more, even if nobody could take its place.
+    pub(crate) fn depose(&mut self, server: ServerIx) {
+        if self.log.leader == Some(server) {
+            self.log.leader = None;
+            self.log.since = None;
+        }
+    }
+
     /// Something about who reaches whom changed: a leader without a majority will be replaced, one
     /// that has it goes on.
     pub(crate) fn look_at_leader(&mut self) {
@@ -231,8 +240,10 @@ impl World {
             return self.stand_for_election();
         };
         if !self.has_majority(leader) {
+            self.log.since = None;
             return self.stand_for_election();
         }
+        self.log.since.get_or_insert(self.now);
         let term = self.log.term;
         self.queue
             .push(self.now, Event::Log(LogEvent::Commit { term }));
@@ -297,7 +308,7 @@ impl World {
         self.counts.elections += 1;
         self.log.term += 1;
         self.log.leader = Some(chosen);
-        self.log.since = self.now;
+        self.log.since = Some(self.now);
         let term = self.log.term;
         self.note(|| format!("s{chosen} leads in term {term}"));
         let lost = std::mem::take(&mut self.log.in_flight);
@@ -355,10 +366,9 @@ impl World {
 
     /// For how long the cluster has had a leader with a majority.
     pub fn led_for(&self) -> Nanos {
-        match self.log.leader {
-            Some(leader) if self.has_majority(leader) => self.now.saturating_sub(self.log.since),
-            _ => 0,
-        }
+        self.log
+            .since
+            .map_or(0, |since| self.now.saturating_sub(since))
     }
 
     /// The longest that an election takes.
