@@ -194,7 +194,11 @@ impl TaskCgroup {
         write(self.directory.as_fd(), &self.path, file, value)
     }
 
-    fn read(&self, file: &'static str) -> Result<String, CgroupError> {
+    /// A file of it as it is now, for what [`Self::stat_reader`] does not read.
+    ///
+    /// # Errors
+    /// It is not there, as those of a missing controller are not, or could not be read.
+    pub fn read(&self, file: &'static str) -> Result<String, CgroupError> {
         read_at(self.directory.as_fd(), file).map_err(|source| CgroupError::Read {
             path: self.path.clone(),
             file,

@@ -23,7 +23,7 @@ use noded_keeper::io::{retire_streams, retire_streams_of, streams_are_gone};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
 use protocol_model::{AllocId, TaskEventKind};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::alloc_dir::AllocRoot;
 use crate::clock;
@@ -40,6 +40,9 @@ const CGROUP_PATIENCE: Patience = Patience::Milliseconds(2_000);
 /// How long pump may take to empty the streams of an allocation that goes.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 const DRAIN_PAUSE: Duration = Duration::from_millis(5);
+/// Effects that may block at the same time: half of the threads that may, so that a disk that hangs
+/// leaves some to look at files, and to find servers by their names.
+const BLOCKING_MAX: usize = 16;
 /// Between two attempts to remove what an allocation left.
 const DESTROY_RETRY: Duration = Duration::from_secs(5);
 
@@ -60,6 +63,7 @@ pub struct Executor {
     pub sandboxes: SandboxStore,
     mocks: mock::MockRuns,
     networks: Networks,
+    blocking: Semaphore,
 }
 
 impl Executor {
@@ -81,6 +85,7 @@ impl Executor {
             keeper,
             sandboxes,
             mocks: mock::MockRuns::new(inputs),
+            blocking: Semaphore::new(BLOCKING_MAX),
         }
     }
 
@@ -147,6 +152,8 @@ impl Executor {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
         let own = Arc::clone(self);
+        // Never closed. Nobody gives up waiting for an effect, so the turn ends with the work.
+        let _turn = self.blocking.acquire().await;
         match tokio::task::spawn_blocking(move || work(&own)).await {
             Ok(done) => done,
             // The runtime ends, and nobody reads the answer.

@@ -5,6 +5,9 @@
 //!   Reader --ReadAt--> task of that file on the io thread --> bytes
 //! ```
 //!
+//! What has no form in the ring (opening, listing) is done beside the loop, a few at a time: a disk
+//! that hangs keeps those who look at it, and neither heartbeats nor other work.
+//!
 //! A file belongs to one long-lived task of the io thread; a read in the ring is never cancelled
 //! half-way, whoever stops waiting for it.
 
@@ -14,13 +17,18 @@ mod ring;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Files that wait to be taken over by the io thread.
 const OPENS_MAX: usize = 256;
 /// The most bytes of one read.
 pub const READ_BYTES_MAX: usize = 64 * 1024;
+/// Looks at files that are under way: a quarter of the threads that may block.
+const LOOKS_MAX: usize = 8;
+/// How long one waits for its turn before it is refused.
+const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// What the reads are made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +44,8 @@ pub enum Engine {
 pub struct FileIo {
     opens: mpsc::Sender<Open>,
     engine: Engine,
+    looks: Arc<Semaphore>,
+    turn_max: Duration,
 }
 
 /// A file that the io thread reads.
@@ -43,6 +53,16 @@ pub struct FileIo {
 pub struct Reader {
     reads: mpsc::Sender<ReadAt>,
     file: Arc<File>,
+    io: FileIo,
+}
+
+/// What a file that is being read is like now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// Its size in bytes.
+    pub size: u64,
+    /// How many names it has.
+    pub links: u64,
 }
 
 #[derive(Debug)]
@@ -88,12 +108,39 @@ impl FileIo {
                 Engine::Ring => ring::run(opened),
                 Engine::Plain => plain::run(opened),
             })?;
-        Ok(Self { opens, engine })
+        let looks = Arc::new(Semaphore::new(LOOKS_MAX));
+        Ok(Self {
+            opens,
+            engine,
+            looks,
+            turn_max: TURN_MAX,
+        })
     }
 
     /// What it reads with.
     pub fn engine(&self) -> Engine {
         self.engine
+    }
+
+    /// Does something that may wait for a disk on a thread that may.
+    ///
+    /// # Errors
+    /// Where others are under way and none of them ends.
+    pub async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let turn = Arc::clone(&self.looks).acquire_owned();
+        let Ok(Ok(turn)) = tokio::time::timeout(self.turn_max, turn).await else {
+            let problem = "other looks at files do not end: the disk hangs";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+        };
+        // Given back when the work ends, whoever still waits for it.
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        done.await.map_err(io::Error::other)
     }
 
     /// Hands a file to the io thread.
@@ -111,6 +158,7 @@ impl FileIo {
         Ok(Reader {
             reads,
             file: Arc::new(own),
+            io: self.clone(),
         })
     }
 }
@@ -131,21 +179,18 @@ impl Reader {
         result.await.map_err(|_| gone())?
     }
 
-    /// The file's size now.
+    /// What the file is like now.
     ///
     /// # Errors
-    /// What the kernel says.
-    pub fn size(&self) -> io::Result<u64> {
-        self.file.metadata().map(|metadata| metadata.len())
-    }
-
-    /// Whether the file still has a name.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn is_linked(&self) -> io::Result<bool> {
+    /// What the kernel says, or as [`FileIo::beside`].
+    pub async fn state(&self) -> io::Result<FileState> {
         use std::os::unix::fs::MetadataExt;
-        self.file.metadata().map(|metadata| metadata.nlink() > 0)
+        let file = Arc::clone(&self.file);
+        let metadata = self.io.beside(move || file.metadata()).await??;
+        Ok(FileState {
+            size: metadata.len(),
+            links: metadata.nlink(),
+        })
     }
 }
 
@@ -174,11 +219,39 @@ mod tests {
         assert!(reader.read_at(11, 100).await.unwrap().is_empty());
         std::fs::write(&path, "hello world, again").unwrap();
         assert_eq!(reader.read_at(11, 100).await.unwrap(), b", again");
-        assert_eq!(reader.size().unwrap(), 18);
-        assert!(reader.is_linked().unwrap());
+        let state = |size, links| FileState { size, links };
+        assert_eq!(reader.state().await.unwrap(), state(18, 1));
         std::fs::remove_file(&path).unwrap();
-        assert!(!reader.is_linked().unwrap());
+        assert_eq!(reader.state().await.unwrap(), state(18, 0));
         assert_eq!(reader.read_at(0, 5).await.unwrap(), b"hello");
+    }
+
+    #[tokio::test]
+    async fn looks_that_do_not_end_keep_nobody_for_ever_and_give_their_turns_back() {
+        let mut io = FileIo::start_with(Engine::Plain).unwrap();
+        io.turn_max = Duration::from_millis(1);
+        let (release, hangs) = std::sync::mpsc::channel::<()>();
+        let hangs = Arc::new(std::sync::Mutex::new(hangs));
+        let stuck = || {
+            let (io, hangs) = (io.clone(), Arc::clone(&hangs));
+            tokio::spawn(async move {
+                // Ends when the test lets it.
+                io.beside(move || hangs.lock().unwrap().recv().is_err())
+                    .await
+            })
+        };
+        let stuck: Vec<_> = (0..LOOKS_MAX).map(|_| stuck()).collect();
+        while io.looks.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = io.beside(|| ()).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        drop(release);
+        for look in stuck {
+            assert!(look.await.unwrap().unwrap());
+        }
+        io.turn_max = TURN_MAX;
+        io.beside(|| ()).await.unwrap();
     }
 
     #[tokio::test]

@@ -70,15 +70,14 @@ pub fn render(
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find(delimiters.left) {
-        let line = text[..text.len() - rest.len() + start]
-            .matches('\n')
-            .count()
-            + 1;
+        let at = text.len() - rest.len() + start;
+        // Counted only for a mistake: a template may have very many actions.
+        let line = || text[..at].matches('\n').count() + 1;
         let (before, after) = (&rest[..start], &rest[start + delimiters.left.len()..]);
         let end = after
             .find(delimiters.right)
             .ok_or_else(|| TemplateError::Unclosed {
-                line,
+                line: line(),
                 open: delimiters.left.to_owned(),
                 close: delimiters.right.to_owned(),
             })?;
@@ -91,7 +90,7 @@ pub fn render(
         });
         result.push_str(&evaluate(action, environment).ok_or_else(|| {
             TemplateError::Unsupported {
-                line,
+                line: line(),
                 action: action.to_owned(),
             }
         })?);

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
+use std::sync::Arc;
 
-use protocol_model::UnixNanos;
+use protocol_model::{AllocId, UnixNanos};
 use protocol_wire::v1;
 use rustix::fs::{Dir, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -15,6 +16,8 @@ use serde::Serialize;
 use super::follow::{Pace, Position};
 use super::{CallEnd, CallFailed, CallServer, Replies};
 use crate::alloc_dir::AllocDirError;
+use crate::executor::Executor;
+use crate::file_io::FileState;
 use crate::input::AllocView;
 
 /// Directories beyond this are cut: an answer is one message.
@@ -44,12 +47,15 @@ impl CallServer {
         request: &v1::FsListRequest,
         replies: &mut Replies,
     ) -> Result<(), CallEnd> {
-        let directory = self.open(view, &request.path)?;
-        if !directory.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(CallFailed::bad("not a directory").into());
-        }
-        let entries = list(&directory).map_err(|error| CallFailed::internal(&error))?;
-        replies.json(&entries).await
+        let (alloc, path) = (view.spec.id(), request.path.clone());
+        let entries = self.look(move |node| {
+            let directory = open(node, alloc, &path)?;
+            if !directory.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+                return Err(CallFailed::bad("not a directory").into());
+            }
+            list(&directory).map_err(|error| CallFailed::internal(&error).into())
+        });
+        replies.json(&entries.await?).await
     }
 
     pub(super) async fn fs_stat(
@@ -58,13 +64,16 @@ impl CallServer {
         request: &v1::FsStatRequest,
         replies: &mut Replies,
     ) -> Result<(), CallEnd> {
-        let file = self.open(view, &request.path)?;
-        let name = Path::new(&request.path).file_name().map_or_else(
-            || "/".to_owned(),
-            |name| name.to_string_lossy().into_owned(),
-        );
-        let info = describe(&file, name, Sniff::Yes).map_err(|e| CallFailed::internal(&e))?;
-        replies.json(&info).await
+        let (alloc, path) = (view.spec.id(), request.path.clone());
+        let info = self.look(move |node| {
+            let file = open(node, alloc, &path)?;
+            let name = Path::new(&path).file_name().map_or_else(
+                || "/".to_owned(),
+                |name| name.to_string_lossy().into_owned(),
+            );
+            describe(&file, name, Sniff::Yes).map_err(|error| CallFailed::internal(&error).into())
+        });
+        replies.json(&info.await?).await
     }
 
     pub(super) async fn fs_read(
@@ -73,12 +82,16 @@ impl CallServer {
         request: &v1::FsReadRequest,
         replies: &mut Replies,
     ) -> Result<(), CallEnd> {
-        let file = self.open(view, &request.path)?;
-        let metadata = file.metadata().map_err(|e| CallFailed::internal(&e))?;
-        if !metadata.is_file() {
-            return Err(CallFailed::bad("not a regular file").into());
-        }
-        let size = metadata.len();
+        let (alloc, path) = (view.spec.id(), request.path.clone());
+        let opened = self.look(move |node| {
+            let file = open(node, alloc, &path)?;
+            let metadata = file.metadata().map_err(|e| CallFailed::internal(&e))?;
+            if !metadata.is_file() {
+                return Err(CallFailed::bad("not a regular file").into());
+            }
+            Ok((file, metadata.len()))
+        });
+        let (file, size) = opened.await?;
         let distance = request.offset.unsigned_abs();
         let offset = match request.origin() {
             v1::Origin::Start => distance,
@@ -109,50 +122,55 @@ impl CallServer {
             if !request.follow || left == 0 {
                 return Ok(());
             }
-            let looked = position
-                .reader
-                .size()
-                .and_then(|size| Ok((size, position.reader.is_linked()?)));
-            let (size, linked) = looked.map_err(|error| CallFailed::internal(&error))?;
+            let looked = position.reader.state().await;
+            let FileState { size, links } = looked.map_err(|e| CallFailed::internal(&e))?;
             if size < position.offset {
                 position.offset = 0;
                 position.send_event("file truncated", replies).await?;
-            } else if !linked && size == position.offset {
+            } else if links == 0 && size == position.offset {
                 return position.send_event("file deleted", replies).await;
             }
             pace.wait(replies).await?;
         }
     }
 
-    fn open(&self, view: &AllocView, path: &str) -> Result<File, CallEnd> {
-        let alloc = view.spec.id();
-        let refused = || CallFailed::new(403, format!("{path:?} is not shown"));
-        if is_denied(Path::new(path)) {
-            return Err(refused().into());
-        }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self
-            .executor
-            .allocs
-            .open_beneath(alloc, Path::new(path), flags)
-            .map_err(|error| match &error {
-                AllocDirError::Escapes { .. } => {
-                    CallFailed::bad(format!("path {path:?} escapes the allocation's directory"))
-                }
-                AllocDirError::Operation {
-                    source: Errno::NOENT | Errno::NOTDIR,
-                    ..
-                } => CallFailed::not_found(format!("no file {path:?}")),
-                _ => CallFailed::internal(&error),
-            })?;
-        // A link may lead from one directory of the allocation to another.
-        let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
-            .map_err(|error| CallFailed::internal(&error))?;
-        let base = self.executor.allocs.path_of(alloc);
-        match real.strip_prefix(&base) {
-            Ok(below) if !is_denied(below) => Ok(File::from(file)),
-            Ok(_) | Err(_) => Err(refused().into()),
-        }
+    /// Looks at files beside the loop, whose heartbeats must not wait for a disk.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        at: impl FnOnce(&Executor) -> Result<T, CallEnd> + Send + 'static,
+    ) -> Result<T, CallEnd> {
+        let node = Arc::clone(&self.executor);
+        let looked = self.io.beside(move || at(&node)).await;
+        looked.map_err(|error| CallFailed::new(503, error.to_string()))?
+    }
+}
+
+/// Opens a file of an allocation that may be shown. Blocks.
+fn open(node: &Executor, alloc: AllocId, path: &str) -> Result<File, CallEnd> {
+    let refused = || CallFailed::new(403, format!("{path:?} is not shown"));
+    if is_denied(Path::new(path)) {
+        return Err(refused().into());
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = node
+        .allocs
+        .open_beneath(alloc, Path::new(path), flags)
+        .map_err(|error| match &error {
+            AllocDirError::Escapes { .. } => {
+                CallFailed::bad(format!("path {path:?} escapes the allocation's directory"))
+            }
+            AllocDirError::Operation {
+                source: Errno::NOENT | Errno::NOTDIR,
+                ..
+            } => CallFailed::not_found(format!("no file {path:?}")),
+            _ => CallFailed::internal(&error),
+        })?;
+    // A link may lead from one directory of the allocation to another.
+    let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .map_err(|error| CallFailed::internal(&error))?;
+    match real.strip_prefix(node.allocs.path_of(alloc)) {
+        Ok(below) if !is_denied(below) => Ok(File::from(file)),
+        Ok(_) | Err(_) => Err(refused().into()),
     }
 }
 

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use protocol_wire::v1;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
@@ -18,7 +19,7 @@ const ENTRIES_MAX: usize = 100_000;
 /// Where a stream's files are.
 #[derive(Debug)]
 pub(super) struct LogSource {
-    pub(super) directory: OwnedFd,
+    pub(super) directory: Arc<OwnedFd>,
     /// `<task>.<stream>.`
     pub(super) prefix: String,
     pub(super) io: FileIo,
@@ -70,7 +71,7 @@ impl LogCursor {
         origin: v1::Origin,
         offset: i64,
     ) -> io::Result<Result<Self, LogSource>> {
-        let files = list(&source.directory, &source.prefix)?;
+        let files = source.list().await?;
         let Some((number, offset)) = start(&files, origin, offset) else {
             return Ok(Err(source));
         };
@@ -86,7 +87,7 @@ impl LogCursor {
     pub(super) async fn next(&mut self) -> io::Result<Step> {
         loop {
             // Listed before the read: nothing is added to a file once a later one exists.
-            let files = list(&self.source.directory, &self.source.prefix)?;
+            let files = self.source.list().await?;
             if let Some(OpenLog {
                 reader,
                 name,
@@ -103,7 +104,7 @@ impl LogCursor {
                         bytes,
                     });
                 }
-                if reader.size()? < *offset {
+                if reader.state().await?.size < *offset {
                     *offset = 0;
                     let file = name.clone();
                     return Ok(Step::Truncated { file });
@@ -119,18 +120,19 @@ impl LogCursor {
 }
 
 impl LogSource {
+    async fn list(&self) -> io::Result<Vec<LogFile>> {
+        let (directory, prefix) = (Arc::clone(&self.directory), self.prefix.clone());
+        let listed = self.io.beside(move || list(&directory, &prefix)).await?;
+        listed.map_err(io::Error::from)
+    }
+
     async fn open(&self, number: u64, offset: u64) -> io::Result<Option<OpenLog>> {
         let name = format!("{}{number}", self.prefix);
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match rustix::fs::openat(&self.directory, &name, flags, Mode::empty()) {
-            Ok(file) => File::from(file),
-            // Rotated away since it was listed.
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
+        let (directory, wanted) = (Arc::clone(&self.directory), name.clone());
+        let opened = self.io.beside(move || open_file(&directory, &wanted));
+        let Some(file) = opened.await?? else {
+            return Ok(None);
         };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!("{name} is not a regular file")));
-        }
         let reader = self.io.open(file).await?;
         Ok(Some(OpenLog {
             reader,
@@ -140,7 +142,21 @@ impl LogSource {
     }
 }
 
-/// The files of a stream, oldest first.
+/// A file of a stream; `None` where it was rotated away since it was listed. Blocks.
+fn open_file(directory: &OwnedFd, name: &str) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(format!("{name} is not a regular file")));
+    }
+    Ok(Some(file))
+}
+
+/// The files of a stream, oldest first. Blocks.
 fn list(directory: &OwnedFd, prefix: &str) -> Result<Vec<LogFile>, Errno> {
     let mut files = Vec::new();
     for entry in Dir::read_from(directory)?.take(ENTRIES_MAX) {
@@ -242,7 +258,7 @@ mod tests {
     fn source(directory: &std::path::Path, engine: Engine) -> Option<LogSource> {
         match FileIo::start_with(engine) {
             Ok(io) => Some(LogSource {
-                directory: File::open(directory).unwrap().into(),
+                directory: Arc::new(File::open(directory).unwrap().into()),
                 prefix: "t.stdout.".to_owned(),
                 io,
             }),

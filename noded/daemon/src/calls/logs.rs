@@ -1,6 +1,7 @@
 //! A task's output for a caller, once or as it comes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use noded_keeper::io::{OutputStream, streams_are_gone};
 use protocol_model::AllocId;
@@ -75,15 +76,20 @@ impl CallServer {
         request: &v1::LogsRequest,
         pace: &mut Pace,
     ) -> Result<Option<LogCursor>, CallEnd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let path = Path::new("alloc/logs");
-        let directory = match self.executor.allocs.open_beneath(alloc, path, flags) {
-            Ok(directory) => directory,
-            Err(AllocDirError::Operation {
-                source: Errno::NOENT,
-                ..
-            }) => return Ok(None),
-            Err(error) => return Err(CallFailed::internal(&error).into()),
+        let opened = self.look(move |node| {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let path = Path::new("alloc/logs");
+            match node.allocs.open_beneath(alloc, path, flags) {
+                Ok(directory) => Ok(Some(directory)),
+                Err(AllocDirError::Operation {
+                    source: Errno::NOENT,
+                    ..
+                }) => Ok(None),
+                Err(error) => Err(CallFailed::internal(&error).into()),
+            }
+        });
+        let Some(directory) = opened.await? else {
+            return Ok(None);
         };
         if request.follow {
             pace.watch(self.files.as_ref(), &directory);
@@ -94,7 +100,7 @@ impl CallServer {
             OutputStream::Stdout
         };
         let source = LogSource {
-            directory,
+            directory: Arc::new(directory),
             prefix: format!("{}.{}.", request.task, stream.as_str()),
             io: self.io.clone(),
         };

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{CallEnd, CallFailed, CallServer, Replies};
 use crate::clock;
-use crate::executor::{cgroup_of, keeper_key};
+use crate::executor::{Executor, cgroup_of, keeper_key};
 use crate::input::{AllocView, Liveness};
 use memory::Memory;
 use usage::{Sample, Usage};
@@ -33,17 +33,18 @@ impl CallServer {
             let problem = format!("unknown task name {wanted:?}");
             return Err(CallFailed::not_found(problem).into());
         }
-        let runs: Vec<&RunKey> = view
+        let runs: Vec<RunKey> = view
             .runs
             .iter()
             .filter(|(run, liveness)| {
                 *liveness == Liveness::Alive && (wanted.is_empty() || run.task == *wanted)
             })
-            .map(|(run, _)| run)
+            .map(|(run, _)| run.clone())
             .collect();
-        let before: BTreeMap<&str, Sample> = self.samples(&runs);
+        let again = runs.clone();
+        let before = self.look(move |node| Ok(samples(node, &runs))).await?;
         tokio::time::sleep(SAMPLE).await;
-        let after = self.samples(&runs);
+        let after = self.look(move |node| Ok(samples(node, &again))).await?;
         let timestamp = clock::wall().0;
         let mut sum = Usage::default();
         let mut shown = serde_json::Map::new();
@@ -58,7 +59,7 @@ impl CallServer {
                 "Timestamp": timestamp,
                 "Pids": Value::Null,
             });
-            shown.insert((*task).to_owned(), value);
+            shown.insert(task.clone(), value);
         }
         let answer = json!({
             "ResourceUsage": sum.shown(),
@@ -67,26 +68,26 @@ impl CallServer {
         });
         replies.json(&answer).await
     }
+}
 
-    fn samples<'a>(&self, runs: &[&'a RunKey]) -> BTreeMap<&'a str, Sample> {
-        runs.iter()
-            // A task that ended meanwhile has none.
-            .filter_map(|run| Some((run.task.as_str(), self.sample(run)?)))
-            .collect()
-    }
+fn samples(node: &Executor, runs: &[RunKey]) -> BTreeMap<String, Sample> {
+    runs.iter()
+        // A task that ended meanwhile has none.
+        .filter_map(|run| Some((run.task.clone(), sample(node, run)?)))
+        .collect()
+}
 
-    fn sample(&self, run: &RunKey) -> Option<Sample> {
-        let path = cgroup_of(&keeper_key(run)?).ok()?;
-        let cgroup = self.executor.hierarchy.open_task(&path).ok()?;
-        let stats = cgroup.stat_reader().ok()?.read().ok()?;
-        let memory = match stats.memory_bytes {
-            Some(usage) => Memory::of_cgroup(cgroup.path(), usage, stats.swap_bytes),
-            None => Memory::of_processes(&cgroup.procs().ok()?),
-        };
-        Some(Sample {
-            at: Instant::now(),
-            stats,
-            memory,
-        })
-    }
+fn sample(node: &Executor, run: &RunKey) -> Option<Sample> {
+    let path = cgroup_of(&keeper_key(run)?).ok()?;
+    let cgroup = node.hierarchy.open_task(&path).ok()?;
+    let stats = cgroup.stat_reader().ok()?.read().ok()?;
+    let memory = match stats.memory_bytes {
+        Some(usage) => Memory::of_cgroup(|file| cgroup.read(file).ok(), usage, stats.swap_bytes),
+        None => Memory::of_processes(&cgroup.procs().ok()?),
+    };
+    Some(Sample {
+        at: Instant::now(),
+        stats,
+        memory,
+    })
 }

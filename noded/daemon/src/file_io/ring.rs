@@ -12,7 +12,8 @@ const ENTRIES: u32 = 256;
 
 /// Whether the host allows a ring: seccomp profiles and `kernel.io_uring_disabled` may not.
 pub(super) fn probe() -> io::Result<()> {
-    io_uring::IoUring::new(2).map(drop)
+    // As large as it will be: the limit of locked memory may allow a small one only.
+    io_uring::IoUring::new(ENTRIES).map(drop)
 }
 
 pub(super) fn run(mut opens: mpsc::Receiver<Open>) {

@@ -22,14 +22,18 @@ impl CallServer {
             .collect();
         let busy: f64 = cpus.iter().filter_map(|cpu| cpu["Total"].as_f64()).sum();
         let consumed = busy / 100.0 * f64_of(self.core_mhz);
-        let root = disk_shown(&self.data_dir);
+        let data_dir = self.data_dir.clone();
+        let disks = self
+            .look(move |_| Ok([disk_shown(&data_dir), disk_shown(Path::new("/"))]))
+            .await?;
+        let [data, root] = disks;
         let total = meminfo("MemTotal");
         let (free, available) = (meminfo("MemFree"), meminfo("MemAvailable"));
         let answer = json!({
-            "AllocDirStats": root,
+            "AllocDirStats": data,
             "CPU": cpus,
             "CPUTicksConsumed": consumed,
-            "DiskStats": [disk_shown(Path::new("/"))],
+            "DiskStats": [root],
             "DeviceStats": [],
             "Memory": {
                 "Available": available,

@@ -1,8 +1,6 @@
 //! The memory of a task: what its cgroup is charged, or what its processes have, where the host has
 //! no memory controller for us. `Measured` says which.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 /// What is known of a task's memory, in bytes.
@@ -19,9 +17,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// By the memory controller: everything charged to the cgroup, page cache included.
-    pub(super) fn of_cgroup(path: &Path, usage: u64, swap: Option<u64>) -> Self {
-        let text = std::fs::read_to_string(path.join("memory.stat")).unwrap_or_default();
+    /// By the memory controller: everything charged to the cgroup, page cache included. `file`
+    /// reads one of the controller's files.
+    pub(super) fn of_cgroup(
+        file: impl Fn(&'static str) -> Option<String>,
+        usage: u64,
+        swap: Option<u64>,
+    ) -> Self {
+        let text = file("memory.stat").unwrap_or_default();
         let line = |key| value_of(&text, key);
         let mut memory = Self {
             usage,
@@ -37,8 +40,7 @@ impl Memory {
             memory.measured.push("Swap");
         }
         // Linux 5.19 and later.
-        let peak = std::fs::read_to_string(path.join("memory.peak")).ok();
-        if let Some(peak) = peak.and_then(|text| text.trim().parse().ok()) {
+        if let Some(peak) = file("memory.peak").and_then(|text| text.trim().parse().ok()) {
             memory.max_usage = peak;
             memory.measured.push("Max Usage");
         }
@@ -109,10 +111,9 @@ mod tests {
 
     #[test]
     fn a_cgroup_says_what_it_is_charged_for() {
-        let directory = tempfile::tempdir().unwrap();
         let stat = "anon 4096\nfile 8192\nkernel 512\nfile_mapped 1024\n";
-        std::fs::write(directory.path().join("memory.stat"), stat).unwrap();
-        let shown = Memory::of_cgroup(directory.path(), 20_000, None).shown();
+        let older = |file| (file == "memory.stat").then(|| stat.to_owned());
+        let shown = Memory::of_cgroup(older, 20_000, None).shown();
         for (name, expected) in [
             ("Usage", 20_000),
             ("RSS", 4096),
@@ -124,8 +125,11 @@ mod tests {
             assert_eq!(shown[name], expected, "{name}");
         }
         assert!(!shown["Measured"].to_string().contains("Max Usage"));
-        std::fs::write(directory.path().join("memory.peak"), "30000\n").unwrap();
-        let shown = Memory::of_cgroup(directory.path(), 20_000, Some(7)).shown();
+        let newer = |file| match file {
+            "memory.peak" => Some("30000\n".to_owned()),
+            file => older(file),
+        };
+        let shown = Memory::of_cgroup(newer, 20_000, Some(7)).shown();
         assert_eq!(
             (&shown["MaxUsage"], &shown["Swap"]),
             (&30_000.into(), &7.into())
