@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use isolation::cgroup::{CgroupError, Hierarchy, Patience};
 use isolation::scratch;
 use noded_keeper::client::{Connection, ConnectionError};
-use noded_keeper::lock::LockError;
+use noded_keeper::lock::{self, LockError};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{Message, Refusal, Request, Response};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use crate::config::Config;
 use crate::executor::{NetworkError, Networks};
@@ -56,7 +56,7 @@ pub enum CustodyError {
     Holder(#[source] LockError),
     /// pump could not be told.
     #[error("asking pump to end")]
-    Pump(#[source] Errno),
+    Pump(#[source] LockError),
     /// A memory file system remains.
     #[error("{count} secrets directories could not be unmounted")]
     Secrets {
@@ -193,17 +193,17 @@ fn end_keeper(paths: &RuntimePaths) -> Result<(), CustodyError> {
 }
 
 fn end_pump(paths: &RuntimePaths) -> Result<(), CustodyError> {
-    let lock = paths.pump_lock();
-    let Some(pid) = holder(&lock)? else {
+    let path = paths.pump_lock();
+    let Some(pid) = holder(&path)? else {
         return Ok(());
     };
-    kill_process(pid, Signal::TERM).map_err(CustodyError::Pump)?;
-    until_free(&lock, "pump")
+    lock::terminate(&path, pid).map_err(CustodyError::Pump)?;
+    until_free(&path, "pump")
 }
 
-fn until_free(lock: &Path, who: &'static str) -> Result<(), CustodyError> {
+fn until_free(path: &Path, who: &'static str) -> Result<(), CustodyError> {
     let end = Instant::now() + PATIENCE;
-    while holder(lock)?.is_some() {
+    while holder(path)?.is_some() {
         if Instant::now() > end {
             return Err(CustodyError::Stuck(who));
         }
@@ -213,7 +213,7 @@ fn until_free(lock: &Path, who: &'static str) -> Result<(), CustodyError> {
 }
 
 fn holder(path: &Path) -> Result<Option<Pid>, CustodyError> {
-    noded_keeper::lock::holder(path).map_err(CustodyError::Holder)
+    lock::holder(path).map_err(CustodyError::Holder)
 }
 
 fn remove_cgroups(base: &Path) -> Result<(), CustodyError> {

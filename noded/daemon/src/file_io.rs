@@ -230,7 +230,7 @@ mod tests {
     async fn looks_that_do_not_end_keep_nobody_for_ever_and_give_their_turns_back() {
         let mut io = FileIo::start_with(Engine::Plain).unwrap();
         io.turn_max = Duration::from_millis(1);
-        let (release, hangs) = std::sync::mpsc::channel::<()>();
+        let (release, hangs) = std::sync::mpsc::sync_channel::<()>(1);
         let hangs = Arc::new(std::sync::Mutex::new(hangs));
         let stuck = || {
             let (io, hangs) = (io.clone(), Arc::clone(&hangs));

@@ -3,7 +3,7 @@
 
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +25,12 @@ pub enum LockError {
     Held { path: PathBuf },
     #[error("lock file {} cannot be locked", .path.display())]
     Lock {
+        path: PathBuf,
+        #[source]
+        source: Errno,
+    },
+    #[error("the process that holds {} cannot be asked to end", .path.display())]
+    Signal {
         path: PathBuf,
         #[source]
         source: Errno,
@@ -112,6 +118,32 @@ pub fn holder(path: &Path) -> Result<Option<Pid>, LockError> {
     Ok(find_holder(&locks, &file))
 }
 
+/// Asks the process `pid` to end (SIGTERM) if it holds a lock. Answers whether it did: a number may
+/// be another process by now, and that is left alone.
+///
+/// # Errors
+/// Where the lock cannot be looked at, or the kernel refuses the signal.
+pub fn terminate(path: &Path, pid: Pid) -> Result<bool, LockError> {
+    let failed = |source| LockError::Signal {
+        path: path.to_owned(),
+        source,
+    };
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return Ok(false),
+        Err(errno) => return Err(failed(errno)),
+    };
+    // Whoever holds it now had the number when the descriptor was made.
+    if holder(path)? != Some(pid) {
+        return Ok(false);
+    }
+    match pidfd_send_signal(&process, Signal::TERM) {
+        Ok(()) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
 fn find_holder(locks: &str, file: &str) -> Option<Pid> {
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -136,6 +168,25 @@ mod tests {
         assert_eq!(holder(&path).unwrap(), Some(rustix::process::getpid()));
         drop(held);
         assert_eq!(holder(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn only_the_holder_of_a_lock_is_asked_to_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let mut stranger = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&stranger);
+        assert!(!terminate(&path, pid).unwrap(), "nobody holds it");
+        let held = Lock::take(&path).unwrap();
+        assert!(!terminate(&path, pid).unwrap(), "another one does");
+        assert!(stranger.try_wait().unwrap().is_none(), "it was left alone");
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+        assert!(!terminate(&path, pid).unwrap(), "it is gone");
+        drop(held);
     }
 
     #[test]

@@ -16,9 +16,6 @@ use std::time::Duration;
 const ATTEMPTS_MAX: u32 = 200;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Beyond this size the file of messages is begun anew at a start.
-const MESSAGES_BYTES_MAX: u64 = 1024 * 1024;
-
 /// Who starts the two processes, and starts them again when they died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starter {
@@ -187,11 +184,8 @@ fn start(launch: &Launch, subcommand: &'static str) -> Result<PathBuf, LaunchErr
 }
 
 fn open_messages(path: &PathBuf) -> std::io::Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path)?;
-    if file.metadata()?.len() > MESSAGES_BYTES_MAX {
-        file.set_len(0)?;
-    }
-    Ok(file)
+    // Whoever writes to it keeps it small.
+    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// No socket, or a socket that nobody listens on: keeper was never started, or died.

@@ -12,6 +12,7 @@ use crate::protocol::{
 use crate::seqpacket::{self, Received};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::time::Timespec;
 use std::collections::VecDeque;
@@ -78,11 +79,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and greets; the only call that waits, at most five seconds.
+    /// Connects and greets; the only call that waits, at most five seconds for each.
     ///
     /// # Errors
     /// Where no keeper is there, or it shares no version with this client.
     pub fn connect(paths: &RuntimePaths) -> Result<Self, ConnectionError> {
+        Self::connect_within(paths, GREETING_MAX)
+    }
+
+    /// `limit` is for each of the two waits: to be accepted, and to be greeted.
+    fn connect_within(paths: &RuntimePaths, limit: Duration) -> Result<Self, ConnectionError> {
         let path = paths.socket();
         let failed = |source| ConnectionError::Connect {
             path: path.clone(),
@@ -96,6 +102,8 @@ impl Connection {
             None,
         )
         .map_err(failed)?;
+        // A keeper that is stopped has a full queue one day, and connecting would wait for ever.
+        set_socket_timeout(&socket, Timeout::Send, Some(limit)).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
         let hello = Request::Hello {
             protocol: PROTOCOL_VERSIONS,
@@ -104,7 +112,7 @@ impl Connection {
         let call = CallId(0);
         let packet = encode_for_keeper(call, &hello).map_err(ConnectionError::Encode)?;
         seqpacket::send(&socket, &packet, &[]).map_err(ConnectionError::Send)?;
-        let (welcome, early) = await_welcome(&socket, call)?;
+        let (welcome, early) = await_welcome(&socket, call, limit)?;
         Ok(Self {
             socket,
             next_call: 1,
@@ -197,8 +205,9 @@ pub enum SealPlanError {
 fn await_welcome(
     socket: &OwnedFd,
     greeting: CallId,
+    limit: Duration,
 ) -> Result<(Welcome, VecDeque<Message>), ConnectionError> {
-    let end = Instant::now() + GREETING_MAX;
+    let end = Instant::now() + limit;
     let mut early = VecDeque::new();
     while early.len() < EARLY_MESSAGES_MAX {
         match receive(socket)? {
@@ -258,5 +267,46 @@ fn wait_readable(socket: BorrowedFd<'_>, end: Instant) -> Result<bool, Connectio
             Err(Errno::INTR) => {}
             Err(errno) => return Err(ConnectionError::Receive(errno)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{bind, listen};
+
+    #[test]
+    fn a_keeper_that_accepts_nobody_is_not_waited_for_without_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = RuntimePaths::new(directory.path());
+        let make = || {
+            socket_with(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC,
+                None,
+            )
+        };
+        let address = SocketAddrUnix::new(paths.socket()).unwrap();
+        let listener = make().unwrap();
+        bind(&listener, &address).unwrap();
+        listen(&listener, 0).unwrap();
+        let limit = Duration::from_millis(20);
+        // Queued, and never greeted.
+        let waiting = make().unwrap();
+        connect(&waiting, &address).unwrap();
+        let error = Connection::connect_within(&paths, limit).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ConnectionError::Connect {
+                    source: Errno::AGAIN,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        drop(waiting);
+        drop(listener);
     }
 }

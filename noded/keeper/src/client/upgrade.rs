@@ -6,7 +6,6 @@ use crate::lock;
 use crate::protocol::{Message, Refusal, Request, Response};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -99,7 +98,7 @@ pub fn end_outdated_pump(launch: &Launch) -> Result<(), LaunchError> {
         Ok(false) => {}
         Err(error) => return Err(LaunchError::PumpBuild(error)),
     }
-    end_pump(pid).map_err(LaunchError::PumpEnd)?;
+    lock::terminate(&path, pid).map_err(LaunchError::PumpLock)?;
     let end = Instant::now() + PUMP_END_MAX;
     while holder()? == Some(pid) {
         if Instant::now() > end {
@@ -108,13 +107,6 @@ pub fn end_outdated_pump(launch: &Launch) -> Result<(), LaunchError> {
         std::thread::sleep(PAUSE);
     }
     Ok(())
-}
-
-fn end_pump(pid: Pid) -> Result<(), Errno> {
-    match kill_process(pid, Signal::TERM) {
-        Ok(()) | Err(Errno::SRCH) => Ok(()),
-        Err(errno) => Err(errno),
-    }
 }
 
 impl Connection {
