@@ -4,8 +4,9 @@
 use protocol_model::{ClientStatus, Incarnation, TaskRunState, UnixNanos};
 
 use super::*;
-use crate::alloc_runner::PersistedHealth;
+use crate::alloc_runner::{PersistedHealth, StartHold};
 use crate::effect::Hook;
+use crate::key::RunEpoch;
 use crate::task_runner::restart_policy::RestartTracker;
 use crate::task_runner::{AfterStop, AttemptState, KillCause};
 use crate::test_support::{alloc_of, at, job_with_tasks, task};

@@ -1,22 +1,17 @@
-//! One attempt to run a task: prepare, start, watch, stop, and what its end means.
-
-use std::time::Duration;
+//! One attempt to run a task: prepare, start, watch.
 
 use protocol_model::{Task, TaskRunState};
 
-use super::restart_policy::{AttemptEnd, OnSuccess, Verdict};
-use super::{AfterStop, KillCause, Phase, RunContext, ShutdownDelay, TaskRunner, history};
+use super::ended::end_of;
+use super::restart_policy::AttemptEnd;
+use super::{AfterStop, Phase, RunContext, ShutdownDelay, TaskRunner, history};
 use crate::effect::{Effect, Hook, PrepareTask, StartTask};
 use crate::env::TaskWorld;
-use crate::event::{Exit, ExitStatus, Recovery, RunEvent};
+use crate::event::RunEvent;
 use crate::journal::JournalRecord;
 use crate::key::RunEpoch;
 use crate::outbox::Outbox;
-use crate::pseudo_random::{halves, mix};
 use crate::time::Now;
-
-/// The signal of drivers that run programs directly, where a job names none (Nomad's default).
-const KILL_SIGNAL_DEFAULT: &str = "SIGINT";
 
 impl TaskRunner {
     /// Begins an attempt. The caller has checked that the task's stage permits it.
@@ -173,155 +168,6 @@ impl TaskRunner {
         self.persist(out);
     }
 
-    pub(super) fn on_exited(
-        &mut self,
-        exit: &Exit,
-        stop: Option<AfterStop>,
-        ctx: RunContext<'_>,
-        out: &mut Outbox,
-        now: Now,
-    ) {
-        self.note(history::terminated(exit));
-        let end = match exit.status {
-            ExitStatus::Code(0) if !exit.oom_killed => AttemptEnd::Success,
-            ExitStatus::Code(_) | ExitStatus::Signal(_) | ExitStatus::Unknown => {
-                AttemptEnd::Failure
-            }
-        };
-        self.finish_attempt(end, stop, ctx, out, now);
-    }
-
-    /// The attempt is over: records that, lets go of the run, and decides what comes next.
-    pub(super) fn finish_attempt(
-        &mut self,
-        end: AttemptEnd,
-        stop: Option<AfterStop>,
-        ctx: RunContext<'_>,
-        out: &mut Outbox,
-        now: Now,
-    ) {
-        match stop {
-            Some(AfterStop::Die(cause)) => self.set_dead_killed(cause, now),
-            Some(AfterStop::Restart) => {
-                self.run_again(Duration::ZERO, "Restart was asked for", now);
-            }
-            None => self.apply_policy(end, ctx, now),
-        }
-        self.persist(out);
-        out.push(Effect::ReleaseRun { run: self.run() });
-    }
-
-    fn apply_policy(&mut self, end: AttemptEnd, ctx: RunContext<'_>, now: Now) {
-        let policy = self.restart_policy(ctx);
-        let on_success = self.task_of(ctx).map_or(OnSuccess::Finish, |task| {
-            OnSuccess::of(ctx.spec.job().job_type, task)
-        });
-        let seed = self.jitter_seed(ctx);
-        match self
-            .restarts
-            .on_end(end, on_success, &policy, seed, now.moment)
-        {
-            Verdict::Finished => {
-                self.phase = Phase::Dead;
-                self.state.state = TaskRunState::Dead;
-                self.state.finished_at = Some(now.wall);
-            }
-            Verdict::Restart { delay, reason } => self.run_again(delay, &reason, now),
-            Verdict::GiveUp { reason } => {
-                self.note(history::not_restarting(&reason, now.wall));
-                self.set_dead_failed(now);
-            }
-        }
-    }
-
-    pub(super) fn run_again(&mut self, delay: Duration, reason: &str, now: Now) {
-        self.note(history::restarting(delay, reason, now.wall));
-        self.state.state = TaskRunState::Pending;
-        self.state.restarts = self.state.restarts.saturating_add(1);
-        self.state.last_restart = Some(now.wall);
-        self.phase = if delay.is_zero() {
-            Phase::Waiting
-        } else {
-            Phase::Delayed {
-                until: now.moment.after(delay),
-            }
-        };
-    }
-
-    /// The process runs and is to end: waits for `shutdown_delay` first, where the job has one.
-    pub(super) fn begin_kill(
-        &mut self,
-        cause: KillCause,
-        delay: ShutdownDelay,
-        ctx: RunContext<'_>,
-        out: &mut Outbox,
-        now: Now,
-    ) {
-        let wait = self
-            .task_of(ctx)
-            .map_or(Duration::ZERO, |task| task.shutdown_delay);
-        if delay == ShutdownDelay::Skip || wait.is_zero() {
-            self.begin_stop(AfterStop::Die(cause), ctx, out, now);
-            return;
-        }
-        self.note(history::shutdown_delay(wait, now.wall));
-        self.phase = Phase::ShutdownDelay {
-            until: now.moment.after(wait),
-            cause,
-        };
-    }
-
-    /// Asks keeper to end the process, with a deadline that keeper keeps by itself.
-    pub(super) fn begin_stop(
-        &mut self,
-        after: AfterStop,
-        ctx: RunContext<'_>,
-        out: &mut Outbox,
-        now: Now,
-    ) {
-        let task = self.task_of(ctx);
-        let signal = task
-            .map(|task| task.kill_signal.as_str())
-            .filter(|signal| !signal.is_empty())
-            .unwrap_or(KILL_SIGNAL_DEFAULT);
-        let kill_after = task
-            .map_or(Duration::ZERO, Task::kill_timeout)
-            .min(ctx.settings.kill_timeout_max);
-        self.note(history::killing(signal, kill_after, now.wall));
-        self.phase = Phase::Stopping { after };
-        // The end that follows must not look like a failure to the next daemon.
-        self.persist(out);
-        out.push(Effect::StopTask {
-            run: self.run(),
-            signal: signal.to_owned(),
-            kill_after,
-        });
-    }
-
-    /// A task without a process dies at once.
-    pub(super) fn die_killed(&mut self, cause: KillCause, out: &mut Outbox, now: Now) {
-        self.set_dead_killed(cause, now);
-        self.persist(out);
-    }
-
-    fn set_dead_killed(&mut self, cause: KillCause, now: Now) {
-        self.note(history::killed(now.wall));
-        if cause.fails_task() {
-            self.set_dead_failed(now);
-            return;
-        }
-        self.phase = Phase::Dead;
-        self.state.state = TaskRunState::Dead;
-        self.state.finished_at = Some(now.wall);
-    }
-
-    fn set_dead_failed(&mut self, now: Now) {
-        self.phase = Phase::Dead;
-        self.state.state = TaskRunState::Dead;
-        self.state.failed = true;
-        self.state.finished_at = Some(now.wall);
-    }
-
     /// The attempt fails before anything was asked for it.
     fn setup_fails(&mut self, message: &str, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
         self.note(history::setup_failure(message, now.wall));
@@ -343,22 +189,5 @@ impl TaskRunner {
             hooks.push(Hook::Templates);
         }
         hooks
-    }
-
-    /// Tasks of a node that fail together do not restart together.
-    fn jitter_seed(&self, ctx: RunContext<'_>) -> u64 {
-        let (low, high) = halves(self.alloc.as_bytes());
-        let name = self
-            .name
-            .bytes()
-            .fold(high, |seed, byte| mix(seed, u64::from(byte)));
-        mix(halves(&ctx.settings.seed).0 ^ low, name)
-    }
-}
-
-fn end_of(recovery: Recovery) -> AttemptEnd {
-    match recovery {
-        Recovery::Possible => AttemptEnd::Failure,
-        Recovery::Hopeless => AttemptEnd::Hopeless,
     }
 }

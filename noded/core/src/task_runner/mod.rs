@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 mod attempt;
 mod commands;
+mod ended;
 pub(crate) mod history;
 pub mod restart_policy;
 mod restore;

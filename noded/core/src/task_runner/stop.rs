@@ -1,9 +1,18 @@
-//! Why a task is made to stop, and what comes after.
+//! Why a task is made to stop, how, and what comes after.
 
-use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
+use std::time::Duration;
+
+use protocol_model::{Task, TaskEvent, TaskEventKind, TaskRunState, UnixNanos};
 use serde::{Deserialize, Serialize};
 
 use super::history::event;
+use super::{Phase, RunContext, ShutdownDelay, TaskRunner, history};
+use crate::effect::Effect;
+use crate::outbox::Outbox;
+use crate::time::Now;
+
+/// The signal of drivers that run programs directly, where a job names none (Nomad's default).
+const KILL_SIGNAL_DEFAULT: &str = "SIGINT";
 
 /// Why tasks are killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -71,5 +80,74 @@ impl AfterStop {
             (Self::Die(cause), _) => Self::Die(cause),
             (Self::Restart, wish) => wish,
         }
+    }
+}
+
+impl TaskRunner {
+    /// The process runs and is to end: waits for `shutdown_delay` first, where the job has one.
+    pub(super) fn begin_kill(
+        &mut self,
+        cause: KillCause,
+        delay: ShutdownDelay,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        let wait = self
+            .task_of(ctx)
+            .map_or(Duration::ZERO, |task| task.shutdown_delay);
+        if delay == ShutdownDelay::Skip || wait.is_zero() {
+            self.begin_stop(AfterStop::Die(cause), ctx, out, now);
+            return;
+        }
+        self.note(history::shutdown_delay(wait, now.wall));
+        self.phase = Phase::ShutdownDelay {
+            until: now.moment.after(wait),
+            cause,
+        };
+    }
+
+    /// Asks keeper to end the process, with a deadline that keeper keeps by itself.
+    pub(super) fn begin_stop(
+        &mut self,
+        after: AfterStop,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        let task = self.task_of(ctx);
+        let signal = task
+            .map(|task| task.kill_signal.as_str())
+            .filter(|signal| !signal.is_empty())
+            .unwrap_or(KILL_SIGNAL_DEFAULT);
+        let kill_after = task
+            .map_or(Duration::ZERO, Task::kill_timeout)
+            .min(ctx.settings.kill_timeout_max);
+        self.note(history::killing(signal, kill_after, now.wall));
+        self.phase = Phase::Stopping { after };
+        // The end that follows must not look like a failure to the next daemon.
+        self.persist(out);
+        out.push(Effect::StopTask {
+            run: self.run(),
+            signal: signal.to_owned(),
+            kill_after,
+        });
+    }
+
+    /// A task without a process dies at once.
+    pub(super) fn die_killed(&mut self, cause: KillCause, out: &mut Outbox, now: Now) {
+        self.set_dead_killed(cause, now);
+        self.persist(out);
+    }
+
+    pub(super) fn set_dead_killed(&mut self, cause: KillCause, now: Now) {
+        self.note(history::killed(now.wall));
+        if cause.fails_task() {
+            self.set_dead_failed(now);
+            return;
+        }
+        self.phase = Phase::Dead;
+        self.state.state = TaskRunState::Dead;
+        self.state.finished_at = Some(now.wall);
     }
 }

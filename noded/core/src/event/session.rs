@@ -1,39 +1,12 @@
-//! What the world tells the core: answers to effects, and what happened unasked.
+//! What happens in a session: what the server says, and that the connection comes and goes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol_model::{AllocId, Allocation, Job, SpecHash, TaskEventKind, UnixNanos};
+use protocol_model::{AllocId, Allocation, Job, SpecHash};
 
-use crate::effect::{Hook, UpdateClass};
-use crate::key::{Attempt, RunKey, SessionEpoch, Watermark};
-
-/// Something that happened.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Event {
-    /// In the session of an attempt. Events of an earlier attempt are dropped.
-    Session {
-        /// The attempt.
-        attempt: Attempt,
-        /// What.
-        event: SessionEvent,
-    },
-    /// To an allocation as a whole.
-    Alloc {
-        /// The allocation.
-        alloc: AllocId,
-        /// What.
-        event: AllocEvent,
-    },
-    /// To one run of a task. Events of an earlier run are dropped.
-    Run {
-        /// The run.
-        run: RunKey,
-        /// What.
-        event: RunEvent,
-    },
-}
+use crate::effect::UpdateClass;
+use crate::key::{SessionEpoch, Watermark};
 
 /// What happens in a session.
 #[derive(Clone, PartialEq, Debug)]
@@ -220,129 +193,4 @@ pub struct DesiredAlloc {
     pub spec: SpecHash,
     /// The allocation, `job` left out.
     pub alloc: Allocation,
-}
-
-/// What happens to an allocation as a whole.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AllocEvent {
-    /// Its directories are there.
-    DirectoryBuilt,
-    /// They could not be made.
-    DirectoryFailed {
-        /// Why, for people.
-        message: String,
-    },
-    /// Nothing of it is left.
-    Destroyed,
-}
-
-/// What happens to one run of a task.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RunEvent {
-    /// Every hook is done.
-    Prepared {
-        /// Variables that templates with `env = true` gave.
-        environment: BTreeMap<String, String>,
-    },
-    /// A hook failed; the later ones were not run.
-    PrepareFailed {
-        /// Which.
-        hook: Hook,
-        /// Why, for people.
-        message: String,
-        /// Whether another attempt may do better.
-        recovery: Recovery,
-    },
-    /// The program was executed.
-    Started {
-        /// Its process.
-        pid: u32,
-        /// When.
-        at: UnixNanos,
-    },
-    /// The program was not executed, and nothing of the attempt is left running.
-    StartFailed {
-        /// Why, for people.
-        message: String,
-        /// Whether another attempt may do better.
-        recovery: Recovery,
-    },
-    /// The main process ended and everything it left behind was killed.
-    Exited(Exit),
-    /// A word for the task's history, from a driver or a hook.
-    Message {
-        /// The kind of event.
-        kind: TaskEventKind,
-        /// The text.
-        message: String,
-    },
-}
-
-/// Whether a failure may pass with another attempt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recovery {
-    /// Another attempt may do better: the restart policy decides.
-    Possible,
-    /// It will fail every time.
-    Hopeless,
-}
-
-/// How a run ended.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Exit {
-    /// The status of the main process.
-    pub status: ExitStatus,
-    /// Whether the kernel killed something of the task for want of memory.
-    pub oom_killed: bool,
-    /// Whether the stop signal was replaced by a kill because PID 1 would not have received it.
-    #[serde(default)]
-    pub signal_discarded: bool,
-    /// When.
-    pub at: UnixNanos,
-}
-
-/// The status of a main process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExitStatus {
-    /// It ended by itself.
-    Code(i32),
-    /// A signal ended it.
-    Signal(i32),
-    /// Nobody knows (keeper was replaced after a crash, or never had it): counts as a failure.
-    Unknown,
-}
-
-/// A run as keeper knows it, from its `List`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptRun {
-    /// The run.
-    pub run: RunKey,
-    /// Where it stands.
-    pub phase: KeptPhase,
-}
-
-/// Where a run stands in keeper's custody.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KeptPhase {
-    /// Between clone and exec: an event will tell the rest.
-    Starting,
-    /// It runs.
-    Running {
-        /// Its process.
-        pid: u32,
-        /// Since when.
-        at: UnixNanos,
-        /// Whether a kill deadline is set.
-        stopping: bool,
-    },
-    /// Its main process ended, the rest is being killed: an event will tell.
-    Ending,
-    /// It was never executed.
-    StartFailed {
-        /// Why.
-        message: String,
-    },
-    /// It ended, and nobody has acknowledged that.
-    Exited(Exit),
 }

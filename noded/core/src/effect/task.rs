@@ -1,0 +1,83 @@
+//! What preparing and starting an attempt takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::alloc_spec::AllocSpec;
+use crate::key::RunKey;
+
+/// A step of preparing a task, in the order in which they are listed.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Hook {
+    /// Check the task against this host: its user is allowed and exists, its driver works.
+    Validate,
+    /// Make the task's directories.
+    TaskDirectory,
+    /// Make the output streams of this attempt and tell pump.
+    Logs,
+    /// Write the payload of a dispatched job.
+    DispatchPayload,
+    /// Render the templates, as `PrepareTask::templates` says.
+    Templates,
+}
+
+impl Hook {
+    /// The hook's name, as messages and the journal have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Validate => "validate",
+            Self::TaskDirectory => "task_dir",
+            Self::Logs => "logs",
+            Self::DispatchPayload => "dispatch_payload",
+            Self::Templates => "template",
+        }
+    }
+}
+
+/// What preparing an attempt needs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PrepareTask {
+    /// The attempt.
+    pub run: RunKey,
+    /// The allocation.
+    pub spec: Arc<AllocSpec>,
+    /// What to do. A hook that was done once and for all in an earlier attempt is left out.
+    pub hooks: Vec<Hook>,
+    /// The environment that templates see, without what they will add themselves.
+    pub environment: BTreeMap<String, String>,
+    /// Templates with their paths on the host, `${...}` resolved, in the job's order.
+    pub templates: Vec<PreparedTemplate>,
+    /// Where the payload of a dispatched job goes, on the host, where the task wants it.
+    pub dispatch_payload_file: Option<String>,
+}
+
+/// A template with everything but its rendered text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PreparedTemplate {
+    /// The template in the job: an offset into the task's list.
+    pub offset: usize,
+    /// The source file on the host; `None` = the inline data.
+    pub source: Option<String>,
+    /// The destination on the host, beneath the allocation's directory.
+    pub destination: String,
+}
+
+/// What starting an attempt needs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StartTask {
+    /// The attempt.
+    pub run: RunKey,
+    /// The allocation.
+    pub spec: Arc<AllocSpec>,
+    /// The driver's name.
+    pub driver: String,
+    /// The driver's configuration with `${...}` resolved.
+    pub config: serde_json::Map<String, serde_json::Value>,
+    /// The user, `${...}` resolved; empty = the driver's default.
+    pub user: String,
+    /// The whole environment, except the host variables that the driver lets through beneath it.
+    pub environment: BTreeMap<String, String>,
+}

@@ -1,0 +1,53 @@
+//! What the world tells the core: answers to effects, and what happened unasked.
+
+mod run;
+mod session;
+
+use protocol_model::AllocId;
+
+use crate::key::{Attempt, RunKey};
+pub use run::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
+pub use session::{
+    BatchAck, DesiredAlloc, HeartbeatAck, ItemResult, Refused, RefusedReason, SessionEvent,
+    WatchDelta, WatchMap, Welcome,
+};
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// In the session of an attempt. Events of an earlier attempt are dropped.
+    Session {
+        /// The attempt.
+        attempt: Attempt,
+        /// What.
+        event: SessionEvent,
+    },
+    /// To an allocation as a whole.
+    Alloc {
+        /// The allocation.
+        alloc: AllocId,
+        /// What.
+        event: AllocEvent,
+    },
+    /// To one run of a task. Events of an earlier run are dropped.
+    Run {
+        /// The run.
+        run: RunKey,
+        /// What.
+        event: RunEvent,
+    },
+}
+
+/// What happens to an allocation as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AllocEvent {
+    /// Its directories are there.
+    DirectoryBuilt,
+    /// They could not be made.
+    DirectoryFailed {
+        /// Why, for people.
+        message: String,
+    },
+    /// Nothing of it is left.
+    Destroyed,
+}
