@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use protocol_model::{AllocId, TaskRunState, UnixNanos};
 
-use super::{AllocRunner, PersistedAlloc, Removal, role_of};
+use super::starting::role_of;
+use super::{AllocRunner, PersistedAlloc, Removal};
 use crate::alloc_spec::AllocSpec;
 use crate::lifecycle::{Stage, TaskFacts};
 use crate::task_runner::TaskRunner;

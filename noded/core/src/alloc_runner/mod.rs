@@ -19,16 +19,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol_model::{DeploymentId, Node, UnixNanos};
-use serde::{Deserialize, Serialize};
+use protocol_model::Node;
 
 mod commands;
 mod ending;
 mod getters;
 pub mod health;
 mod kill_order;
+mod persisted;
 mod report;
 mod restore;
+mod starting;
 #[cfg(test)]
 mod tests;
 
@@ -37,7 +38,7 @@ use crate::effect::{Durability, Effect};
 use crate::event::{AllocEvent, RunEvent};
 use crate::journal::JournalRecord;
 use crate::key::RunEpoch;
-use crate::lifecycle::{Role, Stage};
+use crate::lifecycle::Stage;
 use crate::outbox::Outbox;
 use crate::settings::Settings;
 use crate::task_runner::{RunContext, TaskRunner};
@@ -46,36 +47,11 @@ pub use commands::{CommandError, RestartScope, SignalScope};
 use ending::{Begin, Ending};
 pub(crate) use getters::Member;
 use health::HealthTracker;
+pub use persisted::{PersistedAlloc, PersistedHealth, StartHold};
 pub(crate) use restore::Restoration;
 
 /// What tasks and the allocation say when it cannot have directories.
 const DIRECTORY_FAILED: &str = "The directories of the allocation could not be made";
-
-/// What of an allocation as a whole survives the daemon.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PersistedAlloc {
-    /// Its health, once decided.
-    pub health: Option<PersistedHealth>,
-    /// Whether it was being stopped because the control plane had not confirmed this node in time:
-    /// nothing else says so after a restart of the daemon.
-    pub lease_expired: bool,
-    /// Why tasks may not start yet.
-    #[serde(skip_serializing_if = "StartHold::is_free")]
-    pub hold: StartHold,
-}
-
-/// An allocation's health, once decided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PersistedHealth {
-    /// Healthy or not.
-    pub healthy: bool,
-    /// Since when.
-    pub at: UnixNanos,
-    /// The deployment that waited for it, if any did: another one asks anew.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deployment: Option<DeploymentId>,
-}
 
 /// Where the allocation's directories are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,27 +64,6 @@ enum Directory {
     Built,
     /// They could not be made.
     Failed { message: String },
-}
-
-/// Why tasks may not start although everything else permits it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartHold {
-    /// They may.
-    #[default]
-    Free,
-    /// After a restart of the host: the control plane may have moved the work elsewhere meanwhile.
-    UntilTold,
-}
-
-impl StartHold {
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde hands out references"
-    )]
-    fn is_free(&self) -> bool {
-        *self == Self::Free
-    }
 }
 
 /// Whether what only running tasks need is still there: secrets, network.
@@ -322,39 +277,6 @@ impl AllocRunner {
         earliest(earliest(tasks, ending), self.health.poll_timeout())
     }
 
-    /// Starts every task that may start. Returns whether anything changed.
-    fn start_permitted(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> bool {
-        if self.state.hold == StartHold::UntilTold {
-            return false;
-        }
-        let (stage, ending) = (self.stage, self.ending.is_some());
-        let spec = &self.spec;
-        let mut startable = Vec::new();
-        for task in self.tasks.values_mut().filter(|task| task.may_start()) {
-            let role = role_of(spec, task.name());
-            if stage.permits(role) && (!ending || role == Role::Poststop) {
-                startable.push(task);
-            }
-        }
-        match self.directory {
-            _ if startable.is_empty() => false,
-            Directory::Absent => {
-                self.directory = Directory::Building;
-                out.push(Effect::BuildAllocDirectory {
-                    spec: Arc::clone(spec),
-                });
-                false
-            }
-            Directory::Building | Directory::Failed { .. } => false,
-            Directory::Built => {
-                for task in startable {
-                    task.start(world.context(spec), out, now);
-                }
-                true
-            }
-        }
-    }
-
     /// Nothing runs any more: its secrets do not lie about until somebody collects the allocation.
     fn retire(&mut self, out: &mut Outbox) {
         match (self.all_dead(), self.upkeep) {
@@ -390,11 +312,6 @@ impl AllocRunner {
             state: self.state.clone(),
         });
     }
-}
-
-/// A task that the job does not name any more counts as a main task.
-fn role_of(spec: &AllocSpec, task: &str) -> Role {
-    spec.task(task).map_or(Role::Main, Role::of)
 }
 
 /// What does not belong to one allocation.

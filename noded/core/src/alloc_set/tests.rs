@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol_model::{Job, SpecHash};
+use protocol_model::{Incarnation, Job, SpecHash};
 
 use super::*;
 use crate::test_support::{alloc_of, at, job_with_tasks, task};

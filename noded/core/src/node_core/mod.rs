@@ -16,14 +16,16 @@ use protocol_model::{AllocId, Job, Node, SpecHash};
 use protocol_wire::report::AllocReport;
 
 mod collect;
+mod commands;
 mod getters;
 mod restore;
 mod session_events;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod watch_steps;
 
-use crate::alloc_runner::{AllocRunner, CommandError, RestartScope, Settled, SignalScope, World};
+use crate::alloc_runner::{AllocRunner, Settled, World};
 use crate::alloc_set::AllocSet;
 use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch, UpdateClass};
 use crate::event::{Event, RunEvent};
@@ -31,11 +33,12 @@ use crate::journal::JournalRecord;
 use crate::key::{BootId, RunKey};
 use crate::outbox::Outbox;
 use crate::session::Session;
-use crate::settings::{Reconfigured, Settings};
+use crate::settings::Settings;
 use crate::time::{Moment, Now, earliest};
 use crate::update_batcher::UpdateBatcher;
 pub use collect::{DiskRelief, NotCollected};
 pub use getters::AllocStatus;
+use timers::Timers;
 
 /// Every decision of one node.
 #[derive(Debug)]
@@ -67,37 +70,6 @@ pub struct NodeCore {
 struct Unrunnable {
     alloc: protocol_model::Allocation,
     message: String,
-}
-
-/// When each allocation next wants to be looked at.
-#[derive(Debug, Default)]
-struct Timers {
-    by_time: BTreeSet<(Moment, AllocId)>,
-    by_alloc: BTreeMap<AllocId, Moment>,
-}
-
-impl Timers {
-    fn set(&mut self, alloc: AllocId, at: Option<Moment>) {
-        if let Some(earlier) = self.by_alloc.remove(&alloc) {
-            self.by_time.remove(&(earlier, alloc));
-        }
-        if let Some(at) = at {
-            self.by_alloc.insert(alloc, at);
-            self.by_time.insert((at, alloc));
-        }
-    }
-
-    fn first(&self) -> Option<Moment> {
-        self.by_time.first().map(|(at, _)| *at)
-    }
-
-    fn due(&self, now: Moment) -> Vec<AllocId> {
-        self.by_time
-            .iter()
-            .take_while(|(at, _)| *at <= now)
-            .map(|(_, alloc)| *alloc)
-            .collect()
-    }
 }
 
 impl NodeCore {
@@ -152,33 +124,6 @@ impl NodeCore {
         self.flush(now);
     }
 
-    /// How many servers the shell knows: offsets of [`crate::effect::ServerChoice`] stay below it.
-    pub fn set_servers(&mut self, servers: usize, now: Now) {
-        self.session.set_servers(servers, now);
-    }
-
-    /// What the node says of itself now: tasks that start from now on see it, and the control plane
-    /// hears of it where it is not what it was. Returns whether it is not.
-    pub fn set_node(&mut self, node: Arc<Node>) -> bool {
-        if *node == *self.node {
-            return false;
-        }
-        self.node = node;
-        self.session.on_facts_changed(&mut self.outbox);
-        true
-    }
-
-    /// The operator changed what may change while the daemon runs.
-    pub fn reconfigure(&mut self, changed: Reconfigured, now: Now) {
-        let Reconfigured {
-            drivers,
-            terminal_allocs_max,
-        } = changed;
-        self.settings.drivers = drivers;
-        self.settings.terminal_allocs_max = terminal_allocs_max;
-        self.flush(now);
-    }
-
     /// A batch waits for the journal: no answer can be due yet, and the session goes on meanwhile.
     pub fn on_batch_held(&mut self, class: UpdateClass, seq: u64) {
         self.batcher.on_held(class, seq);
@@ -187,58 +132,6 @@ impl NodeCore {
     /// A batch that was held is sent now: its answer is due from now on.
     pub fn on_batch_sent(&mut self, class: UpdateClass, seq: u64, now: Now) {
         self.batcher.on_sent(class, seq, now.moment);
-    }
-
-    /// Restarts tasks of an allocation.
-    ///
-    /// # Errors
-    /// Where nothing that was named can be restarted now.
-    pub fn restart(
-        &mut self,
-        alloc: AllocId,
-        scope: RestartScope,
-        now: Now,
-    ) -> Result<(), CommandError> {
-        let world = World {
-            settings: &self.settings,
-            node: &self.node,
-        };
-        let runner = self
-            .runners
-            .get_mut(&alloc)
-            .ok_or(CommandError::UnknownAlloc { alloc })?;
-        runner.restart(scope, world, &mut self.outbox, now)?;
-        self.settle(alloc, now);
-        self.flush(now);
-        Ok(())
-    }
-
-    /// Sends a signal, by its name, to tasks of an allocation.
-    ///
-    /// # Errors
-    /// Where nothing that was named has a process.
-    pub fn signal(
-        &mut self,
-        alloc: AllocId,
-        scope: SignalScope,
-        signal: &str,
-        now: Now,
-    ) -> Result<(), CommandError> {
-        let runner = self
-            .runners
-            .get_mut(&alloc)
-            .ok_or(CommandError::UnknownAlloc { alloc })?;
-        runner.signal(scope, signal, &mut self.outbox, now)?;
-        self.settle(alloc, now);
-        self.flush(now);
-        Ok(())
-    }
-
-    /// An operator says that allocations of an earlier incarnation of the cluster may go.
-    pub fn release_foreign(&mut self, now: Now) {
-        let released = self.alloc_set.release_foreign();
-        self.remove_foreign(released, now);
-        self.flush(now);
     }
 
     /// The next effect; drain it after every call.
