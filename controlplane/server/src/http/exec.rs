@@ -190,10 +190,13 @@ struct TtySize {
     width: u32,
 }
 
+/// Ends with the client. A node that does not listen any more is about to say why, or how the
+/// command ended: what comes for it until then is dropped.
 async fn to_node(
     mut receiver: SplitStream<WebSocket>,
-    mut writer: FrameWriter,
+    writer: FrameWriter,
 ) -> Result<(), HttpError> {
+    let mut writer = Some(writer);
     while let Some(message) = receiver.next().await {
         let inputs = match message {
             Ok(Message::Text(text)) => inputs(text.as_bytes())?,
@@ -202,11 +205,11 @@ async fn to_node(
             Ok(Message::Close(_)) | Err(_) => return Ok(()),
         };
         for input in inputs {
+            let Some(open) = &mut writer else { break };
             let (kind, body) = to_frame(&ExecInput { input: Some(input) });
-            writer
-                .write(kind, body)
-                .await
-                .map_err(|error| HttpError::internal(format!("the node broke off: {error}")))?;
+            if open.write(kind, body).await.is_err() {
+                writer = None;
+            }
         }
     }
     Ok(())

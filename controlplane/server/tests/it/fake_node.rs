@@ -1,6 +1,7 @@
 //! A node that speaks the protocol and runs nothing: what it is called for is answered from a list.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_server::{Server, dev};
@@ -215,7 +216,7 @@ async fn serve(calls: quinn::Connection) {
             let mut reader = FrameReader::new(recv, 1 << 20);
             let mut writer = FrameWriter::new(send, 1 << 20);
             let request: v1::NodeRequest = read(&mut reader).await;
-            answer(request, &mut writer, &mut reader).await;
+            answer(request, &mut writer, reader).await;
             // A caller that went away first is no failure of the node.
             let _ = writer.finish();
         });
@@ -223,20 +224,13 @@ async fn serve(calls: quinn::Connection) {
 }
 
 /// What this node has: a file of ten bytes, and a shell that repeats what it is told.
-async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut FrameReader) {
+async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, mut reader: FrameReader) {
     match request.request.expect("a request") {
         Request::Logs(logs) => {
             let name = if logs.stderr { "stderr" } else { "stdout" };
             if logs.task != "server" {
                 let message = format!("task {:?} is not in the allocation", logs.task);
-                return say(
-                    writer,
-                    Reply::Error(v1::NodeError {
-                        status: 404,
-                        message,
-                    }),
-                )
-                .await;
+                return refuse(writer, 404, message).await;
             }
             chunks(writer, &format!("alloc/logs/server.{name}.0"), logs.offset).await;
             if logs.follow {
@@ -260,15 +254,7 @@ async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut
         Request::Stats(_) | Request::HostStats(_) => json(writer, r#"{"Timestamp":1}"#).await,
         Request::CollectGarbage(_) if !request.alloc_id.is_empty() => {
             let alloc = AllocId::from_slice(&request.alloc_id).expect("an id");
-            let message = format!("allocation {alloc} has not ended");
-            say(
-                writer,
-                Reply::Error(v1::NodeError {
-                    status: 400,
-                    message,
-                }),
-            )
-            .await;
+            refuse(writer, 400, format!("allocation {alloc} has not ended")).await;
         }
         Request::Restart(_) | Request::CollectGarbage(_) => say(writer, Reply::End(true)).await,
         Request::Foreign(_) | Request::ReleaseForeign(_) => {
@@ -277,19 +263,30 @@ async fn answer(request: v1::NodeRequest, writer: &mut FrameWriter, reader: &mut
         Request::Signal(signal) if signal.signal == "SIGHUP" => {
             say(writer, Reply::End(true)).await;
         }
-        Request::Signal(_) => {
-            let message = "no such signal".to_owned();
-            say(
-                writer,
-                Reply::Error(v1::NodeError {
-                    status: 400,
-                    message,
-                }),
-            )
-            .await;
+        Request::Signal(_) => refuse(writer, 400, "no such signal".to_owned()).await,
+        Request::Exec(exec) if exec.command == ["deaf"] => {
+            drop(reader);
+            deaf(writer).await;
         }
-        Request::Exec(exec) => shell(&exec, writer, reader).await,
+        Request::Exec(exec) => shell(&exec, writer, &mut reader).await,
     }
+}
+
+async fn refuse(writer: &mut FrameWriter, status: u32, message: String) {
+    say(writer, Reply::Error(v1::NodeError { status, message })).await;
+}
+
+/// A command that reads no input: a while passes before it ends, in which some may come.
+async fn deaf(writer: &mut FrameWriter) {
+    use v1::exec_output::Output;
+    let output = |output| {
+        let output = Some(output);
+        Reply::Exec(v1::ExecOutput { output })
+    };
+    say(writer, output(Output::Stdout("deaf".into()))).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    say(writer, output(Output::ExitCode(7))).await;
+    say(writer, Reply::End(true)).await;
 }
 
 /// Repeats input on stdout until input ends, then exits with 3.

@@ -222,6 +222,50 @@ async fn a_command_is_run_over_a_websocket() {
 }
 
 #[tokio::test]
+async fn a_command_that_reads_no_input_ends_with_its_own_exit_code() {
+    let (world, _node, id) = placed().await;
+    let path = format!("/v1/client/allocation/{id}/exec");
+    let query = Query::new()
+        .with("task", "server")
+        .with("command", r#"["deaf"]"#);
+    let mut socket = world
+        .client
+        .websocket(&path, &query)
+        .await
+        .expect("a WebSocket");
+    let mut last = Value::Null;
+    let mut sends = true;
+    loop {
+        match socket
+            .next()
+            .await
+            .expect("it is closed")
+            .expect("a message")
+        {
+            Message::Text(text) => last = serde_json::from_str(&text).expect("a frame"),
+            Message::Close(frame) => {
+                assert_eq!(frame.map(|frame| frame.code.into()), Some(1000u16));
+                break;
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+        if std::mem::take(&mut sends) {
+            for _ in 0..20 {
+                let input = json!({ "stdin": { "data": "aGk=" } }).to_string();
+                socket
+                    .send(Message::Text(input.into()))
+                    .await
+                    .expect("is sent");
+            }
+        }
+    }
+    assert_eq!(
+        last,
+        json!({ "exited": true, "result": { "exit_code": 7 } })
+    );
+}
+
+#[tokio::test]
 async fn a_websocket_of_a_stranger_is_closed_with_the_reason() {
     let world = World::start_with(|config| config.acl_enabled = true).await;
     let path = "/v1/client/allocation/00000000-0000-4000-8000-000000000000/exec";
