@@ -27,6 +27,9 @@ const SHORTCUTS: &[(&str, [&str; 2])] = &[
     ("server-members", ["server", "members"]),
 ];
 
+/// Flags that stand for the command `version`.
+const VERSION: [&str; 3] = ["-version", "--version", "-v"];
+
 /// `arguments` without the program's name, for the parser of `root`. `root` has to be built.
 pub(crate) fn normalise(root: &Command, arguments: Vec<String>) -> Vec<String> {
     let mut normal = Vec::with_capacity(arguments.len() + 1);
@@ -35,6 +38,10 @@ pub(crate) fn normalise(root: &Command, arguments: Vec<String>) -> Vec<String> {
     while let Some(word) = rest.next() {
         if word == "--" {
             normal.push(word);
+            break;
+        }
+        if normal.is_empty() && VERSION.contains(&word.as_str()) {
+            normal.push("version".to_owned());
             break;
         }
         if let Some(flag) = long_flag(&word) {
@@ -187,6 +194,17 @@ mod tests {
         assert_eq!(normal("run x.hcl"), "job run x.hcl");
         assert_eq!(normal("node-status -json"), "node status --json");
         assert_eq!(normal("job run run"), "job run run");
+    }
+
+    #[test]
+    fn the_version_is_asked_for_in_every_way() {
+        for line in ["version", "-version", "--version", "-v"] {
+            assert_eq!(normal(line), "version");
+        }
+        assert_eq!(
+            normal("job inspect -version 3 web"),
+            "job inspect --version=3 web"
+        );
     }
 
     #[test]

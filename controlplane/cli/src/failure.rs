@@ -183,7 +183,7 @@ fn api_hint(error: &ClientError) -> Option<String> {
              another server"
         }
         ClientError::Tls { trouble, .. } => tls_hint(*trouble)?,
-        ClientError::Status { code: 403, .. } => {
+        ClientError::Status { code: 403, message } if message == "Permission denied" => {
             "a management token is given with -token or DROVER_TOKEN; `drover acl bootstrap` makes \
              the first one"
         }

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::arguments::Arguments;
+use crate::commands::job::plan::FAILED as PLAN_FAILED;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
@@ -45,7 +46,7 @@ pub fn main() -> ExitCode {
     let words = argv::normalise(&root, words.collect());
     let program = std::iter::once("drover".to_owned());
     let parsed = Arguments::command()
-        .try_get_matches_from(program.chain(words))
+        .try_get_matches_from(program.chain(words.iter().cloned()))
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
         Ok(arguments) => arguments,
@@ -59,7 +60,10 @@ pub fn main() -> ExitCode {
                      whole answer, for jq to choose from"
                 );
             }
-            return ExitCode::from(u8::from(error.use_stderr()));
+            return match error.use_stderr() {
+                true => ExitCode::from(usage_code(&words)),
+                false => ExitCode::SUCCESS,
+            };
         }
     };
     let session = Session::new(arguments.global);
@@ -71,6 +75,15 @@ pub fn main() -> ExitCode {
             }
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// The exit code where `words` make no sense: 1 of `job plan` would mean that something changes.
+fn usage_code(words: &[String]) -> u8 {
+    let mut commands = words.iter().filter(|word| !word.starts_with('-'));
+    match (commands.next(), commands.next()) {
+        (Some(job), Some(plan)) if job == "job" && plan == "plan" => PLAN_FAILED,
+        _ => 1,
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
 
 use serde_json::json;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::fake_server::{Canned, serve};
@@ -80,5 +81,17 @@ fn a_command_that_is_cut_off_has_failed() -> std::io::Result<()> {
         "{}",
         stderr(&output)
     );
+    Ok(())
+}
+
+#[test]
+fn a_refusal_is_told_in_its_own_words() -> std::io::Result<()> {
+    let frame = CloseFrame {
+        code: 4404.into(),
+        reason: "cannot execute nosuch".into(),
+    };
+    let (output, _) = exec(vec![Message::Close(Some(frame))])?;
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "error: cannot execute nosuch\n");
     Ok(())
 }

@@ -138,3 +138,21 @@ fn a_job_that_is_not_placed_ends_with_2() -> std::io::Result<()> {
     );
     Ok(())
 }
+
+#[test]
+fn a_plan_that_is_asked_for_in_the_wrong_way_is_no_difference() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    for arguments in [
+        &["job", "plan"][..],
+        &["plan", "-nonsense", "x"],
+        &["-address", "http://127.0.0.1:1", "job", "plan"],
+    ] {
+        let output = drover(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(255), "{}", stderr(&output));
+    }
+    let output = drover(folder.path(), &["job", "run"]);
+    assert_eq!(output.status.code(), Some(1));
+    let output = drover(folder.path(), &["job", "plan", "-h"]);
+    assert_eq!(output.status.code(), Some(0));
+    Ok(())
+}

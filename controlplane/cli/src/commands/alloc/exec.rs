@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{ArgAction, Args};
 use futures::stream::SplitSink;
 use futures::{SinkExt as _, StreamExt as _};
-use protocol_client::{Query, WebSocket};
+use protocol_client::{ClientError, Query, WebSocket};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -199,7 +199,7 @@ fn received(session: &Session, message: Message) -> Result<Option<Exit>, Failure
     let text = match message {
         Message::Text(text) => text.as_bytes().to_vec(),
         Message::Binary(bytes) => bytes.to_vec(),
-        Message::Close(Some(frame)) => return Err(Failure::Broken(frame.reason.to_string())),
+        Message::Close(Some(frame)) => return Err(closed(u16::from(frame.code), &frame.reason)),
         Message::Close(None) => return Err(Failure::Broken("the server closed it".to_owned())),
         Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return Ok(None),
     };
@@ -219,6 +219,17 @@ fn received(session: &Session, message: Message) -> Result<Option<Exit>, Failure
     let code = output.result.unwrap_or_default().exit_code;
     // What does not fit an exit code is still no success.
     Ok(Some(Exit(u8::try_from(code).unwrap_or(u8::MAX))))
+}
+
+/// Why the server closed the stream. A refusal comes as its HTTP status, 4000 added.
+fn closed(code: u16, reason: &str) -> Failure {
+    match code.checked_sub(4000) {
+        Some(code) => Failure::Api(ClientError::Status {
+            code,
+            message: reason.to_owned(),
+        }),
+        None => Failure::Broken(reason.to_owned()),
+    }
 }
 
 fn decode(data: &str) -> Result<Vec<u8>, Failure> {

@@ -1,7 +1,7 @@
 //! `drover job`.
 
 mod history;
-mod plan;
+pub(crate) mod plan;
 mod read;
 mod run;
 mod status;

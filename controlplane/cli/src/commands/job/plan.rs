@@ -12,7 +12,7 @@ use crate::render::plan::{PlanAnswer, View};
 use crate::session::Session;
 
 /// The exit code of a plan that could not be made.
-const FAILED: u8 = 255;
+pub(crate) const FAILED: u8 = 255;
 
 #[derive(Args, Debug)]
 pub(crate) struct Plan {
