@@ -23,11 +23,13 @@ pub enum Mutant {
     NoSync,
     KeeperForgetsEpochs,
     ForgetsWatermark,
+    SilentWatch,
+    WaitsAfterReboot,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -43,6 +45,8 @@ impl Mutant {
         Self::NoSync,
         Self::KeeperForgetsEpochs,
         Self::ForgetsWatermark,
+        Self::SilentWatch,
+        Self::WaitsAfterReboot,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -60,6 +64,12 @@ impl Mutant {
             Self::TimersLostAtFailover => "6: a new leader watches nobody it has not heard",
             Self::SlowDetection => "7: the more nodes, the slower silence is noticed",
             Self::OneEntryPerExpiry => "8: each expiry is an entry of its own",
+            Self::SilentWatch => {
+                "9: a node is not told of what is placed on it, and nobody notices"
+            }
+            Self::WaitsAfterReboot => {
+                "10: a host that boots while it is cut off starts nothing before a server answers"
+            }
             Self::BatchWithoutEpoch => "sessions: a batch of an earlier session is taken in",
             Self::WatchBeforeSync => "sessions: the watch starts before the report is taken in",
             Self::AckFromCommit => "updates 8: a batch is acknowledged although it was refused",
@@ -74,6 +84,11 @@ impl Mutant {
         match self {
             Self::LongTakeOver | Self::TimersLostAtFailover | Self::TwoEntries => Scenario::Leaders,
             Self::OneEntryPerExpiry => Scenario::Outage,
+            Self::ExpiryWithoutEpoch | Self::BatchWithoutEpoch | Self::AckFromCommit => {
+                Scenario::Handover
+            }
+            Self::WaitsAfterReboot => Scenario::Offline,
+            Self::KeeperForgetsEpochs => Scenario::Damaged,
             _ => Scenario::Storm,
         }
     }

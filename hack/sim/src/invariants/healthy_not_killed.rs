@@ -24,7 +24,8 @@ impl Invariant for HealthyNotKilled {
             return Ok(());
         };
         let host = world.node(*node);
-        if !host.keeper.lives(run) {
+        // A run above the newest that a damaged journal knows is killed, whatever else is known.
+        if !host.keeper.lives(run) || host.journal.damaged {
             return Ok(());
         }
         // A run that the journal does not know is killed: the newest one goes on or follows.

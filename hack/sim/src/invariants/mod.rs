@@ -10,13 +10,17 @@ mod map_after_sync;
 mod never_again;
 mod no_false_expiry;
 mod no_hasty_expiry;
+mod node_is_told;
 mod not_stuck;
 mod one_leased;
 mod one_live_run;
+mod own_session;
 mod ready_after_sync;
+mod restarts_offline;
 mod run_epochs;
 mod session_steps;
 mod silence_noticed;
+mod somebody_looks;
 mod state_holds;
 mod stops_leave_enough;
 mod watermark;
@@ -24,6 +28,7 @@ mod watermark;
 use std::fmt::Debug;
 
 use controlplane_state::{Applied, Command, SessionEpoch, Snapshot};
+use noded_core::effect::StatusBatch;
 use noded_core::task_runner::Boot;
 use noded_core::{RunKey, Watermark};
 use protocol_wire::report::AllocReport;
@@ -64,6 +69,11 @@ pub enum Observation<'a> {
         node: NodeIx,
         epoch: u64,
         reports: &'a [AllocReport],
+    },
+    /// A node sends a batch of updates.
+    BatchSent {
+        node: NodeIx,
+        batch: &'a StatusBatch,
     },
     /// A server sends a part of a map.
     MapSent {
@@ -118,6 +128,10 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<expiries_share_entries::ExpiriesShareEntries>::default(),
         Box::new(silence_noticed::SilenceNoticed),
         Box::new(not_stuck::NotStuck),
+        Box::new(node_is_told::NodeIsTold),
+        Box::new(somebody_looks::SomebodyLooks),
+        Box::<own_session::OwnSession>::default(),
+        Box::<restarts_offline::RestartsOffline>::default(),
         Box::<state_holds::StateHolds>::default(),
     ]
 }

@@ -30,6 +30,8 @@ pub struct Journal {
     /// A sync takes this much longer.
     pub slow: u64,
     retry_armed: bool,
+    /// A record was damaged once: runs that it does not know are not trusted.
+    pub damaged: bool,
 }
 
 impl Journal {
@@ -139,6 +141,24 @@ impl Journal {
         let loose = self.records.len().saturating_sub(self.on_disk);
         let kept = usize::try_from(chance % (loose as u64 + 1)).unwrap_or(0);
         self.records.truncate(self.on_disk + kept);
+    }
+
+    /// A record about a run is damaged: whoever reads the file does without it.
+    pub(crate) fn damage(&mut self, chance: u64) {
+        let about_runs: Vec<usize> = (0..self.records.len())
+            .filter(|at| {
+                matches!(
+                    self.records[*at],
+                    JournalRecord::Intent { .. } | JournalRecord::Task { .. }
+                )
+            })
+            .collect();
+        let hit = usize::try_from(chance % (about_runs.len() as u64).max(1)).unwrap_or(0);
+        if let Some(at) = about_runs.get(hit) {
+            self.damaged = true;
+            self.records.remove(*at);
+            self.on_disk = self.on_disk.min(self.records.len());
+        }
     }
 
     /// What a new daemon makes of the file, which it begins anew.

@@ -178,6 +178,10 @@ impl World {
                     UpdateClass::Urgent => Stream::Urgent,
                     UpdateClass::Typical => Stream::Typical,
                 };
+                self.observe(Observation::BatchSent {
+                    node: ix,
+                    batch: &batch,
+                });
                 (stream, ToServer::Batch(Box::new(batch)))
             }
             SessionMessage::Facts { epoch } => {
@@ -230,7 +234,10 @@ impl World {
                 epoch: SessionEpoch(epoch),
             },
             ToNode::BatchAck(ack) => SessionEvent::BatchAck(*ack),
-            ToNode::Map(map) => SessionEvent::WatchMap(self.bend_map(ix, *map)),
+            ToNode::Map(map) => {
+                self.nodes[ix as usize].told = true;
+                SessionEvent::WatchMap(self.bend_map(ix, *map))
+            }
             ToNode::Delta(delta) => SessionEvent::WatchDelta(*delta),
             ToNode::Ended => {
                 self.nodes[ix as usize].link = None;

@@ -59,6 +59,8 @@ pub struct SimNode {
     /// Since when nothing keeps the node from reaching a server, as far as faults go.
     pub reachable_since: Option<Nanos>,
     pub unreachable_since: Option<Nanos>,
+    /// Whether a server has told it anything since the daemon started, for a planted bug.
+    told: bool,
     /// What the last sync said, for a planted bug.
     last_sync: Option<Vec<protocol_wire::report::AllocReport>>,
 }
@@ -101,6 +103,7 @@ impl SimNode {
             skew,
             reachable_since: None,
             unreachable_since: None,
+            told: false,
             last_sync: None,
         }
     }
@@ -197,6 +200,7 @@ impl World {
             return;
         }
         node.life += 1;
+        node.told = false;
         let mut restored: RestoredNode = node.journal.replay();
         if ends {
             restored.watermark = noded_core::Watermark::default();

@@ -200,6 +200,9 @@ impl World {
         let Lane::Alloc(alloc) = effect.lane() else {
             return;
         };
+        if self.mutant == Some(Mutant::WaitsAfterReboot) && !self.nodes[ix as usize].told {
+            return self.node_input(ix, SECOND / 2, NodeInput::Act(Box::new(effect)));
+        }
         let luck = !self.rng.chance(10) || self.calm;
         let event = match effect {
             Effect::BuildAllocDirectory { spec } => {

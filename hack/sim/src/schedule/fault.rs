@@ -30,12 +30,20 @@ pub enum FaultKind {
     CutServer { server: ServerIx },
     /// A server is killed, and started again in the end.
     KillServer { server: ServerIx },
+    /// Whoever leads reaches no other server, and does not know that it leads no more.
+    CutLeader,
     /// A server takes this long for everything.
     SlowServer { server: ServerIx, extra: Nanos },
+    /// A majority's disks take this long for every entry.
+    SlowLog { extra: Nanos },
+    /// Every connection of a server with a node ends.
+    DropConns { server: ServerIx },
     /// The leader is replaced although nothing is wrong with it.
     StepDown,
     /// A daemon is killed; its tasks go on.
     KillDaemon { node: NodeIx },
+    /// A daemon is killed, and a record of its journal about a run is damaged meanwhile.
+    DamageJournal { node: NodeIx },
     /// A host goes down with everything on it.
     Reboot { node: NodeIx },
     /// A node's disk refuses every write.
@@ -70,6 +78,11 @@ pub enum Family {
     Disks,
     Weather,
     Clocks,
+    SlowLogs,
+    LeaderCuts,
+    Drops,
+    QuickRestarts,
+    Damage,
 }
 
 impl Family {
@@ -97,9 +110,17 @@ impl Family {
                     few
                 }
             }
-            Scenario::Calm | Scenario::Lossy | Scenario::Outage => Vec::new(),
+            Scenario::Calm | Scenario::Lossy | Scenario::Outage | Scenario::Offline => Vec::new(),
             Scenario::Partition | Scenario::PartitionWindow => vec![Self::Cuts],
             Scenario::Shutdown | Scenario::ShutdownWindow => vec![Self::Reboots],
+            Scenario::Handover => vec![
+                Self::SlowLogs,
+                Self::SlowServers,
+                Self::LeaderCuts,
+                Self::Drops,
+                Self::QuickRestarts,
+            ],
+            Scenario::Damaged => vec![Self::Damage, Self::DaemonKills],
             Scenario::Leaders => vec![
                 Self::StepDowns,
                 Self::ServerKills,
@@ -151,6 +172,15 @@ pub(super) fn draw(
         Scenario::Outage => {
             let lasts = rng.between(2, 40) * SECOND;
             add(BEGIN + SECOND, lasts, FaultKind::CutAll);
+        }
+        Scenario::Offline => {
+            for node in 0..size.nodes.min(3) {
+                let at = BEGIN + rng.below(5 * SECOND);
+                let way = Way::Both;
+                add(at, Nanos::MAX, FaultKind::CutNode { node, way });
+                let off = rng.between(SECOND, 5 * SECOND);
+                add(at + SECOND, off, FaultKind::Reboot { node });
+            }
         }
         _ => {}
     }
@@ -212,6 +242,20 @@ fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
                 jitter: rng.between(MILLI, 200 * MILLI),
             };
             (span, FaultKind::Storm { weather })
+        }
+        Family::SlowLogs => {
+            let extra = rng.between(50 * MILLI, 1500 * MILLI);
+            (span, FaultKind::SlowLog { extra })
+        }
+        Family::LeaderCuts => (span.min(8 * SECOND), FaultKind::CutLeader),
+        Family::Drops => (0, FaultKind::DropConns { server }),
+        Family::QuickRestarts => {
+            let lasts = rng.between(5 * MILLI, 300 * MILLI);
+            (lasts, FaultKind::KillDaemon { node })
+        }
+        Family::Damage => {
+            let lasts = rng.between(5 * MILLI, SECOND);
+            (lasts, FaultKind::DamageJournal { node })
         }
         Family::Clocks => {
             let far = i64::try_from(rng.below(20 * SECOND)).unwrap_or(0);

@@ -29,6 +29,8 @@ pub enum Kind {
     Batch,
     /// Once on every node.
     System,
+    /// Once on every node, and tolerated for a while on a silent one.
+    SystemWindow,
 }
 
 /// How long a silent node's allocations are tolerated.
@@ -41,7 +43,10 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         Scenario::Partition | Scenario::Shutdown => {
             vec![Kind::Service, Kind::Service, Kind::System]
         }
-        Scenario::PartitionWindow | Scenario::ShutdownWindow => vec![Kind::Window, Kind::Patient],
+        Scenario::PartitionWindow | Scenario::ShutdownWindow => {
+            vec![Kind::Window, Kind::Patient, Kind::SystemWindow]
+        }
+        Scenario::Offline => vec![Kind::Service, Kind::System],
         Scenario::Leased => vec![Kind::Leased, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];
@@ -51,6 +56,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
                 Kind::Frail,
                 Kind::Batch,
                 Kind::System,
+                Kind::SystemWindow,
             ];
             kinds.extend(others.into_iter().filter(|_| rng.chance(500)));
             kinds
@@ -61,7 +67,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
 /// How many allocations a job of this kind wants at first.
 pub fn count(kind: Kind, nodes: u32) -> u32 {
     match kind {
-        Kind::System => 1,
+        Kind::System | Kind::SystemWindow => 1,
         Kind::Batch | Kind::Leased => nodes / 2 + 1,
         Kind::Service | Kind::Window | Kind::Patient | Kind::Frail => nodes / 2 + 2,
     }
@@ -77,7 +83,7 @@ pub fn name(offset: usize) -> String {
 pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     let job_type = match kind {
         Kind::Batch => JobType::Batch,
-        Kind::System => JobType::System,
+        Kind::System | Kind::SystemWindow => JobType::System,
         _ => JobType::Service,
     };
     let mut group = TaskGroup {
@@ -108,9 +114,9 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
         });
     }
     group.disconnect = match kind {
-        Kind::Window | Kind::Patient => Some(DisconnectStrategy {
+        Kind::Window | Kind::Patient | Kind::SystemWindow => Some(DisconnectStrategy {
             lost_after: Some(WINDOW),
-            replace: Some(kind == Kind::Window),
+            replace: Some(kind != Kind::Patient),
             ..DisconnectStrategy::default()
         }),
         Kind::Leased => Some(DisconnectStrategy {
@@ -154,6 +160,11 @@ pub fn end_of_task(kind: Kind, rng: &mut Rng) -> Option<(Nanos, i32)> {
             Some((rng.between(SECOND, 25 * SECOND), code))
         }
         Kind::Frail => Some((rng.between(500 * MILLI, 40 * SECOND), 1)),
-        Kind::Service | Kind::Window | Kind::Patient | Kind::Leased | Kind::System => None,
+        Kind::Service
+        | Kind::Window
+        | Kind::Patient
+        | Kind::Leased
+        | Kind::System
+        | Kind::SystemWindow => None,
     }
 }

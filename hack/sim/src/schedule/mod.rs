@@ -77,6 +77,13 @@ pub enum Scenario {
     ShutdownWindow,
     /// Leaders change all the time, in the middle of handshakes.
     Leaders,
+    /// Sessions change hands while what was said in the last one is on its way: slow logs, leaders
+    /// that are cut off, connections that are dropped, daemons that are back at once.
+    Handover,
+    /// Hosts are cut off and switched off and on meanwhile.
+    Offline,
+    /// Daemons are killed, and their journals damaged meanwhile.
+    Damaged,
     /// As a storm, with groups that stop themselves when nobody hears them. Not part of a series:
     /// the scheduler does not wait for their leases yet, and this shows it.
     Leased,

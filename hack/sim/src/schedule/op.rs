@@ -60,7 +60,12 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
     // The four classic cases are about nodes, not about operators.
     let busy = matches!(
         scenario,
-        Scenario::Storm | Scenario::Calm | Scenario::Leaders | Scenario::Lossy
+        Scenario::Storm
+            | Scenario::Calm
+            | Scenario::Leaders
+            | Scenario::Lossy
+            | Scenario::Handover
+            | Scenario::Damaged
     );
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;

@@ -412,6 +412,18 @@ impl World {
         self.forget_conn(ix, conn);
     }
 
+    /// Every connection of a server ends, as if something between it and the nodes began anew.
+    pub(crate) fn drop_conns(&mut self, ix: ServerIx) {
+        let conns: Vec<ConnId> = self.servers[usize::from(ix)]
+            .conns
+            .keys()
+            .copied()
+            .collect();
+        for conn in conns {
+            self.end_stream(ix, conn);
+        }
+    }
+
     /// Nothing of a connection is left at a server.
     pub(crate) fn forget_conn(&mut self, ix: ServerIx, conn: ConnId) {
         self.net.leave(conn, Side::Server);

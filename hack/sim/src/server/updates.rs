@@ -11,6 +11,7 @@ use noded_core::event::{BatchAck, ItemResult};
 use super::change::Then;
 use crate::event::{Answer, ServerIx, ToNode};
 use crate::invariants::Observation;
+use crate::mutant::Mutant;
 use crate::net::{ConnId, Stream};
 use crate::node_ids::node_id;
 use crate::world::World;
@@ -149,7 +150,8 @@ impl World {
                 outcome: Outcome::Updates(results),
             } => {
                 for ((conn, batch), result) in entry.into_iter().zip(results) {
-                    if result.rejected.is_some() {
+                    let by_commit = self.mutant == Some(Mutant::AckFromCommit);
+                    if result.rejected.is_some() && !by_commit {
                         self.end_stream(ix, conn);
                         continue;
                     }
@@ -177,7 +179,7 @@ impl World {
             UpdateClass::Urgent => NodeClass::Urgent,
             UpdateClass::Typical => NodeClass::Typical,
         };
-        let by_commit = self.mutant == Some(crate::mutant::Mutant::AckFromCommit);
+        let by_commit = self.mutant == Some(Mutant::AckFromCommit);
         let results: Vec<ItemResult> = results
             .iter()
             .map(|result| match result {

@@ -53,6 +53,7 @@ impl World {
     /// Sends what is new, or begins where the node has become ready.
     pub(super) fn turn_watch(&mut self, ix: ServerIx, conn: ConnId) {
         let hasty = self.mutant == Some(Mutant::WatchBeforeSync);
+        let mute = self.mutant == Some(Mutant::SilentWatch);
         let server = &mut self.servers[usize::from(ix)];
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
@@ -67,6 +68,7 @@ impl World {
         let told = match (&mut watch.chain, ready) {
             (None, false) => return,
             (Some(_), false) => return self.end_stream(ix, conn),
+            (Some(_), true) if mute => return,
             (Some(chain), true) => messages(chain, &snapshot, false),
             (none, true) => {
                 let known = server

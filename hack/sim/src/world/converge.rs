@@ -59,9 +59,19 @@ impl World {
             let (running, done) = (running.count(), done.count());
             let enough = match (wanted, kind) {
                 (None, _) => 0,
-                (Some(_), Kind::System) => ready as usize,
+                (Some(_), Kind::System | Kind::SystemWindow) => ready as usize,
                 (Some(count), _) => *count as usize,
             };
+            let outdated = allocs.iter().find(|it| {
+                let version = self.state().job(&key).map(|job| job.version);
+                kind != Kind::Batch && !it.terminal() && Some(it.job_version) != version
+            });
+            if let Some(alloc) = outdated {
+                return Some(format!(
+                    "{key}: {} is of an older version",
+                    alloc.id.short()
+                ));
+            }
             // A batch job that is done is forgotten in the end.
             let known = self.state().job(&key).is_some();
             if kind == Kind::Batch && !known && allocs.is_empty() {

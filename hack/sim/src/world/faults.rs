@@ -3,7 +3,7 @@
 use super::World;
 use crate::event::{Event, NodeIx, ServerIx};
 use crate::net::{Side, Weather};
-use crate::schedule::fault::{FaultKind, Way};
+use crate::schedule::fault::{Fault, FaultKind, Way};
 use crate::time::{MILLI, Nanos, SECOND};
 
 impl World {
@@ -24,11 +24,24 @@ impl World {
             )
         });
         self.disturbed_at = self.now;
+        let fault = self.resolve(number, fault);
         self.apply_fault(fault.kind, true);
         self.faults_on.insert(number);
         self.queue
             .push(self.now + fault.lasts, Event::FaultEnds(number));
         self.note_reach();
+    }
+
+    /// Who leads is known only now; whoever it was is healed in the end.
+    fn resolve(&mut self, number: u32, fault: Fault) -> Fault {
+        let (FaultKind::CutLeader, Some(server)) = (fault.kind, self.log.leader) else {
+            return fault;
+        };
+        let kind = FaultKind::CutServer { server };
+        if let Some(known) = self.schedule.faults.get_mut(number as usize) {
+            known.kind = kind;
+        }
+        Fault { kind, ..fault }
     }
 
     pub(super) fn end_fault(&mut self, number: u32) {
@@ -80,6 +93,17 @@ impl World {
             FaultKind::SlowServer { server, extra } => {
                 self.servers[usize::from(server)].extra = if begins { extra } else { 0 };
             }
+            // There was no leader.
+            FaultKind::CutLeader => {}
+            FaultKind::SlowLog { extra } => self.log.extra = if begins { extra } else { 0 },
+            FaultKind::DropConns { server } if begins => self.drop_conns(server),
+            FaultKind::DropConns { .. } => {}
+            FaultKind::DamageJournal { node } if begins => {
+                self.kill_daemon(node);
+                let chance = self.rng.draw();
+                self.nodes[node as usize].journal.damage(chance);
+            }
+            FaultKind::DamageJournal { node } => self.daemon_starts_later(node, 5 * MILLI),
             FaultKind::StepDown if begins => self.step_down(),
             FaultKind::StepDown => {}
             FaultKind::KillDaemon { node } if begins => self.kill_daemon(node),
@@ -156,6 +180,7 @@ impl World {
             }
         }
         self.net.weather = Weather::CALM;
+        self.log.extra = 0;
         self.calm = true;
         self.calm_since = self.now;
         self.disturbed_at = self.now;

@@ -35,6 +35,8 @@ pub struct Log {
     history: VecDeque<Committed>,
     trimmed: u64,
     electing: bool,
+    /// What disks take longer for every entry.
+    pub extra: Nanos,
     /// Since when it leads with a majority.
     since: Option<Nanos>,
     rng: Rng,
@@ -70,6 +72,7 @@ impl Log {
             history: VecDeque::new(),
             trimmed: 0,
             electing: false,
+            extra: 0,
             since: None,
             rng,
         }
@@ -103,7 +106,7 @@ impl World {
         let Some(leader) = self.log.leader else {
             return;
         };
-        let extra = self.servers[usize::from(leader)].extra;
+        let extra = self.servers[usize::from(leader)].extra + self.log.extra;
         let delay = self.log.rng.between(600 * MICRO, 4 * MILLI) + extra;
         let last = self.log.in_flight.back().map_or(0, |it| it.ready_at);
         let ready_at = (self.now + delay).max(last);

@@ -34,12 +34,18 @@ fn a_report_that_is_not_sent_because_it_equals_the_last_is_found() {
 #[test]
 fn planted_bugs_that_show_themselves_soon_are_found() {
     for mutant in [
+        Mutant::TwoEntries,
+        Mutant::StaleAnswer,
         Mutant::LongTakeOver,
         Mutant::TimersLostAtFailover,
         Mutant::SlowDetection,
         Mutant::OneEntryPerExpiry,
+        Mutant::BatchWithoutEpoch,
         Mutant::WatchBeforeSync,
-        Mutant::NoSync,
+        Mutant::KeeperForgetsEpochs,
+        Mutant::ForgetsWatermark,
+        Mutant::SilentWatch,
+        Mutant::WaitsAfterReboot,
     ] {
         assert!(found_by(mutant).is_some(), "{mutant:?}: {}", mutant.hole());
     }

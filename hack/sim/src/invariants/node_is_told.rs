@@ -1,0 +1,53 @@
+//! What is placed on a node that is well is told to it: no allocation stays pending because its node
+//! never heard of it.
+
+use protocol_model::{ClientStatus, DesiredStatus};
+
+use super::{Invariant, Observation};
+use crate::node_ids::node_ix;
+use crate::time::{Nanos, SECOND, wall};
+use crate::world::World;
+
+/// How long everything must have been well, and the allocation have waited.
+const TOLD_WITHIN: Nanos = 20 * SECOND;
+
+#[derive(Debug)]
+pub(super) struct NodeIsTold;
+
+impl Invariant for NodeIsTold {
+    fn name(&self) -> &'static str {
+        "node_is_told"
+    }
+
+    fn source(&self) -> &'static str {
+        "reconnect.md, hole 9: a pending allocation that the node never accepted"
+    }
+
+    fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
+        if !matches!(seen, Observation::Second) || world.led_for() < TOLD_WITHIN {
+            return Ok(());
+        }
+        let before = wall(world.now.saturating_sub(TOLD_WITHIN), 0);
+        for alloc in world.state().allocs() {
+            let waits = alloc.desired_status == DesiredStatus::Run
+                && alloc.client_status == ClientStatus::Pending
+                && alloc.create_time < before;
+            let host = world.node(node_ix(alloc.node_id));
+            let well = host
+                .reachable_since
+                .is_some_and(|at| world.now.saturating_sub(at) > TOLD_WITHIN);
+            let unheard = host
+                .core
+                .as_ref()
+                .is_some_and(|core| core.alloc(alloc.id).is_none());
+            if waits && well && unheard {
+                return Err(format!(
+                    "n{} does not know of {}, which was placed on it",
+                    node_ix(alloc.node_id),
+                    alloc.id.short()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
