@@ -7,36 +7,36 @@
 //!                                                 `-- exec:  a process beside the task
 //! ```
 
+mod commands;
 mod exec;
 mod files;
 mod follow;
 pub(crate) mod foreign;
 mod log_cursor;
 mod logs;
+mod replies;
 mod stats;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use noded_core::NotCollected;
-use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
 use protocol_model::AllocId;
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::{from_frame, to_frame};
+use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use self::foreign::ForeignWish;
+pub(crate) use self::replies::{CallEnd, CallFailed, Replies};
 use crate::executor::Executor;
 use crate::file_io::FileIo;
 use crate::file_watch::FileWatch;
 use crate::fingerprint::core_mhz;
 use crate::input::{AllocView, Input, Question};
 use crate::keeper_link::chain;
-use crate::os_signal;
 
 /// Calls at a time; more are refused.
 const CALLS_MAX: usize = 256;
@@ -57,72 +57,6 @@ pub struct CallServer {
     /// What a core counts as, where usage is told in MHz.
     core_mhz: u64,
     slots: Arc<Semaphore>,
-}
-
-/// Why a call failed, with the HTTP status that fits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallFailed {
-    status: u32,
-    message: String,
-}
-
-impl CallFailed {
-    fn new(status: u32, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-        }
-    }
-
-    fn not_found(message: impl Into<String>) -> Self {
-        Self::new(404, message)
-    }
-
-    fn bad(message: impl Into<String>) -> Self {
-        Self::new(400, message)
-    }
-
-    fn internal(error: &dyn std::error::Error) -> Self {
-        Self::new(500, chain(error))
-    }
-}
-
-/// How a call goes wrong: with an answer, or because nobody listens any more.
-#[derive(Debug)]
-pub(crate) enum CallEnd {
-    Failed(CallFailed),
-    Gone,
-}
-
-impl From<CallFailed> for CallEnd {
-    fn from(failed: CallFailed) -> Self {
-        Self::Failed(failed)
-    }
-}
-
-/// The way back to whoever called.
-#[derive(Debug)]
-pub(crate) struct Replies {
-    writer: FrameWriter,
-}
-
-impl Replies {
-    async fn send(&mut self, reply: v1::node_reply::Reply) -> Result<(), CallEnd> {
-        let (kind, body) = to_frame(&v1::NodeReply { reply: Some(reply) });
-        self.writer
-            .write(kind, body)
-            .await
-            .map_err(|_| CallEnd::Gone)
-    }
-
-    async fn json<T: serde::Serialize>(&mut self, value: &T) -> Result<(), CallEnd> {
-        let json = serde_json::to_vec(value).map_err(|error| CallFailed::internal(&error))?;
-        self.send(v1::node_reply::Reply::Json(json.into())).await
-    }
-
-    async fn heartbeat(&mut self) -> Result<(), CallEnd> {
-        self.send(v1::node_reply::Reply::Heartbeat(true)).await
-    }
 }
 
 impl CallServer {
@@ -241,84 +175,6 @@ impl CallServer {
             .await
             .map_err(|_| CallEnd::Gone)
     }
-
-    /// Whatever of the node's allocations has ended, and is known to have, goes; or the one that is
-    /// named.
-    async fn collect_garbage(&self, alloc_id: &[u8]) -> Result<(), CallEnd> {
-        if !alloc_id.is_empty() {
-            return self.collect_alloc(alloc_of(alloc_id)?).await;
-        }
-        let (answer, begun) = oneshot::channel();
-        self.ask(Question::CollectGarbage { answer }).await?;
-        begun.await.map_err(|_| CallEnd::Gone)
-    }
-
-    async fn collect_alloc(&self, alloc: AllocId) -> Result<(), CallEnd> {
-        let (answer, result) = oneshot::channel();
-        self.ask(Question::CollectAlloc { alloc, answer }).await?;
-        let refused = match result.await.map_err(|_| CallEnd::Gone)? {
-            Ok(()) => return Ok(()),
-            Err(refused) => refused,
-        };
-        let status = match refused {
-            NotCollected::Unknown(_) => 404,
-            NotCollected::NotEnded(_) => 400,
-            NotCollected::NotRecorded(_) => 503,
-        };
-        Err(CallFailed::new(status, refused.to_string()).into())
-    }
-
-    async fn restart(
-        &self,
-        alloc: AllocId,
-        request: v1::RestartRequest,
-        replies: &mut Replies,
-    ) -> Result<(), CallEnd> {
-        let v1::RestartRequest { task, all_tasks } = request;
-        let scope = match (task.as_str(), all_tasks) {
-            ("", true) => RestartScope::All,
-            ("", false) => RestartScope::Running,
-            (_, false) => RestartScope::Task(task),
-            (_, true) => {
-                let problem = "a task cannot be named when all tasks are meant";
-                return Err(CallFailed::bad(problem).into());
-            }
-        };
-        let (answer, result) = oneshot::channel();
-        let question = Question::Restart {
-            alloc,
-            scope,
-            answer,
-        };
-        self.ask(question).await?;
-        done(result, replies).await
-    }
-
-    async fn signal(
-        &self,
-        alloc: AllocId,
-        request: v1::SignalRequest,
-        replies: &mut Replies,
-    ) -> Result<(), CallEnd> {
-        let v1::SignalRequest { task, signal } = request;
-        if os_signal::number(&signal).is_none() {
-            return Err(CallFailed::bad(format!("unknown signal {signal:?}")).into());
-        }
-        let scope = if task.is_empty() {
-            SignalScope::Running
-        } else {
-            SignalScope::Task(task)
-        };
-        let (answer, result) = oneshot::channel();
-        let question = Question::Signal {
-            alloc,
-            scope,
-            signal,
-            answer,
-        };
-        self.ask(question).await?;
-        done(result, replies).await
-    }
 }
 
 fn alloc_of(bytes: &[u8]) -> Result<AllocId, CallFailed> {
@@ -346,24 +202,6 @@ async fn broken(mut reader: FrameReader) {
             Ok(Some(_)) => {}
             Ok(None) => std::future::pending().await,
             Err(_) => return,
-        }
-    }
-}
-
-async fn done(
-    result: oneshot::Receiver<Result<(), CommandError>>,
-    replies: &mut Replies,
-) -> Result<(), CallEnd> {
-    match result.await.map_err(|_| CallEnd::Gone)? {
-        Ok(()) => replies.json(&serde_json::json!({})).await,
-        Err(error) => {
-            let status = match &error {
-                CommandError::UnknownAlloc { .. } | CommandError::UnknownTask { .. } => 404,
-                CommandError::AllocStopping
-                | CommandError::NothingRuns
-                | CommandError::Task { .. } => 400,
-            };
-            Err(CallFailed::new(status, chain(&error)).into())
         }
     }
 }

@@ -10,6 +10,7 @@
 //! Every request may be repeated: a spawn by its run epoch, which keeper accepts only once. So a
 //! caller never learns that the connection broke.
 
+mod answers;
 mod handle;
 mod opening;
 
@@ -20,12 +21,13 @@ use std::time::Duration;
 
 use noded_keeper::client::{Connection, ConnectionError, Launch, LaunchError};
 use noded_keeper::protocol::{
-    CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskPhase, TaskReport,
+    CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskReport,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
+use answers::{catch_up, outcome};
 pub use opening::open;
 use opening::watch_pump;
 
@@ -281,57 +283,6 @@ impl Link {
     }
 }
 
-/// Tells those who wait for a process inside a task what they missed while the connection was away.
-/// One that keeper does not know, and that is not asked for again, is over: nobody will tell of it.
-fn catch_up(
-    sessions: &mut BTreeMap<TaskKey, mpsc::Sender<Event>>,
-    asked: &[&TaskKey],
-    listing: &[TaskReport],
-) {
-    sessions.retain(|key, events| {
-        let listed = listing.iter().find(|report| report.key == *key);
-        let event = match listed.map(|report| &report.phase) {
-            None => return asked.contains(&key),
-            Some(TaskPhase::Exited(exit)) => Event::Exited {
-                key: key.clone(),
-                exit: *exit,
-            },
-            Some(TaskPhase::SpawnFailed(failure)) => Event::SpawnFailed {
-                key: key.clone(),
-                failure: failure.clone(),
-            },
-            Some(
-                TaskPhase::Starting { .. } | TaskPhase::Running { .. } | TaskPhase::Ending { .. },
-            ) => return true,
-        };
-        // Full only when its owner is stuck.
-        let _ = events.try_send(event);
-        true
-    });
-}
-
-/// What an answer means to the caller. A spawn that keeper saw before, on a connection that broke,
-/// was accepted then.
-fn outcome(request: &Request, sent: Sent, response: Response) -> Result<Response, Refusal> {
-    match (request, response) {
-        (Request::Spawn(spawn), Response::Refused(refusal)) => {
-            let own = spawn.key.run_epoch();
-            let seen = match &refusal {
-                Refusal::StaleEpoch { highest } => *highest == own,
-                Refusal::EarlierRunAlive { run_epoch } => *run_epoch == own,
-                _ => false,
-            };
-            if sent == Sent::Again && seen {
-                Ok(Response::Accepted)
-            } else {
-                Err(refusal)
-            }
-        }
-        (_, Response::Refused(refusal)) => Err(refusal),
-        (_, response) => Ok(response),
-    }
-}
-
 /// The run that an event is about.
 pub fn key_of(event: &Event) -> &TaskKey {
     match event {
@@ -351,73 +302,4 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         next = source.source();
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use noded_keeper::protocol::{SpawnFailure, SpawnRequest, StdioSource, UnixNanos};
-    use tokio::sync::mpsc::error::TryRecvError;
-
-    use super::*;
-
-    fn spawn(epoch: u64) -> Request {
-        Request::Spawn(SpawnRequest {
-            key: TaskKey::new("a", "t", epoch).unwrap(),
-            cgroup: "a/t".to_owned(),
-            stdin: StdioSource::Null,
-            stdout: StdioSource::Null,
-            stderr: StdioSource::Null,
-            network: None,
-            target: None,
-            start_timeout_ms: 1,
-        })
-    }
-
-    #[test]
-    fn whoever_waits_for_a_process_hears_what_a_lost_connection_did_not_tell() {
-        let key = |name: &str| TaskKey::new("a", name, 1).unwrap();
-        let mut sessions = BTreeMap::new();
-        let mut listen = |name: &str| {
-            let (events, received) = mpsc::channel(1);
-            sessions.insert(key(name), events);
-            received
-        };
-        let [mut failed, mut runs, mut gone, mut asked] =
-            ["failed", "runs", "gone", "asked"].map(&mut listen);
-        let failure = SpawnFailure {
-            step_index: None,
-            step: "clone".to_owned(),
-            errno: 11,
-            at: UnixNanos(1),
-        };
-        let phases = [
-            ("failed", TaskPhase::SpawnFailed(failure)),
-            ("runs", TaskPhase::Starting { pid: 7 }),
-        ];
-        let listing = phases.map(|(name, phase)| TaskReport {
-            key: key(name),
-            cgroup: String::new(),
-            phase,
-        });
-        catch_up(&mut sessions, &[&key("asked")], &listing);
-        assert!(matches!(failed.try_recv(), Ok(Event::SpawnFailed { .. })));
-        assert_eq!(gone.try_recv(), Err(TryRecvError::Disconnected));
-        for waits in [&mut runs, &mut asked] {
-            assert_eq!(waits.try_recv(), Err(TryRecvError::Empty));
-        }
-    }
-
-    #[test]
-    fn a_spawn_that_was_accepted_before_the_connection_broke_is_accepted() {
-        let stale = || Response::Refused(Refusal::StaleEpoch { highest: 3 });
-        assert_eq!(
-            outcome(&spawn(3), Sent::Again, stale()),
-            Ok(Response::Accepted)
-        );
-        let refusal = Refusal::StaleEpoch { highest: 3 };
-        for (epoch, sent) in [(3, Sent::Once), (2, Sent::Again)] {
-            let answer = outcome(&spawn(epoch), sent, stale());
-            assert_eq!(answer, Err(refusal.clone()), "{epoch}");
-        }
-    }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use isolation::cgroup::{CgroupLimits, MemoryMax};
 use isolation::{Access, Bind, Capabilities, Identity, Namespace, Network, Root, SandboxSpec};
 use noded_core::effect::StartTask;
 use noded_core::event::{Recovery, RunEvent};
@@ -13,6 +12,7 @@ use noded_keeper::io::OutputStream;
 use noded_keeper::protocol::{Refusal, Request, SpawnRequest, StdioSource};
 use protocol_model::NetworkMode;
 
+use super::limits::limits;
 use super::prepare::{identity_of, layout};
 use super::sandbox::KeptSandbox;
 use super::{Executor, cgroup_of, keeper_key};
@@ -25,8 +25,6 @@ const START_TIMEOUT_MS: u64 = 30_000;
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Variables of noded's own environment that say something about the host rather than about noded.
 const HOST_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
-const MIB: u64 = 1024 * 1024;
-
 /// A start that failed.
 pub(super) struct StartFailed {
     message: String,
@@ -299,37 +297,6 @@ fn environment(
     environment
 }
 
-/// Every task has the node's ceiling of processes, which protects the host. `exec` gets every limit
-/// of its resources besides; `raw_exec` only its share of the processors, as users of Nomad know
-/// it.
-fn limits(start: &StartTask, pids_max: u32) -> CgroupLimits {
-    let mut limits = CgroupLimits {
-        pids_max: Some(pids_max),
-        ..CgroupLimits::default()
-    };
-    let resources = &start.spec.alloc().allocated_resources;
-    let Some(given) = resources.tasks.get(&start.run.task) else {
-        return limits;
-    };
-    limits.cpu_weight = Some(cpu_weight(given.cpu.cpu_shares));
-    if start.driver == "exec" {
-        let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
-        let (reserved, most) = (given.memory.memory_mb, given.memory.memory_max_mb);
-        let ceiling = if most > 0 { most } else { reserved };
-        limits.memory_max_bytes = (ceiling > 0).then(|| bytes(ceiling));
-        limits.memory_low_bytes = (most > 0).then(|| bytes(reserved));
-        limits.swap_max = (ceiling > 0).then_some(MemoryMax::Bytes(0));
-    }
-    limits
-}
-
-/// From shares (2 to 262144, as MHz are taken for) to `cpu.weight` (1 to 10000), as all container
-/// runtimes convert.
-fn cpu_weight(shares: i64) -> u16 {
-    let shares = shares.clamp(2, 262_144);
-    u16::try_from(1 + (shares - 2) * 9_999 / 262_142).unwrap_or(10_000)
-}
-
 fn refused(refusal: &Refusal) -> StartFailed {
     let recovery = match refusal {
         Refusal::BadPlan { .. }
@@ -346,51 +313,7 @@ fn refused(refusal: &Refusal) -> StartFailed {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use noded_core::{AllocSpec, RunEpoch, RunKey};
-    use protocol_model::AllocId;
-
     use super::*;
-
-    #[test]
-    fn every_task_has_the_node_s_ceiling_of_processes_and_only_exec_one_of_memory() {
-        let job = serde_json::json!({
-            "ID": "web", "TaskGroups": [{"Name": "group", "Tasks": [{"Name": "main"}]}],
-        });
-        let alloc = serde_json::json!({
-            "ID": AllocId::from_u128(1), "Namespace": "default", "EvalID": uuid::Uuid::nil(),
-            "Name": "web.group[0]", "NodeID": uuid::Uuid::nil(), "JobID": "web",
-            "TaskGroup": "group", "SpecHash": protocol_model::SpecHash([1; 32]),
-            "AllocatedResources": {"Tasks": {"main": {"Memory": {"MemoryMB": 64}}}},
-        });
-        let job = serde_json::from_value(job).unwrap();
-        let spec = AllocSpec::new(serde_json::from_value(alloc).unwrap(), Arc::new(job)).unwrap();
-        let spec = Arc::new(spec);
-        let of = |driver: &str, task: &str| {
-            let start = StartTask {
-                run: RunKey::new(spec.id(), task, RunEpoch(1)),
-                spec: Arc::clone(&spec),
-                driver: driver.to_owned(),
-                config: serde_json::Map::new(),
-                user: String::new(),
-                environment: BTreeMap::new(),
-            };
-            let limits = limits(&start, 100);
-            (limits.pids_max, limits.memory_max_bytes)
-        };
-        assert_eq!(of("exec", "main"), (Some(100), Some(64 * MIB)));
-        assert_eq!(of("raw_exec", "main"), (Some(100), None));
-        // Also one that has no resources of its own.
-        assert_eq!(of("exec", "other"), (Some(100), None));
-    }
-
-    #[test]
-    fn weights_span_the_kernel_s_range() {
-        assert_eq!(cpu_weight(0), 1);
-        assert_eq!(cpu_weight(1024), 39);
-        assert_eq!(cpu_weight(i64::MAX), 10_000);
-    }
 
     #[test]
     fn a_task_s_variables_win_over_the_host_s_and_denied_ones_are_gone() {

@@ -1,12 +1,14 @@
 //! A server that welcomes one node, tells it what to run, and remembers what it says.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod streams;
+
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use protocol_model::{AllocId, Allocation, Job, SpecHash};
+use protocol_model::{AllocId, Allocation, Job};
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
 use protocol_transport::files::{write_certificate, write_key};
 use protocol_transport::{
@@ -16,6 +18,8 @@ use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 use tokio::sync::watch;
+
+use streams::serve;
 
 const CAP: usize = 16 * 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -239,216 +243,4 @@ pub(crate) async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M
     let (kind, body) = to_frame(message);
     // A peer that left is seen by whoever waits for it.
     let _ = writer.write(kind, body).await;
-}
-
-async fn serve(
-    connection: quinn::Connection,
-    known: Arc<watch::Sender<Known>>,
-    bulk: Arc<Mutex<Option<quinn::Connection>>>,
-) {
-    while let Ok((send, mut recv)) = connection.accept_bi().await {
-        let kind = StreamKind::read(&mut recv, Role::Node).await.unwrap();
-        let (writer, reader) = (FrameWriter::new(send, CAP), FrameReader::new(recv, CAP));
-        let known = Arc::clone(&known);
-        match kind {
-            StreamKind::NodeSession => drop(tokio::spawn(session(writer, reader, known))),
-            StreamKind::NodeUpdates => drop(tokio::spawn(updates(writer, reader, known))),
-            StreamKind::NodeWatch => drop(tokio::spawn(watch_stream(writer, reader, known))),
-            StreamKind::Bulk => {
-                let (mut writer, mut reader) = (writer, reader);
-                let frame = reader.expect().await.unwrap();
-                let _: v1::AttachBulk = from_frame(frame.kind, frame.body).unwrap();
-                *bulk.lock().unwrap() = Some(connection.clone());
-                write(&mut writer, &v1::Attached {}).await;
-            }
-            other => panic!("{other}"),
-        }
-    }
-}
-
-fn watermark(index: u64) -> Option<v1::Watermark> {
-    Some(v1::Watermark {
-        incarnation: INCARNATION.to_vec().into(),
-        index,
-    })
-}
-
-async fn session(
-    mut writer: FrameWriter,
-    mut reader: FrameReader,
-    known: Arc<watch::Sender<Known>>,
-) {
-    let frame = reader.expect().await.unwrap();
-    let hello: v1::Hello = from_frame(frame.kind, frame.body).unwrap();
-    let mut epoch = 0;
-    known.send_modify(|known| {
-        known.index += 1;
-        epoch = known.index;
-        known.hellos.push(hello);
-    });
-    let welcome = v1::Welcome {
-        epoch,
-        protocol: 1,
-        heartbeat_interval_ms: 125,
-        typical_interval_ms: 50,
-        urgent_delay_ms: 5,
-        retry_interval_ms: 250,
-        applied: watermark(epoch),
-        ..v1::Welcome::default()
-    };
-    write(&mut writer, &welcome).await;
-    let mut reported = Vec::new();
-    while let Ok(Some(frame)) = reader.read().await {
-        match frame.kind {
-            v1::SyncPart::KIND => {
-                let part: v1::SyncPart = from_frame(frame.kind, frame.body).unwrap();
-                take(&known, epoch, part.allocs.clone());
-                reported.extend(
-                    part.allocs
-                        .iter()
-                        .map(|it| AllocId::from_slice(&it.alloc_id).unwrap()),
-                );
-                if part.last {
-                    let reported = std::mem::take(&mut reported);
-                    known.send_modify(|known| known.synced.push(reported));
-                    write(
-                        &mut writer,
-                        &v1::SyncAck {
-                            epoch,
-                            index: epoch,
-                        },
-                    )
-                    .await;
-                }
-            }
-            v1::FactsUpdate::KIND => {
-                let update: v1::FactsUpdate = from_frame(frame.kind, frame.body).unwrap();
-                assert_eq!(update.epoch, epoch);
-                let facts = serde_json::from_slice(&update.facts.unwrap().json).unwrap();
-                known.send_modify(|known| known.facts.push(facts));
-                let index = epoch;
-                write(&mut writer, &v1::FactsAck { epoch, index }).await;
-            }
-            v1::Heartbeat::KIND => {
-                let beat: v1::Heartbeat = from_frame(frame.kind, frame.body).unwrap();
-                known.send_modify(|known| known.heartbeats += 1);
-                let ack = v1::HeartbeatAck {
-                    tick: beat.tick,
-                    ..v1::HeartbeatAck::default()
-                };
-                write(&mut writer, &ack).await;
-            }
-            v1::WatchAck::KIND => {
-                let ack: v1::WatchAck = from_frame(frame.kind, frame.body).unwrap();
-                known.send_modify(|known| known.watch_acked = ack.index);
-            }
-            other => panic!("frame kind {other}"),
-        }
-    }
-}
-
-/// Batches may overtake each other: what is newer says its session and its revision.
-fn take(known: &watch::Sender<Known>, epoch: u64, reports: Vec<v1::AllocReport>) {
-    known.send_modify(|known| {
-        for report in reports {
-            let report = AllocReport::try_from(report).unwrap();
-            let mark = (epoch, report.revision);
-            if known.marks.get(&report.id).is_none_or(|held| *held <= mark) {
-                known.marks.insert(report.id, mark);
-                known.reports.insert(report.id, report);
-            }
-        }
-    });
-}
-
-async fn updates(
-    mut writer: FrameWriter,
-    mut reader: FrameReader,
-    known: Arc<watch::Sender<Known>>,
-) {
-    let frame = reader.expect().await.unwrap();
-    let _: v1::StreamHello = from_frame(frame.kind, frame.body).unwrap();
-    while let Ok(Some(frame)) = reader.read().await {
-        let batch: v1::StatusBatch = from_frame(frame.kind, frame.body).unwrap();
-        let ack = v1::BatchAck {
-            class: batch.class,
-            seq: batch.seq,
-            index: known.borrow().index,
-            results: vec![v1::ItemResult::Applied.into(); batch.allocs.len()],
-        };
-        take(&known, batch.epoch, batch.allocs);
-        write(&mut writer, &ack).await;
-    }
-}
-
-async fn watch_stream(
-    mut writer: FrameWriter,
-    mut reader: FrameReader,
-    known: Arc<watch::Sender<Known>>,
-) {
-    let frame = reader.expect().await.unwrap();
-    let _: v1::StreamHello = from_frame(frame.kind, frame.body).unwrap();
-    let mut changes = known.subscribe();
-    let mut specs: BTreeSet<SpecHash> = BTreeSet::new();
-    let mut told: BTreeMap<AllocId, u64> = BTreeMap::new();
-    let now = changes.borrow_and_update().clone();
-    let map = v1::WatchMap {
-        at: watermark(now.index),
-        part: 0,
-        last: true,
-        allocs: now
-            .wanted
-            .values()
-            .map(|(alloc, _)| v1::AllocVersion {
-                alloc_id: alloc.id.as_bytes().to_vec().into(),
-                version: alloc.alloc_modify_index,
-            })
-            .collect(),
-    };
-    write(&mut writer, &map).await;
-    let mut index = now.index;
-    let mut present = now;
-    loop {
-        let mut delta = v1::WatchDelta {
-            previous_index: index,
-            ..v1::WatchDelta::default()
-        };
-        for (alloc, job) in present.wanted.values() {
-            let hash = job.spec_hash();
-            if told.insert(alloc.id, alloc.alloc_modify_index) == Some(alloc.alloc_modify_index) {
-                continue;
-            }
-            if specs.insert(hash) {
-                let json = serde_json::to_vec(&**job).unwrap();
-                delta.specs.push(v1::JobSpec {
-                    hash: hash.0.to_vec().into(),
-                    json_zstd: zstd::encode_all(json.as_slice(), 1).unwrap().into(),
-                });
-            }
-            delta.changed.push(v1::DesiredAlloc {
-                alloc_id: alloc.id.as_bytes().to_vec().into(),
-                version: alloc.alloc_modify_index,
-                spec_hash: hash.0.to_vec().into(),
-                json: serde_json::to_vec(alloc).unwrap().into(),
-            });
-        }
-        let gone: Vec<AllocId> = told
-            .keys()
-            .filter(|id| !present.wanted.contains_key(id))
-            .copied()
-            .collect();
-        for id in gone {
-            told.remove(&id);
-            delta.removed.push(id.as_bytes().to_vec().into());
-        }
-        if !delta.changed.is_empty() || !delta.removed.is_empty() {
-            index = present.index.max(index + 1);
-            delta.index = index;
-            write(&mut writer, &delta).await;
-        }
-        if changes.changed().await.is_err() {
-            return;
-        }
-        present = changes.borrow_and_update().clone();
-    }
 }

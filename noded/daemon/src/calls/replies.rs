@@ -1,0 +1,73 @@
+//! How calls are answered, and how they go wrong.
+
+use protocol_transport::FrameWriter;
+use protocol_wire::kind::to_frame;
+use protocol_wire::v1;
+
+use crate::keeper_link::chain;
+
+/// Why a call failed, with the HTTP status that fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallFailed {
+    pub(super) status: u32,
+    pub(super) message: String,
+}
+
+impl CallFailed {
+    pub(super) fn new(status: u32, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(404, message)
+    }
+
+    pub(super) fn bad(message: impl Into<String>) -> Self {
+        Self::new(400, message)
+    }
+
+    pub(super) fn internal(error: &dyn std::error::Error) -> Self {
+        Self::new(500, chain(error))
+    }
+}
+
+/// How a call goes wrong: with an answer, or because nobody listens any more.
+#[derive(Debug)]
+pub(crate) enum CallEnd {
+    Failed(CallFailed),
+    Gone,
+}
+
+impl From<CallFailed> for CallEnd {
+    fn from(failed: CallFailed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+/// The way back to whoever called.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    pub(super) writer: FrameWriter,
+}
+
+impl Replies {
+    pub(super) async fn send(&mut self, reply: v1::node_reply::Reply) -> Result<(), CallEnd> {
+        let (kind, body) = to_frame(&v1::NodeReply { reply: Some(reply) });
+        self.writer
+            .write(kind, body)
+            .await
+            .map_err(|_| CallEnd::Gone)
+    }
+
+    pub(super) async fn json<T: serde::Serialize>(&mut self, value: &T) -> Result<(), CallEnd> {
+        let json = serde_json::to_vec(value).map_err(|error| CallFailed::internal(&error))?;
+        self.send(v1::node_reply::Reply::Json(json.into())).await
+    }
+
+    pub(super) async fn heartbeat(&mut self) -> Result<(), CallEnd> {
+        self.send(v1::node_reply::Reply::Heartbeat(true)).await
+    }
+}

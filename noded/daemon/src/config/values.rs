@@ -1,0 +1,193 @@
+//! The values of single keys: checked, and filled in where none is given.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use isolation::cgroup::find_mount;
+use protocol_transport::Secret;
+
+use super::file::{ConfigFile, HostVolumeBlock};
+use super::{ConfigError, Switch, invalid};
+
+/// The port that servers listen on for nodes unless an address says otherwise.
+const SERVER_PORT_DEFAULT: u16 = 4647;
+/// Nomad's default range of ports that are handed out on request.
+const DYNAMIC_PORT_MIN: u16 = 20_000;
+const DYNAMIC_PORT_MAX: u16 = 32_000;
+/// A token is a few dozen characters; a file beyond this is another file.
+const TOKEN_BYTES_MAX: u64 = 4096;
+/// More servers than any cluster has.
+const SERVERS_MAX: usize = 64;
+/// Processes and threads of one task, so that one which forks without end exhausts itself and not
+/// its host. Servers with a thread per connection stay below it; a host has room for several such
+/// tasks.
+const TASK_PIDS_MAX: u32 = 4096;
+/// Less than a shell script needs would only be a mistake.
+const TASK_PIDS_LOWEST: u32 = 16;
+/// As many as the kernel can number (PID_MAX_LIMIT): as good as no limit.
+const TASK_PIDS_HIGHEST: u32 = 4 * 1024 * 1024;
+
+pub(super) fn absolute(field: &str, path: Option<PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
+    match path {
+        Some(path) if !path.is_absolute() => {
+            Err(invalid(field, format!("{path:?} is not an absolute path")))
+        }
+        path => Ok(path),
+    }
+}
+
+pub(super) fn dynamic_ports(file: &ConfigFile) -> Result<(u16, u16), ConfigError> {
+    let min = file.min_dynamic_port.unwrap_or(DYNAMIC_PORT_MIN);
+    let max = file.max_dynamic_port.unwrap_or(DYNAMIC_PORT_MAX);
+    if min == 0 || min > max {
+        let problem = format!("{min} to {max} is no range of ports");
+        return Err(invalid("min_dynamic_port", problem));
+    }
+    Ok((min, max))
+}
+
+pub(super) fn servers(given: &[String]) -> Result<Vec<String>, ConfigError> {
+    if given.is_empty() {
+        return Err(ConfigError::Missing("servers"));
+    }
+    if given.len() > SERVERS_MAX {
+        return Err(invalid(
+            "servers",
+            format!("more than {SERVERS_MAX} addresses"),
+        ));
+    }
+    given.iter().map(|address| with_port(address)).collect()
+}
+
+/// `host`, `host:port`, `[v6]:port`; the port may be left out.
+fn with_port(address: &str) -> Result<String, ConfigError> {
+    let port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0);
+    let wrong = || invalid("servers", format!("{address:?} is not host:port"));
+    if address.is_empty() {
+        return Err(wrong());
+    }
+    if address.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok(format!("[{address}]:{SERVER_PORT_DEFAULT}"));
+    }
+    match address.rsplit_once(':') {
+        None => Ok(format!("{address}:{SERVER_PORT_DEFAULT}")),
+        Some((host, text)) if !host.is_empty() && port(text) => Ok(address.to_owned()),
+        Some(_) => Err(wrong()),
+    }
+}
+
+pub(super) fn join_token(file: &ConfigFile) -> Result<Option<Secret>, ConfigError> {
+    match (&file.join_token, &file.join_token_file) {
+        (Some(_), Some(_)) => Err(invalid(
+            "join_token",
+            "give either this or `join_token_file`, not both",
+        )),
+        (Some(token), None) => Ok(Some(token.clone())),
+        (None, Some(path)) => {
+            let failed = |source| ConfigError::Token {
+                path: path.clone(),
+                source,
+            };
+            let length = std::fs::metadata(path).map_err(failed)?.len();
+            if length > TOKEN_BYTES_MAX {
+                return Err(invalid(
+                    "join_token_file",
+                    "the file is too large for a token",
+                ));
+            }
+            let text = std::fs::read_to_string(path).map_err(failed)?;
+            Ok(Some(Secret::new(text.trim())))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// `driver "NAME" { enabled }`, or Nomad's `plugin "NAME" { config { enabled } }`.
+pub(super) fn driver(file: &ConfigFile, name: &str) -> Result<Switch, ConfigError> {
+    let blocks = file.driver.keys().map(|key| ("driver", key));
+    let plugins = file.plugin.keys().map(|key| ("plugin", key));
+    for (block, key) in blocks.chain(plugins) {
+        if !["exec", "raw_exec", "mock_driver"].contains(&key.as_str()) {
+            let field = format!("{block} {key:?}");
+            return Err(invalid(&field, "there is no such driver"));
+        }
+    }
+    let ours = file.driver.get(name).map(|block| block.enabled);
+    let theirs = file.plugin.get(name).map(|block| block.config.enabled);
+    if name != "exec" && ours.is_some() && theirs.is_some() {
+        let field = format!("driver {name:?}");
+        return Err(invalid(
+            &field,
+            "it is also in a `plugin` block; keep one of them",
+        ));
+    }
+    Ok(ours.or(theirs).flatten().unwrap_or(false).into())
+}
+
+/// A path below the mount of cgroup v2; an absolute one must lie below it.
+pub(super) fn cgroup_base(given: Option<&Path>) -> Result<PathBuf, ConfigError> {
+    let path = given.unwrap_or_else(|| Path::new("drover"));
+    if !path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    let mount = find_mount().map_err(|error| invalid("cgroup_base", error))?;
+    match path.strip_prefix(&mount.path) {
+        Ok(below) if below.components().next().is_some() => Ok(below.to_owned()),
+        _ => Err(invalid(
+            "cgroup_base",
+            format!(
+                "{path:?} is not below {}, where cgroup v2 is mounted",
+                mount.path.display()
+            ),
+        )),
+    }
+}
+
+pub(super) fn keeper_binary(given: Option<PathBuf>) -> Result<PathBuf, ConfigError> {
+    if let Some(path) = absolute("keeper_binary", given)? {
+        return Ok(path);
+    }
+    let own = std::env::current_exe().map_err(|error| invalid("keeper_binary", error))?;
+    Ok(own.with_file_name("noded-keeper"))
+}
+
+pub(super) fn host_volumes(
+    given: BTreeMap<String, HostVolumeBlock>,
+) -> Result<BTreeMap<String, HostVolumeBlock>, ConfigError> {
+    for (name, volume) in &given {
+        let field = format!("host_volume {name:?}");
+        if !volume.path.is_absolute() {
+            return Err(invalid(
+                &field,
+                format!("path {:?} is not absolute", volume.path),
+            ));
+        }
+    }
+    Ok(given)
+}
+
+pub(super) fn chroot_paths(given: Option<Vec<PathBuf>>) -> Result<Vec<PathBuf>, ConfigError> {
+    let Some(paths) = given else {
+        return Ok(isolation::default_host_view());
+    };
+    match paths.iter().find(|path| !path.is_absolute()) {
+        Some(path) => Err(invalid("chroot_paths", format!("{path:?} is not absolute"))),
+        None => Ok(paths),
+    }
+}
+
+pub(super) fn task_pids_max(given: Option<u32>) -> Result<u32, ConfigError> {
+    let max = given.unwrap_or(TASK_PIDS_MAX);
+    if (TASK_PIDS_LOWEST..=TASK_PIDS_HIGHEST).contains(&max) {
+        return Ok(max);
+    }
+    let problem = format!("{max} is not between {TASK_PIDS_LOWEST} and {TASK_PIDS_HIGHEST}");
+    Err(invalid("task_pids_max", problem))
+}
+
+pub(super) fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
