@@ -175,8 +175,10 @@ pub(super) fn apply(
             max: limits.memory_max_bytes.map(bytes),
         };
         memory.set_mem(set).map_err(refused("memory.max"))?;
-        // A kernel without swap accounting has no such file and no swap to limit.
-        if let Some(swap) = limits.swap_max {
+        // A kernel without swap, or told not to count it, has no such file.
+        if let Some(swap) = limits.swap_max
+            && task.has("memory.swap.max")
+        {
             let limit = match swap {
                 MemoryMax::Unlimited => -1,
                 MemoryMax::Bytes(bytes) => clamp(bytes),
@@ -240,6 +242,32 @@ fn clamp(bytes: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_does_not_count_swap_is_no_reason_not_to_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("task");
+        std::fs::create_dir(&path).expect("made");
+        let directory = std::fs::File::open(&path).expect("opened").into();
+        let task = TaskCgroup::new(
+            folder.path().to_owned(),
+            "task".into(),
+            directory,
+            ControllerSet::parse("memory"),
+        );
+        let limits = CgroupLimits {
+            memory_max_bytes: Some(4096),
+            swap_max: Some(MemoryMax::Bytes(0)),
+            ..CgroupLimits::default()
+        };
+        let read = |file| std::fs::read_to_string(path.join(file)).ok();
+        assert_eq!(apply(&task, &limits).expect("applied"), []);
+        assert_eq!(read("memory.max").as_deref(), Some("4096"));
+        assert_eq!(read("memory.swap.max"), None);
+        std::fs::write(path.join("memory.swap.max"), "max").expect("written");
+        apply(&task, &limits).expect("applied");
+        assert_eq!(read("memory.swap.max").as_deref(), Some("0"));
+    }
 
     #[test]
     fn only_what_was_asked_for_and_cannot_be_done_is_reported() {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::controllers::ControllerSet;
@@ -188,6 +188,11 @@ impl TaskCgroup {
 
     pub(super) const fn controllers(&self) -> &ControllerSet {
         &self.controllers
+    }
+
+    /// Whether this kernel has a file for it.
+    pub(super) fn has(&self, file: &'static str) -> bool {
+        rustix::fs::accessat(&self.directory, file, Access::EXISTS, AtFlags::empty()).is_ok()
     }
 
     pub(super) fn write(&self, file: &'static str, value: &str) -> Result<(), CgroupError> {
