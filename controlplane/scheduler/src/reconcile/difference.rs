@@ -9,8 +9,6 @@ use super::runs_version;
 /// The answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Difference {
-    /// Nothing that the allocation is made of.
-    None,
     /// Something that can change under a running allocation.
     InPlace,
     /// Something that its tasks are started with.
@@ -28,11 +26,7 @@ fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference {
     if old_job.meta != new_job.meta || !same_environment(old, new) {
         return Difference::Destructive;
     }
-    if old_job.same_spec(new_job) {
-        Difference::None
-    } else {
-        Difference::InPlace
-    }
+    Difference::InPlace
 }
 
 /// What this job's version changes for `alloc`; nothing where it runs that very version.
@@ -47,11 +41,8 @@ pub(super) fn difference_of(
     let Some(old) = snapshot.spec(alloc.spec) else {
         return Some(Difference::Destructive);
     };
-    match difference(old, job, &alloc.task_group) {
-        // The same specification under another version: the number has to follow.
-        Difference::None => Some(Difference::InPlace),
-        other @ (Difference::InPlace | Difference::Destructive) => Some(other),
-    }
+    // The same specification under another version, too: the number has to follow.
+    Some(difference(old, job, &alloc.task_group))
 }
 
 fn same_environment(old: &TaskGroup, new: &TaskGroup) -> bool {

@@ -242,11 +242,11 @@ fn update(
         if returning.contains(&alloc.id) {
             continue;
         }
-        match difference_of(snapshot, job, &alloc).unwrap_or(Difference::None) {
-            Difference::None => buckets.keep.push(alloc),
-            Difference::InPlace => buckets.in_place.push(alloc),
-            Difference::Destructive if limit == 0 => buckets.later.push(alloc),
-            Difference::Destructive => {
+        match difference_of(snapshot, job, &alloc) {
+            None => buckets.keep.push(alloc),
+            Some(Difference::InPlace) => buckets.in_place.push(alloc),
+            Some(Difference::Destructive) if limit == 0 => buckets.later.push(alloc),
+            Some(Difference::Destructive) => {
                 limit -= 1;
                 buckets
                     .place

@@ -111,7 +111,7 @@ impl Sorting<'_> {
             return self.buckets.reconnect.push(alloc);
         }
         match difference_of(self.snapshot, self.job, &alloc) {
-            None | Some(Difference::None) => self.buckets.keep.push(alloc),
+            None => self.buckets.keep.push(alloc),
             Some(Difference::InPlace) => self.buckets.in_place.push(alloc),
             Some(Difference::Destructive) => {
                 let wanted = Wanted {
