@@ -28,22 +28,15 @@ fn a_client_that_returns_finds_what_it_missed_and_the_newest_client_wins() {
         matches!(lost, Err(noded_keeper::client::ConnectionError::Closed)),
         "{lost:?}"
     );
-    let Response::Listing { tasks, more } = third.ask(&Request::List) else {
-        panic!("List lists")
-    };
-    assert!(!more);
-    let phase = |wanted| &tasks.iter().find(|task| task.key == wanted).unwrap().phase;
+    let tasks = third.list();
     assert!(matches!(
-        phase(alive.clone()),
-        TaskPhase::Running { pid: told, stopping: false, .. } if *told == pid
+        tasks[&alive],
+        TaskPhase::Running { pid: told, stopping: false, .. } if told == pid
     ));
-    assert!(matches!(phase(ended.clone()), TaskPhase::Exited(_)));
+    assert!(matches!(tasks[&ended], TaskPhase::Exited(_)));
     assert_eq!(tasks.len(), 2);
     third.ask(&Request::Acknowledge { key: ended });
-    let Response::Listing { tasks, .. } = third.ask(&Request::List) else {
-        panic!("List lists")
-    };
-    assert_eq!(tasks.len(), 1);
+    assert_eq!(third.list().len(), 1);
 }
 
 #[test]
@@ -201,9 +194,7 @@ fn the_client_starts_what_is_missing_and_finds_what_is_there() {
     );
     let refused = noded.ask(&Request::Shutdown);
     assert_eq!(refused, Response::Refused(Refusal::RunsRemain { runs: 1 }));
-    noded.ask(&Request::Kill { key: key.clone() });
-    noded.exit(&key);
-    noded.ask(&Request::Acknowledge { key });
+    noded.put_down(&key);
     assert_eq!(noded.ask(&Request::Shutdown), Response::Accepted);
     wait_until("keeper ended", || {
         Connection::connect(&scene.paths).is_err()

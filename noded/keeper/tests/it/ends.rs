@@ -1,6 +1,6 @@
 //! How tasks end: by themselves, by a signal, by a stop, by a kill; and what they leave.
 
-use crate::support::{Conversation, ignores_term, key, place, request, shell, stop, wait_until};
+use crate::support::{Conversation, ignores_term, key, place, request, shell, wait_until};
 use noded_keeper::protocol::{
     ExitCause, ExitStatus, OomKill, OsSignal, Refusal, Remains, Request, Response, StopMethod,
 };
@@ -76,13 +76,7 @@ fn a_stop_is_a_signal_first_and_a_kill_only_after_its_deadline() {
         request(&polite, &cgroups.task("polite")),
         &shell("exec sleep 1000"),
     );
-    let asked_to_stop = stop(&polite, 60_000);
-    assert_eq!(
-        noded.ask(&asked_to_stop),
-        Response::Stopping {
-            method: StopMethod::Signalled
-        }
-    );
+    assert_eq!(noded.stop(&polite, 60_000), StopMethod::Signalled);
     let exit = noded.exit(&polite);
     assert_eq!(
         (exit.status, exit.cause),
@@ -98,13 +92,7 @@ fn a_stop_is_a_signal_first_and_a_kill_only_after_its_deadline() {
     );
     wait_until("the signal is ignored", || ready.exists());
     let asked = Instant::now();
-    let asked_to_stop = stop(&stubborn, 300);
-    assert_eq!(
-        noded.ask(&asked_to_stop),
-        Response::Stopping {
-            method: StopMethod::Signalled
-        }
-    );
+    assert_eq!(noded.stop(&stubborn, 300), StopMethod::Signalled);
     let exit = noded.exit(&stubborn);
     assert!(asked.elapsed() >= Duration::from_millis(300));
     assert_eq!(
@@ -125,13 +113,7 @@ fn a_stop_signal_that_pid_1_would_not_hear_kills_at_once_and_says_so() {
     spec.namespaces
         .extend([isolation::Namespace::Mount, isolation::Namespace::Pid]);
     noded.start(request(&key, &cgroups.task("web")), &spec);
-    let asked_to_stop = stop(&key, 600_000);
-    assert_eq!(
-        noded.ask(&asked_to_stop),
-        Response::Stopping {
-            method: StopMethod::KilledAtOnce
-        }
-    );
+    assert_eq!(noded.stop(&key, 600_000), StopMethod::KilledAtOnce);
     let exit = noded.exit(&key);
     assert_eq!(exit.status, signalled(libc::SIGKILL));
     assert_eq!(exit.cause, ExitCause::SignalWouldBeDiscarded);
@@ -149,13 +131,7 @@ fn a_reaper_hears_the_stop_signal_and_hands_it_on() {
         .extend([isolation::Namespace::Mount, isolation::Namespace::Pid]);
     spec.first_process = isolation::FirstProcess::Reaper;
     noded.start(request(&key, &cgroups.task("web")), &spec);
-    let asked_to_stop = stop(&key, 600_000);
-    assert_eq!(
-        noded.ask(&asked_to_stop),
-        Response::Stopping {
-            method: StopMethod::Signalled
-        }
-    );
+    assert_eq!(noded.stop(&key, 600_000), StopMethod::Signalled);
     let exit = noded.exit(&key);
     assert_eq!(exit.status, ExitStatus::Code(128 + libc::SIGTERM));
     assert_eq!(exit.cause, ExitCause::OwnAccord);

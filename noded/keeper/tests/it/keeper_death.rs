@@ -2,25 +2,12 @@
 
 use crate::pump::{limits, owner};
 use crate::support::{
-    Conversation, exits_when, ignores_term, key, place, request, shell, stop, wait_until,
+    Conversation, exits_when, ignores_term, key, place, request, shell, wait_until,
 };
-use noded_keeper::client::Connection;
 use noded_keeper::io::retire_streams;
 use noded_keeper::protocol::{
-    ExitCause, ExitStatus, OsSignal, Refusal, Remains, Request, Response, StopMethod, TaskKey,
-    TaskPhase,
+    ExitCause, ExitStatus, OsSignal, Refusal, Remains, Request, Response, StopMethod, TaskPhase,
 };
-use std::collections::BTreeMap;
-
-fn list(noded: &mut Connection) -> BTreeMap<TaskKey, TaskPhase> {
-    match noded.ask(&Request::List) {
-        Response::Listing { tasks, more: false } => tasks
-            .into_iter()
-            .map(|task| (task.key, task.phase))
-            .collect(),
-        other => panic!("one page is expected, not {other:?}"),
-    }
-}
 
 /// Somebody else reaps an orphan: the status is the true one where the kernel remembers it (Linux
 /// 6.15), else unknown.
@@ -42,7 +29,7 @@ fn a_new_keeper_finds_the_running_task_and_tells_its_end() {
     keeper.kill();
     assert!(cgroups.is_populated("web"), "the task goes on");
     let (_next, mut noded) = scene.serve(&cgroups);
-    let phase = list(&mut noded).remove(&key);
+    let phase = noded.list().remove(&key);
     assert!(matches!(phase, Some(TaskPhase::Running { pid: told, .. }) if told == pid));
     let stale = noded.spawn(request(&key, &cgroup), &shell("exit 0"));
     assert_eq!(stale, Response::Refused(Refusal::StaleEpoch { highest: 4 }));
@@ -65,13 +52,7 @@ fn an_adopted_task_can_be_signalled_and_killed_with_its_tree() {
     keeper.kill();
     let (_next, mut noded) = scene.serve(&cgroups);
     let signal = OsSignal(libc::SIGTERM);
-    let asked_to_stop = stop(&key, 600_000);
-    assert_eq!(
-        noded.ask(&asked_to_stop),
-        Response::Stopping {
-            method: StopMethod::Signalled
-        }
-    );
+    assert_eq!(noded.stop(&key, 600_000), StopMethod::Signalled);
     let exit = noded.exit(&key);
     let by_signal = ExitStatus::Signal {
         signal,
@@ -96,16 +77,10 @@ fn a_kill_deadline_outlives_the_keeper_that_was_given_it() {
     let script = ignores_term(&ready);
     noded.start(request(&key, &cgroups.task("web")), &shell(&script));
     wait_until("the signal is ignored", || ready.exists());
-    let asked_to_stop = stop(&key, 700);
-    assert_eq!(
-        noded.ask(&asked_to_stop),
-        Response::Stopping {
-            method: StopMethod::Signalled
-        }
-    );
+    assert_eq!(noded.stop(&key, 700), StopMethod::Signalled);
     keeper.kill();
     let (_next, mut noded) = scene.serve(&cgroups);
-    let phase = list(&mut noded).remove(&key);
+    let phase = noded.list().remove(&key);
     if matches!(phase, Some(TaskPhase::Running { stopping: true, .. })) {
         assert_eq!(noded.exit(&key).cause, ExitCause::KillDeadline);
     } else {
@@ -134,14 +109,11 @@ fn outcomes_wait_for_acknowledgement_across_keepers() {
         !cgroups.is_populated("unseen")
     });
     let (keeper, mut noded) = scene.serve(&cgroups);
-    assert_eq!(
-        list(&mut noded).remove(&told),
-        Some(TaskPhase::Exited(exit))
-    );
+    assert_eq!(noded.list().remove(&told), Some(TaskPhase::Exited(exit)));
     // At once, or when whoever reaps orphans here has reaped it.
     let mut end = None;
     wait_until("the other end is known", || {
-        end = list(&mut noded).remove(&unseen);
+        end = noded.list().remove(&unseen);
         matches!(end, Some(TaskPhase::Exited(_)))
     });
     assert!(
@@ -155,7 +127,7 @@ fn outcomes_wait_for_acknowledgement_across_keepers() {
     let _third = scene.keeper(&cgroups);
     let mut noded = scene.connect();
     assert!(
-        list(&mut noded).is_empty(),
+        noded.list().is_empty(),
         "what was acknowledged does not come back"
     );
     let again = noded.spawn(request(&told, "told"), &shell("exit 0"));
@@ -181,7 +153,7 @@ fn a_task_whose_main_process_died_unseen_is_cleared_away() {
     let (_next, mut noded) = scene.serve(&cgroups);
     wait_until("the rest is gone", || !cgroups.is_populated("web"));
     wait_until("the end is known", || {
-        matches!(list(&mut noded).remove(&key), Some(TaskPhase::Exited(_)))
+        matches!(noded.list().remove(&key), Some(TaskPhase::Exited(_)))
     });
 }
 

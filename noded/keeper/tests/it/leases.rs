@@ -2,15 +2,16 @@
 
 use crate::support::{Conversation, key, place, request, shell, wait_until};
 use noded_keeper::client::Connection;
-use noded_keeper::protocol::{
-    BootNanos, ExitCause, Lease, Refusal, Request, Response, TaskPhase, TaskReport,
-};
+use noded_keeper::protocol::{BootNanos, ExitCause, Lease, Refusal, Request, Response, TaskPhase};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Long enough to start a task in.
-const SHORT: Duration = Duration::from_millis(1500);
+/// Given to what runs already: however slow the host, nothing has to happen within it.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// For a lease that is replaced at once, and must not be over before.
+const MEDIUM: Duration = Duration::from_secs(2);
 
 pub(crate) fn lease(alloc: &str, from_now: Duration) -> Lease {
     let now = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap();
@@ -25,13 +26,6 @@ pub(crate) fn extend(noded: &mut Connection, leases: Vec<Lease>) {
     assert_eq!(answer, Response::Accepted);
 }
 
-pub(crate) fn list(noded: &mut Connection) -> Vec<TaskReport> {
-    match noded.ask(&Request::List) {
-        Response::Listing { tasks, .. } => tasks,
-        other => panic!("a list is expected, not {other:?}"),
-    }
-}
-
 #[test]
 fn an_allocation_whose_lease_nobody_extends_ends_and_no_other_does() {
     let Some((cgroups, scene)) = place() else {
@@ -41,8 +35,9 @@ fn an_allocation_whose_lease_nobody_extends_ends_and_no_other_does() {
     let (leased, free) = (key("leased", "web", 1), key("free", "web", 1));
     let script = "trap '' TERM; sleep 1000 & sleep 1000";
     noded.start(request(&free, &cgroups.task("free")), &shell(script));
-    extend(&mut noded, vec![lease("leased", SHORT)]);
+    extend(&mut noded, vec![lease("leased", HOUR)]);
     noded.start(request(&leased, &cgroups.task("leased")), &shell(script));
+    extend(&mut noded, vec![lease("leased", SHORT)]);
     let exit = noded.exit(&leased);
     assert_eq!(exit.cause, ExitCause::LeaseExpired);
     assert!(!cgroups.is_populated("leased"));
@@ -63,9 +58,10 @@ fn without_noded_the_lease_still_counts() {
     };
     let (_keeper, mut noded) = scene.serve(&cgroups);
     let leased = key("leased", "web", 1);
-    extend(&mut noded, vec![lease("leased", SHORT)]);
+    extend(&mut noded, vec![lease("leased", HOUR)]);
     let spawn = request(&leased, &cgroups.task("leased"));
     noded.start(spawn, &shell("exec sleep 1000"));
+    extend(&mut noded, vec![lease("leased", SHORT)]);
     drop(noded);
     wait_until("keeper ends it by itself", || {
         !cgroups.is_populated("leased")
@@ -73,7 +69,7 @@ fn without_noded_the_lease_still_counts() {
     let mut noded = scene.connect();
     let mut end = None;
     wait_until("its end is on the list", || {
-        end = list(&mut noded).pop().map(|task| task.phase);
+        end = noded.list().remove(&leased);
         matches!(end, Some(TaskPhase::Exited(_)))
     });
     assert!(matches!(end, Some(TaskPhase::Exited(exit)) if exit.cause == ExitCause::LeaseExpired));
@@ -85,17 +81,8 @@ fn an_extended_lease_and_an_ended_one_let_tasks_go_on() {
         return;
     };
     let (_keeper, mut noded) = scene.serve(&cgroups);
-    extend(
-        &mut noded,
-        vec![lease("extended", SHORT), lease("ended", SHORT)],
-    );
-    let proof = |alloc: &str| scene.directory.path().join(alloc);
-    for alloc in ["extended", "ended"] {
-        // Longer than the first lease: whoever writes the file has outlived it.
-        let script = format!("sleep 3; : > {}; exec sleep 1000", proof(alloc).display());
-        let spawn = request(&key(alloc, "web", 1), &cgroups.task(alloc));
-        noded.start(spawn, &shell(&script));
-    }
+    let first = [lease("extended", MEDIUM), lease("ended", MEDIUM)];
+    extend(&mut noded, first.to_vec());
     extend(&mut noded, vec![lease("extended", HOUR)]);
     let ended = Request::EndLease {
         alloc: "ended".into(),
@@ -103,9 +90,21 @@ fn an_extended_lease_and_an_ended_one_let_tasks_go_on() {
     for _ in 0..2 {
         assert_eq!(noded.ask(&ended), Response::Accepted);
     }
-    wait_until("both have outlived their first lease", || {
-        proof("extended").exists() && proof("ended").exists()
+    for alloc in ["extended", "ended"] {
+        let spawn = request(&key(alloc, "web", 1), &cgroups.task(alloc));
+        noded.start(spawn, &shell("exec sleep 1000"));
+    }
+    wait_until("the first leases are over", || {
+        first
+            .iter()
+            .all(|first| lease("", Duration::ZERO).until > first.until)
     });
+    // Whatever was due is done with the answer.
+    assert_eq!(noded.ask(&Request::Ping), Response::Pong { runs: 2 });
+    assert_eq!(noded.ask(&Request::Ping), Response::Pong { runs: 2 });
+    for alloc in ["extended", "ended"] {
+        assert!(cgroups.is_populated(alloc), "{alloc}");
+    }
 }
 
 #[test]
@@ -115,9 +114,10 @@ fn a_lease_outlives_the_keeper_that_held_it() {
     };
     let (keeper, mut noded) = scene.serve(&cgroups);
     let leased = key("leased", "web", 1);
-    extend(&mut noded, vec![lease("leased", SHORT)]);
+    extend(&mut noded, vec![lease("leased", HOUR)]);
     let spawn = request(&leased, &cgroups.task("leased"));
     noded.start(spawn, &shell("exec sleep 1000"));
+    extend(&mut noded, vec![lease("leased", SHORT)]);
     keeper.kill();
     let _next = scene.keeper(&cgroups);
     wait_until("the next keeper ends it", || {

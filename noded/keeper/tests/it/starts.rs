@@ -54,9 +54,7 @@ fn run_epochs_fence_late_requests() {
         let answer = noded.spawn(request(&key("a", "web", run_epoch), &other), &spec);
         assert_eq!(answer, Response::Refused(refusal));
     }
-    noded.ask(&Request::Kill { key: fifth.clone() });
-    noded.exit(&fifth);
-    noded.ask(&Request::Acknowledge { key: fifth.clone() });
+    noded.put_down(&fifth);
     let answer = noded.spawn(request(&fifth, &cgroup), &spec);
     assert_eq!(
         answer,

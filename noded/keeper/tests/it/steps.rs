@@ -1,10 +1,7 @@
 //! Deaths in the middle of a step: the rows of the table in ARCHITECTURE.md that need a step to be
 //! held open.
 
-use crate::leases::list;
-use crate::support::{
-    Conversation, Scene, ignores_term, key, place, request, shell, stop, wait_until,
-};
+use crate::support::{Conversation, Scene, ignores_term, key, place, request, shell, wait_until};
 use noded_keeper::client::{Connection, seal_plan};
 use noded_keeper::protocol::{
     Event, ExitCause, ExitStatus, Remains, Request, Response, SpawnFailure, StdioSource,
@@ -30,7 +27,7 @@ fn start_hanging(scene: &Scene, noded: &mut Connection, key: &TaskKey, cgroup: &
 fn failure_of(noded: &mut Connection) -> SpawnFailure {
     let mut found = None;
     wait_until("the start has failed", || {
-        found = list(noded).pop().map(|task| task.phase);
+        found = noded.list().into_values().next();
         matches!(found, Some(TaskPhase::SpawnFailed(_)))
     });
     match found {
@@ -92,9 +89,8 @@ fn the_status_of_a_main_process_outlives_the_keeper_that_was_ending_the_rest() {
     std::fs::write(procs, left.id().to_string()).unwrap();
     let (_keeper, mut noded) = scene.serve(&cgroups);
     wait_until("the end is known", || {
-        let phase = list(&mut noded).pop().map(|task| (task.key, task.phase));
-        matches!(phase, Some((of, TaskPhase::Exited(exit))) if of == key
-            && (exit.status, exit.remains) == (ExitStatus::Code(5), Remains::Killed))
+        matches!(noded.list().remove(&key), Some(TaskPhase::Exited(exit))
+            if (exit.status, exit.remains) == (ExitStatus::Code(5), Remains::Killed))
     });
     assert!(!cgroups.is_populated("a/web"));
     left.wait().unwrap();
@@ -112,7 +108,7 @@ fn a_start_that_is_under_way_goes_on_in_the_next_build_and_a_failed_step_has_its
     noded
         .upgrade(Path::new(env!("CARGO_BIN_EXE_noded-keeper")))
         .unwrap();
-    let phase = list(&mut noded).pop().map(|task| task.phase);
+    let phase = noded.list().remove(&key);
     assert!(
         matches!(phase, Some(TaskPhase::Starting { .. })),
         "{phase:?}"
@@ -141,15 +137,13 @@ fn a_kill_deadline_outlives_the_noded_that_gave_it() {
     let script = ignores_term(&ready);
     noded.start(request(&key, &cgroups.task("web")), &shell(&script));
     wait_until("the signal is ignored", || ready.exists());
-    let asked_to_stop = stop(&key, 500);
-    let method = StopMethod::Signalled;
-    assert_eq!(noded.ask(&asked_to_stop), Response::Stopping { method });
+    assert_eq!(noded.stop(&key, 500), StopMethod::Signalled);
     drop(noded);
     wait_until("keeper does it alone", || !cgroups.is_populated("web"));
     let mut noded = scene.connect();
     let mut cause = None;
     wait_until("its end waits to be told", || {
-        cause = list(&mut noded).pop().and_then(|task| match task.phase {
+        cause = noded.list().remove(&key).and_then(|phase| match phase {
             TaskPhase::Exited(exit) => Some(exit.cause),
             _ => None,
         });

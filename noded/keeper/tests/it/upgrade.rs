@@ -1,9 +1,9 @@
 //! A keeper becomes another program: nothing that runs notices.
 
-use crate::leases::{extend, lease, list};
+use crate::leases::{extend, lease};
 use crate::pump::{limits, owner};
 use crate::support::{
-    Conversation, Scene, TestCgroup, exits_when, ignores_term, key, place, request, shell, stop,
+    Conversation, Scene, TestCgroup, exits_when, ignores_term, key, place, request, shell,
     wait_until,
 };
 use noded_keeper::client::{Connection, Launch, Starter, Upgrade, UpgradeError, ensure_current};
@@ -104,7 +104,7 @@ fn tasks_live_on_and_their_ends_arrive_after_two_upgrades() {
     let files = open_files(noded.welcome().keeper_pid);
     for name in ["first", "second"] {
         upgrade(&mut noded, &another_build(&scene, name));
-        let phases: Vec<TaskPhase> = list(&mut noded).into_iter().map(|t| t.phase).collect();
+        let phases: Vec<TaskPhase> = noded.list().into_values().collect();
         assert_eq!(phases.len(), 2);
         assert_eq!(phases[0], TaskPhase::Exited(told));
         assert!(matches!(phases[1], TaskPhase::Running { pid: now, .. } if now == pid));
@@ -143,9 +143,7 @@ fn deadlines_and_leases_go_on_counting() {
     let spawn = request(&leased, &cgroups.task("leased"));
     noded.start(spawn, &shell("exec sleep 1000"));
     wait_until("the signal is ignored", || ready.exists());
-    let asked_to_stop = stop(&stopped, 3_000);
-    let method = StopMethod::Signalled;
-    assert_eq!(noded.ask(&asked_to_stop), Response::Stopping { method });
+    assert_eq!(noded.stop(&stopped, 3_000), StopMethod::Signalled);
     upgrade(&mut noded, &another_build(&scene, "next"));
     assert_eq!(noded.exit(&stopped).cause, ExitCause::KillDeadline);
     extend(&mut noded, vec![lease("leased", Duration::ZERO)]);
@@ -286,6 +284,6 @@ fn a_state_that_is_lost_on_the_way_leaves_the_records() {
     keeper.kill();
     let _next = scene.keeper_with(&cgroups, &["--take-over", "100"]);
     let mut noded = scene.connect();
-    let phase = list(&mut noded).pop().map(|task| task.phase);
+    let phase = noded.list().into_values().next();
     assert!(matches!(phase, Some(TaskPhase::Running { pid: told, .. }) if told == pid));
 }

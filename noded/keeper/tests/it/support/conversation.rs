@@ -2,9 +2,11 @@
 
 use super::PATIENCE;
 use noded_keeper::client::{Connection, seal_plan};
-use noded_keeper::protocol::{Event, Exit, Message, Request, Response, SpawnRequest, TaskKey};
+use noded_keeper::protocol::{
+    Event, Exit, Message, OsSignal, Request, Response, SpawnRequest, StopMethod, TaskKey, TaskPhase,
+};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The questions that every test asks.
@@ -16,6 +18,12 @@ pub(crate) trait Conversation {
     /// Starts a task and waits until its program runs.
     fn start(&mut self, request: SpawnRequest, spec: &isolation::SandboxSpec) -> u32;
     fn exit(&mut self, key: &TaskKey) -> Exit;
+    /// Asks for a stop by SIGTERM, and for the kill so much later.
+    fn stop(&mut self, key: &TaskKey, kill_after_ms: u64) -> StopMethod;
+    /// Every run that keeper knows, in as many pages as it takes.
+    fn list(&mut self) -> BTreeMap<TaskKey, TaskPhase>;
+    /// Kills a run, hears of its end, and lets it go.
+    fn put_down(&mut self, key: &TaskKey) -> Exit;
 }
 
 thread_local! {
@@ -74,5 +82,46 @@ impl Conversation for Connection {
             Event::Exited { key, exit } if key == *wanted => exit,
             other => panic!("expected the exit of {wanted}, not {other:?}"),
         }
+    }
+
+    fn stop(&mut self, key: &TaskKey, kill_after_ms: u64) -> StopMethod {
+        let request = Request::Stop {
+            key: key.clone(),
+            signal: OsSignal(libc::SIGTERM),
+            kill_after_ms,
+        };
+        match self.ask(&request) {
+            Response::Stopping { method } => method,
+            other => panic!("expected a stop of {key}, not {other:?}"),
+        }
+    }
+
+    fn list(&mut self) -> BTreeMap<TaskKey, TaskPhase> {
+        let asked = self.send(&Request::List, &[]).unwrap();
+        let mut found = BTreeMap::new();
+        loop {
+            match self.recv_within(PATIENCE).unwrap().expect("a page") {
+                Message::Response {
+                    call,
+                    response: Response::Listing { tasks, more },
+                } if call == asked => {
+                    found.extend(tasks.into_iter().map(|task| (task.key, task.phase)));
+                    if !more {
+                        return found;
+                    }
+                }
+                Message::Event(event) => EARLY.with_borrow_mut(|early| early.push_back(event)),
+                other => panic!("only pages are expected, not {other:?}"),
+            }
+        }
+    }
+
+    fn put_down(&mut self, key: &TaskKey) -> Exit {
+        let kill = Request::Kill { key: key.clone() };
+        assert_eq!(self.ask(&kill), Response::Accepted);
+        let exit = self.exit(key);
+        let known = Request::Acknowledge { key: key.clone() };
+        assert_eq!(self.ask(&known), Response::Accepted);
+        exit
     }
 }

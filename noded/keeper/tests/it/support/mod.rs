@@ -9,7 +9,7 @@ pub(crate) use conversation::Conversation;
 use noded_keeper::client::Connection;
 use noded_keeper::io::{LogLimits, TaskStreams, create_streams, streams_are_gone};
 use noded_keeper::paths::RuntimePaths;
-use noded_keeper::protocol::{AllocAndTask, OsSignal, Request, SpawnRequest, StdioSource, TaskKey};
+use noded_keeper::protocol::{AllocAndTask, SpawnRequest, StdioSource, TaskKey};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -199,15 +199,6 @@ pub(crate) fn exits_when(go: &Path, code: i32) -> String {
 pub(crate) fn ignores_term(ready: &Path) -> String {
     let ready = ready.display();
     format!("trap '' TERM; : > {ready}; while :; do sleep 0.05; done")
-}
-
-/// SIGTERM, and the kill so much later.
-pub(crate) fn stop(key: &TaskKey, kill_after_ms: u64) -> Request {
-    Request::Stop {
-        key: key.clone(),
-        signal: OsSignal(libc::SIGTERM),
-        kill_after_ms,
-    }
 }
 
 pub(crate) fn request(key: &TaskKey, cgroup: &str) -> SpawnRequest {
