@@ -21,7 +21,7 @@ use protocol_transport::FrameReader;
 use protocol_wire::kind::from_frame;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
 
-use super::session::Refuse;
+use super::answers::Refuse;
 use super::{Gateway, digest};
 use crate::cluster::ChangeError;
 

@@ -14,8 +14,10 @@
 //! that is not the state's newest for that node is refused (`streams`). The second connection shows
 //! the secret again.
 
+mod answers;
 pub mod calls;
 pub mod detail;
+mod frames;
 mod hello;
 mod knocks;
 pub mod liveness;

@@ -14,15 +14,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use controlplane_state::{Command, Refusal, SessionEpoch, Welcome, WelcomeKind};
+use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::{NodeId, NodeStatus};
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
-use protocol_wire::{PROTOCOL_MAX, v1};
+use protocol_wire::kind::FrameMessage as _;
+use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
+use super::answers::{Refuse, TYPICAL_INTERVAL, millis, welcomed};
+use super::frames::{parse, read_frames, write};
 use super::hello::{History, history, knock, read_facts, read_hello};
 use super::liveness::Heard;
 use super::sync::{self, Parts, Reporter};
@@ -35,14 +37,6 @@ const HELLO_MAX: Duration = Duration::from_secs(10);
 const SYNC_MAX: Duration = Duration::from_secs(30);
 /// Frames read ahead of the session's loop.
 const FRAMES_AHEAD_MAX: usize = 64;
-/// What a node is told to wait before it knocks again.
-const RETRY: Duration = Duration::from_millis(500);
-/// How long typical updates may be merged on the node.
-const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long urgent updates are held back on the node to be merged: not at all. The node has one
-/// urgent batch in flight, and what comes meanwhile gathers behind it, so under load the log's own
-/// latency does the merging, as in the coalescer; an idle cluster pays for no timer.
-const URGENT_DELAY: Duration = Duration::ZERO;
 
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
@@ -99,50 +93,6 @@ pub(super) async fn serve(
     gateway.close_session(node, epoch, connection);
 }
 
-/// A refusal in the words and the reason of the protocol.
-#[derive(Debug)]
-pub(super) struct Refuse {
-    pub(super) reason: v1::RefusedReason,
-    message: String,
-}
-
-impl Refuse {
-    pub(super) fn new(reason: v1::RefusedReason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-        }
-    }
-
-    async fn send(self, gateway: &Gateway, writer: &mut FrameWriter) -> Result<(), String> {
-        let refused = v1::Refused {
-            reason: self.reason.into(),
-            message: self.message,
-            retry_interval_ms: millis(RETRY),
-            servers: servers(gateway),
-        };
-        write(writer, &refused).await?;
-        writer.finish().map_err(|error| error.to_string())
-    }
-}
-
-impl From<ChangeError> for Refuse {
-    fn from(error: ChangeError) -> Self {
-        use v1::RefusedReason as Reason;
-        let reason = match &error {
-            ChangeError::Refused(Refusal::WrongSecret(_)) => Reason::WrongSecret,
-            ChangeError::Refused(Refusal::NeedsFacts(_)) => Reason::Unregistered,
-            ChangeError::Refused(Refusal::JoinDenied(_)) => Reason::JoinToken,
-            ChangeError::Refused(Refusal::NotInSession(_)) => Reason::NotInSession,
-            // A node cannot make its report smaller, and must not try it again at once.
-            ChangeError::TooLarge(_) => Reason::Overloaded,
-            ChangeError::Refused(_) => Reason::Malformed,
-            _ => Reason::NoLeader,
-        };
-        Self::new(reason, error.to_string())
-    }
-}
-
 struct Session<'a> {
     gateway: &'a Arc<Gateway>,
     node: NodeId,
@@ -177,7 +127,7 @@ impl Session<'_> {
         writer: &mut FrameWriter,
     ) -> EndReason {
         self.sync_done = welcome.kind == WelcomeKind::Resumed;
-        if let Err(reason) = write(writer, &self.welcome(&welcome)).await {
+        if let Err(reason) = write(writer, &welcomed(self.gateway, &welcome)).await {
             return reason;
         }
         let mut news = self.gateway.cluster.hub().node_news(self.node);
@@ -186,8 +136,7 @@ impl Session<'_> {
         if !self.is_current() {
             return "the session ended as it began".to_owned();
         }
-        // Reading is not cancel-safe, so it has a task of its own; it ends with the stream or with
-        // this loop's end of the channel.
+        // It ends with the stream or with this loop's end of the channel.
         tokio::spawn(read_frames(reader, frames));
         let owed_until = tokio::time::sleep(SYNC_MAX);
         tokio::pin!(owed_until);
@@ -370,74 +319,4 @@ impl Session<'_> {
             sync::commit(gateway, reporter, whole, facts),
         )
     }
-
-    fn welcome(&self, welcome: &Welcome) -> v1::Welcome {
-        let snapshot = self.gateway.cluster.snapshot();
-        let incarnation = snapshot.cluster().incarnation;
-        v1::Welcome {
-            epoch: self.epoch.0,
-            resumed: welcome.kind == WelcomeKind::Resumed,
-            protocol: PROTOCOL_MAX,
-            applied_urgent_seq: welcome.applied_urgent_seq,
-            applied_typical_seq: welcome.applied_typical_seq,
-            heartbeat_interval_ms: millis(self.gateway.liveness_config.heartbeat_interval),
-            typical_interval_ms: millis(TYPICAL_INTERVAL),
-            urgent_delay_ms: millis(URGENT_DELAY),
-            retry_interval_ms: millis(RETRY),
-            applied: Some(v1::Watermark {
-                incarnation: incarnation
-                    .map(|incarnation| incarnation.as_bytes().to_vec().into())
-                    .unwrap_or_default(),
-                index: snapshot.index(),
-            }),
-            servers: servers(self.gateway),
-        }
-    }
-}
-
-async fn read_frames(
-    mut reader: FrameReader,
-    frames: mpsc::Sender<Result<protocol_transport::frame::Frame, String>>,
-) {
-    loop {
-        let frame = match reader.read().await {
-            Ok(None) => return,
-            Ok(Some(frame)) => Ok(frame),
-            Err(error) => Err(error.to_string()),
-        };
-        let broken = frame.is_err();
-        if frames.send(frame).await.is_err() || broken {
-            return;
-        }
-    }
-}
-
-/// The servers that a node may turn to.
-fn servers(gateway: &Gateway) -> Vec<v1::ServerAddress> {
-    let status = gateway.cluster.status();
-    status
-        .membership
-        .voters
-        .iter()
-        .map(|(id, info)| v1::ServerAddress {
-            id: id.as_u64(),
-            address: info.address.clone(),
-        })
-        .collect()
-}
-
-fn parse<M: FrameMessage>(kind: u8, body: Bytes) -> Result<M, EndReason> {
-    from_frame(kind, body).map_err(|error| error.to_string())
-}
-
-async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), EndReason> {
-    let (kind, body) = to_frame(message);
-    writer
-        .write(kind, body)
-        .await
-        .map_err(|error| error.to_string())
-}
-
-fn millis(duration: Duration) -> u32 {
-    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }

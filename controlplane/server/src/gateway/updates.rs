@@ -16,11 +16,11 @@ use controlplane_state::command::NodeBatch;
 use controlplane_state::{BatchResult, Command, ItemResult, Outcome, news};
 use protocol_model::{AllocId, NodeId};
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::{from_frame, to_frame};
 use protocol_wire::v1::{self, UpdateClass};
 use tokio::sync::{mpsc, oneshot};
 
 use super::detail::{self, AllocEvents};
+use super::frames::{parse, write};
 use super::streams::{self, OwnStream};
 use super::{Gateway, NODE_FRAME_BYTES_MAX, reports};
 use crate::cluster::{ChangeError, Cluster};
@@ -187,8 +187,7 @@ async fn run_stream(
     }
     while let Some(frame) = reader.read().await.map_err(|error| error.to_string())? {
         let bytes = frame.body.len();
-        let batch: v1::StatusBatch =
-            from_frame(frame.kind, frame.body).map_err(|error| error.to_string())?;
+        let batch: v1::StatusBatch = parse(frame.kind, frame.body)?;
         if batch.epoch != epoch.0 {
             return Err(format!(
                 "node {node} speaks of epoch {} in session {epoch}",
@@ -232,11 +231,7 @@ async fn run_stream(
             index,
             results: result.results.into_iter().map(Into::into).collect(),
         };
-        let (kind, body) = to_frame(&ack);
-        writer
-            .write(kind, body)
-            .await
-            .map_err(|error| error.to_string())?;
+        write(&mut writer, &ack).await?;
     }
     Ok(())
 }

@@ -13,10 +13,10 @@ use controlplane_state::Snapshot;
 use controlplane_state::watch::{Chain, Encode, LinkSizes, Map, is_ready};
 use protocol_model::{AllocId, Allocation, Job, SpecHash};
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::{FrameMessage, to_frame};
 use protocol_wire::v1;
 use tokio::time::timeout;
 
+use super::frames::write;
 use super::streams::{self, OwnStream};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
 
@@ -89,14 +89,6 @@ async fn run(
             write(&mut writer, &delta).await?;
         }
     }
-}
-
-async fn write<M: FrameMessage>(writer: &mut FrameWriter, message: &M) -> Result<(), String> {
-    let (kind, body) = to_frame(message);
-    writer
-        .write(kind, body)
-        .await
-        .map_err(|error| error.to_string())
 }
 
 /// The complete map, in parts.

@@ -269,7 +269,8 @@ impl Leading {
                 self.leader
                     .on_command_refused(&command, refusal.to_string());
             }
-            Err((command, error @ ChangeError::TooLarge(_))) => {
+            // To try again at once would not help.
+            Err((command, error @ (ChangeError::TooLarge(_) | ChangeError::OldServer(_)))) => {
                 tracing::warn!(%error, "housekeeping was refused");
                 self.leader.on_command_refused(&command, error.to_string());
             }

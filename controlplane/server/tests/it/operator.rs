@@ -184,6 +184,9 @@ async fn metrics_come_as_json_and_for_prometheus() {
     };
     assert!(gauge("nomad.raft.appliedIndex") > Some(0.0));
     assert!(gauge("nomad.nomad.broker.total_ready").is_some());
+    for status in ["initializing", "ready", "down", "disconnected"] {
+        assert_eq!(gauge(&format!("drover.nodes.{status}")), Some(0.0));
+    }
     let (status, head, text) = world
         .raw("GET /v1/metrics?format=prometheus HTTP/1.1", "")
         .await;

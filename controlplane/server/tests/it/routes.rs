@@ -25,7 +25,7 @@ const ROUTERS: [&str; 16] = [
     include_str!("../../src/http/route.rs"),
     include_str!("../../src/http/search.rs"),
     include_str!("../../src/http/status.rs"),
-    include_str!("../../src/http/metrics.rs"),
+    include_str!("../../src/http/metrics/mod.rs"),
 ];
 /// What is served without a token although access control is on, by any method.
 const PUBLIC: [&str; 3] = ["/v1/status/leader", "/v1/agent/health", "/v1/acl/bootstrap"];

@@ -9,7 +9,7 @@
 //! | `watch` | `gateway/watch.rs` |
 //! | `heard` | `gateway/liveness.rs` |
 //! | `leading` | `leading/*` |
-//! | `change` | `cluster.rs` |
+//! | `change` | `cluster/change.rs` |
 
 pub mod change;
 pub mod heard;

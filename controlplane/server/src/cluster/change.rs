@@ -1,33 +1,21 @@
-//! The cluster as the rest of the server sees it: one handle to read the state, to change it
-//! through whoever leads, and to know who that is.
+//! Changing the state: proposed here, or through whoever leads, again over elections, and only what
+//! every server can read.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use controlplane_raft::{Leader, ProposeError, Raft, RaftStatus, ReadError, ServerId};
-use controlplane_state::{Command, Outcome, Refusal, Snapshot, Stamped, codec};
-use protocol_model::UnixNanos;
-use protocol_transport::{FrameReader, FrameWriter, Pool, StreamKind};
-use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use controlplane_raft::{Leader, ProposeError, RaftStatus, ServerId};
+use controlplane_state::{Command, Outcome, Refusal, Stamped, codec};
+use protocol_transport::StreamKind;
 use protocol_wire::v1;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep};
 
-use crate::machine::Hub;
-use crate::versions::{self, TooOld, Versions};
+use super::call::CallError;
+use super::{Cluster, PATIENCE, RETRY_PAUSE, wall_clock};
+use crate::versions::{self, TooOld};
 
-/// How long a change waits for a leader, over elections.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one forwarded call may take.
-const CALL_MAX: Duration = Duration::from_secs(8);
-/// The pause before a refused call is tried again: about what an election's last round takes.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// How long a leader that was replaced may still take to answer what it was asked before.
 const REPLACED_GRACE: Duration = Duration::from_millis(500);
-/// The largest frame between servers.
-pub const SERVER_FRAME_BYTES_MAX: usize = 17 * 1024 * 1024;
 
 /// Why the state was not changed, or why nobody knows whether it was.
 #[derive(Debug, thiserror::Error)]
@@ -67,106 +55,7 @@ pub struct Changed {
     pub outcome: Outcome,
 }
 
-/// A handle to the cluster. Clones share everything.
-#[derive(Clone, Debug)]
-pub struct Cluster {
-    raft: Raft,
-    hub: Arc<Hub>,
-    pool: Pool,
-    status: watch::Receiver<RaftStatus>,
-    versions: Arc<Versions>,
-}
-
 impl Cluster {
-    /// The handle to what `raft` replicates and `hub` tells of.
-    pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool) -> Self {
-        let status = raft.status();
-        Self {
-            raft,
-            hub,
-            pool,
-            status,
-            versions: Arc::default(),
-        }
-    }
-
-    /// What the other servers run.
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    /// Whether every server would understand a command; who would not, and what to do, if not.
-    fn understood(&self, command: &Command) -> Result<(), String> {
-        let status = self.status.borrow();
-        let too_old = self
-            .versions
-            .too_old(command.level(), status.id, &status.membership);
-        too_old.map_or(Ok(()), |old| Err(old.to_string()))
-    }
-
-    /// What is said of this server where it does not know a command that another one proposed.
-    fn too_old_itself(&self) -> String {
-        let own = self.server_id();
-        let (id, release) = (own, Some(versions::BUILD.to_owned()));
-        let name = self
-            .status
-            .borrow()
-            .membership
-            .get(own)
-            .map(|info| info.name.clone());
-        TooOld {
-            id,
-            name: name.unwrap_or_default(),
-            release,
-        }
-        .to_string()
-    }
-
-    /// The newest state applied here.
-    pub fn snapshot(&self) -> Snapshot {
-        self.hub.snapshot()
-    }
-
-    /// Where changes of the state are told.
-    pub fn hub(&self) -> &Arc<Hub> {
-        &self.hub
-    }
-
-    /// The log, for operators' routes.
-    pub fn raft(&self) -> &Raft {
-        &self.raft
-    }
-
-    /// Connections to other servers.
-    pub fn pool(&self) -> &Pool {
-        &self.pool
-    }
-
-    /// This server's part in the log right now.
-    pub fn status(&self) -> RaftStatus {
-        self.status.borrow().clone()
-    }
-
-    /// A watch on this server's part in the log; that the log grew is no news here.
-    pub fn watch_status(&self) -> watch::Receiver<RaftStatus> {
-        self.raft.standing()
-    }
-
-    /// This server's id.
-    pub fn server_id(&self) -> ServerId {
-        self.status.borrow().id
-    }
-
-    /// Whether this server leads, as far as it knows.
-    pub fn is_leader(&self) -> bool {
-        self.status.borrow().is_leader()
-    }
-
-    /// Who leads, as far as this server knows.
-    pub fn leader(&self) -> Option<Leader> {
-        self.status.borrow().leader.clone()
-    }
-
     /// Changes the state, here or through the leader, and answers what the state said.
     ///
     /// # Errors
@@ -280,133 +169,32 @@ impl Cluster {
         sleep(REPLACED_GRACE).await;
     }
 
-    /// One request to the leader, one answer.
-    pub(crate) async fn call<Q: FrameMessage, A: FrameMessage>(
-        &self,
-        leader: &Leader,
-        kind: StreamKind,
-        request: &Q,
-    ) -> Result<A, CallError> {
-        let Some(info) = &leader.info else {
-            return Err(CallError::NotSent(
-                "the leader's address is not known yet".to_owned(),
-            ));
-        };
-        self.call_address(&info.address, kind, request).await
+    /// Whether every server would understand a command; who would not, and what to do, if not.
+    fn understood(&self, command: &Command) -> Result<(), String> {
+        let status = self.status.borrow();
+        let too_old = self
+            .versions
+            .too_old(command.level(), status.id, &status.membership);
+        too_old.map_or(Ok(()), |old| Err(old.to_string()))
     }
 
-    /// One request to the server at `address`, one answer.
-    pub(crate) async fn call_address<Q: FrameMessage, A: FrameMessage>(
-        &self,
-        address: &str,
-        kind: StreamKind,
-        request: &Q,
-    ) -> Result<A, CallError> {
-        let (send, recv) = self
-            .pool
-            .open(address, kind)
-            .await
-            .map_err(|error| CallError::NotSent(error.to_string()))?;
-        let mut writer = FrameWriter::new(send, SERVER_FRAME_BYTES_MAX);
-        let mut reader = FrameReader::new(recv, SERVER_FRAME_BYTES_MAX);
-        let exchange = async {
-            let (kind, body) = to_frame(request);
-            writer
-                .write(kind, body)
-                .await
-                .map_err(|error| CallError::NotSent(error.to_string()))?;
-            let frame = reader
-                .expect()
-                .await
-                .map_err(|error| CallError::Broken(error.to_string()))?;
-            from_frame(frame.kind, frame.body)
-                .map_err(|error| CallError::Nonsense(error.to_string()))
-        };
-        match timeout(CALL_MAX, exchange).await {
-            Ok(answer) => {
-                if answer.is_ok() {
-                    self.pool.report_success(address);
-                }
-                answer
-            }
-            Err(_) => {
-                self.pool.report_timeout(address);
-                Err(CallError::Broken(format!("no answer within {CALL_MAX:?}")))
-            }
+    /// What is said of this server where it does not know a command that another one proposed.
+    fn too_old_itself(&self) -> String {
+        let own = self.server_id();
+        let (id, release) = (own, Some(versions::BUILD.to_owned()));
+        let name = self
+            .status
+            .borrow()
+            .membership
+            .get(own)
+            .map(|info| info.name.clone());
+        TooOld {
+            id,
+            name: name.unwrap_or_default(),
+            release,
         }
+        .to_string()
     }
-
-    /// Waits until everything that was on a majority before this call is applied here, and answers
-    /// the snapshot then: what a consistent read reads. Works on every member.
-    ///
-    /// # Errors
-    /// When no leader answers in time.
-    pub async fn consistent(&self) -> Result<Snapshot, ChangeError> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.raft.read_barrier().await {
-                Ok(_) => return Ok(self.snapshot()),
-                Err(ReadError::NotLeader { .. } | ReadError::Unavailable { .. }) => {}
-                Err(ReadError::Stopped(error)) => {
-                    return Err(ChangeError::Stopped(error.to_string()));
-                }
-            }
-            if Instant::now() + RETRY_PAUSE >= deadline {
-                return Err(ChangeError::NoLeader(PATIENCE));
-            }
-            sleep(RETRY_PAUSE).await;
-        }
-    }
-
-    /// The first snapshot that has applied `index`.
-    ///
-    /// # Errors
-    /// When it does not come before `deadline`.
-    pub async fn at_least(&self, index: u64, deadline: Instant) -> Result<Snapshot, ChangeError> {
-        let mut newest = self.hub.watch();
-        match timeout_at(
-            deadline,
-            newest.wait_for(|snapshot| snapshot.index() >= index),
-        )
-        .await
-        {
-            Ok(Ok(snapshot)) => Ok(snapshot.clone()),
-            Ok(Err(_)) => Err(ChangeError::Stopped("the state is gone".to_owned())),
-            Err(_) => Err(ChangeError::NoLeader(PATIENCE)),
-        }
-    }
-
-    /// The HTTP address of the leader, where it is known.
-    pub fn leader_http(&self) -> Option<String> {
-        self.leader()?.info.map(|info| info.http_address)
-    }
-
-    /// The QUIC address of this server as others reach it.
-    pub fn local_quic(&self) -> Option<SocketAddr> {
-        self.pool.endpoint().local_address().ok()
-    }
-}
-
-/// Why a call to another server has no answer.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CallError {
-    /// It never left: nothing happened.
-    #[error("the call could not be sent: {0}")]
-    NotSent(String),
-    /// It may have arrived.
-    #[error("the call was not answered: {0}")]
-    Broken(String),
-    /// The answer is not what fits.
-    #[error("the answer makes no sense: {0}")]
-    Nonsense(String),
-}
-
-/// Now, as the log stamps it.
-pub fn wall_clock() -> UnixNanos {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 fn stamp(command: Command) -> Stamped {

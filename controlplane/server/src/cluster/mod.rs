@@ -1,0 +1,158 @@
+//! The cluster as the rest of the server sees it: one handle to read the state, to change it
+//! through whoever leads (`change`), to ask other servers (`call`), and to know who leads.
+
+mod call;
+mod change;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controlplane_raft::{Leader, Raft, RaftStatus, ReadError, ServerId};
+use controlplane_state::Snapshot;
+use protocol_model::UnixNanos;
+use protocol_transport::Pool;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+
+pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
+pub use self::change::{ChangeError, Changed};
+use crate::machine::Hub;
+use crate::versions::Versions;
+
+/// How long a change waits for a leader, over elections.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause before a refused call is tried again: about what an election's last round takes.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// A handle to the cluster. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    raft: Raft,
+    hub: Arc<Hub>,
+    pool: Pool,
+    status: watch::Receiver<RaftStatus>,
+    versions: Arc<Versions>,
+}
+
+impl Cluster {
+    /// The handle to what `raft` replicates and `hub` tells of.
+    pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool) -> Self {
+        let status = raft.status();
+        Self {
+            raft,
+            hub,
+            pool,
+            status,
+            versions: Arc::default(),
+        }
+    }
+
+    /// What the other servers run.
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    /// The newest state applied here.
+    pub fn snapshot(&self) -> Snapshot {
+        self.hub.snapshot()
+    }
+
+    /// Where changes of the state are told.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// The log, for operators' routes.
+    pub fn raft(&self) -> &Raft {
+        &self.raft
+    }
+
+    /// Connections to other servers.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// This server's part in the log right now.
+    pub fn status(&self) -> RaftStatus {
+        self.status.borrow().clone()
+    }
+
+    /// A watch on this server's part in the log; that the log grew is no news here.
+    pub fn watch_status(&self) -> watch::Receiver<RaftStatus> {
+        self.raft.standing()
+    }
+
+    /// This server's id.
+    pub fn server_id(&self) -> ServerId {
+        self.status.borrow().id
+    }
+
+    /// Whether this server leads, as far as it knows.
+    pub fn is_leader(&self) -> bool {
+        self.status.borrow().is_leader()
+    }
+
+    /// Who leads, as far as this server knows.
+    pub fn leader(&self) -> Option<Leader> {
+        self.status.borrow().leader.clone()
+    }
+
+    /// Waits until everything that was on a majority before this call is applied here, and answers
+    /// the snapshot then: what a consistent read reads. Works on every member.
+    ///
+    /// # Errors
+    /// When no leader answers in time.
+    pub async fn consistent(&self) -> Result<Snapshot, ChangeError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.raft.read_barrier().await {
+                Ok(_) => return Ok(self.snapshot()),
+                Err(ReadError::NotLeader { .. } | ReadError::Unavailable { .. }) => {}
+                Err(ReadError::Stopped(error)) => {
+                    return Err(ChangeError::Stopped(error.to_string()));
+                }
+            }
+            if Instant::now() + RETRY_PAUSE >= deadline {
+                return Err(ChangeError::NoLeader(PATIENCE));
+            }
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// The first snapshot that has applied `index`.
+    ///
+    /// # Errors
+    /// When it does not come before `deadline`.
+    pub async fn at_least(&self, index: u64, deadline: Instant) -> Result<Snapshot, ChangeError> {
+        let mut newest = self.hub.watch();
+        match timeout_at(
+            deadline,
+            newest.wait_for(|snapshot| snapshot.index() >= index),
+        )
+        .await
+        {
+            Ok(Ok(snapshot)) => Ok(snapshot.clone()),
+            Ok(Err(_)) => Err(ChangeError::Stopped("the state is gone".to_owned())),
+            Err(_) => Err(ChangeError::NoLeader(PATIENCE)),
+        }
+    }
+
+    /// The HTTP address of the leader, where it is known.
+    pub fn leader_http(&self) -> Option<String> {
+        self.leader()?.info.map(|info| info.http_address)
+    }
+
+    /// The QUIC address of this server as others reach it.
+    pub fn local_quic(&self) -> Option<SocketAddr> {
+        self.pool.endpoint().local_address().ok()
+    }
+}
+
+/// Now, as the log stamps it.
+pub fn wall_clock() -> UnixNanos {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

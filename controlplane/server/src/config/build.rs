@@ -1,0 +1,276 @@
+//! From a file as written to what the server is built from: defaults, and what is refused.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use protocol_model::duration;
+use protocol_transport::{Region, Secret};
+
+use super::file::ConfigFile;
+use super::{
+    Config, ConfigError, GcConfig, HttpConfig, HttpTls, Limits, LivenessConfig, RaftTiming,
+    TlsConfig,
+};
+
+/// The shortest time between two signs of life. Without a limit, a mistaken zero would keep every
+/// processor of the cluster busy with nothing else.
+const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(10);
+
+/// Whether a server can do without certificate files.
+#[derive(Clone, Copy)]
+pub(super) enum TlsNeed {
+    Required,
+    Optional,
+}
+
+impl Config {
+    /// Checks and completes a file.
+    ///
+    /// # Errors
+    /// When a value is missing or makes no sense.
+    pub fn build(file: &ConfigFile) -> Result<Self, ConfigError> {
+        Self::build_with(file, TlsNeed::Required)
+    }
+
+    pub(super) fn build_with(file: &ConfigFile, need: TlsNeed) -> Result<Self, ConfigError> {
+        let region = Region::parse(file.region.as_deref().unwrap_or("global"))
+            .map_err(|error| value("region", error.to_string()))?;
+        let data_dir = file.data_dir.clone().ok_or_else(|| {
+            value(
+                "data_dir",
+                "missing: name the directory that holds this server's state",
+            )
+        })?;
+        let quic_ip = ip("bind_addr", file.bind_addr.as_deref())?;
+        let tls = match (&file.tls, need) {
+            (Some(tls), _) => TlsConfig::Files {
+                ca: tls.ca_file.clone(),
+                cert: tls.cert_file.clone(),
+                key: tls.key_file.clone(),
+            },
+            (None, TlsNeed::Optional) => TlsConfig::Dev,
+            (None, TlsNeed::Required) => {
+                let hint = "missing: make certificates with `drover tls ca create` and \
+                            `drover tls cert create -server`, and name them here";
+                return Err(value("tls", hint));
+            }
+        };
+        // A server that names others and no number joins them: their cluster exists.
+        let joins = file.server.bootstrap_expect.is_none() && !file.server.retry_join.is_empty();
+        let expect = file
+            .server
+            .bootstrap_expect
+            .unwrap_or(if joins { 0 } else { 1 });
+        if !joins && !matches!(expect, 1 | 3 | 5) {
+            return Err(value("server.bootstrap_expect", "expected 1, 3 or 5"));
+        }
+        if expect == 1 && !file.server.retry_join.is_empty() {
+            let message = "1 forms a cluster alone, but others are named in retry_join: leave \
+                           bootstrap_expect out to join them";
+            return Err(value("server.bootstrap_expect", message));
+        }
+        if expect > 1 && file.server.retry_join.is_empty() {
+            let message = "missing: name the other servers, or bootstrap_expect is never reached";
+            return Err(value("server.retry_join", message));
+        }
+        let liveness = liveness(file)?;
+        Ok(Self {
+            name: file.name.clone().unwrap_or_else(host_name),
+            region,
+            datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
+            data_dir,
+            quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
+            quic_advertise: file.advertise.quic.clone(),
+            http: http(file)?,
+            tls,
+            retry_join: file.server.retry_join.clone(),
+            bootstrap_expect: expect,
+            node_join_token: join_token(file)?,
+            acl_enabled: file.acl.enabled,
+            schedulers: file
+                .server
+                .num_schedulers
+                .unwrap_or_else(cores)
+                .clamp(1, 64),
+            liveness,
+            raft: raft(file)?,
+            gc: gc(file)?,
+            limits: limits(file),
+        })
+    }
+}
+
+fn limits(file: &ConfigFile) -> Limits {
+    let given = &file.limits;
+    Limits {
+        http_connections: given.http_max_conns.unwrap_or(4096).max(1),
+        http_connections_per_client: given.http_max_conns_per_client.unwrap_or(256).max(1),
+        body_bytes: given.job_max_bytes.unwrap_or(8 << 20).max(1024),
+        sessions: given.sessions_max.unwrap_or(20_000).max(1),
+    }
+}
+
+fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
+    let address = ip("http.bind_addr", file.http.bind_addr.as_deref())?;
+    let tls = match &file.tls {
+        Some(tls) if tls.http && tls.verify_https_client => HttpTls::Mutual,
+        Some(tls) if tls.http => HttpTls::On,
+        _ => HttpTls::Off,
+    };
+    // Whoever reaches the API may run anything as root on every node: another address than loopback
+    // is served only encrypted and to those who hold a token.
+    if !address.is_loopback() && (tls == HttpTls::Off || !file.acl.enabled) {
+        let message = format!(
+            "{address} is not a loopback address: set `tls {{ http = true }}` and \
+             `acl {{ enabled = true }}`, then make the first token with `drover acl bootstrap`"
+        );
+        return Err(value("http.bind_addr", message));
+    }
+    Ok(HttpConfig {
+        listen: SocketAddr::new(address, file.ports.http.unwrap_or(4646)),
+        advertise: file.advertise.http.clone(),
+        tls,
+        response_headers: file.http.response_headers.clone().into_iter().collect(),
+        allowed_hosts: file.http.allowed_hosts.clone(),
+    })
+}
+
+fn liveness(file: &ConfigFile) -> Result<LivenessConfig, ConfigError> {
+    let interval = time(
+        "server.heartbeat_interval",
+        file.server.heartbeat_interval.as_deref(),
+        Duration::from_millis(125),
+    )?;
+    let silence = time(
+        "server.heartbeat_silence",
+        file.server.heartbeat_silence.as_deref(),
+        Duration::from_millis(2600),
+    )?;
+    not_too_often("server.heartbeat_interval", interval)?;
+    if silence < interval * 4 {
+        let message = format!("{silence:?} is less than four heartbeat intervals of {interval:?}");
+        return Err(value("server.heartbeat_silence", message));
+    }
+    Ok(LivenessConfig {
+        heartbeat_interval: interval,
+        silence,
+        takeover_extra: Duration::from_millis(1500),
+    })
+}
+
+fn raft(file: &ConfigFile) -> Result<RaftTiming, ConfigError> {
+    let heartbeat = time(
+        "server.raft_heartbeat",
+        file.server.raft_heartbeat.as_deref(),
+        Duration::from_millis(100),
+    )?;
+    let election = time(
+        "server.raft_election",
+        file.server.raft_election.as_deref(),
+        Duration::from_millis(400),
+    )?;
+    not_too_often("server.raft_heartbeat", heartbeat)?;
+    if election < heartbeat * 3 {
+        let message = format!("{election:?} is less than three heartbeats of {heartbeat:?}");
+        return Err(value("server.raft_election", message));
+    }
+    let snapshot_entries = file.server.raft_snapshot_entries.unwrap_or(8192).max(64);
+    Ok(RaftTiming {
+        heartbeat,
+        election,
+        snapshot_entries,
+    })
+}
+
+fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let server = &file.server;
+    Ok(GcConfig {
+        evals: time(
+            "server.eval_gc_threshold",
+            server.eval_gc_threshold.as_deref(),
+            HOUR,
+        )?,
+        jobs: time(
+            "server.job_gc_threshold",
+            server.job_gc_threshold.as_deref(),
+            4 * HOUR,
+        )?,
+        nodes: time(
+            "server.node_gc_threshold",
+            server.node_gc_threshold.as_deref(),
+            24 * HOUR,
+        )?,
+        deployments: time(
+            "server.deployment_gc_threshold",
+            server.deployment_gc_threshold.as_deref(),
+            HOUR,
+        )?,
+    })
+}
+
+fn join_token(file: &ConfigFile) -> Result<Option<Secret>, ConfigError> {
+    let key = "server.node_join_token_file";
+    match (
+        &file.server.node_join_token,
+        &file.server.node_join_token_file,
+    ) {
+        (Some(_), Some(_)) => Err(value(key, "the token is given twice; keep the file")),
+        // Every node that shows no token shows this one.
+        (Some(token), None) if token.reveal().trim().is_empty() => Err(value(
+            "server.node_join_token",
+            "empty: it would let every node in; leave it out to let no new node in",
+        )),
+        (Some(token), None) => Ok(Some(token.clone())),
+        (None, None) => Ok(None),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| value(key, format!("{}: {error}", path.display())))?;
+            let token = text.trim().to_owned();
+            if token.is_empty() {
+                return Err(value(key, format!("{} is empty", path.display())));
+            }
+            Ok(Some(Secret::new(token)))
+        }
+    }
+}
+
+fn ip(key: &'static str, text: Option<&str>) -> Result<IpAddr, ConfigError> {
+    match text {
+        None => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        Some(text) => text
+            .parse()
+            .map_err(|_| value(key, format!("{text:?} is no IP address"))),
+    }
+}
+
+fn time(key: &'static str, text: Option<&str>, default: Duration) -> Result<Duration, ConfigError> {
+    match text {
+        None => Ok(default),
+        Some(text) => duration::parse_go(text).map_err(|error| value(key, error.to_string())),
+    }
+}
+
+fn not_too_often(key: &'static str, interval: Duration) -> Result<(), ConfigError> {
+    if interval >= SIGN_OF_LIFE_MIN {
+        return Ok(());
+    }
+    let message = format!("{interval:?} is less than {SIGN_OF_LIFE_MIN:?}");
+    Err(value(key, message))
+}
+
+fn value(key: &'static str, message: impl Into<String>) -> ConfigError {
+    ConfigError::Value {
+        key,
+        message: message.into(),
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "server".to_owned(), |name| name.trim().to_owned())
+}

@@ -1,0 +1,110 @@
+//! What a node is answered when it says Hello, or when its session ends.
+
+use std::time::Duration;
+
+use controlplane_state::{Refusal, Welcome, WelcomeKind};
+use protocol_transport::FrameWriter;
+use protocol_wire::{PROTOCOL_MAX, v1};
+
+use super::Gateway;
+use super::frames::write;
+use crate::cluster::ChangeError;
+
+/// What a node is told to wait before it knocks again.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long typical updates may be merged on the node.
+pub(super) const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long urgent updates are held back on the node to be merged: not at all. The node has one
+/// urgent batch in flight, and what comes meanwhile gathers behind it, so under load the log's own
+/// latency does the merging, as in the coalescer; an idle cluster pays for no timer.
+const URGENT_DELAY: Duration = Duration::ZERO;
+
+/// The answer to a node that has a session.
+pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome) -> v1::Welcome {
+    let snapshot = gateway.cluster.snapshot();
+    let incarnation = snapshot.cluster().incarnation;
+    v1::Welcome {
+        epoch: welcome.epoch.0,
+        resumed: welcome.kind == WelcomeKind::Resumed,
+        protocol: PROTOCOL_MAX,
+        applied_urgent_seq: welcome.applied_urgent_seq,
+        applied_typical_seq: welcome.applied_typical_seq,
+        heartbeat_interval_ms: millis(gateway.liveness_config.heartbeat_interval),
+        typical_interval_ms: millis(TYPICAL_INTERVAL),
+        urgent_delay_ms: millis(URGENT_DELAY),
+        retry_interval_ms: millis(RETRY),
+        applied: Some(v1::Watermark {
+            incarnation: incarnation
+                .map(|incarnation| incarnation.as_bytes().to_vec().into())
+                .unwrap_or_default(),
+            index: snapshot.index(),
+        }),
+        servers: servers(gateway),
+    }
+}
+
+/// A refusal in the words and the reason of the protocol.
+#[derive(Debug)]
+pub(super) struct Refuse {
+    pub(super) reason: v1::RefusedReason,
+    pub(super) message: String,
+}
+
+impl Refuse {
+    pub(super) fn new(reason: v1::RefusedReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(super) async fn send(
+        self,
+        gateway: &Gateway,
+        writer: &mut FrameWriter,
+    ) -> Result<(), String> {
+        let refused = v1::Refused {
+            reason: self.reason.into(),
+            message: self.message,
+            retry_interval_ms: millis(RETRY),
+            servers: servers(gateway),
+        };
+        write(writer, &refused).await?;
+        writer.finish().map_err(|error| error.to_string())
+    }
+}
+
+impl From<ChangeError> for Refuse {
+    fn from(error: ChangeError) -> Self {
+        use v1::RefusedReason as Reason;
+        let reason = match &error {
+            ChangeError::Refused(Refusal::WrongSecret(_)) => Reason::WrongSecret,
+            ChangeError::Refused(Refusal::NeedsFacts(_)) => Reason::Unregistered,
+            ChangeError::Refused(Refusal::JoinDenied(_)) => Reason::JoinToken,
+            ChangeError::Refused(Refusal::NotInSession(_)) => Reason::NotInSession,
+            // A node cannot make its report smaller, and must not try it again at once.
+            ChangeError::TooLarge(_) => Reason::Overloaded,
+            ChangeError::Refused(_) => Reason::Malformed,
+            _ => Reason::NoLeader,
+        };
+        Self::new(reason, error.to_string())
+    }
+}
+
+/// The servers that a node may turn to.
+fn servers(gateway: &Gateway) -> Vec<v1::ServerAddress> {
+    let status = gateway.cluster.status();
+    status
+        .membership
+        .voters
+        .iter()
+        .map(|(id, info)| v1::ServerAddress {
+            id: id.as_u64(),
+            address: info.address.clone(),
+        })
+        .collect()
+}
+
+pub(super) fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
