@@ -7,15 +7,18 @@
 //!  trailer = tag 255 | length (4) | JSON { records per tag } | CRC-32 of header and records (4)
 //! ```
 //!
-//! Numbers are big-endian. In version 1 the checksum left the header out. What is derived
-//! (indexes, counters, columns) is not written. A record is
-//! JSON, so that a release reads what the one before it wrote; an unknown tag is an error, because
-//! leaving rows out would be a silent loss.
+//! Numbers are big-endian. In version 1 the checksum left the header out. What is derived (indexes,
+//! counters, columns) is not written. A record is JSON, so that a release reads what the one before
+//! it wrote; an unknown tag is an error, because leaving rows out would be a silent loss.
 
+mod error;
 mod format;
 mod read;
+mod records;
 mod write;
 
+pub use error::RestoreError;
 pub use format::{RECORD_BYTES_MAX, RESTORE_RECORDS_BYTES_MAX, VERSION, VERSION_MIN};
-pub use read::{CheckpointSummary, RestoreError, Unpacked, inspect};
+pub use read::{CheckpointSummary, inspect};
+pub use records::Unpacked;
 pub use write::{Section, WriteError};

@@ -1,11 +1,11 @@
 //! JSON within a message, compressed where that makes it smaller.
 
 use bytes::Bytes;
+use protocol_wire::compression::{compress, decompress};
 use protocol_wire::log;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::compression::{compress, decompress};
 use super::{DOCUMENT_BYTES_MAX, DecodeError, EncodeError};
 
 /// Below this, compressing costs more than it saves.

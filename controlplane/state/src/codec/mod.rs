@@ -4,7 +4,6 @@
 //! Hot commands are protobuf messages of their own; the rest is JSON in the same envelope, which
 //! tolerates fields that one side does not know. The bytes of both are frozen in `tests/golden/`.
 
-mod compression;
 mod document;
 mod hot;
 mod outcome;

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use prost::Message as _;
+use protocol_wire::compression::{compress, decompress};
 use protocol_wire::log;
 use protocol_wire::log::envelope::Command as Message;
 
-use super::compression::{compress, decompress};
 use super::{DOCUMENT_BYTES_MAX, DecodeError, EncodeError};
 
 /// Below this, a command is written as it is: compressing costs more than the log saves.

@@ -1,0 +1,179 @@
+//! Why a command did nothing.
+
+use std::borrow::Cow;
+
+use protocol_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
+use serde::{Deserialize, Serialize};
+
+use crate::fit::Exhausted;
+
+/// Why a command was refused. Nothing changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// The cluster has an incarnation already.
+    #[error("the cluster is initialized already")]
+    AlreadyInitialized,
+    /// The cluster has no incarnation yet.
+    #[error("the cluster is not initialized")]
+    NotInitialized,
+    /// No such job.
+    #[error("job {0} not found")]
+    UnknownJob(JobKey),
+    /// No such version of the job.
+    #[error("job {key} has no version {version}")]
+    UnknownJobVersion {
+        /// The job.
+        key: JobKey,
+        /// The version.
+        version: u64,
+    },
+    /// The job changed since the caller looked.
+    #[error("enforcing job modify index {wanted}: job is at {found}")]
+    JobModified {
+        /// What the caller expects.
+        wanted: u64,
+        /// What the state has; 0 = no job.
+        found: u64,
+    },
+    /// No such namespace.
+    #[error("namespace {0:?} not found")]
+    UnknownNamespace(String),
+    /// The namespace still has jobs.
+    #[error("namespace {0:?} is not empty")]
+    NamespaceInUse(String),
+    /// An evaluation that exists belongs to another job.
+    #[error("evaluation {0} belongs to another job")]
+    EvalOfAnotherJob(EvalId),
+    /// An evaluation that is over cannot be opened again.
+    #[error("evaluation {0} is over")]
+    EvalTerminal(EvalId),
+    /// A job's evaluation names another job.
+    #[error("the evaluation is not of job {0}")]
+    EvalMismatch(JobKey),
+    /// No such allocation.
+    #[error("allocation {0} not found")]
+    UnknownAlloc(AllocId),
+    /// The allocation cannot be changed as asked in the state it is in.
+    #[error("allocation {0} cannot be changed so in its state")]
+    AllocState(AllocId),
+    /// The allocation's id is taken.
+    #[error("allocation {0} exists already")]
+    DuplicateAlloc(AllocId),
+    /// The allocation's specification is not known.
+    #[error("job specification {0} not found")]
+    UnknownSpec(SpecHash),
+    /// A plan does not hold on the newest state.
+    #[error("the plan does not hold on {} nodes", .0.len())]
+    PlanRejected(Vec<NodeRejected>),
+    /// No such node.
+    #[error("node {0} not found")]
+    UnknownNode(NodeId),
+    /// Another host uses the node's id.
+    #[error("node {0}: the secret is another")]
+    WrongSecret(NodeId),
+    /// An unregistered node sent no facts.
+    #[error("node {0} is not registered: facts are needed")]
+    NeedsFacts(NodeId),
+    /// An unregistered node may not join.
+    #[error("node {0} is not registered: a join token is needed")]
+    JoinDenied(NodeId),
+    /// A message of another session, or of none.
+    #[error("node {0}: not in this session")]
+    NotInSession(NodeId),
+    /// A draining node cannot be made eligible.
+    #[error("node {0} is draining")]
+    NodeDraining(NodeId),
+    /// The command makes no sense.
+    #[error("malformed command: {0}")]
+    Malformed(Cow<'static, str>),
+    /// No such deployment.
+    #[error("deployment {0} not found")]
+    UnknownDeployment(DeploymentId),
+    /// The deployment is over.
+    #[error("deployment {0} is over")]
+    DeploymentTerminal(DeploymentId),
+    /// The deployment cannot be promoted.
+    #[error("deployment {0}: no canaries to promote, or not all of them are healthy")]
+    NotPromotable(DeploymentId),
+    /// There is a management token already.
+    #[error("ACL bootstrap was done already (reset index {reset_index})")]
+    AclBootstrapped {
+        /// What a reset must name.
+        reset_index: u64,
+    },
+    /// The scheduler's configuration changed since the caller looked.
+    #[error("enforcing index {wanted}: the scheduler configuration is at {found}")]
+    ConfigModified {
+        /// What the caller expects.
+        wanted: u64,
+        /// What the state has.
+        found: u64,
+    },
+    /// Another checkpoint is on its way.
+    #[error("another restore is in progress: {received} of {bytes} bytes have come")]
+    RestoreInProgress {
+        /// How much of it has come.
+        received: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// The checkpoint is longer than is restored.
+    #[error("the snapshot has {bytes} bytes: at most {bytes_max} are restored")]
+    RestoreTooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// No such restore is on its way: it was silent for too long, or dropped.
+    #[error("the restore was given up: it was silent for too long, or another one dropped it")]
+    RestoreUnknown,
+    /// A piece of the checkpoint is missing.
+    #[error("the restore has {expected} bytes: those before {offset} are missing")]
+    RestoreGap {
+        /// Where the piece begins.
+        offset: u64,
+        /// Where the next one has to.
+        expected: u64,
+    },
+    /// What was sent is no checkpoint that can be restored.
+    #[error("the snapshot cannot be restored: {0}")]
+    BadCheckpoint(String),
+    /// It was decided on a state that another one has replaced.
+    #[error("the cluster was restored meanwhile")]
+    AnotherIncarnation,
+    /// The command's index is not newer than the state's.
+    #[error("log index {index} is not above the applied index {applied}")]
+    OldIndex {
+        /// The command's.
+        index: u64,
+        /// The state's.
+        applied: u64,
+    },
+}
+
+impl Refusal {
+    pub(crate) fn malformed(why: &'static str) -> Self {
+        Self::Malformed(Cow::Borrowed(why))
+    }
+}
+
+/// Why a plan does not hold on one node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeRejected {
+    /// The node.
+    pub node: NodeId,
+    /// Why.
+    pub reason: NodeRejection,
+}
+
+/// The kinds of [`NodeRejected`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum NodeRejection {
+    /// It is not registered.
+    Unknown,
+    /// Nothing may be placed on it now.
+    NotReady,
+    /// It has no room.
+    Exhausted(Exhausted),
+}

@@ -1,0 +1,227 @@
+//! What can be asked of the replicated state: one command is one log entry is one transition, the
+//! evaluations that it causes included.
+//!
+//! Everything that is not a function of the state arrives here: the time, the seed of the ids that
+//! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
+
+mod jobs;
+mod nodes;
+mod plan;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol_model::{
+    AllocId, DeploymentId, DesiredTransition, Eligibility, EvalId, Evaluation, Incarnation, JobKey,
+    Node, NodeId, UnixNanos,
+};
+use serde::{Deserialize, Serialize};
+
+pub use jobs::*;
+pub use nodes::*;
+pub use plan::*;
+
+use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
+
+/// A command as it is written into the log.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stamped {
+    /// The proposer's clock. The state's own time never goes back: it becomes the larger of both.
+    pub now: UnixNanos,
+    /// Random bytes from which `apply` derives the ids of what it makes itself.
+    pub seed: [u8; 16],
+    /// What is asked.
+    pub command: Command,
+}
+
+/// One transition of the replicated state.
+///
+/// Its serde form is how cold commands are written into the log; hot ones (`skip`) have messages of
+/// their own there.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a command is made once and moved a few times; the large ones are boxed already"
+)]
+pub enum Command {
+    /// Nothing: a new leader's barrier.
+    #[serde(skip)]
+    Barrier,
+    /// The first entry of a cluster: fixes its incarnation. Refused when there is one already.
+    ClusterInit { incarnation: Incarnation },
+    /// An operator's checkpoint will come, in pieces, and begin this incarnation. Refused while
+    /// another one is on its way.
+    RestoreBegin {
+        incarnation: Incarnation,
+        /// How long it is.
+        bytes: u64,
+        /// SHA-256 of the whole.
+        sha256: Digest,
+    },
+    /// The next piece of it. A piece that came already is no news.
+    #[serde(skip)]
+    RestoreChunk {
+        incarnation: Incarnation,
+        offset: u64,
+        bytes: Bytes,
+    },
+    /// All of it has come: it takes the state's place, and another history begins.
+    RestoreCommit { incarnation: Incarnation },
+    /// Its sender gives it up.
+    RestoreDrop { incarnation: Incarnation },
+    /// Registers a job, or a new version of it, with its evaluation.
+    JobRegister(JobRegister),
+    /// Stops a job, or forgets it.
+    JobDeregister(JobDeregister),
+    /// Marks versions of a job as good to go back to, or not.
+    JobStability {
+        key: JobKey,
+        version: u64,
+        stable: bool,
+    },
+    /// Evaluates a job although nothing changed.
+    JobEvaluate {
+        eval: Evaluation,
+        force_reschedule: bool,
+    },
+    /// Creates evaluations, or changes existing ones.
+    EvalsUpsert { evals: Vec<Evaluation> },
+    /// What the scheduler decided for one evaluation, checked by the plan queue.
+    #[serde(skip)]
+    PlanApply(Box<PlanApply>),
+    /// Asks the scheduler to move allocations, with one evaluation per job.
+    AllocsStop {
+        allocs: Vec<(AllocId, DesiredTransition)>,
+        evals: Vec<Evaluation>,
+    },
+    /// A node knocks.
+    #[serde(skip)]
+    NodeHello(Box<NodeHello>),
+    /// A node's complete report, in one piece.
+    #[serde(skip)]
+    NodeSynced(Box<NodeSynced>),
+    /// A node's sync made no sense (the parts do not add up); it begins again.
+    #[serde(skip)]
+    SyncRejected { node: NodeId, epoch: SessionEpoch },
+    /// Nodes whose complete report is overdue: their session is taken away, they have to knock
+    /// again.
+    #[serde(skip)]
+    SyncDeadline { nodes: Vec<(NodeId, SessionEpoch)> },
+    /// Reports of many nodes in one entry.
+    #[serde(skip)]
+    AllocUpdates { batches: Vec<NodeBatch> },
+    /// Nodes that fell silent within one detection period.
+    #[serde(skip)]
+    HeartbeatMissed { nodes: Vec<(NodeId, SessionEpoch)> },
+    /// No allocation on these disconnected nodes has an open disconnect window any more.
+    #[serde(skip)]
+    WindowExpired { nodes: Vec<(NodeId, SessionEpoch)> },
+    /// A node says something new about itself.
+    NodeFacts {
+        node: NodeId,
+        epoch: SessionEpoch,
+        facts: Arc<Node>,
+    },
+    /// An operator's switch: may the scheduler place there?
+    NodeEligibility {
+        node: NodeId,
+        eligibility: Eligibility,
+    },
+    /// Begins or ends a drain. (Deadlines are the drainer's.)
+    NodeDrain {
+        node: NodeId,
+        drain: DrainSwitch,
+        eligibility_after: Eligibility,
+    },
+    /// Forgets a node; its allocations are lost.
+    NodePurge { node: NodeId },
+    /// A deployment goes on, ends, or is paused.
+    DeploymentStatus(DeploymentStatusUpdate),
+    /// Canaries are good: the rest may follow.
+    DeploymentPromote {
+        id: DeploymentId,
+        groups: PromoteGroups,
+        eval: Option<Evaluation>,
+    },
+    /// An operator says which allocations of a deployment are healthy.
+    DeploymentAllocHealth {
+        id: DeploymentId,
+        healthy: Vec<AllocId>,
+        unhealthy: Vec<AllocId>,
+        eval: Option<Evaluation>,
+        change: Option<DeploymentChange>,
+    },
+    /// The first management token of a cluster.
+    AclBootstrap { token: AclToken, reset_index: u64 },
+    /// Creates or replaces a namespace.
+    NamespaceUpsert { namespace: Namespace },
+    /// Removes an empty namespace.
+    NamespaceDelete { name: String },
+    /// Changes how the scheduler ranks.
+    SchedulerConfigSet {
+        config: SchedulerConfig,
+        enforce_index: Option<u64>,
+    },
+    /// Removes what is named here and really over: each name is checked again.
+    GcCollect(GcCollect),
+}
+
+/// The highest level of commands that this release reads from the log: see [`Command::level`].
+pub const COMMAND_LEVEL: u32 = 1;
+
+impl Command {
+    /// The level of the first release that applies this command as it is: 1 for all that the first
+    /// release knew, one more with each release that adds to them. It enters the log once every
+    /// server has at least that level.
+    pub fn level(&self) -> u32 {
+        match self {
+            Self::Barrier
+            | Self::ClusterInit { .. }
+            | Self::RestoreBegin { .. }
+            | Self::RestoreChunk { .. }
+            | Self::RestoreCommit { .. }
+            | Self::RestoreDrop { .. }
+            | Self::JobRegister(_)
+            | Self::JobDeregister(_)
+            | Self::JobStability { .. }
+            | Self::JobEvaluate { .. }
+            | Self::EvalsUpsert { .. }
+            | Self::PlanApply(_)
+            | Self::AllocUpdates { .. }
+            | Self::AllocsStop { .. }
+            | Self::NodeHello(_)
+            | Self::NodeSynced(_)
+            | Self::NodeFacts { .. }
+            | Self::NodeEligibility { .. }
+            | Self::NodeDrain { .. }
+            | Self::NodePurge { .. }
+            | Self::HeartbeatMissed { .. }
+            | Self::WindowExpired { .. }
+            | Self::SyncDeadline { .. }
+            | Self::SyncRejected { .. }
+            | Self::DeploymentStatus(_)
+            | Self::DeploymentPromote { .. }
+            | Self::DeploymentAllocHealth { .. }
+            | Self::AclBootstrap { .. }
+            | Self::NamespaceUpsert { .. }
+            | Self::NamespaceDelete { .. }
+            | Self::SchedulerConfigSet { .. }
+            | Self::GcCollect(_) => 1,
+        }
+    }
+}
+
+/// See [`Command::GcCollect`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GcCollect {
+    /// Finished evaluations.
+    pub evals: Vec<EvalId>,
+    /// Terminal allocations.
+    pub allocs: Vec<AllocId>,
+    /// Dead jobs, with their versions.
+    pub jobs: Vec<JobKey>,
+    /// Finished deployments.
+    pub deployments: Vec<DeploymentId>,
+    /// Nodes that are down and empty.
+    pub nodes: Vec<NodeId>,
+}

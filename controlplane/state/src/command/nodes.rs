@@ -1,0 +1,91 @@
+//! What nodes say, and what operators want of them.
+
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Node, NodeId};
+use protocol_wire::report::AllocReport;
+use protocol_wire::v1::UpdateClass;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Digest, SessionEpoch};
+
+/// Whether a drain begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DrainSwitch {
+    /// Allocations are to leave.
+    Begin,
+    /// They may stay.
+    End,
+}
+
+/// See [`Command::NodeHello`]. The proposer has checked versions and the join token.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeHello {
+    /// Who knocks.
+    pub node: NodeId,
+    /// SHA-256 of the node's secret.
+    pub secret_hash: Digest,
+    /// Drawn by the node once per series of attempts.
+    pub nonce: [u8; 16],
+    /// The epoch of its last session; 0 = none.
+    pub last_epoch: SessionEpoch,
+    /// Another boot means that nothing runs.
+    pub boot_id: [u8; 16],
+    /// Whether the node's daemon was restarted since its last session.
+    pub daemon: DaemonLife,
+    /// What it says about itself: needed from a node that is not registered.
+    pub facts: Option<Arc<Node>>,
+    /// What the proposer found out about its join token.
+    pub join: JoinVerdict,
+}
+
+/// Whether a node's daemon is the one that had the last session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DaemonLife {
+    /// The same process: its session may be resumed.
+    Continued,
+    /// A restarted one: it never resumes.
+    Restarted,
+}
+
+/// What the proposer found out about a join token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum JoinVerdict {
+    /// It may join as a new node.
+    Allowed,
+    /// It may not: only a node that is registered already is let in.
+    Denied,
+}
+
+/// See [`Command::NodeSynced`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeSynced {
+    /// Whose report.
+    pub node: NodeId,
+    /// Of which session.
+    pub epoch: SessionEpoch,
+    /// The index of the watch up to which the node had been told, in this incarnation; 0 where its
+    /// history is another.
+    pub watch_index: u64,
+    /// Every allocation on the node whose state the control plane does not have yet.
+    pub changed: Vec<AllocReport>,
+    /// Every other allocation that the node reported.
+    pub unchanged: Vec<AllocId>,
+    /// What it says about itself, where that changed.
+    pub facts: Option<Arc<Node>>,
+}
+
+/// One node's batch within [`Command::AllocUpdates`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeBatch {
+    /// Whose.
+    pub node: NodeId,
+    /// Of which session.
+    pub epoch: SessionEpoch,
+    /// Urgent or typical.
+    pub class: UpdateClass,
+    /// The batch's number within its class and session.
+    pub seq: u64,
+    /// What changed.
+    pub reports: Vec<AllocReport>,
+}

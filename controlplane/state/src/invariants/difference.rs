@@ -1,0 +1,50 @@
+//! Two states side by side.
+
+use std::collections::BTreeMap;
+
+use protocol_model::SpecHash;
+
+use super::derived::resolved_rows;
+use crate::tables::Tables;
+
+/// The first difference between two states, in words: what replicas and restored states are
+/// compared by.
+pub fn difference(left: &Tables, right: &Tables) -> Option<&'static str> {
+    let rows = |tables: &Tables| resolved_rows(&tables.columns);
+    let specs = |tables: &Tables| -> BTreeMap<SpecHash, u64> {
+        tables
+            .specs
+            .iter()
+            .map(|(hash, spec)| (*hash, spec.references))
+            .collect()
+    };
+    let checks: [(&'static str, bool); 17] = [
+        ("index", left.index == right.index),
+        ("log offset", left.log_offset == right.log_offset),
+        ("time", left.now == right.now),
+        (
+            "pending restore",
+            left.pending_restore == right.pending_restore,
+        ),
+        ("table indexes", left.table_indexes == right.table_indexes),
+        ("cluster", left.cluster == right.cluster),
+        (
+            "scheduler configuration",
+            left.scheduler_config == right.scheduler_config,
+        ),
+        ("nodes", left.nodes == right.nodes),
+        ("jobs", left.jobs == right.jobs),
+        ("job versions", left.job_versions == right.job_versions),
+        ("evaluations", left.evals == right.evals),
+        ("allocations", left.allocs == right.allocs),
+        ("deployments", left.deployments == right.deployments),
+        ("namespaces", left.namespaces == right.namespaces),
+        ("access tokens", left.acl_tokens == right.acl_tokens),
+        ("specifications", specs(left) == specs(right)),
+        ("node columns", rows(left) == rows(right)),
+    ];
+    checks
+        .into_iter()
+        .find(|(_, same)| !same)
+        .map(|(name, _)| name)
+}

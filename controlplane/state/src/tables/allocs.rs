@@ -1,0 +1,130 @@
+//! Allocations, and what is derived from them: indexes, counters, room.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol_model::{AllocId, Allocation, ClientStatus};
+
+use super::{AllocRecord, Table, Tables, index_insert, index_remove};
+use crate::record::{GroupTally, JobTally};
+use crate::usage::Usage;
+
+impl Tables {
+    pub(crate) fn put_alloc(&mut self, record: AllocRecord) {
+        self.touch(Table::Allocs);
+        let alloc = record.alloc.clone();
+        let before = self.allocs.insert(alloc.id, record);
+        if let Some(before) = before {
+            self.unlink_alloc(&before.alloc, Some(&alloc));
+            self.link_alloc(&alloc, Some(&before.alloc));
+            self.release_spec(before.alloc.spec);
+        } else {
+            self.link_alloc(&alloc, None);
+        }
+    }
+
+    pub(crate) fn remove_alloc(&mut self, id: AllocId) {
+        let Some(record) = self.allocs.remove(&id) else {
+            return;
+        };
+        self.touch(Table::Allocs);
+        self.unlink_alloc(&record.alloc, None);
+        self.release_spec(record.alloc.spec);
+    }
+
+    /// Enters an allocation into what is derived. `before` is what it was: the indexes over what
+    /// never changes (job, node, evaluation of a kept one) are left alone.
+    fn link_alloc(&mut self, alloc: &Allocation, before: Option<&Arc<Allocation>>) {
+        let key = alloc.job_key();
+        self.acquire_spec(alloc.spec);
+        if before.is_none() {
+            index_insert(&mut self.allocs_by_job, key.clone(), alloc.id);
+            index_insert(&mut self.allocs_by_node, alloc.node_id, alloc.id);
+        }
+        if before.is_none_or(|before| before.eval_id != alloc.eval_id) {
+            index_insert(&mut self.allocs_by_eval, alloc.eval_id, alloc.id);
+        }
+        if let Some(deployment) = alloc.deployment_id
+            && before.is_none_or(|before| before.deployment_id != alloc.deployment_id)
+        {
+            index_insert(&mut self.allocs_by_deployment, deployment, alloc.id);
+        }
+        if before.is_none_or(|before| !same_counts(before, alloc)) {
+            let live = !alloc.terminal();
+            self.tally(&key, |tally| {
+                tally.allocs += 1;
+                tally.allocs_live += u64::from(live);
+                let group = tally.groups.entry(alloc.task_group.clone()).or_default();
+                *group.counter(alloc.client_status) += 1;
+            });
+        }
+        if !alloc.terminal() && before.is_none_or(|before| !same_usage(before, alloc)) {
+            self.columns
+                .add_usage(alloc.node_id, &Usage::of(&alloc.allocated_resources));
+        }
+    }
+
+    /// The reverse of [`Self::link_alloc`]; `after` is what it becomes.
+    fn unlink_alloc(&mut self, alloc: &Allocation, after: Option<&Arc<Allocation>>) {
+        let key = alloc.job_key();
+        if after.is_none() {
+            index_remove(&mut self.allocs_by_job, &key, &alloc.id);
+            index_remove(&mut self.allocs_by_node, &alloc.node_id, &alloc.id);
+        }
+        if after.is_none_or(|after| after.eval_id != alloc.eval_id) {
+            index_remove(&mut self.allocs_by_eval, &alloc.eval_id, &alloc.id);
+        }
+        if let Some(deployment) = alloc.deployment_id
+            && after.is_none_or(|after| after.deployment_id != alloc.deployment_id)
+        {
+            index_remove(&mut self.allocs_by_deployment, &deployment, &alloc.id);
+        }
+        if after.is_none_or(|after| !same_counts(after, alloc)) {
+            let live = !alloc.terminal();
+            self.tally(&key, |tally| tally.forget(alloc, live));
+        }
+        if !alloc.terminal() && after.is_none_or(|after| !same_usage(after, alloc)) {
+            self.columns
+                .subtract_usage(alloc.node_id, &Usage::of(&alloc.allocated_resources));
+        }
+    }
+}
+
+/// Whether two states of one allocation count the same in its job's tally.
+fn same_counts(before: &Allocation, after: &Allocation) -> bool {
+    before.client_status == after.client_status && before.terminal() == after.terminal()
+}
+
+/// Whether two states of one allocation take the same of its node.
+fn same_usage(before: &Allocation, after: &Allocation) -> bool {
+    before.terminal() == after.terminal() && before.allocated_resources == after.allocated_resources
+}
+
+impl GroupTally {
+    /// The counter of one client status.
+    pub(crate) fn counter(&mut self, status: ClientStatus) -> &mut u64 {
+        match status {
+            ClientStatus::Pending => &mut self.starting,
+            ClientStatus::Running => &mut self.running,
+            ClientStatus::Complete => &mut self.complete,
+            ClientStatus::Failed => &mut self.failed,
+            ClientStatus::Lost => &mut self.lost,
+            ClientStatus::Unknown => &mut self.unknown,
+        }
+    }
+}
+
+impl JobTally {
+    fn forget(&mut self, alloc: &Allocation, live: bool) {
+        self.allocs = self.allocs.saturating_sub(1);
+        self.allocs_live = self.allocs_live.saturating_sub(u64::from(live));
+        let groups: &mut BTreeMap<String, GroupTally> = &mut self.groups;
+        if let Some(group) = groups.get_mut(&alloc.task_group) {
+            let counter = group.counter(alloc.client_status);
+            *counter = counter.saturating_sub(1);
+            if *group == GroupTally::default() {
+                groups.remove(&alloc.task_group);
+            }
+        }
+    }
+}

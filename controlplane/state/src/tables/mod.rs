@@ -1,0 +1,180 @@
+//! The tables and everything derived from them. Every change of a row goes through here, so that
+//! the indexes, the counters, the references to specifications and the node columns cannot be
+//! forgotten by a transition.
+
+mod allocs;
+mod jobs;
+mod nodes;
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use protocol_model::{
+    AllocId, Allocation, DeploymentId, EvalId, Evaluation, Job, JobKey, NodeId, SpecHash, UnixNanos,
+};
+
+use crate::columns::NodeColumns;
+use crate::record::{
+    AclToken, ClusterMeta, DeploymentRecord, JobRecord, JobTally, JobVersionRecord, Namespace,
+    NodeRecord, ReportMark, SchedulerConfig,
+};
+use crate::restore::PendingRestore;
+
+/// The tables that readers can wait for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Table {
+    /// Nodes.
+    Nodes,
+    /// Jobs.
+    Jobs,
+    /// Earlier versions of jobs.
+    JobVersions,
+    /// Counters of jobs.
+    JobSummaries,
+    /// Evaluations.
+    Evals,
+    /// Allocations.
+    Allocs,
+    /// Deployments.
+    Deployments,
+    /// Namespaces.
+    Namespaces,
+    /// Access tokens.
+    AclTokens,
+    /// The scheduler's configuration.
+    SchedulerConfig,
+    /// The cluster's incarnation.
+    Cluster,
+}
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Nodes,
+        Self::Jobs,
+        Self::JobVersions,
+        Self::JobSummaries,
+        Self::Evals,
+        Self::Allocs,
+        Self::Deployments,
+        Self::Namespaces,
+        Self::AclTokens,
+        Self::SchedulerConfig,
+        Self::Cluster,
+    ];
+}
+
+/// An allocation and the newest report applied to it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct AllocRecord {
+    pub(crate) alloc: Arc<Allocation>,
+    pub(crate) mark: ReportMark,
+}
+
+/// A specification and how many rows refer to it.
+#[derive(Clone, Debug)]
+pub(crate) struct SpecRecord {
+    pub(crate) job: Arc<Job>,
+    pub(crate) references: u64,
+}
+
+/// The whole state at one index. Cloning costs a few reference counts: that is a snapshot.
+///
+/// Its public methods (in `read.rs`) only read.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    pub(crate) index: u64,
+    /// What restores added to the log's index: a restored state goes on above every index that it
+    /// or the cluster's readers have seen.
+    pub(crate) log_offset: u64,
+    pub(crate) now: UnixNanos,
+    pub(crate) table_indexes: [u64; Table::ALL.len()],
+
+    pub(crate) cluster: ClusterMeta,
+    pub(crate) scheduler_config: SchedulerConfig,
+    pub(crate) acl_bootstrap_index: u64,
+    pub(crate) pending_restore: Option<PendingRestore>,
+
+    pub(crate) nodes: OrdMap<NodeId, Arc<NodeRecord>>,
+    pub(crate) jobs: OrdMap<JobKey, Arc<JobRecord>>,
+    pub(crate) job_versions: OrdMap<JobKey, OrdMap<u64, JobVersionRecord>>,
+    pub(crate) evals: OrdMap<EvalId, Arc<Evaluation>>,
+    pub(crate) allocs: OrdMap<AllocId, AllocRecord>,
+    pub(crate) deployments: OrdMap<DeploymentId, DeploymentRecord>,
+    pub(crate) namespaces: OrdMap<String, Arc<Namespace>>,
+    pub(crate) acl_tokens: OrdMap<String, Arc<AclToken>>,
+
+    // Derived. Rebuilt on restore, never written to a checkpoint (specifications are written: their
+    // references are what is derived).
+    pub(crate) specs: OrdMap<SpecHash, SpecRecord>,
+    /// Jobs that run once on each node: a node that comes needs exactly these.
+    pub(crate) per_node_jobs: OrdSet<JobKey>,
+    pub(crate) tallies: OrdMap<JobKey, Arc<JobTally>>,
+    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<EvalId>>,
+    pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,
+    pub(crate) allocs_by_node: OrdMap<NodeId, OrdSet<AllocId>>,
+    pub(crate) allocs_by_eval: OrdMap<EvalId, OrdSet<AllocId>>,
+    pub(crate) allocs_by_deployment: OrdMap<DeploymentId, OrdSet<AllocId>>,
+    pub(crate) deployments_by_job: OrdMap<JobKey, OrdSet<DeploymentId>>,
+    pub(crate) columns: NodeColumns,
+}
+
+fn index_insert<K: Ord + Clone, V: Ord + Clone>(
+    index: &mut OrdMap<K, OrdSet<V>>,
+    key: K,
+    value: V,
+) {
+    index.entry(key).or_default().insert(value);
+}
+
+fn index_remove<K: Ord + Clone, V: Ord + Clone>(
+    index: &mut OrdMap<K, OrdSet<V>>,
+    key: &K,
+    value: &V,
+) {
+    if let Some(values) = index.get_mut(key) {
+        values.remove(value);
+        if values.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+impl Tables {
+    /// Notes that `table` changed at the index being applied.
+    pub(crate) fn touch(&mut self, table: Table) {
+        self.table_indexes[table as usize] = self.index;
+    }
+
+    // --- specifications ---
+
+    /// Makes a specification known. It is collected as soon as a last reference to it goes, so the
+    /// row that refers to it is put right after.
+    pub(crate) fn put_spec(&mut self, hash: SpecHash, job: &Arc<Job>) {
+        if !self.specs.contains_key(&hash) {
+            self.specs.insert(
+                hash,
+                SpecRecord {
+                    job: job.clone(),
+                    references: 0,
+                },
+            );
+        }
+    }
+
+    fn acquire_spec(&mut self, hash: SpecHash) {
+        if let Some(spec) = self.specs.get_mut(&hash) {
+            spec.references += 1;
+        }
+    }
+
+    fn release_spec(&mut self, hash: SpecHash) {
+        let Some(spec) = self.specs.get_mut(&hash) else {
+            return;
+        };
+        spec.references = spec.references.saturating_sub(1);
+        if spec.references == 0 {
+            self.specs.remove(&hash);
+        }
+    }
+}
