@@ -4,6 +4,7 @@
 //!   generated from `proto/*.proto`. [`log`]: what is written into the replicated log.
 //! - [`convert`]: between messages and the domain types of `protocol-model`; [`report`]: what a
 //!   node says about an allocation, as a domain type.
+//! - [`compression`]: of what is long in messages and in the log.
 //! - [`kind`]: which message a frame carries.
 //! - [`PROTOCOL_MIN`], [`PROTOCOL_MAX`]: the versions that this release speaks. A server and a node
 //!   one release apart work together; `tests/golden/` freezes the bytes of every version.
@@ -11,6 +12,7 @@
 //! Framing on a stream is `protocol-transport`'s business. Everything here is a pure function of
 //! bytes, so that it can be fuzzed.
 
+pub mod compression;
 pub mod convert;
 pub mod kind;
 pub mod report;

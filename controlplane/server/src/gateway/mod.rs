@@ -23,6 +23,7 @@ mod knocks;
 pub mod liveness;
 mod reports;
 mod session;
+mod specs;
 mod streams;
 mod sync;
 mod updates;
@@ -58,6 +59,7 @@ pub struct Gateway {
     heard: liveness::HeardLog,
     detail: detail::DetailCache,
     knocks: Mutex<knocks::Knocks>,
+    specs: specs::SpecCache,
 }
 
 /// What the server keeps of a session that it holds.
@@ -91,6 +93,7 @@ impl Gateway {
             heard: liveness::HeardLog::default(),
             detail: detail::DetailCache::default(),
             knocks: Mutex::default(),
+            specs: specs::SpecCache::default(),
         });
         (gateway, updates)
     }

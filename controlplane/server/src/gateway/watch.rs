@@ -17,6 +17,7 @@ use protocol_wire::v1;
 use tokio::time::timeout;
 
 use super::frames::write;
+use super::specs::SpecCache;
 use super::streams::{self, OwnStream};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
 
@@ -72,7 +73,7 @@ async fn run(
     for frame in parts(&chain.map(&snapshot)) {
         write(&mut writer, &frame).await?;
     }
-    for delta in deltas(&mut chain, &snapshot)? {
+    for delta in deltas(&mut chain, &snapshot, &gateway.specs)? {
         write(&mut writer, &delta).await?;
     }
     loop {
@@ -85,7 +86,7 @@ async fn run(
         if !is_ready(&snapshot, node, epoch) {
             return Err(format!("session {epoch} of node {node} is over"));
         }
-        for delta in deltas(&mut chain, &snapshot)? {
+        for delta in deltas(&mut chain, &snapshot, &gateway.specs)? {
             write(&mut writer, &delta).await?;
         }
     }
@@ -124,8 +125,12 @@ fn parts(map: &Map) -> Vec<v1::WatchMap> {
 }
 
 /// What changed, as it is sent.
-fn deltas(chain: &mut Chain, snapshot: &Snapshot) -> Result<Vec<v1::WatchDelta>, String> {
-    let links = chain.links(snapshot, &mut ToWire, LINK_BYTES)?;
+fn deltas(
+    chain: &mut Chain,
+    snapshot: &Snapshot,
+    specs: &SpecCache,
+) -> Result<Vec<v1::WatchDelta>, String> {
+    let links = chain.links(snapshot, &mut ToWire { specs }, LINK_BYTES)?;
     let deltas = links.into_iter().map(|link| v1::WatchDelta {
         previous_index: link.previous_index,
         index: link.index,
@@ -141,19 +146,20 @@ fn deltas(chain: &mut Chain, snapshot: &Snapshot) -> Result<Vec<v1::WatchDelta>,
 }
 
 /// Writes messages of the protocol, and counts their bytes.
-struct ToWire;
+struct ToWire<'a> {
+    specs: &'a SpecCache,
+}
 
-impl Encode for ToWire {
+impl Encode for ToWire<'_> {
     type Spec = v1::JobSpec;
     type Alloc = v1::DesiredAlloc;
 
     fn spec(&mut self, hash: SpecHash, spec: &Arc<Job>) -> Result<(v1::JobSpec, usize), String> {
-        let json = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
-        let packed = zstd::encode_all(json.as_slice(), 1).map_err(|error| error.to_string())?;
+        let packed = self.specs.packed(hash, spec)?;
         let bytes = packed.len();
         let spec = v1::JobSpec {
             hash: Bytes::copy_from_slice(&hash.0),
-            json_zstd: packed.into(),
+            json_zstd: packed,
         };
         Ok((spec, bytes))
     }

@@ -1,7 +1,6 @@
 //! Between the wire's messages and the core's events. What makes no sense is an error that ends the
 //! attempt.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +12,12 @@ use noded_core::event::{
 };
 use noded_core::key::SessionEpoch;
 use protocol_model::{Allocation, Job, SpecHash};
+use protocol_wire::compression::decompress_bounded;
 use protocol_wire::convert::{alloc_id, incarnation, spec_hash};
 use protocol_wire::v1;
 
 /// The largest job specification, unpacked.
-const SPEC_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const SPEC_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub(super) fn class(class: UpdateClass) -> v1::UpdateClass {
     match class {
@@ -176,16 +176,9 @@ fn desired(message: &v1::DesiredAlloc) -> Result<DesiredAlloc, String> {
 fn spec(message: &v1::JobSpec) -> Result<(SpecHash, Arc<Job>), String> {
     let hash = spec_hash("hash", &message.hash).map_err(|error| error.to_string())?;
     let wrong = |error: String| format!("job specification {hash} makes no sense: {error}");
-    let decoder =
-        zstd::Decoder::new(message.json_zstd.as_ref()).map_err(|error| wrong(error.to_string()))?;
-    let mut json = Vec::new();
-    decoder
-        .take(SPEC_BYTES_MAX + 1)
-        .read_to_end(&mut json)
-        .map_err(|error| wrong(error.to_string()))?;
-    if json.len() as u64 > SPEC_BYTES_MAX {
-        return Err(wrong(format!("it is larger than {SPEC_BYTES_MAX} bytes")));
-    }
+    let json = decompress_bounded(&message.json_zstd, SPEC_BYTES_MAX)
+        .map_err(|error| wrong(error.to_string()))?
+        .ok_or_else(|| wrong(format!("it is larger than {SPEC_BYTES_MAX} bytes")))?;
     let job = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
     Ok((hash, Arc::new(job)))
 }
@@ -218,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_specification_that_unpacks_without_end_is_refused() {
-        let zeros = vec![b' '; usize::try_from(SPEC_BYTES_MAX).unwrap() + 2];
+        let zeros = vec![b' '; SPEC_BYTES_MAX + 2];
         let packed = zstd::encode_all(zeros.as_slice(), 1).unwrap();
         let message = v1::JobSpec {
             hash: vec![1; 32].into(),
