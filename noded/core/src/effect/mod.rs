@@ -26,8 +26,9 @@ pub use task::{Hook, PrepareTask, PreparedTemplate, StartTask};
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Durability {
-    /// It says nothing of what is journaled, and never waits: the node stays visible to the control
-    /// plane while its disk hangs.
+    /// It says nothing of what is journaled, or is done again without harm where the journal does
+    /// not know of it; it never waits. So the node stays visible to the control plane while its
+    /// disk hangs.
     Nothing,
     /// Written to the file: a crash of the daemon keeps it (a crash of the host ends the tasks
     /// too).

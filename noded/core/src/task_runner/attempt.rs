@@ -5,7 +5,7 @@ use protocol_model::{Task, TaskRunState};
 use super::ended::end_of;
 use super::restart_policy::AttemptEnd;
 use super::{AfterStop, Phase, RunContext, ShutdownDelay, TaskRunner, history};
-use crate::effect::{Effect, Hook, PrepareTask, StartTask};
+use crate::effect::{Durability, Effect, Hook, PrepareTask, StartTask};
 use crate::env::TaskWorld;
 use crate::event::RunEvent;
 use crate::journal::JournalRecord;
@@ -38,14 +38,18 @@ impl TaskRunner {
         self.phase = Phase::Preparing { stop: None };
         out.journal(JournalRecord::Intent { run: self.run() });
         let world = TaskWorld::new(ctx, task);
-        out.push(Effect::PrepareTask(Box::new(PrepareTask {
+        // Does not wait for the intent: a run that the journal does not know of is begun again under
+        // the same number, and what was prepared is all in the allocation's directories, which the
+        // journal does know. The start waits.
+        let prepare = Effect::PrepareTask(Box::new(PrepareTask {
             run: self.run(),
             spec: ctx.spec.clone(),
             hooks: self.hooks(task, ctx),
             environment: world.environment().clone(),
             templates: world.templates(),
             dispatch_payload_file: world.dispatch_payload_file(),
-        })));
+        }));
+        out.push_after(Durability::Nothing, prepare);
     }
 
     /// Something happened to a run of this task.
