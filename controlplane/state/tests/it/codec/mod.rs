@@ -1,0 +1,260 @@
+//! The log's bytes: frozen, and refused where they make no sense.
+//!
+//! `tests/golden/v1/NAME.bin` is what release 1 writes. A test that fails here means that servers
+//! of two releases would not understand each other: change the format's version, keep the old
+//! files, and read both.
+
+mod samples;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use controlplane_state::codec::{
+    DecodeError, LOG_FORMAT, decode, decode_applied, encode, encode_applied,
+};
+use controlplane_state::command::{
+    AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainSwitch, GcCollect,
+    JobDeregister, JobRegister, NodeBatch, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
+};
+use controlplane_state::{
+    AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
+    ItemResult, MissedResult, Namespace, NodeRejected, NodeRejection, Outcome, Refusal,
+    SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped, UpdateClass, Welcome, WelcomeKind,
+};
+use protocol_model::{
+    AllocId, ClientStatus, DeploymentId, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
+    Incarnation, JobKey, JobSubmission, JobType, NodeStatus, TaskEvent, TaskEventKind,
+    TaskRunState, TaskState, UnixNanos,
+};
+use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
+
+use crate::harness::{Harness, facts, job, node_id, registration, says};
+use samples::commands;
+
+fn stamped(command: Command) -> Stamped {
+    Stamped {
+        now: UnixNanos(1_700_000_000_000_000_005),
+        seed: [6; 16],
+        command,
+    }
+}
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/v1")
+        .join(format!("{name}.bin"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
+/// The frozen bytes. `UPDATE_GOLDEN=1` writes those that are missing, and never changes one.
+fn frozen(name: &str, written: &[u8]) -> Vec<u8> {
+    let path = golden(name);
+    if !path.exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
+        std::fs::write(&path, written).expect("the file");
+    }
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn every_command_of_release_1_is_still_read() {
+    for (name, command) in commands() {
+        let wanted = stamped(command);
+        let written = encode(&wanted).expect("bytes");
+        let read = decode(&frozen(name, &written)).expect(name);
+        assert_eq!(read, wanted, "{name}");
+    }
+}
+
+#[test]
+fn every_command_is_read_as_it_was_written() {
+    for (name, command) in commands() {
+        let wanted = stamped(command);
+        let read = decode(&encode(&wanted).expect("bytes")).expect(name);
+        assert_eq!(read, wanted, "{name}");
+    }
+}
+
+#[test]
+fn hot_commands_are_written_as_they_were_frozen() {
+    // Documents are compressed, and another version of the compressor may write other bytes of the
+    // same meaning. What is spelled out must not move.
+    let hot = [
+        "barrier",
+        "sync_rejected",
+        "sync_deadline",
+        "alloc_updates",
+        "heartbeat_missed",
+        "restore_chunk",
+    ];
+    for (name, command) in commands()
+        .into_iter()
+        .filter(|(name, _)| hot.contains(name))
+    {
+        let written = encode(&stamped(command)).expect("bytes");
+        assert_eq!(written, frozen(name, &written), "{name}");
+    }
+}
+
+#[test]
+fn a_start_report_costs_little() {
+    let task = TaskState {
+        state: TaskRunState::Running,
+        started_at: Some(UnixNanos(1_700_000_000_000_000_000)),
+        ..TaskState::default()
+    };
+    let mut report = says(AllocId::from_u128(u128::MAX), 2, ClientStatus::Running);
+    report.task_states = BTreeMap::from([("main".to_owned(), task)]);
+    report.desired_version = 100_000;
+    let batch = |count: usize| NodeBatch {
+        node: node_id(1),
+        epoch: SessionEpoch(8),
+        class: UpdateClass::Urgent,
+        seq: 4,
+        reports: vec![report.clone(); count],
+    };
+    let bytes = |count| {
+        let batches = vec![batch(count)];
+        encode(&stamped(Command::AllocUpdates { batches }))
+            .expect("bytes")
+            .len()
+    };
+    assert!(
+        bytes(101) - bytes(1) <= 100 * 64,
+        "{} bytes each",
+        (bytes(101) - bytes(1)) / 100
+    );
+}
+
+/// A node's complete report of so many allocations that run, all of it news.
+fn complete_report(count: u64) -> Command {
+    let report = |number: u64| {
+        // Ids are random: they are what does not compress.
+        let id = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let since = i64::try_from(number).expect("small") * 7_000_003;
+        let started = UnixNanos(1_700_000_000_000_000_000 + since);
+        let mut report = says(AllocId::from_u128(id), 2, ClientStatus::Running);
+        report.client_description = "Tasks are running".to_owned();
+        let state = TaskState {
+            state: TaskRunState::Running,
+            started_at: Some(started),
+            ..TaskState::default()
+        };
+        report.task_states = BTreeMap::from([("main".to_owned(), state)]);
+        report.desired_version = 100_000 + number;
+        report
+    };
+    Command::NodeSynced(Box::new(NodeSynced {
+        node: node_id(1),
+        epoch: SessionEpoch(8),
+        watch_index: 100_000,
+        changed: (0..count).map(report).collect(),
+        unchanged: Vec::new(),
+        facts: None,
+    }))
+}
+
+#[test]
+fn a_complete_report_of_fifty_thousand_allocations_fits_into_an_entry() {
+    let wanted = stamped(complete_report(50_000));
+    let bytes = encode(&wanted).expect("bytes");
+    assert!(bytes.len() <= 4 * 1024 * 1024, "{} bytes", bytes.len());
+    assert_eq!(decode(&bytes).expect("reads"), wanted);
+}
+
+#[test]
+fn a_packed_command_of_release_1_is_still_read() {
+    let wanted = stamped(complete_report(2000));
+    let written = encode(&wanted).expect("bytes");
+    let read = decode(&frozen("packed", &written)).expect("reads");
+    assert_eq!(read, wanted);
+}
+
+#[test]
+fn outcomes_reach_the_server_that_forwarded() {
+    let node = node_id(1);
+    let welcome = Welcome {
+        epoch: SessionEpoch(4),
+        kind: WelcomeKind::New,
+        applied_urgent_seq: 1,
+        applied_typical_seq: 2,
+    };
+    let result = BatchResult {
+        node,
+        epoch: SessionEpoch(4),
+        class: UpdateClass::Typical,
+        seq: 3,
+        results: vec![
+            ItemResult::Applied,
+            ItemResult::Superseded,
+            ItemResult::UnknownAlloc,
+        ],
+        rejected: Some(BatchRejected::OwesSync),
+    };
+    let rejected = NodeRejected {
+        node,
+        reason: NodeRejection::NotReady,
+    };
+    let missed = MissedResult {
+        node,
+        status: Some(NodeStatus::Down),
+    };
+    for outcome in [
+        Outcome::Done,
+        Outcome::NoOp,
+        Outcome::Refused(Refusal::PlanRejected(vec![rejected])),
+        Outcome::Refused(Refusal::Malformed("a job needs an id".into())),
+        Outcome::JobRegistered {
+            version: 1,
+            job_modify_index: 2,
+            eval: None,
+        },
+        Outcome::JobDeregistered {
+            job_modify_index: 2,
+            eval: Some(EvalId::from_u128(3)),
+        },
+        Outcome::PlanApplied,
+        Outcome::Welcome(welcome),
+        Outcome::Synced {
+            lost: vec![AllocId::from_u128(1)],
+            unknown: vec![],
+        },
+        Outcome::Updates(vec![result]),
+        Outcome::Missed(vec![missed]),
+        Outcome::Evaluated(vec![EvalId::from_u128(3)]),
+        Outcome::Collected(Collected {
+            evals: 1,
+            ..Collected::default()
+        }),
+    ] {
+        let applied = Applied {
+            index: 9,
+            outcome,
+            signals: Vec::new(),
+        };
+        let read = decode_applied(&encode_applied(&applied).expect("bytes")).expect("an outcome");
+        assert_eq!(read, applied);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_an_error_and_never_a_panic() {
+    assert!(matches!(decode(b"\xff\xff"), Err(DecodeError::Message(_))));
+    assert!(matches!(decode(b""), Err(DecodeError::Format { found: 0 })));
+    for (name, command) in commands() {
+        let bytes = encode(&stamped(command)).expect("bytes");
+        let whole = decode(&bytes).expect(name);
+        for length in 0..bytes.len() {
+            // A shorter message may still be one; it must not be taken for the whole.
+            let cut = decode(&bytes[..length]).ok();
+            assert!(cut.as_ref() != Some(&whole), "{name} cut at {length}");
+        }
+        for offset in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[offset] ^= 0x55;
+            let _ = decode(&damaged);
+        }
+    }
+    assert_eq!(LOG_FORMAT, 1);
+}
