@@ -29,6 +29,7 @@ pub mod machine;
 pub mod membership;
 mod restoring;
 mod server;
+pub mod threads;
 mod tls;
 mod versions;
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
+use tokio::runtime::Handle;
 use tokio::task::{Id, JoinError, JoinSet};
 
 /// The loops that run. Dropping this ends them.
@@ -12,6 +13,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 pub(crate) struct Loops {
     running: JoinSet<Finish>,
     names: BTreeMap<Id, &'static str>,
+}
+
+async fn for_ever(work: impl Future<Output = ()>) -> Finish {
+    work.await;
+    Finish::Early
 }
 
 /// How a loop that did not panic ended.
@@ -32,10 +38,18 @@ impl Loops {
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let handle = self.running.spawn(async move {
-            work.await;
-            Finish::Early
-        });
+        let handle = self.running.spawn(for_ever(work));
+        self.names.insert(handle.id(), name);
+    }
+
+    /// The same, on another runtime.
+    pub(crate) fn spawn_on(
+        &mut self,
+        runtime: &Handle,
+        name: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let handle = self.running.spawn_on(for_ever(work), runtime);
         self.names.insert(handle.id(), name);
     }
 

@@ -8,6 +8,7 @@ use clap::Parser;
 use controlplane_server::config::Config;
 use controlplane_server::config::file::ConfigFile;
 use controlplane_server::data_dir::{self, Chosen};
+use controlplane_server::threads::half_of_processors;
 use controlplane_server::{Server, dev};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -61,7 +62,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
     log(&log_level(arguments), log_json(arguments));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .worker_threads(worker_threads())
+        .worker_threads(half_of_processors())
         .build()
         .context("cannot start the runtime")?;
     // As a task of the runtime: what the main thread polls itself costs a wake-up of that thread
@@ -70,13 +71,6 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
     runtime
         .block_on(serving)
         .context("the server's main task")?
-}
-
-/// Half of the processors: the log's writer and the scheduler's workers have threads of their own,
-/// and on a small host a command that goes from thread to thread takes longer to wake them than to
-/// be carried out.
-fn worker_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
 }
 
 async fn serve(arguments: Arguments, config: Config) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Raft, RaftConfig, ServerInfo};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool, Secret};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::accept::{Doors, accept};
@@ -20,6 +21,7 @@ use crate::http::{self, Api};
 use crate::leading::{self, LeadingConfig, LeadingStats};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
+use crate::threads::HttpThreads;
 use crate::{dev, tls, versions};
 
 /// Liveness reports that wait for the leader's loop.
@@ -37,6 +39,7 @@ pub struct Server {
     http_address: SocketAddr,
     stop_http: watch::Sender<bool>,
     loops: Loops,
+    _http_threads: HttpThreads,
 }
 
 impl Server {
@@ -91,6 +94,8 @@ impl Server {
         let forming = form(cluster.raft().clone(), Arc::clone(&config));
         loops.spawn_once("forming the cluster", forming);
         let https = tls::https(&config, &identity)?;
+        let threads = HttpThreads::start().context("cannot start the threads of the HTTP API")?;
+        let http = moved(http, threads.handle()).context("cannot serve the HTTP listener")?;
         let api = Api {
             cluster: cluster.clone(),
             gateway,
@@ -98,13 +103,15 @@ impl Server {
             leading: stats,
             restoring: Arc::default(),
         };
-        loops.spawn("the HTTP API", http::serve(api, http, https, stopped));
+        let serving = http::serve(api, http, https, stopped);
+        loops.spawn_on(threads.handle(), "the HTTP API", serving);
         Ok(Self {
             cluster,
             endpoint,
             http_address,
             stop_http,
             loops,
+            _http_threads: threads,
         })
     }
 
@@ -166,6 +173,13 @@ impl Server {
             tracing::warn!(%error, to = %other, "leadership was not handed on");
         }
     }
+}
+
+/// The listener, with another runtime's poll.
+fn moved(listener: TcpListener, to: &Handle) -> std::io::Result<TcpListener> {
+    let listener = listener.into_std()?;
+    let _inside = to.enter();
+    TcpListener::from_std(listener)
 }
 
 /// Opens the log below the data directory, and the state behind it.

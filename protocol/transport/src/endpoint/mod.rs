@@ -14,6 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::identity::{Identity, PeerIdentity};
@@ -63,6 +64,8 @@ pub struct Endpoint {
     quinn: quinn::Endpoint,
     own: PeerIdentity,
     limits: Limits,
+    /// Where connections are driven, whoever begins them.
+    runtime: Handle,
     /// What connections that we begin show from now on.
     client: Arc<RwLock<quinn::ClientConfig>>,
 }
@@ -88,6 +91,7 @@ impl Endpoint {
             quinn,
             own: config.identity.own().clone(),
             limits: limits.clone(),
+            runtime: Handle::current(),
             client: Arc::new(RwLock::new(client)),
         })
     }
@@ -127,10 +131,11 @@ impl Endpoint {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let connecting = self
-            .quinn
-            .connect_with(client, address, &name)
-            .map_err(|source| ConnectError::Start { address, source })?;
+        let connecting = {
+            let _inside = self.runtime.enter();
+            self.quinn.connect_with(client, address, &name)
+        };
+        let connecting = connecting.map_err(|source| ConnectError::Start { address, source })?;
         let limit = self.limits.handshake_timeout;
         let connection = timeout(limit, connecting)
             .await
