@@ -101,8 +101,8 @@ pub struct Hello {
     pub nonce: [u8; 16],
     /// The last epoch this node accepted; zero = none.
     pub last_epoch: SessionEpoch,
-    /// What the node had been told, as far as it is on the disk: a server that is behind it must not
-    /// take the node, and no crash may make it less.
+    /// What the node had been told, as far as it is on the disk: a server that is behind it must
+    /// not take the node, and no crash may make it less.
     pub watermark: Watermark,
     /// Whether the daemon restarted since that epoch was accepted: then it cannot resume.
     pub daemon_restarted: bool,

@@ -38,9 +38,9 @@ impl TaskRunner {
         self.phase = Phase::Preparing { stop: None };
         out.journal(JournalRecord::Intent { run: self.run() });
         let world = TaskWorld::new(ctx, task);
-        // Does not wait for the intent: a run that the journal does not know of is begun again under
-        // the same number, and what was prepared is all in the allocation's directories, which the
-        // journal does know. The start waits.
+        // Does not wait for the intent: a run that the journal does not know of is begun again
+        // under the same number, and what was prepared is all in the allocation's directories,
+        // which the journal does know. The start waits.
         let prepare = Effect::PrepareTask(Box::new(PrepareTask {
             run: self.run(),
             spec: ctx.spec.clone(),
