@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
-use controlplane_leader::broker::Delivery;
 use controlplane_leader::gc::GcThresholds;
-use controlplane_leader::{Leader, LeaderConfig, Now, plan};
-use controlplane_scheduler::{Decision, Scratch, schedule};
-use controlplane_state::command::PlanApply;
+use controlplane_leader::{Leader, LeaderConfig, Now};
+use controlplane_scheduler::Scratch;
 use controlplane_state::{Command, Signal, Snapshot};
-use protocol_model::{EvalId, Incarnation, JobType};
+use protocol_model::{EvalId, Incarnation};
 
 use super::change::Then;
 use super::heard::{Heard, age};
-use crate::event::{Answer, Decided, ServerEvent, ServerIx};
+use crate::event::{Answer, ServerEvent, ServerIx};
 use crate::mutant::Mutant;
 use crate::node_ids::node_id;
 use crate::time::{MILLI, Nanos, nanos, wall};
@@ -25,9 +23,6 @@ const SILENCE: Duration = Duration::from_millis(2_600);
 const TAKEOVER_EXTRA: Duration = Duration::from_millis(1_500);
 /// Scheduler threads.
 const SCHEDULERS: usize = 2;
-/// Attempts at one delivery (as the server).
-const ATTEMPTS_MAX: u32 = 5;
-const ATTEMPTS_BATCH_MAX: u32 = 2;
 
 /// One term of leading.
 #[derive(Debug)]
@@ -44,17 +39,18 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Running {
-    leader: Leader,
+pub(super) struct Running {
+    pub(super) leader: Leader,
     since: u64,
-    busy: usize,
+    /// Scheduler threads at work.
+    pub(super) busy: usize,
     house: bool,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     armed: Option<Nanos>,
 }
 
 impl World {
-    fn leader_now(&self, ix: ServerIx) -> Now {
+    pub(super) fn leader_now(&self, ix: ServerIx) -> Now {
         let skew = self.servers[usize::from(ix)].skew;
         Now {
             monotonic: Duration::from_nanos(self.now),
@@ -132,7 +128,7 @@ impl World {
         self.turn(ix);
     }
 
-    fn running(&mut self, ix: ServerIx) -> Option<(u64, &mut Running)> {
+    pub(super) fn running(&mut self, ix: ServerIx) -> Option<(u64, &mut Running)> {
         let leading = self.servers[usize::from(ix)].leading.as_mut()?;
         match &mut leading.stage {
             Stage::Running(running) => Some((leading.term, running)),
@@ -184,7 +180,7 @@ impl World {
     }
 
     /// Hands out what can be handed out, and asks to be woken.
-    fn turn(&mut self, ix: ServerIx) {
+    pub(super) fn turn(&mut self, ix: ServerIx) {
         let now = self.leader_now(ix);
         let at = self.now;
         let snapshot = self.servers[usize::from(ix)].snapshot.clone();
@@ -256,141 +252,6 @@ impl World {
             Answer::NoLeader | Answer::Unknown => running.leader.on_command_failed(command),
         }
         self.turn(ix);
-    }
-
-    /// A scheduler thread takes an evaluation.
-    fn work(&mut self, ix: ServerIx, delivery: Delivery, attempt: u32) {
-        let seed = self.rng.bytes();
-        let takes = self.rng.between(MILLI / 5, 15 * MILLI);
-        let skew = self.servers[usize::from(ix)].skew;
-        let now = wall(self.now, skew);
-        let extra = self.servers[usize::from(ix)].extra;
-        let snapshot = self.servers[usize::from(ix)].snapshot.clone();
-        self.counts.scheduled += 1;
-        let Some((term, running)) = self.running(ix) else {
-            return;
-        };
-        running.busy += 1;
-        let decision = schedule(&snapshot, &delivery.eval, seed, &mut running.scratch, now);
-        let decided = Decided {
-            term,
-            delivery,
-            attempt,
-            decision,
-        };
-        let event = ServerEvent::Decided(Box::new(decided));
-        self.server_event(ix, takes + extra, event);
-    }
-
-    pub(super) fn on_decided(&mut self, ix: ServerIx, decided: Decided) {
-        let Decided {
-            term,
-            delivery,
-            attempt,
-            decision: Decision { plan, .. },
-        } = decided;
-        let now = self.leader_now(ix);
-        let snapshot = self.servers[usize::from(ix)].snapshot.clone();
-        let Some((own, running)) = self.running(ix) else {
-            return;
-        };
-        if own != term {
-            return;
-        }
-        running.busy = running.busy.saturating_sub(1);
-        if !running.leader.holds(delivery.eval.id, delivery.token, now) {
-            return self.turn(ix);
-        }
-        let whole = snapshot
-            .job(&delivery.eval.job_key())
-            .is_some_and(|job| job.all_at_once);
-        let commit = if whole {
-            plan::Commit::Whole
-        } else {
-            plan::Commit::Partial
-        };
-        let checked = plan::check(&snapshot, plan, commit);
-        if checked.rejected.is_empty() {
-            self.propose_plan(ix, term, delivery, attempt, checked.plan, true);
-            return self.turn(ix);
-        }
-        let part = PlanApply {
-            evals: Vec::new(),
-            ..checked.plan
-        };
-        let empty = part.placed.is_empty()
-            && part.updated.is_empty()
-            && part.changed.is_empty()
-            && part.preempted.is_empty();
-        if empty {
-            self.again(ix, delivery, attempt);
-        } else {
-            self.propose_plan(ix, term, delivery, attempt, part, false);
-        }
-        self.turn(ix);
-    }
-
-    fn propose_plan(
-        &mut self,
-        ix: ServerIx,
-        term: u64,
-        delivery: Delivery,
-        attempt: u32,
-        plan: PlanApply,
-        whole: bool,
-    ) {
-        let then = Then::Plan {
-            term,
-            delivery,
-            attempt,
-            whole,
-        };
-        self.change(ix, Command::PlanApply(Box::new(plan)), then);
-    }
-
-    pub(super) fn on_plan_done(
-        &mut self,
-        ix: ServerIx,
-        term: u64,
-        delivery: Delivery,
-        attempt: u32,
-        whole: bool,
-        answer: &Answer,
-    ) {
-        let now = self.leader_now(ix);
-        let Some((own, running)) = self.running(ix) else {
-            return;
-        };
-        if own != term {
-            return;
-        }
-        match answer {
-            Answer::Done { .. } if whole => {
-                running.leader.ack(delivery.eval.id, delivery.token);
-            }
-            Answer::Done { .. } | Answer::Refused(_) => self.again(ix, delivery, attempt),
-            Answer::NoLeader | Answer::Unknown => {
-                running.leader.nack(delivery.eval.id, delivery.token, now);
-            }
-        }
-        self.turn(ix);
-    }
-
-    fn again(&mut self, ix: ServerIx, delivery: Delivery, attempt: u32) {
-        let now = self.leader_now(ix);
-        let Some((_, running)) = self.running(ix) else {
-            return;
-        };
-        let attempts_max = match delivery.eval.job_type {
-            JobType::Batch | JobType::Sysbatch => ATTEMPTS_BATCH_MAX,
-            JobType::Service | JobType::System => ATTEMPTS_MAX,
-        };
-        let (id, token) = (delivery.eval.id, delivery.token);
-        if attempt >= attempts_max || !running.leader.holds(id, token, now) {
-            running.leader.nack(id, token, now);
-            return;
-        }
-        self.work(ix, delivery, attempt + 1);
     }
 }
 

@@ -4,16 +4,18 @@
 //!
 //! | here | in the server |
 //! |---|---|
-//! | `session`, `sync` | `gateway/session.rs`, `gateway/sync.rs` |
+//! | `greeting`, `session`, `sync` | `gateway/session.rs`, `gateway/sync.rs` |
 //! | `updates` | `gateway/updates.rs` |
 //! | `watch` | `gateway/watch.rs` |
 //! | `heard` | `gateway/liveness.rs` |
-//! | `leading` | `leading/*` |
+//! | `leading`, `plans` | `leading/*` |
 //! | `change` | `cluster/change.rs` |
 
 pub mod change;
+mod greeting;
 pub mod heard;
 mod leading;
+mod plans;
 mod session;
 mod sync;
 mod updates;

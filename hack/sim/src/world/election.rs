@@ -1,0 +1,154 @@
+//! Who leads: majorities lost and found again, elections, and who hears of them.
+
+use super::World;
+use super::log::InFlight;
+use crate::event::{Answer, Event, LogEvent, ServerEvent, ServerIx};
+use crate::time::{MILLI, Nanos};
+
+impl World {
+    /// A server that is killed leads no more, even if nobody could take its place.
+    pub(crate) fn depose(&mut self, server: ServerIx) {
+        if self.log.leader == Some(server) {
+            self.log.leader = None;
+            self.log.since = None;
+        }
+    }
+
+    /// Something about who reaches whom changed: a leader without a majority will be replaced, one
+    /// that has it goes on.
+    pub(crate) fn look_at_leader(&mut self) {
+        let Some(leader) = self.log.leader else {
+            return self.stand_for_election();
+        };
+        if !self.has_majority(leader) {
+            self.log.since = None;
+            return self.stand_for_election();
+        }
+        self.log.since.get_or_insert(self.now);
+        let term = self.log.term;
+        self.queue
+            .push(self.now, Event::Log(LogEvent::Commit { term }));
+        self.spread();
+        for server in 0..self.servers.len() {
+            let ix = u8::try_from(server).unwrap_or(0);
+            let lag = self.net.delay() + 20 * MILLI;
+            self.learn_later(ix, lag);
+        }
+    }
+
+    fn stand_for_election(&mut self) {
+        if self.log.electing {
+            return;
+        }
+        self.log.electing = true;
+        // Election timeouts are 400 to 800 ms, and now and then a vote is split.
+        let mut wait = self.log.rng.between(400 * MILLI, 900 * MILLI);
+        if self.log.rng.chance(200) {
+            wait += self.log.rng.between(400 * MILLI, 900 * MILLI);
+        }
+        let term = self.log.term;
+        self.queue
+            .push(self.now + wait, Event::Log(LogEvent::Elect { term }));
+    }
+
+    pub(crate) fn elect(&mut self, term: u64) {
+        self.log.electing = false;
+        if term != self.log.term {
+            return;
+        }
+        if let Some(leader) = self.log.leader
+            && self.has_majority(leader)
+        {
+            return;
+        }
+        let able: Vec<ServerIx> = (0..self.servers.len())
+            .filter_map(|ix| u8::try_from(ix).ok())
+            .filter(|ix| self.has_majority(*ix))
+            .collect();
+        if able.is_empty() {
+            return self.stand_for_election();
+        }
+        let chosen = able[self.log.rng.offset(able.len())];
+        self.lead(chosen);
+    }
+
+    /// The leader gives up although nothing is wrong.
+    pub(crate) fn step_down(&mut self) {
+        let able: Vec<ServerIx> = (0..self.servers.len())
+            .filter_map(|ix| u8::try_from(ix).ok())
+            .filter(|ix| Some(*ix) != self.log.leader && self.has_majority(*ix))
+            .collect();
+        if self.log.leader.is_some() && !able.is_empty() {
+            let chosen = able[self.log.rng.offset(able.len())];
+            self.lead(chosen);
+        }
+    }
+
+    fn lead(&mut self, chosen: ServerIx) {
+        let old = self.log.leader;
+        self.counts.elections += 1;
+        self.log.term += 1;
+        self.log.leader = Some(chosen);
+        self.log.since = Some(self.now);
+        let term = self.log.term;
+        self.note(|| format!("s{chosen} leads in term {term}"));
+        let lost = std::mem::take(&mut self.log.in_flight);
+        let kept = self.log.rng.offset(lost.len() + 1);
+        for (number, entry) in lost.into_iter().enumerate() {
+            if let Some((change, attempt)) = entry.waits {
+                // Who asked hears of it when the new leader is known.
+                let at = self.now + 500 * MILLI + self.net.delay();
+                let answer = Box::new(Answer::Unknown);
+                let event = LogEvent::Answer {
+                    change,
+                    attempt,
+                    answer,
+                };
+                self.queue.push(at, Event::Log(event));
+            }
+            if number < kept {
+                let entry = InFlight {
+                    waits: None,
+                    ..entry
+                };
+                self.commit_entry(entry, None);
+            }
+        }
+        // The new leader's blank entry.
+        self.log.index += 1;
+        self.spread();
+        for server in 0..self.servers.len() {
+            let ix = u8::try_from(server).unwrap_or(0);
+            let lag = if ix == chosen { 0 } else { self.net.delay() };
+            // One that was told to give up knows at once that it does not lead.
+            let gave_up = Some(ix) == old && self.net.servers_reach(chosen, ix);
+            self.learn_later(ix, if gave_up { 0 } else { lag });
+        }
+    }
+
+    /// A server learns who leads, where it can hear that.
+    pub(crate) fn learn_later(&mut self, ix: ServerIx, lag: Nanos) {
+        let leader = self.log.leader;
+        let hears = leader.is_some_and(|leader| self.net.servers_reach(leader, ix));
+        if !hears || !self.servers[usize::from(ix)].up {
+            return;
+        }
+        let (life, term) = (self.servers[usize::from(ix)].life, self.log.term);
+        let event = ServerEvent::Learns { leader, term };
+        self.queue.push(
+            self.now + lag,
+            Event::Server {
+                server: ix,
+                life,
+                event,
+            },
+        );
+    }
+
+    /// For how long the cluster has had a leader with a majority.
+    pub fn led_for(&self) -> Nanos {
+        self.log
+            .since
+            .map_or(0, |since| self.now.saturating_sub(since))
+    }
+}

@@ -1,0 +1,69 @@
+//! What invariants may look at.
+
+use super::{Trace, World};
+use crate::counts::Counts;
+use crate::event::{NodeIx, ServerIx};
+use crate::net::Side;
+use crate::node::SimNode;
+use crate::time::{MILLI, Nanos};
+
+impl World {
+    /// The last events, where they were kept.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    /// The one true state.
+    pub fn state(&self) -> &controlplane_state::Tables {
+        self.log.state.tables()
+    }
+
+    /// A host.
+    pub fn node(&self, ix: NodeIx) -> &SimNode {
+        &self.nodes[ix as usize]
+    }
+
+    /// Every host.
+    pub fn nodes(&self) -> &[SimNode] {
+        &self.nodes
+    }
+
+    /// How much happened.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whether no fault is on, and none was for a while.
+    pub fn quiet_for(&self, span: Nanos) -> bool {
+        self.faults_on.is_empty() && self.now.saturating_sub(self.disturbed_at) >= span
+    }
+
+    /// Whether a server is well and reaches the leader.
+    fn server_helps(&self, server: ServerIx) -> bool {
+        let it = &self.servers[usize::from(server)];
+        it.up && it.extra < 50 * MILLI
+    }
+
+    /// Notes for every node since when nothing is in its way, and since when everything is.
+    pub(crate) fn note_reach(&mut self) {
+        let servers = self.schedule.servers;
+        let now = self.now;
+        for node in 0..self.schedule.nodes {
+            let both = |world: &Self, server: ServerIx| {
+                world.net.passes(node, server, Side::Node)
+                    && world.net.passes(node, server, Side::Server)
+            };
+            let lives = self.nodes[node as usize].core.is_some();
+            let clear =
+                lives && (0..servers).all(|server| both(self, server) && self.server_helps(server));
+            let heard = lives
+                && (0..servers).any(|server| {
+                    self.servers[usize::from(server)].up
+                        && self.net.passes(node, server, Side::Server)
+                });
+            let it = &mut self.nodes[node as usize];
+            it.reachable_since = clear.then(|| it.reachable_since.unwrap_or(now));
+            it.unreachable_since = (!heard).then(|| it.unreachable_since.unwrap_or(now));
+        }
+    }
+}
