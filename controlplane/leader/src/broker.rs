@@ -95,6 +95,8 @@ type WaitingKey = (Reverse<i32>, Reverse<u64>, EvalId);
 struct Entry {
     eval: Arc<Evaluation>,
     deliveries: u32,
+    /// Its place among the delayed ones.
+    delayed_until: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -121,12 +123,11 @@ impl EvalBroker {
             Entry {
                 eval: Arc::clone(eval),
                 deliveries: 0,
+                delayed_until: None,
             },
         );
         match later {
-            Some(at) => {
-                self.delayed.insert((now.monotonic_of(at), id));
-            }
+            Some(at) => self.delay(id, now.monotonic_of(at)),
             None => self.admit(eval),
         }
     }
@@ -186,12 +187,15 @@ impl EvalBroker {
 
     /// The state says that an evaluation is over: it leaves the broker wherever it is.
     pub fn remove(&mut self, id: EvalId) {
-        let Some(Entry { eval, .. }) = self.evals.remove(&id) else {
+        let Some(entry) = self.evals.remove(&id) else {
             return;
         };
+        let eval = entry.eval;
         self.land(id);
         self.ready.remove(&ready_key(&eval));
-        self.delayed.retain(|(_, delayed)| *delayed != id);
+        if let Some(until) = entry.delayed_until {
+            self.delayed.remove(&(until, id));
+        }
         let job = eval.job_key();
         if let Some(waiting) = self.waiting.get_mut(&job) {
             waiting.remove(&waiting_key(&eval));
@@ -214,15 +218,15 @@ impl EvalBroker {
             .filter(|(at, _)| *at <= now.monotonic)
         {
             self.delayed.remove(&(at, id));
-            let Some(eval) = self.evals.get(&id).map(|entry| Arc::clone(&entry.eval)) else {
+            let Some(entry) = self.evals.get_mut(&id) else {
                 continue;
             };
+            entry.delayed_until = None;
+            let eval = Arc::clone(&entry.eval);
             match eval.wait_until.filter(|at| *at > now.wall) {
                 // The wall clock was set back meanwhile. Whoever decides goes by it too: it would
                 // find nothing to do yet, and nobody would come again.
-                Some(at) => {
-                    self.delayed.insert((now.monotonic_of(at), id));
-                }
+                Some(at) => self.delay(id, now.monotonic_of(at)),
                 None => self.admit(&eval),
             }
         }
@@ -317,8 +321,15 @@ impl EvalBroker {
             0 | 1 => NACK_FIRST,
             further => NACK_FURTHER * (further - 1),
         };
-        self.delayed.insert((now.monotonic + pause, id));
+        self.delay(id, now.monotonic + pause);
         Nacked::Again
+    }
+
+    fn delay(&mut self, id: EvalId, until: Duration) {
+        if let Some(entry) = self.evals.get_mut(&id) {
+            entry.delayed_until = Some(until);
+            self.delayed.insert((until, id));
+        }
     }
 
     fn land(&mut self, id: EvalId) {
