@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Api;
 use super::error::{Answered, HttpError};
+use super::listen::Held;
 use super::query::Query;
 
 /// How long a blocking query waits where it does not say.
@@ -66,6 +67,8 @@ pub(super) struct Ask {
     pub(super) caller: Caller,
     /// Where the client wants a WebSocket.
     pub(super) upgrade: Option<WebSocketUpgrade>,
+    /// The place of its connection, for what goes on after the answer.
+    pub(super) held: Option<Held>,
     /// Says when the server ends.
     pub(super) stopped: watch::Receiver<bool>,
 }

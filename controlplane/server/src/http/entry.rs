@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::Api;
 use super::ask::{Ask, Caller, Verb};
 use super::error::{Answered, HttpError};
+use super::listen::Held;
 use super::origin;
 use super::query::{Plus, Query, decode};
 use super::{gzip, route};
@@ -131,6 +132,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         _ => (Bytes::new(), None),
     };
     let upgrade = upgrade(&mut parts).await;
+    let held = parts.extensions.remove::<Held>();
     let mut ask = Ask {
         api,
         verb,
@@ -139,6 +141,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         stream: Mutex::new(stream),
         caller,
         upgrade,
+        held,
         stopped,
     };
     Box::pin(route::route(&mut ask, &path)).await

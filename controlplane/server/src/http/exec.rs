@@ -55,6 +55,7 @@ pub(super) async fn exec(ask: &mut Ask, id: AllocId) -> Answered {
     // Whoever showed no token here has to show one there, whatever else the request says.
     let handshake = ask.query.flag("ws_handshake")? || ask.caller == Caller::Stranger;
     let api = ask.api.clone();
+    let held = ask.held.take();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX);
     if handshake {
         let known = ask.caller != Caller::Stranger;
@@ -67,10 +68,14 @@ pub(super) async fn exec(ask: &mut Ask, id: AllocId) -> Answered {
                 Ok(call) => converse(socket, call).await,
                 Err(error) => close(&mut socket, &error).await,
             }
+            drop(held);
         }));
     }
     let call = NodeCall::about(&api, id, request).await?;
-    Ok(upgrade.on_upgrade(move |socket| converse(socket, call)))
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        converse(socket, call).await;
+        drop(held);
+    }))
 }
 
 pub(super) fn request(query: &Query) -> Result<Request, HttpError> {

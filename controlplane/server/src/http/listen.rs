@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -55,6 +55,13 @@ pub(super) struct ListenLimits {
     pub(super) opening: Duration,
 }
 
+/// A connection's place among all, and among those of its address. Requests carry it: whoever goes
+/// on with the connection after its HTTP has ended, as a WebSocket does, holds it as long.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    _counted: Arc<(Place, OwnedSemaphorePermit)>,
+}
+
 /// Accepts connections until `stopped` says so.
 pub(super) async fn listen(
     router: Router,
@@ -93,8 +100,13 @@ pub(super) async fn listen(
         };
         let (router, stopped) = (router.clone(), stopped.clone());
         connections.spawn(async move {
-            let _held: (Place, OwnedSemaphorePermit) = (place, permit);
-            if let Err(reason) = connection(router, stream, opening, stopped).await {
+            let held = Held {
+                _counted: Arc::new((place, permit)),
+            };
+            let router = router.layer(Extension(held.clone()));
+            let ended = connection(router, stream, opening, stopped).await;
+            drop(held);
+            if let Err(reason) = ended {
                 tracing::debug!(%peer, %reason, "a connection broke");
             }
         });
@@ -258,6 +270,39 @@ mod tests {
         listening.answer.notify_one();
         let answer = rest(waiting).await;
         assert!(answer.ends_with("at last"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_place_is_taken_as_long_as_somebody_goes_on_with_the_connection() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (keep, mut kept) = tokio::sync::mpsc::channel(1);
+        let router = Router::new().route(
+            "/",
+            get(move |Extension(held): Extension<Held>| async move {
+                let _ = keep.try_send(held);
+                "done"
+            }),
+        );
+        let (_stop, stopped) = watch::channel(false);
+        let limits = ListenLimits {
+            per_address_max: 1,
+            opening: PATIENCE,
+            ..limits()
+        };
+        tokio::spawn(listen(router, listener, None, limits, stopped));
+        let ask = async || {
+            let mut stream = TcpStream::connect(address).await.expect("connects");
+            // One that is turned away may be closed already.
+            let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await;
+            rest(stream).await
+        };
+        assert!(ask().await.ends_with("done"));
+        let held = kept.recv().await.expect("its place");
+        assert!(ask().await.starts_with("HTTP/1.1 429 "));
+        drop(held);
+        let again = async { while !ask().await.ends_with("done") {} };
+        timeout(PATIENCE, again).await.expect("a place is free");
     }
 
     #[tokio::test]

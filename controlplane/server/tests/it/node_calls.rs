@@ -293,3 +293,29 @@ async fn a_websocket_of_a_stranger_is_closed_with_the_reason() {
         (4403, "Permission denied")
     );
 }
+
+#[tokio::test]
+async fn a_websocket_is_a_connection_of_its_client_like_any_other() {
+    let world = World::start_with(|config| {
+        config.acl_enabled = true;
+        config.limits.http_connections_per_client = 1;
+    })
+    .await;
+    // It may show its token as the first message, and until then costs nothing else.
+    let path = "/v1/client/allocation/00000000-0000-4000-8000-000000000000/exec";
+    let query = Query::new()
+        .with("task", "server")
+        .with("command", r#"["ls"]"#)
+        .with("ws_handshake", "true");
+    let socket = world.client.websocket(path, &query).await.expect("one");
+    let another = world.client.websocket(path, &query).await.map(drop);
+    assert_eq!(refusal(another).0, 429);
+    drop(socket);
+    let again = async {
+        while world.client.websocket(path, &query).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let again = tokio::time::timeout(crate::world::PATIENCE, again).await;
+    again.expect("the place is free again");
+}
