@@ -21,6 +21,9 @@ use crate::cluster::SERVER_FRAME_BYTES_MAX;
 /// How long opening a stream to a node, or to the server that holds it, may take.
 const OPEN_MAX: Duration = Duration::from_secs(5);
 
+/// What is relayed at once.
+const RELAY_BYTES: usize = 64 * 1024;
+
 /// An open call.
 #[derive(Debug)]
 pub struct NodeCallStream {
@@ -160,7 +163,7 @@ impl Gateway {
             .map_err(|error| error.to_string())?;
         let (mut to_server, mut from_server) = (writer.into_inner(), reader.into_inner());
         let forth = async {
-            tokio::io::copy(&mut from_server, &mut to_node).await?;
+            forward(&mut from_server, &mut to_node).await?;
             // The caller has said everything; the node may still have to answer.
             let _ = to_node.finish();
             std::future::pending::<std::io::Result<()>>().await
@@ -177,6 +180,16 @@ impl Gateway {
         };
         ended.map_err(|error| error.to_string())
     }
+}
+
+/// Carries what a caller says to a node until it has said everything. A node that does not listen
+/// any more is about to say why: what comes for it until then is dropped.
+async fn forward(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> std::io::Result<()> {
+    let mut listens = true;
+    while let Some(chunk) = from.read_chunk(RELAY_BYTES, true).await? {
+        listens = listens && to.write_chunk(chunk.bytes).await.is_ok();
+    }
+    Ok(())
 }
 
 /// Takes a node's second connection: it says which session it belongs to, and proves that it is the

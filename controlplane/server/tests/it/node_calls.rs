@@ -1,7 +1,7 @@
 //! What a node answers, through the API: output, files, signals, exec.
 
 use futures::{SinkExt, StreamExt};
-use protocol_client::Query;
+use protocol_client::{Client, Query};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -224,15 +224,16 @@ async fn a_command_is_run_over_a_websocket() {
 #[tokio::test]
 async fn a_command_that_reads_no_input_ends_with_its_own_exit_code() {
     let (world, _node, id) = placed().await;
+    run_deaf(&world.client, &id).await;
+}
+
+/// Runs a command that reads no input, and sends it some.
+pub(crate) async fn run_deaf(client: &Client, id: &str) {
     let path = format!("/v1/client/allocation/{id}/exec");
     let query = Query::new()
         .with("task", "server")
         .with("command", r#"["deaf"]"#);
-    let mut socket = world
-        .client
-        .websocket(&path, &query)
-        .await
-        .expect("a WebSocket");
+    let mut socket = client.websocket(&path, &query).await.expect("a WebSocket");
     let mut last = Value::Null;
     let mut sends = true;
     loop {

@@ -12,6 +12,7 @@ use protocol_wire::v1;
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
+use crate::node_calls::run_deaf;
 use crate::world::{PATIENCE, service};
 
 /// Addresses that were free a moment ago: the servers have to know each other's before they start.
@@ -108,6 +109,7 @@ async fn what_a_node_says_and_is_asked_goes_through_every_server() {
         let path = format!("/v1/client/fs/logs/{id}");
         let logs = client.text(&path, &query).await.expect("output");
         assert_eq!(logs.value, "0123456789");
+        run_deaf(client, &id.to_string()).await;
     }
 }
 
