@@ -1,5 +1,7 @@
 //! A node's whole thread: welcomed, told what to run, reporting, called, restarted, emptied.
 
+use std::path::{Path, PathBuf};
+
 use protocol_model::{AllocId, ClientStatus, TaskRunState};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
@@ -203,6 +205,18 @@ async fn what_cannot_run_fails_with_the_reason() {
     }
 }
 
+/// cgroups in one another, more than are followed when one is removed; the outermost first.
+fn nested(beneath: &Path) -> Vec<PathBuf> {
+    let mut at = beneath.to_owned();
+    let mut made = Vec::new();
+    for _ in 0..40 {
+        at.push("n");
+        std::fs::create_dir(&at).unwrap();
+        made.push(at.clone());
+    }
+    made
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_and_signal_reach_the_task_and_mock_tasks_need_no_process() {
     if !can_run() {
@@ -225,6 +239,9 @@ async fn restart_and_signal_reach_the_task_and_mock_tasks_need_no_process() {
     };
     json_of(&scene, id, Request::Signal(signal)).await;
     output(&scene, id, |text| text.contains("got it")).await;
+    let [first, second] =
+        [1, 2].map(|run| scene.cgroup_path().join(format!("tasks/{id}/main.{run}")));
+    let left = nested(&first);
     json_of(&scene, id, Request::Restart(v1::RestartRequest::default())).await;
     let twice = |known: &Known| {
         report(known, id).is_some_and(|report| {
@@ -233,6 +250,11 @@ async fn restart_and_signal_reach_the_task_and_mock_tasks_need_no_process() {
         })
     };
     scene.server.until("running again", twice).await;
+    // What cannot be removed of the run before is in nobody's way.
+    assert!(first.exists() && second.exists());
+    left.iter()
+        .rev()
+        .for_each(|left| std::fs::remove_dir(left).unwrap());
 
     let mock = job(
         "mock",
