@@ -130,7 +130,11 @@ impl Draft {
         if before.node_id != node {
             return ReportOutcome::UnknownAlloc;
         }
-        if mark <= self.tables.alloc_report_mark(report.id) || !may_become(&before, report) {
+        if mark <= self.tables.alloc_report_mark(report.id) {
+            return ReportOutcome::Superseded;
+        }
+        if !may_become(&before, report) {
+            self.stop_what_is_over(&before, report, wanted);
             return ReportOutcome::Superseded;
         }
         let mut alloc = Allocation::clone(&before);
@@ -143,6 +147,39 @@ impl Draft {
             wanted.want(alloc.job_key(), trigger, node);
         }
         ReportOutcome::Applied
+    }
+
+    /// A node that forgot how an allocation ended (a damaged record of its journal) runs it again,
+    /// and nobody would ever stop it: what is over is not wanted any more. A batch job's result
+    /// stays one, since that is what keeps it from running elsewhere.
+    fn stop_what_is_over(
+        &mut self,
+        before: &Allocation,
+        report: &AllocReport,
+        wanted: &mut WantedEvals,
+    ) {
+        let over = matches!(
+            before.client_status,
+            ClientStatus::Complete | ClientStatus::Failed
+        );
+        let lives = matches!(
+            report.client_status,
+            ClientStatus::Pending | ClientStatus::Running
+        );
+        let job = self.tables.job_of_alloc(before);
+        let result = job.is_some_and(|job| job.job_type.runs_to_completion());
+        if !over || !lives || result || before.server_terminal() {
+            return;
+        }
+        let mut alloc = before.clone();
+        alloc.desired_status = DesiredStatus::Stop;
+        alloc.desired_description = "alloc is over, and its node runs it again".to_owned();
+        wanted.want(
+            alloc.job_key(),
+            EvalTrigger::RetryFailedAlloc,
+            alloc.node_id,
+        );
+        self.put_alloc(alloc, AllocTouch::Desired);
     }
 
     fn copy_report(&self, alloc: &mut Allocation, report: &AllocReport) {

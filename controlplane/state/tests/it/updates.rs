@@ -8,8 +8,8 @@ use controlplane_state::{
     BatchRejected, Command, ItemResult, SessionEpoch, Signal, Table, UpdateClass,
 };
 use protocol_model::{
-    AllocId, ClientStatus, EvalTrigger, JobType, NodeId, TaskEvent, TaskEventKind, TaskRunState,
-    TaskState, UnixNanos,
+    AllocId, ClientStatus, DesiredStatus, EvalTrigger, JobType, NodeId, TaskEvent, TaskEventKind,
+    TaskRunState, TaskState, UnixNanos,
 };
 
 use crate::harness::{Harness, has_signal, job, knock, says};
@@ -101,6 +101,27 @@ fn the_end_of_an_allocation_frees_its_place() {
         since: UnixNanos::ZERO,
     };
     assert!(applied.signals.contains(&freed));
+}
+
+#[test]
+fn a_node_that_runs_again_what_is_over_is_told_to_stop_it() {
+    let (mut cluster, node, alloc, key) = running();
+    cluster.report(node, vec![says(alloc, 2, ClientStatus::Failed)]);
+    let result = cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
+    assert_eq!(result.results, [ItemResult::Superseded]);
+    let late = cluster.alloc(alloc);
+    assert_eq!(late.desired_status, DesiredStatus::Run, "it was only late");
+    cluster.report(node, vec![says(alloc, 3, ClientStatus::Running)]);
+    let over = cluster.alloc(alloc);
+    assert_eq!(
+        (over.client_status, over.desired_status),
+        (ClientStatus::Failed, DesiredStatus::Stop)
+    );
+    assert!(
+        cluster
+            .pending(&key)
+            .contains(&EvalTrigger::RetryFailedAlloc)
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use controlplane_state::{Command, Snapshot};
 use protocol_model::{AllocId, ClientStatus};
+use protocol_wire::report::AllocReport;
 
 use super::{Invariant, Observation};
 use crate::world::World;
@@ -15,7 +16,12 @@ pub(super) struct NeverAgain {
 }
 
 impl NeverAgain {
-    fn note(&mut self, after: &Snapshot, id: AllocId) {
+    fn note(&mut self, after: &Snapshot, report: &AllocReport) {
+        let id = report.id;
+        // What the node denies in this very report it has not acknowledged.
+        if !report.client_status.is_terminal() {
+            return;
+        }
         let over = after.alloc(id).is_some_and(|alloc| {
             alloc.server_terminal()
                 && matches!(
@@ -38,7 +44,7 @@ impl Invariant for NeverAgain {
         "reconnect.md, Allocations of a silent node: an acknowledged stop is for ever"
     }
 
-    fn on(&mut self, seen: &Observation<'_>, _: &World) -> Result<(), String> {
+    fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
         match seen {
             Observation::Applied {
                 after,
@@ -46,7 +52,7 @@ impl Invariant for NeverAgain {
                 ..
             } => {
                 let reports = batches.iter().flat_map(|batch| &batch.reports);
-                reports.for_each(|report| self.note(after, report.id));
+                reports.for_each(|report| self.note(after, report));
                 Ok(())
             }
             Observation::Applied {
@@ -55,11 +61,14 @@ impl Invariant for NeverAgain {
                 ..
             } => {
                 for report in &synced.changed {
-                    self.note(after, report.id);
+                    self.note(after, report);
                 }
                 Ok(())
             }
-            Observation::Spawned { node, run } if self.over.contains(&run.alloc) => {
+            // The node's word rests on its journal; where that was damaged the control plane's does.
+            Observation::Spawned { node, run }
+                if self.over.contains(&run.alloc) && !world.node(*node).journal.damaged =>
+            {
                 Err(format!("n{node} starts {run}, which is over"))
             }
             _ => Ok(()),
