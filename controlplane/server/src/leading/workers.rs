@@ -1,9 +1,9 @@
 //! Scheduler threads: a snapshot and an evaluation in, a decision out. A panic in the scheduler
 //! costs one evaluation's delivery, never the server.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self as std_mpsc, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::{Decision, Scratch, schedule};
@@ -38,7 +38,7 @@ pub(super) struct Decided {
 /// The threads. They end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Workers {
-    jobs: std_mpsc::SyncSender<Job>,
+    queue: Arc<Queue>,
     decided: mpsc::Receiver<Decided>,
     busy: std::cell::Cell<usize>,
     threads: usize,
@@ -46,23 +46,26 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) fn start(threads: usize) -> Self {
-        let (jobs, queue) = std_mpsc::sync_channel(JOBS_MAX);
         let (results, decided) = mpsc::channel(JOBS_MAX);
-        let queue = Arc::new(Mutex::new(queue));
+        let queue = Arc::new(Queue::default());
+        let mut started = 0;
         for number in 0..threads {
             let (queue, results) = (Arc::clone(&queue), results.clone());
             let spawned = std::thread::Builder::new()
                 .name(format!("scheduler-{number}"))
                 .spawn(move || work(&queue, &results));
-            if let Err(error) = spawned {
-                tracing::error!(%error, "a scheduler thread could not be started");
+            match spawned {
+                Ok(_) => started += 1,
+                Err(error) => {
+                    tracing::error!(%error, "a scheduler thread could not be started");
+                }
             }
         }
         Self {
-            jobs,
+            queue,
             decided,
             busy: std::cell::Cell::new(0),
-            threads,
+            threads: started,
         }
     }
 
@@ -82,17 +85,17 @@ impl Workers {
         snapshot: Snapshot,
         attempt: u32,
     ) -> Result<(), Delivery> {
-        match self.jobs.try_send(Job {
+        let job = Job {
             delivery,
             snapshot,
             attempt,
-        }) {
-            Ok(()) => {
-                self.busy.set(self.busy.get() + 1);
-                Ok(())
-            }
-            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => Err(job.delivery),
+        };
+        if self.threads == 0 {
+            return Err(job.delivery);
         }
+        self.queue.push(job).map_err(|job| job.delivery)?;
+        self.busy.set(self.busy.get() + 1);
+        Ok(())
     }
 
     /// The next decision.
@@ -105,18 +108,76 @@ impl Workers {
     }
 }
 
-fn work(queue: &Mutex<std_mpsc::Receiver<Job>>, results: &mpsc::Sender<Decided>) {
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// What waits for a thread. One push wakes one thread, and that one nobody else.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    pushed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Gives the job back where too many wait.
+    fn push(&self, job: Job) -> Result<(), Job> {
+        let mut waiting = self.lock();
+        if waiting.jobs.len() >= JOBS_MAX {
+            return Err(job);
+        }
+        waiting.jobs.push_back(job);
+        drop(waiting);
+        self.pushed.notify_one();
+        Ok(())
+    }
+
+    /// The next job; `None` once the queue is closed.
+    fn pop(&self) -> Option<Job> {
+        let waiting = self.lock();
+        let mut waiting = self
+            .pushed
+            .wait_while(waiting, |waiting| {
+                waiting.jobs.is_empty() && !waiting.closed
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if waiting.closed {
+            return None;
+        }
+        waiting.jobs.pop_front()
+    }
+
+    /// Ends whoever waits; what is left is nobody's any more.
+    fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        waiting.jobs.clear();
+        drop(waiting);
+        self.pushed.notify_all();
+    }
+
+    /// Every change under the lock is one step: a panic leaves nothing half-done.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn work(queue: &Queue, results: &mpsc::Sender<Decided>) {
     let mut scratch = Scratch::new();
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job {
-            delivery,
-            snapshot,
-            attempt,
-        }) = next
-        else {
-            return;
-        };
+    while let Some(Job {
+        delivery,
+        snapshot,
+        attempt,
+    }) = queue.pop()
+    {
         let seed = *Uuid::new_v4().as_bytes();
         let decision = catch_unwind(AssertUnwindSafe(|| {
             schedule(&snapshot, &delivery.eval, seed, &mut scratch, wall_clock())
