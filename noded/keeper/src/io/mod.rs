@@ -22,6 +22,8 @@
 //! Nothing in it is lost when pump is away: a new pump finds specifications and retirements in its
 //! first scan.
 
+mod fifo;
+mod lock;
 mod spec;
 
 use crate::paths::RuntimePaths;
@@ -30,8 +32,10 @@ use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+pub(crate) use fifo::{Waiting, make_fifo, open_fifo};
+use lock::lock_patiently;
+pub(crate) use lock::with_lock;
 pub use spec::{LogLimits, SpecError, StreamSpec};
 pub(crate) use spec::{seal, unseal};
 
@@ -234,80 +238,6 @@ pub fn streams_are_gone(paths: &RuntimePaths, owner: &AllocAndTask) -> Result<bo
         })
     });
     Ok(!remains)
-}
-
-/// Makes a FIFO of mode 0600; one that is there already is fine.
-pub(crate) fn make_fifo(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    match fs::mknodat(directory, name, fs::FileType::Fifo, mode, 0) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Whether reads and writes on a FIFO wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    /// For a task's own descriptor: programs do not expect `EAGAIN` from their standard output.
-    Blocking,
-    NonBlocking,
-}
-
-/// Opens a FIFO for reading and writing: the holder sees neither end of file nor SIGPIPE, and
-/// neither does whoever has the other end (fifo(7)).
-pub(crate) fn open_fifo(
-    directory: BorrowedFd<'_>,
-    name: &str,
-    waiting: Waiting,
-) -> Result<OwnedFd, Errno> {
-    if name.is_empty() || name.contains('/') {
-        return Err(Errno::INVAL);
-    }
-    let mut flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-    if waiting == Waiting::NonBlocking {
-        flags |= OFlags::NONBLOCK;
-    }
-    let fifo = fs::openat(directory, name, flags, Mode::empty())?;
-    let kind = fs::FileType::from_raw_mode(fs::fstat(&fifo)?.st_mode);
-    if kind == fs::FileType::Fifo {
-        Ok(fifo)
-    } else {
-        Err(Errno::INVAL)
-    }
-}
-
-/// A pump that was stopped by a signal, in the few microseconds that it holds the lock, must not
-/// hold its client for ever.
-fn lock_patiently(
-    paths: &RuntimePaths,
-    directory: BorrowedFd<'_>,
-    flock: FlockOperation,
-) -> Result<(), StreamsError> {
-    const ATTEMPTS: u32 = 1000;
-    const PAUSE: Duration = Duration::from_millis(1);
-    let mut attempt = 1;
-    loop {
-        match fs::flock(directory, flock) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK | Errno::INTR) if attempt < ATTEMPTS => {
-                attempt += 1;
-                std::thread::sleep(PAUSE);
-            }
-            Err(source) => {
-                let path = paths.io_directory();
-                return Err(StreamsError::Locked { path, source });
-            }
-        }
-    }
-}
-
-/// Runs `work` while nobody makes streams; `None`, and not run, where somebody does.
-pub(crate) fn with_lock<T>(directory: BorrowedFd<'_>, work: impl FnOnce() -> T) -> Option<T> {
-    fs::flock(directory, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let outcome = work();
-    // It fails for no descriptor that could be locked.
-    let _ = fs::flock(directory, FlockOperation::Unlock);
-    Some(outcome)
 }
 
 fn open_io_directory(paths: &RuntimePaths) -> Result<OwnedFd, StreamsError> {
