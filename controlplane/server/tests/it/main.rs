@@ -2,14 +2,17 @@
 //! one that is not ours, and by bytes that no client would send.
 
 mod acl;
+mod belongings;
 mod conventions;
 mod ends;
+mod fake_answers;
 mod fake_node;
 mod followers;
 mod foreign_client;
 mod full_disk;
 mod golden;
 mod https;
+mod job_text;
 mod jobs;
 mod large;
 mod lists;
@@ -20,6 +23,7 @@ mod plan;
 mod regions;
 mod releases;
 mod restore;
+mod restored_cluster;
 mod routes;
 mod rubbish;
 mod three;

@@ -3,14 +3,18 @@
 mod corpus;
 mod edges;
 mod errors;
+mod expression_errors;
+mod file_functions;
 mod functions;
 mod hostile;
 mod json_jobs;
 mod language;
+mod open_ends;
 mod places;
 mod structure;
 mod syntax;
 mod variables;
+mod yaml;
 
 use protocol_jobspec::{Diagnostics, NoFiles, Parsed, Variables, parse};
 use serde_json::Value as Json;

@@ -2,3 +2,4 @@
 
 mod conversions;
 mod golden;
+mod samples;

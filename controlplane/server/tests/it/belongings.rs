@@ -1,0 +1,158 @@
+//! What belongs to a job, and where it is found: namespaces, lists, allocations.
+
+use serde_json::{Value, json};
+
+use crate::fake_node::FakeNode;
+use crate::world::{World, refusal, service};
+
+#[tokio::test]
+async fn namespaces_hold_their_jobs_apart() {
+    let world = World::start().await;
+    world
+        .put(
+            "/v1/namespace",
+            json!({ "Name": "team", "Description": "d" }),
+        )
+        .await
+        .expect("made");
+    world
+        .put("/v1/jobs", json!({ "Job": service("web") }))
+        .await
+        .expect("registered");
+    world
+        .put("/v1/jobs?namespace=team", json!({ "Job": service("web") }))
+        .await
+        .expect("too");
+    let count = |list: Value| list.as_array().map(Vec::len);
+    assert_eq!(count(world.get("/v1/jobs").await.expect("a list")), Some(1));
+    assert_eq!(
+        count(world.get("/v1/jobs?namespace=*").await.expect("a list")),
+        Some(2)
+    );
+    let job = world
+        .get("/v1/job/web?namespace=team")
+        .await
+        .expect("the other one");
+    assert_eq!(job["Namespace"], "team");
+    let (status, words) = refusal(world.delete("/v1/namespace/team").await);
+    assert_eq!(status, 400, "{words}");
+    let nowhere = world
+        .put(
+            "/v1/jobs?namespace=nowhere",
+            json!({ "Job": service("web") }),
+        )
+        .await;
+    assert_eq!(refusal(nowhere).0, 400);
+    world
+        .delete("/v1/job/web?namespace=team&purge=true")
+        .await
+        .expect("purged");
+    world.delete("/v1/namespace/team").await.expect("empty now");
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_and_by_prefix() {
+    let world = World::start().await;
+    for id in ["a1", "a2", "b1"] {
+        world
+            .put("/v1/jobs", json!({ "Job": service(id) }))
+            .await
+            .expect("registered");
+    }
+    let first = world
+        .get_whole("/v1/jobs?per_page=2")
+        .await
+        .expect("a page");
+    assert_eq!(first.value.as_array().map(Vec::len), Some(2));
+    let token = first.next_token.expect("there is more");
+    let second = world
+        .get_whole(&format!("/v1/jobs?per_page=2&next_token={token}"))
+        .await;
+    let second = second.expect("a page");
+    assert_eq!(
+        (&second.value[0]["ID"], second.next_token),
+        (&json!("b1"), None)
+    );
+    let found = world.get("/v1/jobs?prefix=a").await.expect("a list");
+    assert_eq!(found.as_array().map(Vec::len), Some(2));
+    let newest = world
+        .get("/v1/evaluations?reverse=true&per_page=1")
+        .await
+        .expect("a page");
+    let oldest = world
+        .get("/v1/evaluations?per_page=1")
+        .await
+        .expect("a page");
+    assert!(newest[0]["CreateIndex"].as_u64() > oldest[0]["CreateIndex"].as_u64());
+    let body = json!({ "Prefix": "a", "Context": "jobs" });
+    let found = world.put("/v1/search", body).await.expect("matches");
+    assert_eq!(found["Matches"]["jobs"], json!(["a1", "a2"]));
+    assert_eq!(found["Truncations"]["jobs"], json!(false));
+}
+
+#[tokio::test]
+async fn a_placed_job_shows_its_allocations_everywhere() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    let answer = world
+        .put("/v1/jobs", json!({ "Job": service("web") }))
+        .await
+        .expect("registered");
+    world
+        .until(|snapshot| snapshot.allocs().next().is_some())
+        .await;
+    let eval = answer["EvalID"].as_str().expect("an evaluation").to_owned();
+
+    let allocs = world.get("/v1/job/web/allocations").await.expect("a list");
+    let id = allocs[0]["ID"].as_str().expect("an id").to_owned();
+    assert_eq!(allocs[0]["JobType"], "service");
+    assert!(allocs[0].get("AllocatedResources").is_none());
+    let paths = [
+        "/v1/allocations?resources=true".to_owned(),
+        format!("/v1/allocations?prefix={}", &id[..4]),
+        format!("/v1/evaluation/{eval}/allocations"),
+        format!("/v1/node/{}/allocations", node.id),
+    ];
+    for path in paths {
+        assert_eq!(
+            world.get(&path).await.expect("a list")[0]["ID"],
+            id.as_str(),
+            "{path}"
+        );
+    }
+    let alloc = world
+        .get(&format!("/v1/allocation/{id}"))
+        .await
+        .expect("the allocation");
+    assert_eq!(alloc["Job"]["ID"], "web", "the job is joined in");
+    assert_eq!(alloc["NodeID"], node.id.to_string());
+    let eval = world
+        .get(&format!("/v1/evaluation/{eval}"))
+        .await
+        .expect("the evaluation");
+    assert_eq!(eval["JobID"], "web");
+    let evals = world
+        .get("/v1/evaluations?job=web&status=complete")
+        .await
+        .expect("a list");
+    assert_eq!(evals.as_array().map(Vec::len), Some(1));
+    let summary = world.get("/v1/job/web/summary").await.expect("counters");
+    assert_eq!(summary["Summary"]["web"]["Starting"], 1);
+
+    let stopped = world
+        .put(&format!("/v1/allocation/{id}/stop"), json!({}))
+        .await
+        .expect("stops");
+    assert_eq!(stopped["EvalID"].as_str().map(str::len), Some(36));
+    world.until(|snapshot| snapshot.allocs().count() == 2).await;
+    let alloc = world
+        .get(&format!("/v1/allocation/{id}"))
+        .await
+        .expect("the allocation");
+    assert_eq!(alloc["DesiredStatus"], "stop");
+    let again = world
+        .put("/v1/job/web/evaluate", json!({}))
+        .await
+        .expect("evaluated");
+    assert_eq!(again["EvalID"].as_str().map(str::len), Some(36));
+}

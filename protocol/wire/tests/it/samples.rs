@@ -1,0 +1,399 @@
+//! One of every message that travels in a frame of its own, every field set, and one per request of
+//! a node.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::v1;
+
+pub(crate) struct Sample {
+    /// The kind of its frame.
+    pub(crate) kind: u8,
+    /// Which of a message's shapes; empty = it is frozen in one.
+    pub(crate) variant: &'static str,
+    pub(crate) bytes: Bytes,
+    pub(crate) is_read_from: Box<dyn Fn(Bytes) -> bool>,
+}
+
+fn sample<M: FrameMessage + PartialEq + 'static>(message: M) -> Sample {
+    let (kind, bytes) = to_frame(&message);
+    let is_read_from = move |bytes| from_frame::<M>(kind, bytes).is_ok_and(|read| read == message);
+    Sample {
+        kind,
+        variant: "",
+        bytes,
+        is_read_from: Box::new(is_read_from),
+    }
+}
+
+fn request(variant: &'static str, alloc_id: Bytes, request: v1::node_request::Request) -> Sample {
+    let message = v1::NodeRequest {
+        alloc_id,
+        request: Some(request),
+    };
+    Sample {
+        variant,
+        ..sample(message)
+    }
+}
+
+fn id(number: u8) -> Bytes {
+    Bytes::from(vec![number; 16])
+}
+
+fn watermark() -> v1::Watermark {
+    v1::Watermark {
+        incarnation: id(0xc1),
+        index: 300,
+    }
+}
+
+fn servers() -> Vec<v1::ServerAddress> {
+    vec![v1::ServerAddress {
+        id: 2,
+        address: "10.0.0.2:4647".to_owned(),
+    }]
+}
+
+fn facts() -> v1::NodeFacts {
+    v1::NodeFacts {
+        json: Bytes::from_static(b"{\"ID\":\"x\"}"),
+    }
+}
+
+fn task() -> v1::TaskReport {
+    let event = v1::TaskEvent {
+        kind: "Terminated".to_owned(),
+        time_ns: 50,
+        message: "Exit Code: 1".to_owned(),
+        details: BTreeMap::from([("exit_code".to_owned(), "1".to_owned())]),
+        exit_code: 1,
+        signal: 9,
+        fails_task: true,
+    };
+    v1::TaskReport {
+        name: "main".to_owned(),
+        state: v1::TaskRunState::Dead.into(),
+        failed: true,
+        restarts: 2,
+        last_restart_ns: 40,
+        started_at_ns: 30,
+        finished_at_ns: 50,
+        events: vec![event],
+    }
+}
+
+fn report() -> v1::AllocReport {
+    v1::AllocReport {
+        alloc_id: id(0xa1),
+        revision: 3,
+        client_status: v1::ClientStatus::Failed.into(),
+        client_description: "Failed tasks".to_owned(),
+        tasks: vec![task()],
+        health: v1::Health::Unhealthy.into(),
+        health_at_ns: 51,
+        desired_version: 12,
+        // As in the bytes of those that do not know it.
+        health_deployment_id: None,
+    }
+}
+
+fn judged_report(health_deployment_id: Bytes) -> v1::AllocReport {
+    v1::AllocReport {
+        health_deployment_id: Some(health_deployment_id),
+        ..report()
+    }
+}
+
+fn session_samples() -> Vec<Sample> {
+    vec![
+        sample(v1::Hello {
+            node_id: id(1),
+            secret: Bytes::from(vec![2; 32]),
+            nonce: id(3),
+            last_epoch: 4,
+            watermark: Some(watermark()),
+            protocol_min: 1,
+            protocol_max: 1,
+            daemon_restarted: true,
+            join_token: "token".to_owned(),
+            facts: Some(facts()),
+            boot_id: id(5),
+        }),
+        sample(v1::Welcome {
+            epoch: 8,
+            resumed: true,
+            protocol: 1,
+            applied_urgent_seq: 2,
+            applied_typical_seq: 3,
+            heartbeat_interval_ms: 125,
+            typical_interval_ms: 1000,
+            urgent_delay_ms: 10,
+            retry_interval_ms: 500,
+            applied: Some(watermark()),
+            servers: servers(),
+        }),
+        sample(v1::Refused {
+            reason: v1::RefusedReason::Behind.into(),
+            message: "behind".to_owned(),
+            retry_interval_ms: 500,
+            servers: servers(),
+        }),
+        sample(v1::Heartbeat {
+            epoch: 8,
+            tick: 9,
+            sent_boottime_ns: 10,
+        }),
+        sample(v1::HeartbeatAck {
+            tick: 9,
+            applied_index: 300,
+            confirmed_sent_boottime_ns: 10,
+            typical_interval_ms: 1000,
+        }),
+        sample(v1::WatchAck {
+            epoch: 8,
+            index: 300,
+        }),
+        sample(v1::AttachBulk {
+            node_id: id(1),
+            secret: Bytes::from(vec![2; 32]),
+            epoch: 8,
+        }),
+        sample(v1::Attached {}),
+        sample(v1::StreamHello {
+            node_id: id(1),
+            epoch: 8,
+            class: v1::UpdateClass::Typical.into(),
+        }),
+    ]
+}
+
+/// A batch of those that say for whom they found out its health.
+fn judged_batch() -> Sample {
+    Sample {
+        variant: "JudgedFor",
+        ..sample(v1::StatusBatch {
+            epoch: 8,
+            class: v1::UpdateClass::Urgent.into(),
+            seq: 5,
+            allocs: vec![judged_report(id(0xd1)), judged_report(Bytes::new())],
+        })
+    }
+}
+
+fn report_samples() -> Vec<Sample> {
+    vec![
+        sample(v1::SyncPart {
+            epoch: 8,
+            part: 1,
+            last: true,
+            watch_index: 300,
+            allocs: vec![report()],
+            facts: Some(facts()),
+        }),
+        sample(v1::SyncAck {
+            epoch: 8,
+            index: 301,
+        }),
+        sample(v1::StatusBatch {
+            epoch: 8,
+            class: v1::UpdateClass::Typical.into(),
+            seq: 4,
+            allocs: vec![report()],
+        }),
+        judged_batch(),
+        sample(v1::BatchAck {
+            class: v1::UpdateClass::Typical.into(),
+            seq: 4,
+            index: 302,
+            results: vec![
+                v1::ItemResult::Superseded.into(),
+                v1::ItemResult::NotInSession.into(),
+                v1::ItemResult::UnknownAlloc.into(),
+            ],
+        }),
+        sample(v1::FactsUpdate {
+            epoch: 8,
+            facts: Some(facts()),
+        }),
+        sample(v1::FactsAck {
+            epoch: 8,
+            index: 303,
+        }),
+        sample(v1::WatchMap {
+            at: Some(watermark()),
+            part: 1,
+            last: true,
+            allocs: vec![v1::AllocVersion {
+                alloc_id: id(0xa1),
+                version: 12,
+            }],
+        }),
+        sample(v1::WatchDelta {
+            previous_index: 300,
+            index: 302,
+            specs: vec![v1::JobSpec {
+                hash: Bytes::from(vec![6; 32]),
+                json_zstd: Bytes::from_static(b"compressed"),
+            }],
+            changed: vec![v1::DesiredAlloc {
+                alloc_id: id(0xa1),
+                version: 12,
+                spec_hash: Bytes::from(vec![6; 32]),
+                json: Bytes::from_static(b"{}"),
+            }],
+            removed: vec![id(0xa2)],
+        }),
+    ]
+}
+
+fn bulk_samples() -> Vec<Sample> {
+    let logs = v1::LogsRequest {
+        task: "main".to_owned(),
+        stderr: true,
+        follow: true,
+        offset: 7,
+        origin: v1::Origin::End.into(),
+    };
+    let chunk = v1::FileChunk {
+        file: "stdout.0".to_owned(),
+        offset: 7,
+        data: Bytes::from_static(b"data"),
+        event: "file truncated".to_owned(),
+    };
+    let size = v1::TtySize {
+        height: 24,
+        width: 80,
+    };
+    vec![
+        sample(v1::NodeRequest {
+            alloc_id: id(0xa1),
+            request: Some(v1::node_request::Request::Logs(logs)),
+        }),
+        sample(v1::NodeReply {
+            reply: Some(v1::node_reply::Reply::Chunk(chunk)),
+        }),
+        sample(v1::ExecInput {
+            input: Some(v1::exec_input::Input::TtySize(size)),
+        }),
+    ]
+}
+
+/// Each request of a node: a new one is a shape of a message that is frozen already.
+fn request_samples() -> Vec<Sample> {
+    use v1::node_request::Request;
+    let task = || "main".to_owned();
+    let path = || "alloc/data".to_owned();
+    let read = v1::FsReadRequest {
+        path: path(),
+        offset: 7,
+        limit: 8,
+        follow: true,
+        origin: v1::Origin::End.into(),
+    };
+    let restart = v1::RestartRequest {
+        task: task(),
+        all_tasks: true,
+    };
+    let signal = v1::SignalRequest {
+        task: task(),
+        signal: "SIGHUP".to_owned(),
+    };
+    let exec = v1::ExecRequest {
+        task: task(),
+        command: vec!["sh".to_owned(), "-i".to_owned()],
+        tty: true,
+    };
+    let list = v1::FsListRequest { path: path() };
+    let stat = v1::FsStatRequest { path: path() };
+    let stats = v1::StatsRequest { task: task() };
+    let of_alloc = |variant, of: Request| request(variant, id(0xa1), of);
+    let of_node = |variant, of: Request| request(variant, Bytes::new(), of);
+    vec![
+        of_alloc("FsList", Request::FsList(list)),
+        of_alloc("FsStat", Request::FsStat(stat)),
+        of_alloc("FsRead", Request::FsRead(read)),
+        of_alloc("Stats", Request::Stats(stats)),
+        of_alloc("Restart", Request::Restart(restart)),
+        of_alloc("Signal", Request::Signal(signal)),
+        of_alloc("Exec", Request::Exec(exec)),
+        of_node("HostStats", Request::HostStats(v1::HostStatsRequest {})),
+        of_node(
+            "CollectGarbage",
+            Request::CollectGarbage(v1::CollectGarbageRequest {}),
+        ),
+        of_node("Foreign", Request::Foreign(v1::ForeignRequest {})),
+        of_node(
+            "ReleaseForeign",
+            Request::ReleaseForeign(v1::ReleaseForeignRequest {}),
+        ),
+    ]
+}
+
+fn server_samples() -> Vec<Sample> {
+    let error = v1::ProposeError {
+        kind: v1::propose_error::Kind::NotLeader.into(),
+        message: "not the leader".to_owned(),
+    };
+    let heard = v1::HeardNode {
+        node_id: id(1),
+        epoch: 8,
+        age_ms: 5,
+        sent_boottime_ns: 10,
+    };
+    let body = Bytes::from_static(b"body");
+    let detail = v1::AllocDetail {
+        alloc_id: id(0xa1),
+        tasks: vec![task()],
+    };
+    vec![
+        sample(v1::ProposeRequest {
+            command: body.clone(),
+        }),
+        sample(v1::ProposeReply {
+            index: 9,
+            response: body.clone(),
+            error: Some(error),
+        }),
+        sample(v1::LivenessReport {
+            server_id: 2,
+            report: 3,
+            heard: vec![heard],
+        }),
+        sample(v1::LivenessConfirmed { report: 3 }),
+        sample(v1::RelayRequest { node_id: id(1) }),
+        sample(v1::Relayed {}),
+        sample(v1::DetailRequest {
+            alloc_ids: vec![id(0xa1)],
+        }),
+        sample(v1::DetailReply {
+            details: vec![detail],
+        }),
+        sample(v1::MembershipRequest {
+            change: Some(v1::membership_request::Change::Remove(7)),
+        }),
+        sample(v1::MembershipReply {
+            kind: v1::membership_reply::Kind::UnknownServer.into(),
+            message: "server 7 is not a member".to_owned(),
+        }),
+        sample(v1::AboutRequest {}),
+        sample(v1::AboutReply {
+            build: "0.1.0".to_owned(),
+            command_level: 1,
+        }),
+    ]
+}
+
+/// One of every message, every field set.
+pub(crate) fn samples() -> impl Iterator<Item = Sample> {
+    [
+        session_samples(),
+        report_samples(),
+        bulk_samples(),
+        request_samples(),
+        server_samples(),
+    ]
+    .into_iter()
+    .flatten()
+}
