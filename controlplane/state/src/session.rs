@@ -204,7 +204,10 @@ fn ready(event: NodeEvent) -> Verdict {
         }
         NodeEvent::Hello(Knock::Resumable) => Verdict::SameSession(WelcomeKind::Resumed),
         NodeEvent::StatusBatch | NodeEvent::Facts => Verdict::Accept,
-        NodeEvent::NodeSynced | NodeEvent::SyncRejected | NodeEvent::SyncDeadline => Verdict::NoOp,
+        // A second report of one session: the first one's entry was long on its way, and says what
+        // was true then.
+        NodeEvent::NodeSynced => Verdict::Accept,
+        NodeEvent::SyncRejected | NodeEvent::SyncDeadline => Verdict::NoOp,
         NodeEvent::HeartbeatMissed(tolerance) => missed(tolerance),
         NodeEvent::WindowExpired => Verdict::NoOp,
         NodeEvent::Purge => Verdict::Forget,

@@ -198,10 +198,10 @@ impl Draft {
     pub(crate) fn node_synced(&mut self, synced: &NodeSynced) -> Result<Outcome, Refusal> {
         match self.judge(synced.node, synced.epoch, NodeEvent::NodeSynced) {
             Verdict::Become(_) => {}
+            Verdict::Accept => return Ok(self.take_second_report(synced)),
             Verdict::NoOp => return Ok(Outcome::NoOp),
             Verdict::NewSession
             | Verdict::SameSession(_)
-            | Verdict::Accept
             | Verdict::CountRejection
             | Verdict::CloseSession
             | Verdict::Forget
@@ -236,6 +236,29 @@ impl Draft {
         let lost = self.lose_unreported(synced, &seen, &mut wanted);
         self.become_ready(synced, wanted);
         Ok(Outcome::Synced { lost, unknown })
+    }
+
+    /// A node that is ready reports once more in its session. What is newer is taken in; nothing is
+    /// lost by it, since of two reports nobody knows which was sent first.
+    fn take_second_report(&mut self, synced: &NodeSynced) -> Outcome {
+        if synced.changed.is_empty() {
+            return Outcome::NoOp;
+        }
+        let mut wanted = WantedEvals::default();
+        let mut unknown = Vec::new();
+        for report in &synced.changed {
+            let mark = ReportMark {
+                epoch: synced.epoch,
+                revision: report.revision,
+            };
+            let outcome = self.take_report(synced.node, mark, report, &mut wanted);
+            if outcome == ReportOutcome::UnknownAlloc {
+                unknown.push(report.id);
+            }
+        }
+        self.put_wanted_evals(wanted);
+        let lost = Vec::new();
+        Outcome::Synced { lost, unknown }
     }
 
     /// The node is ready, and jobs that may care are looked at.

@@ -55,6 +55,26 @@ fn a_short_restart_creates_no_evaluation_and_moves_nothing() {
 }
 
 #[test]
+fn of_two_reports_of_one_session_the_newer_word_counts() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = job("web", JobType::Service);
+    cluster.register(&web);
+    let alloc = cluster.place(&web.key(), node);
+    let epoch = restart(&mut cluster, node);
+    // Its entry was long on its way; meanwhile the task failed, and the node said so again.
+    cluster.sync(node, epoch, vec![says(alloc, 1, ClientStatus::Running)]);
+    cluster.sync(node, epoch, vec![says(alloc, 2, ClientStatus::Failed)]);
+    assert_eq!(cluster.alloc(alloc).client_status, ClientStatus::Failed);
+    cluster.sync(node, epoch, vec![says(alloc, 1, ClientStatus::Running)]);
+    let over = cluster.alloc(alloc);
+    assert_eq!(
+        (over.client_status, over.desired_status),
+        (ClientStatus::Failed, DesiredStatus::Run)
+    );
+}
+
+#[test]
 fn a_job_of_every_node_that_was_decided_during_a_short_restart_is_looked_at_again() {
     let mut cluster = Harness::new();
     let node = cluster.join(1);

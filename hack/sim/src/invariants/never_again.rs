@@ -65,7 +65,7 @@ impl Invariant for NeverAgain {
                 }
                 Ok(())
             }
-            // The node's word rests on its journal; where that was damaged the control plane's does.
+            // The node's word rests on its journal; where that was damaged, nothing does.
             Observation::Spawned { node, run }
                 if self.over.contains(&run.alloc) && !world.node(*node).journal.damaged =>
             {

@@ -1,5 +1,5 @@
-//! What is placed on a node that is well is told to it: no allocation stays pending because its node
-//! never heard of it.
+//! What is placed on a node that is well is told to it: no allocation stays pending because its
+//! node never heard of it.
 
 use protocol_model::{ClientStatus, DesiredStatus};
 

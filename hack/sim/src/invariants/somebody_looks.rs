@@ -1,5 +1,5 @@
-//! What a node's silence or return asks of the scheduler is asked in the same entry: at no moment is
-//! there an allocation that somebody has to look at and nobody will.
+//! What a node's silence or return asks of the scheduler is asked in the same entry: at no moment
+//! is there an allocation that somebody has to look at and nobody will.
 
 use protocol_model::{Allocation, ClientStatus, DesiredStatus, EvalStatus, Node, NodeStatus};
 
