@@ -51,11 +51,22 @@ fn check_constraint(constraint: &Constraint, level: Level, findings: &mut Findin
                 );
             }
         }
-        Operator::IsSet | Operator::IsNotSet => {
-            if !constraint.r_target.is_empty() {
-                findings.refuse_at("value", format!("{operator} takes no value"));
-            }
+        Operator::IsSet | Operator::IsNotSet if !constraint.r_target.is_empty() => {
+            findings.refuse_at("value", format!("{operator} takes no value"));
         }
+        _ => {}
+    }
+    check_comparison(
+        operator,
+        &constraint.l_target,
+        &constraint.r_target,
+        findings,
+    );
+}
+
+/// What an operator compares: an attribute, with a value where it takes one.
+fn check_comparison(operator: Operator, attribute: &str, value: &str, findings: &mut Findings) {
+    match operator {
         Operator::Equal
         | Operator::NotEqual
         | Operator::Less
@@ -66,9 +77,14 @@ fn check_constraint(constraint: &Constraint, level: Level, findings: &mut Findin
         | Operator::Version
         | Operator::Semver
         | Operator::SetContainsAll
-        | Operator::SetContainsAny => check_value(operator, &constraint.r_target, findings),
+        | Operator::SetContainsAny => check_value(operator, value, findings),
+        // The first two take none, and the others' is no attribute's.
+        Operator::IsSet
+        | Operator::IsNotSet
+        | Operator::DistinctHosts
+        | Operator::DistinctProperty => {}
     }
-    if constraint.l_target.is_empty() {
+    if attribute.is_empty() {
         findings.refuse_at(
             "attribute",
             format!("missing: {operator} compares an attribute"),
@@ -121,33 +137,17 @@ fn check_affinity(affinity: &Affinity, findings: &mut Findings) {
     let Some(operator) = findings.parse("operator", affinity.operator()) else {
         return;
     };
-    match operator {
-        Operator::DistinctHosts | Operator::DistinctProperty => {
-            findings.refuse_hint(
-                format!("{operator} is no preference between nodes"),
-                "write it as a constraint, or use spread",
-            );
-            return;
-        }
-        Operator::IsSet | Operator::IsNotSet => {}
-        Operator::Equal
-        | Operator::NotEqual
-        | Operator::Less
-        | Operator::LessOrEqual
-        | Operator::Greater
-        | Operator::GreaterOrEqual
-        | Operator::Regexp
-        | Operator::Version
-        | Operator::Semver
-        | Operator::SetContainsAll
-        | Operator::SetContainsAny => check_value(operator, &affinity.r_target, findings),
-    }
-    if affinity.l_target.is_empty() {
-        findings.refuse_at(
-            "attribute",
-            format!("missing: {operator} compares an attribute"),
+    if matches!(
+        operator,
+        Operator::DistinctHosts | Operator::DistinctProperty
+    ) {
+        findings.refuse_hint(
+            format!("{operator} is no preference between nodes"),
+            "write it as a constraint, or use spread",
         );
+        return;
     }
+    check_comparison(operator, &affinity.l_target, &affinity.r_target, findings);
 }
 
 pub(super) fn check_spreads(spreads: &[Spread], findings: &mut Findings) {
