@@ -108,7 +108,8 @@ impl LogStore {
         self.tail.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entries of `[start, end)` that the log contains, up to `bytes_max` but at least one.
+    /// The entries of `[start, end)` that the log contains, up to `bytes_max` but at least one;
+    /// fewer, without a gap, where some are removed meanwhile.
     async fn entries(&self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
         // One look at the tail: what is not here is durable, so the disk has it.
         let (start, disk_end, here) = {
@@ -125,10 +126,12 @@ impl LogStore {
         let mut room = bytes_max;
         if start < disk_end {
             let (found, bytes) = self.places().find(start, disk_end, bytes_max);
+            let joins = found.last().is_none_or(|last| last.index() + 1 == disk_end);
+            let is_cut = bytes >= bytes_max || !joins;
             entries = tokio::task::spawn_blocking(move || read_entries(&found))
                 .await
                 .map_err(|_| io::Error::other("reading the log was cancelled"))??;
-            if bytes >= bytes_max {
+            if is_cut {
                 return Ok(entries);
             }
             room -= bytes;
@@ -171,7 +174,12 @@ impl RaftLogReader<TypeConfig> for LogStore {
         start: u64,
         end: u64,
     ) -> Result<Vec<Entry>, io::Error> {
-        self.entries(start, end, APPEND_BYTES_MAX).await
+        let mut entries = self.entries(start, end, APPEND_BYTES_MAX).await?;
+        // A follower is told that these follow the entry before `start`.
+        if entries.first().map(|entry| entry.log_id.index) != Some(start) {
+            entries.clear();
+        }
+        Ok(entries)
     }
 }
 
@@ -257,4 +265,51 @@ fn writer_gone() -> io::Error {
 fn read_entries(found: &[Found]) -> io::Result<Vec<Entry>> {
     let decode = |found: &Found| Ok(record::decode_entry(found.read()?)?);
     found.iter().map(decode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::EntryPayload;
+    use openraft::entry::RaftEntry;
+    use openraft::storage::RaftLogStorageExt;
+
+    use super::super::recovery;
+    use super::*;
+
+    async fn append(log: &mut LogStore, indexes: std::ops::Range<u64>) {
+        let entry = |index| Entry::new(LogId::new_term_index(1, index), EntryPayload::Blank);
+        let appended = log.blocking_append(indexes.map(entry)).await;
+        appended.expect("appends");
+    }
+
+    async fn indexes(log: &mut LogStore, start: u64) -> Vec<u64> {
+        let entries = log.limited_get_log_entries(start, 100).await;
+        let index = |entry: &Entry| entry.log_id.index;
+        entries.expect("reads").iter().map(index).collect()
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_was_overtaken_finds_no_gap() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || LogStore::start(recovery::open(directory.path()).expect("opens"));
+        let mut log = open().expect("starts");
+        append(&mut log, 0..4).await;
+        let mut closed = log.closed();
+        drop(log);
+        while closed.changed().await.is_ok() {}
+        let mut log = open().expect("starts");
+        append(&mut log, 4..6).await;
+        assert_eq!(indexes(&mut log, 0).await, [0, 1, 2, 3, 4, 5]);
+        let places = Arc::clone(&log.places);
+        let overtake = |change: fn(&mut Places)| change(&mut places.write().expect("no panic"));
+        // What another does between the look at the tail and the one at the disk.
+        overtake(|places| places.truncate(3));
+        assert_eq!(indexes(&mut log, 0).await, [0, 1, 2]);
+        overtake(|places| places.purge(1));
+        assert_eq!(indexes(&mut log, 0).await, Vec::<u64>::new());
+        let purged = LogId::new_term_index(1, 1);
+        log.tail_mut().purge(purged);
+        assert_eq!(indexes(&mut log, 0).await, Vec::<u64>::new());
+        assert_eq!(indexes(&mut log, 2).await, [2]);
+    }
 }

@@ -86,16 +86,16 @@ impl Places {
         self.first = self.first.max(upto + 1);
     }
 
-    /// Takes out the oldest segment, if it is not the newest and no entry of it is needed when
-    /// those up to `upto` are not.
-    pub(super) fn take_unneeded(&mut self, upto: u64) -> Option<u64> {
-        let oldest = self.segments.first_entry()?;
-        let number = *oldest.key();
-        if oldest.get().index_max > Some(upto) || self.segments.len() == 1 {
-            return None;
-        }
-        self.segments.pop_first();
-        Some(number)
+    /// The oldest segment, if it is not the newest and no entry of it is needed when those up to
+    /// `upto` are not.
+    pub(super) fn unneeded(&self, upto: u64) -> Option<u64> {
+        let (number, oldest) = self.segments.first_key_value()?;
+        (oldest.index_max <= Some(upto) && self.segments.len() > 1).then_some(*number)
+    }
+
+    /// Forgets a segment whose file is gone.
+    pub(super) fn remove_segment(&mut self, number: u64) {
+        self.segments.remove(&number);
     }
 
     /// Finds the entries of `[start, end)`, in order, up to `bytes_max` but at least one.
@@ -137,6 +137,10 @@ pub(super) struct Found {
 }
 
 impl Found {
+    pub(super) fn index(&self) -> u64 {
+        self.index
+    }
+
     /// Reads the encoded entry. Blocking.
     pub(super) fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.place.length as usize];
@@ -214,9 +218,12 @@ mod tests {
     #[test]
     fn a_segment_goes_once_nothing_of_it_is_needed_and_never_the_newest() {
         let mut places = places(&[(5, 1), (6, 2), (7, 3)]);
-        assert_eq!(places.take_unneeded(4), None);
-        assert_eq!(places.take_unneeded(6), Some(1));
-        assert_eq!(places.take_unneeded(6), Some(2));
-        assert_eq!(places.take_unneeded(100), None, "it is being written");
+        assert_eq!(places.unneeded(4), None);
+        assert_eq!(places.unneeded(6), Some(1));
+        assert_eq!(places.unneeded(6), Some(1), "it is still there");
+        places.remove_segment(1);
+        assert_eq!(places.unneeded(6), Some(2));
+        places.remove_segment(2);
+        assert_eq!(places.unneeded(100), None, "it is being written");
     }
 }

@@ -67,8 +67,7 @@ impl Tail {
         let removed = self.entries.split_off(&first_removed);
         self.bytes -= removed.values().map(|(_, bytes)| bytes).sum::<usize>();
         self.last = last.or(self.purged);
-        let durable = self.durable_index.filter(|index| *index < first_removed);
-        self.durable_index = durable.or_else(|| first_removed.checked_sub(1));
+        self.durable_index = self.durable_index.min(first_removed.checked_sub(1));
     }
 
     /// Forgets the entries up to `purged`.
@@ -80,9 +79,10 @@ impl Tail {
         self.entries = kept;
     }
 
-    /// Notes that entries up to `index` are on disk, and lets old ones go.
-    pub(crate) fn set_durable(&mut self, index: u64) {
-        self.durable_index = self.durable_index.max(Some(index));
+    /// Notes that the disk has the entries up to `index`, no others, and lets old ones go. It goes
+    /// back where the disk has caught up with a truncation.
+    pub(crate) fn set_durable(&mut self, index: Option<u64>) {
+        self.durable_index = index;
         while self.bytes > KEPT_BYTES {
             let Some(oldest) = self.entries.first_entry() else {
                 return;
@@ -144,10 +144,10 @@ mod tests {
         for index in 1..=3 {
             tail.push(entry(1, index), KEPT_BYTES);
         }
-        tail.set_durable(1);
+        tail.set_durable(Some(1));
         assert_eq!(indexes(&tail), [2, 3]);
         assert_eq!(tail.first_here(), 2);
-        tail.set_durable(3);
+        tail.set_durable(Some(3));
         assert_eq!(indexes(&tail), [3]);
     }
 
@@ -157,14 +157,44 @@ mod tests {
         for index in 1..=3 {
             tail.push(entry(1, index), 1);
         }
-        tail.set_durable(3);
+        tail.set_durable(Some(3));
         tail.truncate(Some(LogId::new_term_index(1, 1)));
         assert_eq!(indexes(&tail), [1]);
         for index in 2..=3 {
             tail.push(entry(2, index), KEPT_BYTES);
         }
-        tail.set_durable(1);
+        tail.set_durable(Some(1));
         assert_eq!(indexes(&tail), [2, 3]);
+    }
+
+    #[test]
+    fn entries_written_before_their_truncation_do_not_make_their_successors_durable() {
+        let mut tail = Tail::default();
+        for index in 1..=3 {
+            tail.push(entry(1, index), 1);
+        }
+        tail.truncate(Some(LogId::new_term_index(1, 1)));
+        // The writer was behind: first the old entries, then the truncation.
+        tail.set_durable(Some(3));
+        tail.set_durable(Some(1));
+        for index in 2..=3 {
+            tail.push(entry(2, index), KEPT_BYTES);
+        }
+        tail.set_durable(Some(2));
+        assert_eq!(indexes(&tail), [3]);
+        tail.push(entry(2, 4), KEPT_BYTES);
+        tail.set_durable(Some(2));
+        assert_eq!(indexes(&tail), [3, 4]);
+    }
+
+    #[test]
+    fn truncation_makes_nothing_durable() {
+        let mut tail = Tail::default();
+        for index in 1..=3 {
+            tail.push(entry(1, index), KEPT_BYTES);
+        }
+        tail.truncate(Some(LogId::new_term_index(1, 2)));
+        assert_eq!(tail.durable_index, None);
     }
 
     #[test]

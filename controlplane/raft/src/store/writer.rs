@@ -184,11 +184,13 @@ impl Writer {
         let written = self.segments.append(&mut self.group, &mut self.first)?;
         self.standing = standing;
         let durable = publish(&self.places, &written, &changes);
-        if let Some(index) = durable {
-            let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
-            tail.set_durable(index);
-        }
-        if let Some(purged) = standing.purged {
+        let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
+        tail.set_durable(durable);
+        drop(tail);
+        let purges = |change: &Change| matches!(change, Change::Purge { .. });
+        if let Some(purged) = standing.purged
+            && (written.new_file.is_some() || changes.iter().any(purges))
+        {
             self.remove_unneeded(purged.index);
         }
         Ok(())
@@ -197,21 +199,26 @@ impl Writer {
     /// Removes the files of which nothing is needed once the entries up to `upto` are not.
     fn remove_unneeded(&mut self, upto: u64) {
         loop {
-            let unneeded = write(&self.places).take_unneeded(upto);
+            let unneeded = write(&self.places).unneeded(upto);
             let Some(number) = unneeded else {
                 return;
             };
             let directory = self.segments.directory();
             let path = path_of(directory, number);
-            // In this order on disk too: a gap would be taken for damage.
-            let removed = fs::remove_file(&path).and_then(|()| sync_directory(directory));
-            if let Err(error) = removed {
+            let removed = match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            };
+            // In this order on disk too, also when one cannot be removed: a gap would be taken
+            // for damage.
+            if let Err(error) = removed.and_then(|()| sync_directory(directory)) {
                 tracing::warn!(
                     path = %path.display(), %error,
-                    "a part of the log that nobody needs stays until the next start"
+                    "a part of the log that nobody needs could not be removed; tried again later"
                 );
                 return;
             }
+            write(&self.places).remove_segment(number);
         }
     }
 
@@ -268,13 +275,12 @@ fn encode(
     }
 }
 
-/// Lets readers find what a durable group holds. Returns the last entry of it that is there.
+/// Lets readers find what a durable group holds. Returns the last entry that is on disk.
 fn publish(places: &RwLock<Places>, written: &Written, changes: &[Change]) -> Option<u64> {
     let mut places = write(places);
     if let Some(file) = &written.new_file {
         places.add_segment(written.segment, Arc::clone(file));
     }
-    let mut durable = None;
     for change in changes {
         match *change {
             Change::Entry {
@@ -290,16 +296,12 @@ fn publish(places: &RwLock<Places>, written: &Written, changes: &[Change]) -> Op
                     crc,
                 };
                 places.push(index, place);
-                durable = Some(index);
             }
-            Change::Truncate { first } => {
-                places.truncate(first);
-                durable = durable.filter(|index| *index < first);
-            }
+            Change::Truncate { first } => places.truncate(first),
             Change::Purge { upto } => places.purge(upto),
         }
     }
-    durable
+    places.next().and_then(|next| next.checked_sub(1))
 }
 
 fn succeed(requests: Vec<Request>) {
