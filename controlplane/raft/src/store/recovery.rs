@@ -93,21 +93,7 @@ struct Newest {
 /// Reads every segment; `None` = there is no log yet.
 fn read(log: &Path) -> Result<Option<Found>, DirectoryError> {
     let mut numbers = list(log)?;
-    let mut newest_bytes = None;
-    // What was only prepared, or was being begun, holds nothing that was acknowledged.
-    while let Some(number) = numbers.last().copied() {
-        let path = path_of(log, number);
-        let bytes = fs::read(&path).map_err(failed("reading", &path))?;
-        if segment::any_group_from(&bytes, number, HEADER_BYTES) {
-            newest_bytes = Some(bytes);
-            break;
-        }
-        tracing::debug!(path = %path.display(), "removing a segment without content");
-        fs::remove_file(&path).map_err(failed("removing", &path))?;
-        sync_directory(log).map_err(failed("syncing", log))?;
-        numbers.pop();
-    }
-    let Some(mut newest_bytes) = newest_bytes else {
+    let Some(mut newest_bytes) = drop_prepared(log, &mut numbers)? else {
         return Ok(None);
     };
     let mut reading = Reading::default();
@@ -150,6 +136,38 @@ fn read(log: &Path) -> Result<Option<Found>, DirectoryError> {
         places: reading.places,
         newest,
     }))
+}
+
+/// Removes the last segment if it was only prepared, or was being begun: nothing of it was
+/// acknowledged. Returns the content of the newest that is left.
+fn drop_prepared(log: &Path, numbers: &mut Vec<u64>) -> Result<Option<Vec<u8>>, DirectoryError> {
+    let content = |number| {
+        let path = path_of(log, number);
+        let bytes = fs::read(&path).map_err(failed("reading", &path))?;
+        let has_content = segment::any_group_from(&bytes, number, HEADER_BYTES);
+        Ok(has_content.then_some(bytes))
+    };
+    let Some(last) = numbers.last().copied() else {
+        return Ok(None);
+    };
+    if let Some(bytes) = content(last)? {
+        return Ok(Some(bytes));
+    }
+    numbers.pop();
+    let mut newest_bytes = None;
+    if let Some(before) = numbers.last().copied() {
+        newest_bytes = content(before)?;
+        if newest_bytes.is_none() {
+            // The last is made only once this one is in use.
+            let (path, reason) = (path_of(log, before), "nothing in it is whole".to_owned());
+            return Err(DirectoryError::Damaged { path, reason });
+        }
+    }
+    let path = path_of(log, last);
+    tracing::debug!(path = %path.display(), "removing a segment without content");
+    fs::remove_file(&path).map_err(failed("removing", &path))?;
+    sync_directory(log).map_err(failed("syncing", log))?;
+    Ok(newest_bytes)
 }
 
 fn list(log: &Path) -> Result<Vec<u64>, DirectoryError> {

@@ -143,7 +143,9 @@ impl Replay {
     /// The log's ends.
     pub(super) fn tail(&self) -> Tail {
         let last = self.entries.back().copied().max(self.purged);
-        Tail::restored(self.vote, self.committed, self.purged, last)
+        // The others may commit an entry that waits to be written here: the index is on disk then,
+        // and after a crash the entry is not. What is there was before it, so it is committed too.
+        Tail::restored(self.vote, self.committed.min(last), self.purged, last)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   segment   header | group | group | ... | zeros up to the end of the file
-//!   header    magic 8 | server u64 | number u64 | end of the one before u64 | zero u32 | CRC-32 u32
+//!   header    magic 8 | server u64 | number u64 | previous end u64 | zero u32 | CRC-32 u32
 //!   group     length u32 | CRC-32 u32 | records ... | zeros up to a multiple of 8
 //!   record    sort u8 | length u32 | body
 //! ```

@@ -225,11 +225,7 @@ async fn damage_before_the_last_group_is_refused_and_in_it_is_a_torn_end() {
 async fn a_missing_segment_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut log = open(directory.path()).expect("opens");
-    for index in 0..40 {
-        let payload = EntryPayload::Normal(Command(vec![7; 400_000].into()));
-        let entry = Entry::new(LogId::new_term_index(1, index), payload);
-        log.blocking_append([entry]).await.expect("appends");
-    }
+    write_segments(&mut log).await;
     close(log).await;
     let log = directory.path().join("log");
     for (number, wanted) in [(2, "is missing"), (1, "are missing")] {
@@ -239,4 +235,71 @@ async fn a_missing_segment_is_named() {
         assert!(error.contains(wanted), "{error}");
     }
     assert!(path_of(&log, 3).exists(), "three segments are written");
+}
+
+async fn write_segments(log: &mut LogStore) {
+    for index in 0..40 {
+        let payload = EntryPayload::Normal(Command(vec![7; 400_000].into()));
+        let entry = Entry::new(LogId::new_term_index(1, index), payload);
+        log.blocking_append([entry]).await.expect("appends");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_lost_its_content_is_not_taken_for_a_prepared_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    write_segments(&mut log).await;
+    close(log).await;
+    let log = directory.path().join("log");
+    let (number, bytes, _) = newest(&log);
+    fs::write(path_of(&log, number), vec![0; bytes.len()]).expect("writes");
+    fs::write(path_of(&log, number + 1), vec![0; 1024]).expect("writes");
+    let error = open(directory.path()).expect_err("must refuse");
+    let DirectoryError::Damaged { path, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(path, path_of(&log, number));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_cannot_be_removed_keeps_those_behind_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    write_segments(&mut log).await;
+    let first = path_of(&directory.path().join("log"), 1);
+    let second = path_of(&directory.path().join("log"), 2);
+    let aside = directory.path().join("aside");
+    fs::rename(&first, &aside).expect("is moved");
+    // A directory is not removed as a file is.
+    fs::create_dir(&first).expect("is made");
+    for upto in [20, 30] {
+        let upto = LogId::new_term_index(1, upto);
+        log.purge(upto).await.expect("purges");
+    }
+    assert!(second.exists(), "without it there would be a gap");
+    fs::remove_dir(&first).expect("is removed");
+    fs::rename(&aside, &first).expect("is moved back");
+    log.purge(LogId::new_term_index(1, 31))
+        .await
+        .expect("purges");
+    assert!(!first.exists() && !second.exists(), "it is tried again");
+    close(log).await;
+    open(directory.path()).expect("opens");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_committed_before_it_was_written_here_is_not_asked_for_after_a_crash() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    let position = |index| LogId::new_term_index(1, index);
+    let entries = (0..3).map(|index| Entry::new(position(index), EntryPayload::Blank));
+    log.blocking_append(entries).await.expect("appends");
+    // As when the others were faster, and the entries up to 5 still wait to be written.
+    log.save_committed(Some(position(5))).await.expect("saves");
+    log.flush().await.expect("flushes");
+    close(log).await;
+    let mut log = open(directory.path()).expect("opens");
+    let committed = log.read_committed().await.expect("reads");
+    assert_eq!(committed, Some(position(2)));
 }
