@@ -17,6 +17,7 @@
 
 mod arguments;
 mod argv;
+mod asking;
 mod commands;
 mod failure;
 mod find;

@@ -9,12 +9,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol_client::{Client, Query};
+use protocol_client::{Answer, Client, ClientError, Query};
 use protocol_model::{
     AllocationListStub, ClientStatus, Deployment, DeploymentStatus, EvalStatus, Evaluation,
 };
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
+use crate::asking::ask_on;
 use crate::failure::{Exit, Failure};
 use crate::find::{Length, shown};
 use crate::render::{placement, word};
@@ -109,10 +111,7 @@ impl<'s> Monitor<'s> {
         let mut index = 0;
         let mut told = None;
         loop {
-            let answer = self
-                .client
-                .get::<Evaluation>(&path, &waiting(index, WAIT))
-                .await?;
+            let answer = self.ask::<Evaluation>(&path, &waiting(index, WAIT)).await?;
             let eval = answer.value;
             if told.is_none() {
                 self.line(&format!("Evaluation triggered by job {:?}", eval.job_id));
@@ -145,10 +144,10 @@ impl<'s> Monitor<'s> {
         let mut known = BTreeMap::new();
         loop {
             let query = waiting(index, ROLLOUT_WAIT);
-            let answer = self.client.get::<Deployment>(&path, &query).await?;
+            let answer = self.ask::<Deployment>(&path, &query).await?;
             let deployment = answer.value;
             let query = Query::new();
-            let all = self.client.get::<Vec<AllocationListStub>>(&allocs, &query);
+            let all = self.ask::<Vec<AllocationListStub>>(&allocs, &query);
             for alloc in &all.await?.value {
                 self.tell(alloc, &mut known);
             }
@@ -201,8 +200,7 @@ impl<'s> Monitor<'s> {
         let mut index = 0;
         loop {
             let answer = self
-                .client
-                .get::<Vec<AllocationListStub>>(&path, &waiting(index, WAIT))
+                .ask::<Vec<AllocationListStub>>(&path, &waiting(index, WAIT))
                 .await?;
             let mut pending = 0;
             for alloc in &answer.value {
@@ -224,6 +222,14 @@ impl<'s> Monitor<'s> {
             pause(index, answer.index).await;
             index = answer.index;
         }
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &Query,
+    ) -> Result<Answer<T>, ClientError> {
+        ask_on(self.session, self.client, path, query).await
     }
 
     fn tell(&self, alloc: &AllocationListStub, known: &mut BTreeMap<String, ClientStatus>) {

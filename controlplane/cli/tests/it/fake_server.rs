@@ -4,7 +4,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What is answered to one method and path.
+/// What is answered to one method and path; of several for the same, each once and the last for
+/// ever.
 #[derive(Clone)]
 pub(crate) struct Canned {
     /// `PUT /v1/jobs`, without the query.
@@ -71,12 +72,15 @@ pub(crate) fn serve(
         reader.read_exact(&mut body)?;
         let target = first.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
         let path = target.split('?').next().unwrap_or_default();
-        let found = answers.iter().find(|canned| canned.request == path);
+        let mut log = seen.lock().expect("no test panics with it held");
+        let is_same = |line: &&String| line.split(['?', '\n']).next() == Some(path);
+        let before = log.iter().filter(is_same).count();
+        let fitting = answers.iter().filter(|canned| canned.request == path);
+        let found = fitting.take(before + 1).last();
         let (status, answer) = match found {
             Some(canned) => (canned.status, canned.body.clone()),
             None => (404, format!("nothing is canned for {path}")),
         };
-        let mut log = seen.lock().expect("no test panics with it held");
         log.push(format!("{target}\n{}", String::from_utf8_lossy(&body)));
         drop(log);
         write!(

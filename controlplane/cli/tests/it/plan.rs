@@ -76,6 +76,11 @@ fn a_plan_that_fails_ends_with_255() -> std::io::Result<()> {
 const EVAL: &str = "e8b7cf53-0000-4000-8000-000000000001";
 
 fn run(failed: &Value) -> std::io::Result<(i32, String)> {
+    run_with(failed, Vec::new())
+}
+
+/// The same where the server says other things first.
+fn run_with(failed: &Value, mut answers: Vec<Canned>) -> std::io::Result<(i32, String)> {
     let eval = json!({
         "ID": EVAL, "Namespace": "default", "Priority": 50, "Type": "service",
         "TriggeredBy": "job-register", "JobID": "web", "Status": "complete",
@@ -86,7 +91,7 @@ fn run(failed: &Value) -> std::io::Result<(i32, String)> {
         status: 200,
         body: body.to_string(),
     };
-    let server = FakeServer::start(vec![
+    answers.extend([
         canned("PUT /v1/jobs", json!({ "EvalID": EVAL, "Warnings": "" })),
         canned(
             "GET /v1/evaluation/e8b7cf53-0000-4000-8000-000000000001",
@@ -96,7 +101,8 @@ fn run(failed: &Value) -> std::io::Result<(i32, String)> {
             "GET /v1/evaluation/e8b7cf53-0000-4000-8000-000000000001/allocations",
             json!([]),
         ),
-    ])?;
+    ]);
+    let server = FakeServer::start(answers)?;
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("web.hcl"), JOB)?;
     let arguments = [
@@ -124,6 +130,19 @@ fn a_job_that_is_placed_ends_with_0() -> std::io::Result<()> {
         err.contains("==> Monitoring evaluation \"e8b7cf53\""),
         "{err}"
     );
+    Ok(())
+}
+
+#[test]
+fn an_election_in_between_is_waited_for_and_told() -> std::io::Result<()> {
+    let away = Canned {
+        request: "GET /v1/evaluation/e8b7cf53-0000-4000-8000-000000000001",
+        status: 500,
+        body: "No cluster leader".to_owned(),
+    };
+    let (code, err) = run_with(&Value::Null, vec![away])?;
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("No cluster leader; asking again"), "{err}");
     Ok(())
 }
 

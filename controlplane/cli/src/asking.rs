@@ -1,0 +1,53 @@
+//! Asking on while servers elect a leader or restart: what was registered is registered, and whoever
+//! watches it wants to see its end.
+
+use std::time::Duration;
+
+use protocol_client::{Answer, Client, ClientError, Query};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::session::Session;
+
+/// How long a server may be unable to answer. An election takes half a second, a restart a few.
+const AWAY_MAX: Duration = Duration::from_secs(30);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Reads `path`, and again for a while where the servers cannot answer; says so once.
+///
+/// # Errors
+/// The last failure, where it lasted, or one that another attempt would not mend.
+pub(crate) async fn ask_on<T: DeserializeOwned>(
+    session: &Session,
+    client: &Client,
+    path: &str,
+    query: &Query,
+) -> Result<Answer<T>, ClientError> {
+    let deadline = Instant::now() + AWAY_MAX;
+    let mut told = false;
+    loop {
+        let error = match client.get::<T>(path, query).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if may_pass(&error) && Instant::now() < deadline => error,
+            Err(error) => return Err(error),
+        };
+        if !told {
+            told = true;
+            let seconds = AWAY_MAX.as_secs();
+            session.out.note(&format!(
+                "==> {error}; asking again for {seconds} s (what was submitted goes on)"
+            ));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether another attempt may find a server that can answer.
+fn may_pass(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect { .. } | ClientError::Transfer { .. } => true,
+        ClientError::Status { code, .. } => matches!(code, 500 | 502 | 503),
+        _ => false,
+    }
+}
