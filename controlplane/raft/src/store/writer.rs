@@ -67,8 +67,6 @@ impl Request {
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
 pub(crate) struct Writer {
-    /// Kept for as long as something may be written.
-    held: Arc<Held>,
     segments: Segments,
     places: Arc<RwLock<Places>>,
     tail: Arc<RwLock<Tail>>,
@@ -79,6 +77,9 @@ pub(crate) struct Writer {
     group: Group,
     /// The first group of a segment.
     first: Group,
+    /// The last field: whoever takes the directory next must find nothing that still changes, also
+    /// where this thread panicked.
+    held: Arc<Held>,
 }
 
 /// What the writer works on.
