@@ -11,8 +11,10 @@ use crate::blocked::BlockedEvals;
 use crate::broker::{BrokerStats, Delivery, EvalBroker, Nacked, Token};
 use crate::gc::{self, GcThresholds};
 use crate::liveness::Liveness;
+use crate::owed_syncs::OwedSyncs;
 use crate::rollouts::Rollouts;
 use crate::time::Now;
+use crate::windows::DisconnectWindows;
 
 /// Evaluations written off in one log entry.
 const WRITE_OFF_MAX: usize = 512;
@@ -24,9 +26,10 @@ const FOLLOW_UP_AFTER: Duration = Duration::from_secs(60);
 /// Reasons of refused evaluations that are kept.
 const REASONS_MAX: usize = 1024;
 
-/// What a node without a session gets once, beyond its silence: the cluster was restored, and every
-/// node has to find out and knock anew. Their waiting is 15 s at most; taking all tasks of a host
-/// for lost that only came late costs far more than the rest of the minute.
+/// What a node without a session gets once, beyond its silence: the cluster was restored, or the
+/// node's report was overdue, and it has to find out and knock anew. Its waiting is 15 s at most;
+/// taking all tasks of a host for lost that only came late costs far more than the rest of the
+/// minute.
 const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// What a leader is told once.
@@ -48,6 +51,8 @@ pub struct Leader {
     broker: EvalBroker,
     blocked: BlockedEvals,
     liveness: Liveness,
+    owed: OwedSyncs,
+    windows: DisconnectWindows,
     rollouts: Rollouts,
     paused: bool,
     gc_due: Duration,
@@ -61,11 +66,18 @@ impl Leader {
     /// Takes over: every pending evaluation is enqueued, every blocked one kept, every node in a
     /// session watched.
     pub fn take_over(snapshot: &Snapshot, config: LeaderConfig, now: Now) -> Self {
+        let knocks_anew = snapshot.nodes().any(|record| {
+            record.node.status == NodeStatus::Disconnected
+                && record.session.epoch == SessionEpoch::NONE
+        });
+        let grace = config.silence + takeover_extra(config, knocks_anew);
         let mut leader = Self {
             config,
             broker: EvalBroker::new(),
             blocked: BlockedEvals::new(),
             liveness: Liveness::new(config.silence),
+            owed: OwedSyncs::default(),
+            windows: DisconnectWindows::new(now.monotonic + grace),
             rollouts: Rollouts::of(snapshot, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + GC_EVERY,
@@ -81,13 +93,18 @@ impl Leader {
             }
         }
         for record in snapshot.nodes() {
+            let (node, epoch) = (record.node.id, record.session.epoch);
+            let extra = takeover_extra(config, epoch == SessionEpoch::NONE);
             if in_session(record.node.status) {
-                let (node, epoch) = (record.node.id, record.session.epoch);
-                let extra = match epoch {
-                    SessionEpoch::NONE => config.takeover_extra.max(KNOCK_AGAIN_MAX),
-                    SessionEpoch(_) => config.takeover_extra,
-                };
                 leader.liveness.watch(node, epoch, extra, now);
+            }
+            match record.node.status {
+                // Without a session there is none to take away: liveness sees to it.
+                NodeStatus::Initializing if epoch != SessionEpoch::NONE => {
+                    leader.owed.watch(node, epoch, extra, now);
+                }
+                NodeStatus::Disconnected => leader.windows.watch(node, epoch, now),
+                NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Down => {}
             }
         }
         leader
@@ -113,24 +130,24 @@ impl Leader {
                 }
                 Signal::NodeSessionStarted { node, epoch } => {
                     self.liveness.watch(*node, *epoch, Duration::ZERO, now);
+                    self.owed.watch(*node, *epoch, Duration::ZERO, now);
                 }
+                Signal::NodeSessionClosed(node) => self.on_session_closed(*node, now),
                 Signal::NodeStatusChanged {
                     node, epoch, to, ..
-                } => {
-                    if in_session(*to) {
-                        self.liveness.watch(*node, *epoch, Duration::ZERO, now);
-                    } else {
-                        self.liveness.forget(*node);
-                    }
+                } => self.on_status(*node, *epoch, *to, now),
+                Signal::NodeRemoved(node) => {
+                    self.liveness.forget(*node);
+                    self.owed.forget(*node);
+                    self.windows.forget(*node);
                 }
-                Signal::NodeRemoved(node) => self.liveness.forget(*node),
+                Signal::AllocsDesired { node, .. } => self.windows.on_changed(*node, now),
                 Signal::SchedulerConfigChanged => {
                     self.paused = snapshot.scheduler_config().pause_eval_broker;
                 }
                 Signal::DeploymentChanged(id) => self.rollouts.on_changed(*id, snapshot, now),
                 Signal::DeploymentRemoved(id) => self.rollouts.forget(*id),
                 Signal::NodeChanged(_)
-                | Signal::AllocsDesired { .. }
                 | Signal::AllocReported { .. }
                 | Signal::SpecCollected(_)
                 | Signal::IncarnationChanged
@@ -138,6 +155,31 @@ impl Leader {
             }
         }
         self.requeue_unblocked(now);
+    }
+
+    fn on_session_closed(&mut self, node: NodeId, now: Now) {
+        self.owed.forget(node);
+        // What is heard of the old session means nothing any more.
+        self.liveness.forget(node);
+        let none = SessionEpoch::NONE;
+        self.liveness.watch(node, none, KNOCK_AGAIN_MAX, now);
+    }
+
+    /// A node has another status: other deadlines hold for it.
+    fn on_status(&mut self, node: NodeId, epoch: SessionEpoch, to: NodeStatus, now: Now) {
+        if to != NodeStatus::Initializing {
+            self.owed.forget(node);
+        }
+        if in_session(to) {
+            self.liveness.watch(node, epoch, Duration::ZERO, now);
+        } else {
+            self.liveness.forget(node);
+        }
+        if to == NodeStatus::Disconnected {
+            self.windows.watch(node, epoch, now);
+        } else {
+            self.windows.forget(node);
+        }
     }
 
     /// A node was heard, `age` ago.
@@ -198,6 +240,14 @@ impl Leader {
         if !nodes.is_empty() {
             return Some(Command::HeartbeatMissed { nodes });
         }
+        let nodes = self.owed.poll_overdue(snapshot, now);
+        if !nodes.is_empty() {
+            return Some(Command::SyncDeadline { nodes });
+        }
+        let nodes = self.windows.poll_expired(snapshot, now);
+        if !nodes.is_empty() {
+            return Some(Command::WindowExpired { nodes });
+        }
         let evals = self.write_off(ids, now);
         if !evals.is_empty() {
             return Some(Command::EvalsUpsert { evals });
@@ -221,7 +271,7 @@ impl Leader {
     /// A command of [`Self::poll_command`] did not get into the log.
     pub fn on_command_failed(&mut self, command: Command) {
         // Everything else repeats itself: written-off evaluations are still pending in the state,
-        // and the next look for garbage finds the same.
+        // the next look for garbage finds the same, and so do overdue reports and windows.
         if let Command::HeartbeatMissed { nodes } = command {
             self.again.extend(nodes);
         } else if let Command::DeploymentStatus(update) = command {
@@ -242,6 +292,8 @@ impl Leader {
         [
             self.broker.poll_timeout(),
             self.liveness.poll_timeout(),
+            self.owed.poll_timeout(),
+            self.windows.poll_timeout(),
             self.rollouts.poll_timeout(),
             Some(self.gc_due),
         ]
@@ -314,6 +366,15 @@ impl Leader {
     }
 }
 
+/// What a new leader adds once, for nodes that have to find another server or to knock anew.
+fn takeover_extra(config: LeaderConfig, knocks_anew: bool) -> Duration {
+    if knocks_anew {
+        config.takeover_extra.max(KNOCK_AGAIN_MAX)
+    } else {
+        config.takeover_extra
+    }
+}
+
 fn in_session(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Ready | NodeStatus::Initializing)
 }
@@ -321,9 +382,11 @@ fn in_session(status: NodeStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use controlplane_state::State;
+    use hack_testkit::{World, nodes};
     use protocol_model::{JobKey, JobType, UnixNanos};
 
     use super::*;
+    use crate::owed_syncs::SYNC_MAX;
 
     fn at(seconds: u64) -> Now {
         Now {
@@ -332,20 +395,76 @@ mod tests {
         }
     }
 
+    const SILENCE: Duration = Duration::from_secs(3);
+    const TAKEOVER_EXTRA: Duration = Duration::from_secs(2);
+
+    fn config() -> LeaderConfig {
+        let keep = Duration::from_secs(3600);
+        LeaderConfig {
+            silence: SILENCE,
+            takeover_extra: TAKEOVER_EXTRA,
+            gc: GcThresholds {
+                evals: keep,
+                jobs: keep,
+                nodes: keep,
+                deployments: keep,
+            },
+        }
+    }
+
+    fn poll(leader: &mut Leader, world: &World, now: Now) -> Option<Command> {
+        let mut ids = || EvalId::from_u128(2);
+        leader.poll_command(&world.snapshot(), &mut ids, now)
+    }
+
+    /// Applies a command, and tells the leader.
+    fn apply(world: &mut World, leader: &mut Leader, command: Command, now: Now) {
+        let applied = world.apply(command);
+        leader.on_applied(applied.index, &applied.signals, &world.snapshot(), now);
+    }
+
+    #[test]
+    fn a_new_leader_gives_an_owed_report_all_of_its_time_and_its_own_extra() {
+        let mut world = World::new();
+        let node = nodes::node(1).id;
+        let epoch = world.greet(nodes::node(1));
+        let mut leader = Leader::take_over(&world.snapshot(), config(), at(100));
+        let due = at(100).plus(SYNC_MAX + TAKEOVER_EXTRA);
+        for second in 101..=131 {
+            leader.on_heard(node, epoch, Duration::ZERO, at(second));
+            assert_eq!(poll(&mut leader, &world, at(second)), None);
+        }
+        leader.on_heard(node, epoch, Duration::ZERO, due);
+        let nodes = vec![(node, epoch)];
+        let overdue = Some(Command::SyncDeadline { nodes });
+        assert_eq!(poll(&mut leader, &world, due), overdue);
+    }
+
+    #[test]
+    fn a_node_that_lost_its_session_and_never_knocks_is_down_in_the_end() {
+        let mut world = World::new();
+        let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+        let node = nodes::node(1).id;
+        let epoch = world.greet(nodes::node(1));
+        let nodes = vec![(node, epoch)];
+        let closed = Command::SyncDeadline { nodes };
+        apply(&mut world, &mut leader, closed, at(30));
+        // Its heartbeats are those of a session that is gone.
+        leader.on_heard(node, epoch, Duration::ZERO, at(80));
+        let due = at(30).plus(SILENCE + KNOCK_AGAIN_MAX);
+        assert_eq!(poll(&mut leader, &world, at(92)), None);
+        let nodes = vec![(node, SessionEpoch::NONE)];
+        let missed = Command::HeartbeatMissed { nodes };
+        assert_eq!(poll(&mut leader, &world, due), Some(missed.clone()));
+        apply(&mut world, &mut leader, missed, due);
+        let status = world.snapshot().node(node).map(|it| it.node.status);
+        assert_eq!(status, Some(NodeStatus::Down));
+    }
+
     #[test]
     fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
         let snapshot = State::new().snapshot();
-        let config = LeaderConfig {
-            silence: Duration::from_secs(3),
-            takeover_extra: Duration::ZERO,
-            gc: GcThresholds {
-                evals: Duration::from_secs(3600),
-                jobs: Duration::from_secs(3600),
-                nodes: Duration::from_secs(3600),
-                deployments: Duration::from_secs(3600),
-            },
-        };
-        let mut leader = Leader::take_over(&snapshot, config, at(0));
+        let mut leader = Leader::take_over(&snapshot, config(), at(0));
         let eval = Evaluation::new(
             EvalId::from_u128(1),
             &JobKey::new("default", "web"),

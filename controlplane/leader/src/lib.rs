@@ -9,6 +9,8 @@
 //! - [`plan::check`]: a plan against the newest state, node by node. [`pieces::split`]: one that is
 //!   too large for an entry.
 //! - [`liveness::Liveness`]: which nodes are silent, in constant time.
+//! - [`owed_syncs::OwedSyncs`]: which nodes owe their complete report for too long.
+//! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -18,13 +20,16 @@
 
 pub mod blocked;
 pub mod broker;
+mod deadlines;
 pub mod gc;
 mod leader;
 pub mod liveness;
+pub mod owed_syncs;
 pub mod pieces;
 pub mod plan;
 pub mod rollouts;
 mod time;
+pub mod windows;
 
 pub use leader::{Leader, LeaderConfig};
 pub use time::Now;

@@ -1,12 +1,12 @@
 //! Which nodes are silent. The detection time does not depend on how many nodes there are: every
 //! heartbeat counts, whichever server heard it, and expiries of one look are one log entry.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use controlplane_state::SessionEpoch;
 use protocol_model::NodeId;
 
+use crate::deadlines::{Due, NodeDeadlines};
 use crate::time::Now;
 
 /// Nodes in one expiry: a larger outage takes several log entries.
@@ -16,14 +16,7 @@ pub const EXPIRED_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Liveness {
     silence: Duration,
-    nodes: BTreeMap<NodeId, Watched>,
-    deadlines: BTreeSet<(Duration, NodeId)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    epoch: SessionEpoch,
-    deadline: Duration,
+    nodes: NodeDeadlines,
 }
 
 impl Liveness {
@@ -31,69 +24,49 @@ impl Liveness {
     pub fn new(silence: Duration) -> Self {
         Self {
             silence,
-            nodes: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
+            nodes: NodeDeadlines::default(),
         }
     }
 
     /// A node has a session: it must be heard from now on. `extra` is what a new leader adds once,
     /// for sessions that have to find another server.
     pub fn watch(&mut self, node: NodeId, epoch: SessionEpoch, extra: Duration, now: Now) {
-        if self
-            .nodes
-            .get(&node)
-            .is_some_and(|watched| watched.epoch > epoch)
-        {
+        if self.nodes.due(node).is_some_and(|due| due.epoch > epoch) {
             return;
         }
-        self.set(node, epoch, now.monotonic + self.silence + extra);
+        let deadline = now.monotonic + self.silence + extra;
+        self.nodes.set(node, Due { epoch, deadline });
     }
 
     /// A heartbeat, `age` old. Of a session that is not watched, it means nothing.
     pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) {
-        let Some(watched) = self.nodes.get(&node).copied() else {
+        let Some(due) = self.nodes.due(node) else {
             return;
         };
-        if watched.epoch != epoch {
+        if due.epoch != epoch {
             return;
         }
         let deadline = (now.monotonic + self.silence).saturating_sub(age);
-        if deadline > watched.deadline {
-            self.set(node, epoch, deadline);
+        if deadline > due.deadline {
+            self.nodes.set(node, Due { epoch, deadline });
         }
     }
 
     /// A node left its session, or is known to be silent.
     pub fn forget(&mut self, node: NodeId) {
-        if let Some(watched) = self.nodes.remove(&node) {
-            self.deadlines.remove(&(watched.deadline, node));
-        }
+        self.nodes.remove(node);
     }
 
     /// Nodes whose time is over, at most [`EXPIRED_MAX`]. They are not watched any more: if the log
     /// refuses the expiry, [`Self::watch`] them again.
     pub fn poll_expired(&mut self, now: Now) -> Vec<(NodeId, SessionEpoch)> {
-        let mut expired = Vec::new();
-        while expired.len() < EXPIRED_MAX {
-            let Some((_, node)) = self
-                .deadlines
-                .first()
-                .copied()
-                .filter(|(at, _)| *at <= now.monotonic)
-            else {
-                break;
-            };
-            if let Some(watched) = self.nodes.get(&node).copied() {
-                expired.push((node, watched.epoch));
-            }
-            self.forget(node);
-        }
-        expired
+        let overdue = std::iter::from_fn(|| self.nodes.take_overdue(now.monotonic));
+        overdue.take(EXPIRED_MAX).collect()
     }
 
     /// When the next node's time is over.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.nodes.first()
     }
 
     /// How many nodes are watched.
@@ -103,14 +76,7 @@ impl Liveness {
 
     /// Whether no node is watched.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
-    fn set(&mut self, node: NodeId, epoch: SessionEpoch, deadline: Duration) {
-        if let Some(old) = self.nodes.insert(node, Watched { epoch, deadline }) {
-            self.deadlines.remove(&(old.deadline, node));
-        }
-        self.deadlines.insert((deadline, node));
+        self.nodes.len() == 0
     }
 }
 

@@ -87,6 +87,7 @@ impl Hub {
                 match signal {
                     Signal::AllocsDesired { node, .. }
                     | Signal::NodeSessionStarted { node, .. }
+                    | Signal::NodeSessionClosed(node)
                     | Signal::NodeStatusChanged { node, .. }
                     | Signal::NodeRemoved(node) => {
                         if let Some(news) = nodes.get(node) {

@@ -36,6 +36,8 @@ pub enum Signal {
         /// The session.
         epoch: SessionEpoch,
     },
+    /// A node's session was taken away: its report was overdue, and it has to knock anew.
+    NodeSessionClosed(NodeId),
     /// A node changed its status.
     NodeStatusChanged {
         /// The node.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol_model::{
-    Allocation, ClientStatus, DesiredStatus, EvalTrigger, Node, NodeId, NodeStatus,
+    Allocation, ClientStatus, DesiredStatus, EvalTrigger, Node, NodeId, UnixNanos,
 };
 
 use super::draft::Draft;
@@ -33,7 +33,11 @@ impl Draft {
         let results = nodes
             .iter()
             .map(|(node, epoch)| {
-                let verdict = self.judge(*node, *epoch, NodeEvent::WindowExpired);
+                // Decided here once more: a plan may have opened a window since it was proposed.
+                let verdict = match self.tolerance(*node) {
+                    Tolerance::Window => Verdict::NoOp,
+                    Tolerance::None => self.judge(*node, *epoch, NodeEvent::WindowExpired),
+                };
                 let message = "Node's disconnect windows ended";
                 self.fall_silent(*node, *epoch, verdict, message, &mut wanted)
             })
@@ -89,34 +93,22 @@ impl Draft {
 
     /// Whether an allocation on the node still tolerates its silence.
     fn tolerance(&self, node: NodeId) -> Tolerance {
-        let tolerated = self
-            .tables
-            .allocs_on_node(node)
-            .any(|alloc| self.window_is_open(alloc));
-        if tolerated {
+        if self.tables.has_open_window(node, self.now) {
             Tolerance::Window
         } else {
             Tolerance::None
         }
-    }
-
-    fn window_is_open(&self, alloc: &Allocation) -> bool {
-        self.tables
-            .disconnect_window_ends(alloc)
-            .is_some_and(|end| match end {
-                WindowEnd::NotBegun => true,
-                WindowEnd::At(end) => end > self.now,
-            })
     }
 }
 
 /// When an allocation's disconnect window ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WindowEnd {
-    /// It has one, and it has not begun: the allocation is not `unknown` yet.
-    NotBegun,
     /// Then.
-    At(protocol_model::UnixNanos),
+    At(UnixNanos),
+    /// It has one, and it has not begun: the allocation is not `unknown` yet. So it is later than
+    /// any other.
+    NotBegun,
 }
 
 impl crate::tables::Tables {
@@ -140,24 +132,21 @@ impl crate::tables::Tables {
         Some(WindowEnd::At(since.saturating_add(window)))
     }
 
-    /// Whether any allocation of a disconnected node has an open window at `now`. Where none has,
-    /// [`crate::Command::WindowExpired`] is due.
-    pub fn has_open_window(&self, node: NodeId, now: protocol_model::UnixNanos) -> bool {
-        self.allocs_on_node(node).any(|alloc| {
-            self.disconnect_window_ends(alloc)
-                .is_some_and(|end| match end {
-                    WindowEnd::NotBegun => true,
-                    WindowEnd::At(end) => end > now,
-                })
-        })
+    /// When the last disconnect window of a node's allocations ends; `None` where none tolerates
+    /// its silence.
+    pub fn disconnect_windows_end(&self, node: NodeId) -> Option<WindowEnd> {
+        self.allocs_on_node(node)
+            .filter_map(|alloc| self.disconnect_window_ends(alloc))
+            .max()
     }
 
-    /// Nodes of this status.
-    pub fn nodes_with_status(
-        &self,
-        status: NodeStatus,
-    ) -> impl Iterator<Item = &Arc<NodeRecord>> + '_ {
-        self.nodes()
-            .filter(move |record| record.node.status == status)
+    /// Whether any allocation of a disconnected node has an open window at `now`. Where none has,
+    /// [`crate::Command::WindowExpired`] is due.
+    pub fn has_open_window(&self, node: NodeId, now: UnixNanos) -> bool {
+        match self.disconnect_windows_end(node) {
+            None => false,
+            Some(WindowEnd::NotBegun) => true,
+            Some(WindowEnd::At(end)) => end > now,
+        }
     }
 }

@@ -356,7 +356,7 @@ impl Draft {
             node.modify_index = self.index;
             record.node = Arc::new(node);
             self.tables.put_node(record);
-            self.signal(Signal::NodeChanged(*id));
+            self.signal(Signal::NodeSessionClosed(*id));
             closed = true;
         }
         if closed { Outcome::Done } else { Outcome::NoOp }

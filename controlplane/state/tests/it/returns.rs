@@ -5,10 +5,10 @@ use std::time::Duration;
 use controlplane_state::command::{
     AllocChange, Change, DaemonLife, DrainSwitch, NodeSynced, PlanApply,
 };
-use controlplane_state::{Command, Outcome, Refusal, SessionEpoch, Signal};
+use controlplane_state::{Command, Outcome, Refusal, SessionEpoch, Signal, WindowEnd};
 use protocol_model::{
-    ClientStatus, DesiredStatus, Eligibility, EvalTrigger, Job, JobType, NodeId, NodeStatus,
-    UnixNanos,
+    ClientStatus, DesiredStatus, Eligibility, EvalTrigger, Job, JobKey, JobType, NodeId,
+    NodeStatus, UnixNanos,
 };
 
 use crate::harness::{Harness, has_signal, job, knock, says, tolerant_job};
@@ -168,13 +168,42 @@ fn a_node_with_an_open_window_is_disconnected_and_then_down() {
     cluster.change(alloc, change);
     assert_eq!(cluster.alloc(alloc).client_status, ClientStatus::Unknown);
     assert!(cluster.tables().has_open_window(node, cluster.now));
+    let nodes = vec![(node, cluster.epoch(node))];
+    let over = Command::WindowExpired { nodes };
+    cluster.done(over.clone());
+    assert_eq!(cluster.status(node), NodeStatus::Disconnected, "too early");
     cluster.pass(Duration::from_secs(61));
     assert!(!cluster.tables().has_open_window(node, cluster.now));
-    let epoch = cluster.epoch(node);
-    cluster.done(Command::WindowExpired {
-        nodes: vec![(node, epoch)],
-    });
+    cluster.done(over);
     assert_eq!(cluster.status(node), NodeStatus::Down);
+}
+
+#[test]
+fn the_longest_window_on_a_node_decides_how_long_it_is_disconnected() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    for (name, seconds) in [("long", 60), ("short", 20)] {
+        let job = tolerant_job(name, Duration::from_secs(seconds));
+        cluster.register(&job);
+        let alloc = cluster.place(&job.key(), node);
+        cluster.report(node, vec![says(alloc, seconds, ClientStatus::Running)]);
+    }
+    cluster.silent(node);
+    let begins = |cluster: &mut Harness, name| {
+        let key = JobKey::new("default", name);
+        let alloc = cluster.tables().allocs_by_job(&key).map(|it| it.id).next();
+        let change = Change::Disconnect {
+            description: String::new(),
+            followup_eval: None,
+        };
+        cluster.change(alloc.expect("one"), change);
+        cluster.tables().disconnect_windows_end(node)
+    };
+    assert_eq!(begins(&mut cluster, "short"), Some(WindowEnd::NotBegun));
+    let Some(WindowEnd::At(end)) = begins(&mut cluster, "long") else {
+        panic!("both have begun")
+    };
+    assert!(end >= cluster.now.saturating_add(Duration::from_secs(59)));
 }
 
 #[test]

@@ -293,9 +293,10 @@ fn an_overdue_report_costs_the_session() {
             .syncs_rejected,
         1
     );
-    cluster.done(Command::SyncDeadline {
+    let closed = cluster.done(Command::SyncDeadline {
         nodes: vec![(node, epoch)],
     });
+    assert!(closed.signals.contains(&Signal::NodeSessionClosed(node)));
     let late = cluster.sync(node, epoch, Vec::new());
     assert_eq!(late.outcome, Outcome::Refused(Refusal::NotInSession(node)));
     // The same Hello would get the same session, but that one is gone.

@@ -273,6 +273,7 @@ impl World {
             match signal {
                 Signal::AllocsDesired { node, .. }
                 | Signal::NodeSessionStarted { node, .. }
+                | Signal::NodeSessionClosed(node)
                 | Signal::NodeStatusChanged { node, .. }
                 | Signal::NodeRemoved(node) => self.on_node_news(ix, node_ix(*node)),
                 Signal::IncarnationChanged => {

@@ -1,0 +1,61 @@
+//! One deadline for each node: found, moved and taken in logarithmic time, however many there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use controlplane_state::SessionEpoch;
+use protocol_model::NodeId;
+
+/// What is due for one session of a node, and when, by the monotonic clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Due {
+    pub(crate) epoch: SessionEpoch,
+    pub(crate) deadline: Duration,
+}
+
+/// See the top of this file. It holds at most one deadline for each registered node.
+#[derive(Debug, Default)]
+pub(crate) struct NodeDeadlines {
+    nodes: BTreeMap<NodeId, Due>,
+    order: BTreeSet<(Duration, NodeId)>,
+}
+
+impl NodeDeadlines {
+    /// The deadline of a node.
+    pub(crate) fn due(&self, node: NodeId) -> Option<Due> {
+        self.nodes.get(&node).copied()
+    }
+
+    /// Sets the deadline of a node; the one before is gone.
+    pub(crate) fn set(&mut self, node: NodeId, due: Due) {
+        if let Some(old) = self.nodes.insert(node, due) {
+            self.order.remove(&(old.deadline, node));
+        }
+        self.order.insert((due.deadline, node));
+    }
+
+    /// A node has none any more.
+    pub(crate) fn remove(&mut self, node: NodeId) {
+        if let Some(old) = self.nodes.remove(&node) {
+            self.order.remove(&(old.deadline, node));
+        }
+    }
+
+    /// Takes the node whose deadline is the first, if it is over.
+    pub(crate) fn take_overdue(&mut self, now: Duration) -> Option<(NodeId, SessionEpoch)> {
+        let (_, node) = self.order.first().copied().filter(|(at, _)| *at <= now)?;
+        let due = self.nodes.get(&node).copied();
+        self.remove(node);
+        due.map(|due| (node, due.epoch))
+    }
+
+    /// The first deadline.
+    pub(crate) fn first(&self) -> Option<Duration> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// How many nodes have one.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+}
