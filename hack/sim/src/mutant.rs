@@ -25,11 +25,13 @@ pub enum Mutant {
     ForgetsWatermark,
     SilentWatch,
     WaitsAfterReboot,
+    WindowsNeverEnd,
+    OwedForEver,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -47,6 +49,8 @@ impl Mutant {
         Self::ForgetsWatermark,
         Self::SilentWatch,
         Self::WaitsAfterReboot,
+        Self::WindowsNeverEnd,
+        Self::OwedForEver,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -75,6 +79,12 @@ impl Mutant {
             Self::AckFromCommit => "updates 8: a batch is acknowledged although it was refused",
             Self::NoSync => "durability: the journal is never synced before its word is given",
             Self::KeeperForgetsEpochs => "node: keeper starts a run epoch that it has seen",
+            Self::WindowsNeverEnd => {
+                "sessions: a node stays disconnected when its windows are over"
+            }
+            Self::OwedForEver => {
+                "2: a session whose report got lost is kept, and so is what loses the report"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -89,6 +99,8 @@ impl Mutant {
             }
             Self::WaitsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
+            Self::WindowsNeverEnd => Scenario::PartitionWindow,
+            Self::OwedForEver => Scenario::Calm,
             _ => Scenario::Storm,
         }
     }

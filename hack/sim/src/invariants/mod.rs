@@ -16,6 +16,7 @@ mod one_leased;
 mod one_live_run;
 mod own_session;
 mod ready_after_sync;
+mod reports_due;
 mod restarts_offline;
 mod run_epochs;
 mod session_steps;
@@ -24,6 +25,7 @@ mod somebody_looks;
 mod state_holds;
 mod stops_leave_enough;
 mod watermark;
+mod windows_end;
 
 use std::fmt::Debug;
 
@@ -128,6 +130,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<expiries_share_entries::ExpiriesShareEntries>::default(),
         Box::new(silence_noticed::SilenceNoticed),
         Box::new(not_stuck::NotStuck),
+        Box::<windows_end::WindowsEnd>::default(),
+        Box::<reports_due::ReportsDue>::default(),
         Box::new(node_is_told::NodeIsTold),
         Box::new(somebody_looks::SomebodyLooks),
         Box::<own_session::OwnSession>::default(),

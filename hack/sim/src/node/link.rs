@@ -157,6 +157,9 @@ impl World {
                 if self.mutant == Some(Mutant::EqualSyncDropped) && equal {
                     return;
                 }
+                if self.mutant == Some(Mutant::OwedForEver) && part.epoch.0.is_multiple_of(3) {
+                    return;
+                }
                 node.last_sync = Some(part.reports.clone());
                 self.observe(Observation::SyncSent {
                     node: ix,

@@ -198,10 +198,12 @@ impl World {
         let mut drawn = self.rng.clone();
         let mut ids = || EvalId::from_u128(drawn.id());
         let mut command = None;
+        let mutant = self.mutant;
         if let Some((_, running)) = self.running(ix)
             && !running.house
         {
             command = running.leader.poll_command(&snapshot, &mut ids, now);
+            command = command.filter(|it| !forgotten(mutant, it));
             running.house = command.is_some();
         }
         self.rng = drawn;
@@ -252,6 +254,15 @@ impl World {
             Answer::NoLeader | Answer::Unknown => running.leader.on_command_failed(command),
         }
         self.turn(ix);
+    }
+}
+
+/// Whether a planted bug keeps a command from the log.
+fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
+    match command {
+        Command::WindowExpired { .. } => mutant == Some(Mutant::WindowsNeverEnd),
+        Command::SyncDeadline { .. } => mutant == Some(Mutant::OwedForEver),
+        _ => false,
     }
 }
 

@@ -50,3 +50,13 @@ fn planted_bugs_that_show_themselves_soon_are_found() {
         assert!(found_by(mutant).is_some(), "{mutant:?}: {}", mutant.hole());
     }
 }
+
+#[test]
+fn a_node_that_stays_disconnected_beyond_its_windows_is_found() {
+    assert_eq!(found_by(Mutant::WindowsNeverEnd), Some("windows_end"));
+}
+
+#[test]
+fn a_session_that_is_kept_although_it_owes_its_report_is_found() {
+    assert_eq!(found_by(Mutant::OwedForEver), Some("reports_due"));
+}
