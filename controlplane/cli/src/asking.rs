@@ -1,5 +1,5 @@
-//! Asking on while servers elect a leader or restart: what was registered is registered, and whoever
-//! watches it wants to see its end.
+//! Asking on while servers elect a leader or restart: what was registered is registered, and
+//! whoever watches it wants to see its end.
 
 use std::time::Duration;
 

@@ -73,7 +73,10 @@ fn with_and_without_checksum(whole: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 
 /// The frozen description of a stream, with its checksum and without.
 pub(crate) fn streams() -> Vec<Vec<u8>> {
-    let folders = ["noded/keeper/tests/golden/v1", "noded/keeper/tests/golden/v2"];
+    let folders = [
+        "noded/keeper/tests/golden/v1",
+        "noded/keeper/tests/golden/v2",
+    ];
     let whole = folders.map(|folder| bytes_of(files(folder, "spec.bin")));
     with_and_without_checksum(whole.concat())
 }
