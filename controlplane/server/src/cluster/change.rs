@@ -11,7 +11,7 @@ use protocol_wire::v1;
 use tokio::time::{Instant, sleep};
 
 use super::call::CallError;
-use super::{Cluster, PATIENCE, RETRY_PAUSE, wall_clock};
+use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in, wall_clock};
 use crate::versions::{self, TooOld};
 
 /// How long a leader that was replaced may still take to answer what it was asked before.
@@ -44,6 +44,18 @@ pub enum ChangeError {
     /// This server's log has stopped.
     #[error("this server has stopped: {0}")]
     Stopped(String),
+}
+
+/// Why the leader of a term did not change the state.
+#[derive(Debug, thiserror::Error)]
+pub enum LeadingError {
+    /// This server does not lead in that term, or ceased to while it waited. Then the log may still
+    /// take the change, as one of that term: whoever leads next counts from what is applied.
+    #[error("this server does not lead in term {0}")]
+    NotLeading(u64),
+    /// As for anybody else's change.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
 }
 
 /// A change that is on a majority.
@@ -82,6 +94,35 @@ impl Cluster {
                 Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
                 done => return done,
             }
+        }
+    }
+
+    /// Changes the state as the leader of `term`: proposed here and once, neither forwarded nor
+    /// tried again. What only a leader can know (who is silent) is worth nothing once another one
+    /// leads, which knows better.
+    ///
+    /// # Errors
+    /// See [`LeadingError`].
+    pub async fn change_as_leader(
+        &self,
+        command: Command,
+        term: u64,
+    ) -> Result<Changed, LeadingError> {
+        self.understood(&command).map_err(ChangeError::OldServer)?;
+        let bytes = codec::encode(&stamp(command))
+            .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
+        let mut standing = self.raft.standing();
+        tokio::select! {
+            // First: the log waits over elections, and must not be asked anew after one.
+            biased;
+            _ = standing.wait_for(|status| !leads_in(status, term)) => {
+                Err(LeadingError::NotLeading(term))
+            }
+            proposed = self.raft.propose(Bytes::from(bytes)) => match proposed {
+                Ok(proposed) => Ok(changed(&proposed.response)?),
+                Err(ProposeError::NotLeader { .. }) => Err(LeadingError::NotLeading(term)),
+                Err(error) => Err(own_error(error).into()),
+            },
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
-pub use self::change::{ChangeError, Changed};
+pub use self::change::{ChangeError, Changed, LeadingError};
 use crate::machine::Hub;
 use crate::versions::Versions;
 
@@ -93,6 +93,11 @@ impl Cluster {
         self.status.borrow().is_leader()
     }
 
+    /// Whether this server leads in `term`, as far as it knows.
+    pub fn leads_in(&self, term: u64) -> bool {
+        leads_in(&self.raft.standing().borrow(), term)
+    }
+
     /// Who leads, as far as this server knows.
     pub fn leader(&self) -> Option<Leader> {
         self.status.borrow().leader.clone()
@@ -147,6 +152,10 @@ impl Cluster {
     pub fn local_quic(&self) -> Option<SocketAddr> {
         self.pool.endpoint().local_address().ok()
     }
+}
+
+fn leads_in(status: &RaftStatus, term: u64) -> bool {
+    status.is_leader() && status.term == term
 }
 
 /// Now, as the log stamps it.

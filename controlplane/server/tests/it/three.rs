@@ -3,8 +3,10 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
+use controlplane_server::cluster::LeadingError;
 use controlplane_server::config::{Config, TlsConfig};
 use controlplane_server::{Server, dev};
+use controlplane_state::Command;
 use protocol_client::{Answer, Client, Query, TlsFiles};
 use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
 use protocol_transport::Region;
@@ -111,6 +113,40 @@ async fn what_a_node_says_and_is_asked_goes_through_every_server() {
         assert_eq!(logs.value, "0123456789");
         run_deaf(client, &id.to_string()).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_changed_as_leader_of_a_term_is_neither_forwarded_nor_of_another_term() {
+    let root = tempfile::tempdir().expect("a directory");
+    let servers = cluster(root.path()).await;
+    for server in &servers {
+        let status = server.cluster().status();
+        let led_by_another = status.leader.is_some_and(|leader| leader.id != status.id);
+        // Nobody comes to lead in a term that is over, or that another one leads in.
+        let mut terms = vec![status.term - 1];
+        terms.extend(led_by_another.then_some(status.term));
+        for term in terms {
+            let cluster = server.cluster();
+            let changed = cluster.change_as_leader(Command::Barrier, term).await;
+            let refused = matches!(&changed, Err(LeadingError::NotLeading(it)) if *it == term);
+            assert!(refused, "{changed:?}");
+        }
+    }
+    let changed = async {
+        loop {
+            for server in &servers {
+                let cluster = server.cluster();
+                let term = cluster.status().term;
+                let changed = cluster.change_as_leader(Command::Barrier, term).await;
+                if changed.is_ok() {
+                    return;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let changed = tokio::time::timeout(PATIENCE, changed).await;
+    assert!(changed.is_ok(), "one of them leads");
 }
 
 #[tokio::test(flavor = "multi_thread")]
