@@ -49,6 +49,15 @@ impl NodeDeadlines {
         due.map(|due| (node, due.epoch))
     }
 
+    /// Moves every deadline.
+    pub(crate) fn postpone(&mut self, by: Duration) {
+        for due in self.nodes.values_mut() {
+            due.deadline += by;
+        }
+        let moved = self.nodes.iter().map(|(node, due)| (due.deadline, *node));
+        self.order = moved.collect();
+    }
+
     /// The first deadline.
     pub(crate) fn first(&self) -> Option<Duration> {
         self.order.first().map(|(at, _)| *at)

@@ -1,6 +1,6 @@
 //! The parts of a leader, together: what the shell's loop drives.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,8 +56,8 @@ pub struct Leader {
     rollouts: Rollouts,
     paused: bool,
     gc_due: Duration,
-    /// Expiries that the log did not take.
-    again: VecDeque<(NodeId, SessionEpoch)>,
+    /// Evaluations that were written off, and that the log did not take: of one command at most.
+    unwritten: Vec<Evaluation>,
     /// Why evaluations were refused the last time, for whoever looks at one that failed.
     reasons: BTreeMap<EvalId, String>,
 }
@@ -81,7 +81,7 @@ impl Leader {
             rollouts: Rollouts::of(snapshot, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + GC_EVERY,
-            again: VecDeque::new(),
+            unwritten: Vec::new(),
             reasons: BTreeMap::new(),
         };
         for eval in snapshot.evals() {
@@ -222,6 +222,21 @@ impl Leader {
         self.broker.holds(id, token)
     }
 
+    /// How long whoever drives this may sleep: longer, and [`Self::on_woken`] could not tell that
+    /// from a stall. `None` where no node is watched.
+    pub fn sleep_max(&self) -> Option<Duration> {
+        (!self.liveness.is_empty()).then_some(self.config.silence / 4)
+    }
+
+    /// Nothing was told for `asleep`. More than half of the silence is no sleep but a stall, of the
+    /// process or its host: what nodes said meanwhile may be on its way still, so that they get
+    /// that time once more. To be called before anything else is told.
+    pub fn on_woken(&mut self, asleep: Duration) {
+        if asleep > self.config.silence / 2 {
+            self.liveness.on_stalled(asleep);
+        }
+    }
+
     /// Lets time pass.
     pub fn on_timeout(&mut self, now: Now) {
         self.broker.on_timeout(now);
@@ -235,8 +250,7 @@ impl Leader {
         ids: &mut dyn FnMut() -> EvalId,
         now: Now,
     ) -> Option<Command> {
-        let mut nodes: Vec<_> = self.again.drain(..).collect();
-        nodes.extend(self.liveness.poll_expired(now));
+        let nodes = self.liveness.poll_expired(now);
         if !nodes.is_empty() {
             return Some(Command::HeartbeatMissed { nodes });
         }
@@ -248,7 +262,10 @@ impl Leader {
         if !nodes.is_empty() {
             return Some(Command::WindowExpired { nodes });
         }
-        let evals = self.write_off(ids, now);
+        let mut evals = self.take_unwritten(snapshot);
+        if evals.is_empty() {
+            evals = self.write_off(ids, now);
+        }
         if !evals.is_empty() {
             return Some(Command::EvalsUpsert { evals });
         }
@@ -268,14 +285,19 @@ impl Leader {
         None
     }
 
-    /// A command of [`Self::poll_command`] did not get into the log.
-    pub fn on_command_failed(&mut self, command: Command) {
-        // Everything else repeats itself: written-off evaluations are still pending in the state,
-        // the next look for garbage finds the same, and so do overdue reports and windows.
+    /// A command of [`Self::poll_command`] did not get into the log, or nobody knows whether it
+    /// did. It has to be told before the next one is asked for.
+    pub fn on_command_failed(&mut self, command: Command, now: Now) {
+        // Everything else repeats itself: the next look for garbage finds the same, and so do
+        // overdue reports and windows.
         if let Command::HeartbeatMissed { nodes } = command {
-            self.again.extend(nodes);
+            for (node, epoch) in nodes {
+                self.liveness.put_back(node, epoch, now);
+            }
         } else if let Command::DeploymentStatus(update) = command {
             self.rollouts.again(update.change.id);
+        } else if let Command::EvalsUpsert { evals } = command {
+            self.unwritten = evals;
         }
     }
 
@@ -321,6 +343,21 @@ impl Leader {
         for eval in self.blocked.take_unblocked(usize::MAX) {
             self.broker.enqueue(&eval, now);
         }
+    }
+
+    /// What was written off, the log did not take, and the state does not know to be over.
+    fn take_unwritten(&mut self, snapshot: &Snapshot) -> Vec<Evaluation> {
+        let open = |id| {
+            let eval = snapshot.eval(id);
+            eval.is_some_and(|eval| !eval.status.is_terminal())
+        };
+        let mut evals = std::mem::take(&mut self.unwritten);
+        evals.retain(|eval| match eval.previous_eval {
+            // The follow-up of one that failed goes with it.
+            Some(failed) if !eval.status.is_terminal() => open(failed),
+            Some(_) | None => open(eval.id),
+        });
+        evals
     }
 
     /// Evaluations that end without being scheduled: needless ones and those that failed.
@@ -382,7 +419,7 @@ fn in_session(status: NodeStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use controlplane_state::State;
-    use hack_testkit::{World, nodes};
+    use hack_testkit::{World, jobs, nodes};
     use protocol_model::{JobKey, JobType, UnixNanos};
 
     use super::*;
@@ -489,5 +526,98 @@ mod tests {
         assert_eq!(evals[0].status, EvalStatus::Failed);
         let said = &evals[0].status_description;
         assert_eq!(said, "failed in three attempts: attempt 3 was too large");
+    }
+
+    fn ready(world: &mut World) -> (NodeId, SessionEpoch) {
+        let node = nodes::node(1).id;
+        let epoch = world.greet(nodes::node(1));
+        world.sync(node, epoch);
+        (node, epoch)
+    }
+
+    #[test]
+    fn an_expiry_that_the_log_did_not_take_is_not_repeated_for_who_was_heard_since() {
+        let mut world = World::new();
+        let (node, epoch) = ready(&mut world);
+        let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+        let nodes = vec![(node, epoch)];
+        let missed = Command::HeartbeatMissed { nodes };
+        assert_eq!(poll(&mut leader, &world, at(5)), Some(missed.clone()));
+        leader.on_command_failed(missed.clone(), at(6));
+        assert_eq!(poll(&mut leader, &world, at(6)), None);
+        leader.on_heard(node, epoch, Duration::ZERO, at(8));
+        assert_eq!(poll(&mut leader, &world, at(10)), None);
+        assert_eq!(poll(&mut leader, &world, at(11)), Some(missed));
+    }
+
+    #[test]
+    fn a_stall_of_the_leader_is_not_taken_for_the_silence_of_nodes() {
+        let mut world = World::new();
+        let (node, epoch) = ready(&mut world);
+        let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+        leader.on_woken(Duration::from_secs(60));
+        assert_eq!(poll(&mut leader, &world, at(64)), None);
+        let nodes = vec![(node, epoch)];
+        let missed = Command::HeartbeatMissed { nodes };
+        assert_eq!(poll(&mut leader, &world, at(65)), Some(missed));
+    }
+
+    #[test]
+    fn an_ordinary_sleep_of_the_leader_gives_nodes_no_time() {
+        let mut world = World::new();
+        let (node, epoch) = ready(&mut world);
+        let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+        let sleep = leader.sleep_max().expect("a node is watched");
+        for _ in 0..100 {
+            leader.on_woken(sleep);
+        }
+        let nodes = vec![(node, epoch)];
+        let missed = Command::HeartbeatMissed { nodes };
+        assert_eq!(poll(&mut leader, &world, at(5)), Some(missed));
+    }
+
+    /// A leader that gave up on the one evaluation of a state, and the command that says so.
+    fn given_up() -> (World, Leader, Command) {
+        let mut world = World::new();
+        let job = jobs::draft(JobType::Service, "web", 1);
+        let eval = Evaluation::new(
+            EvalId::from_u128(1),
+            &JobKey::new("default", "web"),
+            job.job_type,
+            50,
+            EvalTrigger::JobRegister,
+            UnixNanos(1),
+        );
+        let evals = vec![eval];
+        world.apply(Command::EvalsUpsert { evals });
+        let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+        for attempt in 1..=3 {
+            let now = at(attempt * 100);
+            leader.on_timeout(now);
+            let delivery = leader.dequeue(now).expect("it is handed out");
+            leader.nack(delivery.eval.id, delivery.token, now);
+        }
+        let command = poll(&mut leader, &world, at(400)).expect("it is written off");
+        (world, leader, command)
+    }
+
+    #[test]
+    fn a_write_off_that_the_log_did_not_take_is_proposed_again() {
+        let (mut world, mut leader, command) = given_up();
+        assert_eq!(poll(&mut leader, &world, at(400)), None);
+        leader.on_command_failed(command.clone(), at(401));
+        assert_eq!(poll(&mut leader, &world, at(401)), Some(command.clone()));
+        apply(&mut world, &mut leader, command, at(401));
+        let failed = world.snapshot().eval(EvalId::from_u128(1)).cloned();
+        assert_eq!(failed.map(|eval| eval.status), Some(EvalStatus::Failed));
+        assert_eq!(poll(&mut leader, &world, at(401)), None);
+    }
+
+    #[test]
+    fn a_write_off_that_the_log_took_after_all_is_not_proposed_again() {
+        let (mut world, mut leader, command) = given_up();
+        apply(&mut world, &mut leader, command.clone(), at(401));
+        leader.on_command_failed(command, at(402));
+        assert_eq!(poll(&mut leader, &world, at(402)), None);
     }
 }

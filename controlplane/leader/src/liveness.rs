@@ -57,8 +57,21 @@ impl Liveness {
         self.nodes.remove(node);
     }
 
+    /// Nothing could be heard for `stalled`, of anybody: every node has that time once more.
+    pub fn on_stalled(&mut self, stalled: Duration) {
+        self.nodes.postpone(stalled);
+    }
+
+    /// An expiry did not get into the log. The node may have been heard meanwhile, when it was not
+    /// watched: it has all of its time again. What is watched by now is newer and stays.
+    pub fn put_back(&mut self, node: NodeId, epoch: SessionEpoch, now: Now) {
+        if self.nodes.due(node).is_none() {
+            self.watch(node, epoch, Duration::ZERO, now);
+        }
+    }
+
     /// Nodes whose time is over, at most [`EXPIRED_MAX`]. They are not watched any more: if the log
-    /// refuses the expiry, [`Self::watch`] them again.
+    /// does not take the expiry, [`Self::put_back`] them.
     pub fn poll_expired(&mut self, now: Now) -> Vec<(NodeId, SessionEpoch)> {
         let overdue = std::iter::from_fn(|| self.nodes.take_overdue(now.monotonic));
         overdue.take(EXPIRED_MAX).collect()
@@ -118,6 +131,41 @@ mod tests {
         let (mut liveness, node) = watched();
         liveness.heard(node, SessionEpoch(4), Duration::ZERO, at(2000));
         assert_eq!(liveness.poll_expired(at(2600)).len(), 1);
+    }
+
+    #[test]
+    fn time_in_which_nobody_could_be_heard_is_given_again_to_everybody() {
+        let (mut liveness, node) = watched();
+        let other = NodeId::from_u128(2);
+        liveness.watch(other, SessionEpoch(6), Duration::from_secs(1), at(0));
+        liveness.on_stalled(Duration::from_millis(5000));
+        assert_eq!(liveness.poll_timeout(), Some(Duration::from_millis(7600)));
+        assert!(liveness.poll_expired(at(7599)).is_empty());
+        assert_eq!(liveness.poll_expired(at(7600)), [(node, SessionEpoch(5))]);
+        assert!(liveness.poll_expired(at(8599)).is_empty());
+        assert_eq!(liveness.poll_expired(at(8600)), [(other, SessionEpoch(6))]);
+    }
+
+    #[test]
+    fn a_node_that_is_put_back_has_all_of_its_time_and_can_be_heard() {
+        let (mut liveness, node) = watched();
+        assert_eq!(liveness.poll_expired(at(2600)).len(), 1);
+        liveness.put_back(node, SessionEpoch(5), at(3000));
+        assert!(liveness.poll_expired(at(5599)).is_empty());
+        liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(5599));
+        assert!(liveness.poll_expired(at(8198)).is_empty());
+        assert_eq!(liveness.poll_expired(at(8199)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn what_is_watched_meanwhile_is_newer_than_what_is_put_back() {
+        let (mut liveness, node) = watched();
+        assert_eq!(liveness.poll_expired(at(2600)).len(), 1);
+        // Its session was closed: it may knock for a while.
+        liveness.watch(node, SessionEpoch::NONE, Duration::from_secs(60), at(2700));
+        liveness.put_back(node, SessionEpoch(5), at(3000));
+        let due = Duration::from_millis(65_300);
+        assert_eq!(liveness.poll_timeout(), Some(due));
     }
 
     #[test]

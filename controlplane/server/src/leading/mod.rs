@@ -10,6 +10,7 @@
 //! the parts from the state: nothing applied in between is missed. When leadership goes, everything
 //! is dropped; nothing of it is replicated. A restored state is led anew in the same way.
 
+mod housekeeping;
 mod plans;
 mod workers;
 
@@ -22,6 +23,7 @@ use protocol_model::{EvalId, Incarnation};
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
+use self::housekeeping::Housekeeping;
 use self::plans::Plans;
 use self::workers::Workers;
 use crate::cluster::{ChangeError, Cluster, wall_clock};
@@ -30,6 +32,9 @@ use crate::machine::AppliedSignals;
 
 /// How often the loop turns while something is due that has to wait for the log.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_millis(20);
+/// Reports that are heard in one turn, before silent nodes are looked for: more than the queue
+/// holds. What comes faster than it is read waits for the next turn.
+const REPORTS_TURN_MAX: usize = 256;
 
 /// What the loop is told once.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +78,13 @@ pub async fn run(
     loop {
         // Reports that come while nobody leads here mean nothing.
         let leads = tokio::select! {
-            leads = status.wait_for(|status| status.is_leader()) => leads.map(drop),
+            leads = status.wait_for(|status| status.is_leader()) => leads.map(|it| it.term),
             Some(_) = heard.recv() => continue,
         };
-        if leads.is_err() {
+        let Ok(term) = leads else {
             return;
-        }
-        match Leading::take_over(&cluster, config, clock).await {
+        };
+        match Leading::take_over(&cluster, term, config, clock).await {
             Ok(mut leading) => {
                 tracing::info!(index = leading.since, "leading");
                 let reason = leading.run(&mut heard, &stats).await;
@@ -122,20 +127,24 @@ impl Clock {
 /// One term of leading.
 struct Leading {
     cluster: Cluster,
+    /// The log's term: another one is led anew, also by this server.
+    term: u64,
     clock: Clock,
+    /// When the loop last ran, by the monotonic clock.
+    awake: Duration,
     leader: Leader,
     /// The index that the parts were built at.
     since: u64,
     applied: mpsc::Receiver<AppliedSignals>,
     workers: Workers,
     plans: Plans,
-    /// A housekeeping command in the log's hands: one at a time.
-    housekeeping: Option<tokio::task::JoinHandle<Result<(), (Command, ChangeError)>>>,
+    housekeeping: Housekeeping,
 }
 
 impl Leading {
     async fn take_over(
         cluster: &Cluster,
+        term: u64,
         config: LeadingConfig,
         clock: Clock,
     ) -> Result<Self, ChangeError> {
@@ -155,15 +164,18 @@ impl Leading {
             takeover_extra: config.takeover_extra,
             gc: config.gc,
         };
+        let now = clock.now();
         Ok(Self {
             cluster: cluster.clone(),
+            term,
             clock,
-            leader: Leader::take_over(&snapshot, leader_config, clock.now()),
+            awake: now.monotonic,
+            leader: Leader::take_over(&snapshot, leader_config, now),
             since: snapshot.index(),
             applied,
             workers: Workers::start(config.schedulers),
             plans: Plans::default(),
-            housekeeping: None,
+            housekeeping: Housekeeping::default(),
         })
     }
 
@@ -175,14 +187,13 @@ impl Leading {
     ) -> &'static str {
         let mut status = self.cluster.watch_status();
         loop {
+            if !self.cluster.leads_in(self.term) {
+                return "another server leads, or nobody";
+            }
+            self.hear(heard);
             self.turn();
             stats.send_replace(self.stats());
-            let mut wake = self.leader.poll_timeout().map(|at| self.clock.instant(at));
-            if self.housekeeping.is_some() {
-                // What is due waits for the one that is in the log's hands: no use in turning.
-                let soon = tokio::time::Instant::now() + HOUSEKEEPING_PAUSE;
-                wake = wake.map(|at| at.max(soon));
-            }
+            let wake = self.wake();
             tokio::select! {
                 applied = self.applied.recv() => match applied {
                     // A snapshot replaced the state, or the loop was too slow for the log.
@@ -192,28 +203,62 @@ impl Leading {
                     },
                 },
                 Some(decided) = self.workers.next() => {
+                    let now = self.now();
                     self.plans.on_decided(decided, &mut self.leader, &self.workers, &self.cluster,
-                        self.clock.now());
+                        now);
                 }
                 Some(done) = self.plans.next() => {
-                    self.plans.on_done(done, &mut self.leader, &self.workers, &self.cluster,
-                        self.clock.now());
+                    let now = self.now();
+                    self.plans.on_done(done, &mut self.leader, &self.workers, &self.cluster, now);
                 }
                 Some(report) = heard.recv() => self.on_heard(&report),
-                done = finished(&mut self.housekeeping) => self.on_housekeeping(done),
-                changed = status.changed() => {
-                    if changed.is_err() || !status.borrow().is_leader() {
-                        return "another server leads, or nobody";
-                    }
+                kept = self.housekeeping.next() => {
+                    let now = self.now();
+                    housekeeping::on_kept(kept, &mut self.leader, now);
                 }
+                changed = status.changed() => if changed.is_err() {
+                    return "the log is gone";
+                },
                 () = sleep_until(wake) => {}
             }
         }
     }
 
+    /// Now; and the leader's parts learn how long they were told nothing.
+    fn now(&mut self) -> Now {
+        let now = self.clock.now();
+        self.leader
+            .on_woken(now.monotonic.saturating_sub(self.awake));
+        self.awake = now.monotonic;
+        now
+    }
+
+    /// When the loop has to turn again, whatever happens.
+    fn wake(&self) -> Option<tokio::time::Instant> {
+        let rest = self.leader.sleep_max().map(|max| self.awake + max);
+        let due = self.leader.poll_timeout().into_iter().chain(rest).min();
+        let wake = due.map(|at| self.clock.instant(at));
+        if self.housekeeping.is_idle() {
+            return wake;
+        }
+        // What is due waits for the one that is in the log's hands: no use in turning.
+        let soon = tokio::time::Instant::now() + HOUSEKEEPING_PAUSE;
+        wake.map(|at| at.max(soon))
+    }
+
+    /// Hears what was reported already: whoever is in there is not silent.
+    fn hear(&mut self, heard: &mut mpsc::Receiver<Vec<Heard>>) {
+        for _ in 0..REPORTS_TURN_MAX {
+            let Ok(report) = heard.try_recv() else {
+                break;
+            };
+            self.on_heard(&report);
+        }
+    }
+
     /// Hands out what can be handed out.
     fn turn(&mut self) {
-        let now = self.clock.now();
+        let now = self.now();
         self.leader.on_timeout(now);
         while self.workers.idle() {
             let Some(delivery) = self.leader.dequeue(now) else {
@@ -224,18 +269,19 @@ impl Leading {
                 break;
             }
         }
-        if self.housekeeping.is_none() {
+        if self.housekeeping.is_idle() {
             let snapshot = self.cluster.snapshot();
             let mut ids = || EvalId(Uuid::new_v4());
             if let Some(command) = self.leader.poll_command(&snapshot, &mut ids, now) {
-                self.housekeeping = Some(tokio::spawn(keep_house(self.cluster.clone(), command)));
+                self.housekeeping
+                    .start(self.cluster.clone(), self.term, command);
             }
         }
     }
 
     /// Answers why leading has to begin anew, where it has.
     fn on_applied(&mut self, first: AppliedSignals) -> Option<&'static str> {
-        let now = self.clock.now();
+        let now = self.now();
         let snapshot: Snapshot = self.cluster.snapshot();
         let mut next = Some(first);
         while let Some(AppliedSignals { index, signals }) = next {
@@ -252,32 +298,10 @@ impl Leading {
     }
 
     fn on_heard(&mut self, report: &[Heard]) {
-        let now = self.clock.now();
+        let now = self.now();
         for heard in report {
             self.leader
                 .on_heard(heard.node, heard.epoch, heard.at.elapsed(), now);
-        }
-    }
-
-    fn on_housekeeping(&mut self, done: Result<(), (Command, ChangeError)>) {
-        self.housekeeping = None;
-        match done {
-            Ok(()) => {}
-            // The state knows better: somebody else did it, or it does not hold any more.
-            Err((command, ChangeError::Refused(refusal))) => {
-                tracing::debug!(%refusal, "housekeeping was refused");
-                self.leader
-                    .on_command_refused(&command, refusal.to_string());
-            }
-            // To try again at once would not help.
-            Err((command, error @ (ChangeError::TooLarge(_) | ChangeError::OldServer(_)))) => {
-                tracing::warn!(%error, "housekeeping was refused");
-                self.leader.on_command_refused(&command, error.to_string());
-            }
-            Err((command, error)) => {
-                tracing::warn!(%error, "housekeeping was not taken into the log");
-                self.leader.on_command_failed(command);
-            }
         }
     }
 
@@ -291,29 +315,6 @@ impl Leading {
             nodes: self.leader.nodes_watched(),
             plans_in_flight: self.plans.in_flight(),
         }
-    }
-}
-
-async fn keep_house(cluster: Cluster, command: Command) -> Result<(), (Command, ChangeError)> {
-    match cluster.change(command.clone()).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err((command, error)),
-    }
-}
-
-/// The end of the housekeeping command; never, where there is none.
-async fn finished(
-    running: &mut Option<tokio::task::JoinHandle<Result<(), (Command, ChangeError)>>>,
-) -> Result<(), (Command, ChangeError)> {
-    match running {
-        None => std::future::pending().await,
-        Some(handle) => match handle.await {
-            Ok(done) => done,
-            Err(error) => {
-                tracing::error!(%error, "housekeeping broke");
-                Ok(())
-            }
-        },
     }
 }
 

@@ -237,6 +237,7 @@ impl World {
         command: Command,
         answer: &Answer,
     ) {
+        let now = self.leader_now(ix);
         let Some((own, running)) = self.running(ix) else {
             return;
         };
@@ -251,7 +252,9 @@ impl World {
                     .leader
                     .on_command_refused(&command, refusal.to_string());
             }
-            Answer::NoLeader | Answer::Unknown => running.leader.on_command_failed(command),
+            Answer::NoLeader | Answer::Unknown => {
+                running.leader.on_command_failed(command, now);
+            }
         }
         self.turn(ix);
     }
