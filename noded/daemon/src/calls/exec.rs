@@ -24,7 +24,7 @@ use protocol_wire::v1::node_reply::Reply;
 use rustix::termios::Winsize;
 use tokio::sync::mpsc;
 
-use self::channel::{Channel, Ends};
+use self::channel::{Channel, Ends, Input};
 use super::{CallEnd, CallFailed, CallServer, HEARTBEAT, Replies};
 use crate::executor::{cgroup_of, keeper_key};
 use crate::input::{AllocView, Liveness};
@@ -127,11 +127,15 @@ impl CallServer {
 
     async fn converse(
         &self,
-        mut channel: Channel,
+        channel: Channel,
         mut events: mpsc::Receiver<Event>,
         reader: FrameReader,
         replies: &mut Replies,
     ) -> Result<(), CallEnd> {
+        let Channel {
+            mut input,
+            mut outputs,
+        } = channel;
         let mut inputs = read_inputs(reader);
         let mut beat = tokio::time::interval(HEARTBEAT);
         let (mut code, mut listening) = (None, Listening::Yes);
@@ -139,13 +143,13 @@ impl CallServer {
         tokio::pin!(drained);
         loop {
             if let Some(code) = code
-                && channel.is_drained()
+                && outputs.is_drained()
             {
                 return send(replies, Output::ExitCode(code)).await;
             }
             tokio::select! {
                 biased;
-                output = channel.output(), if !channel.is_drained() => {
+                output = outputs.next(), if !outputs.is_drained() => {
                     if let Some(output) = output {
                         send(replies, output).await?;
                     }
@@ -167,9 +171,14 @@ impl CallServer {
                         }
                     }
                 }
-                input = inputs.recv(), if code.is_none() && listening == Listening::Yes => {
-                    match input {
-                        Some(input) => take(&mut channel, input).await,
+                // Beside the output, not before it: many a process reads no more before its output
+                // is read.
+                () = input.hand_on(), if code.is_none() && input.is_pending() => {}
+                said = inputs.recv(),
+                    if code.is_none() && listening == Listening::Yes && !input.is_pending() =>
+                {
+                    match said {
+                        Some(said) => take(&mut input, said),
                         // Either it has said everything, or it went away: ask soon.
                         None => {
                             listening = Listening::No;
@@ -177,7 +186,7 @@ impl CallServer {
                         }
                     }
                 }
-                () = &mut drained, if code.is_some() => channel.close_output(),
+                () = &mut drained, if code.is_some() => outputs.close(),
                 _ = beat.tick() => replies.heartbeat().await?,
             }
         }
@@ -258,21 +267,21 @@ fn read_inputs(mut reader: FrameReader) -> mpsc::Receiver<v1::ExecInput> {
     received
 }
 
-async fn take(channel: &mut Channel, input: v1::ExecInput) {
-    use v1::exec_input::Input;
-    match input.input {
-        Some(Input::Stdin(bytes)) => channel.write(&bytes).await,
-        Some(Input::StdinClose(_)) => channel.close_input().await,
-        Some(Input::TtySize(v1::TtySize { height, width })) => {
+fn take(input: &mut Input, said: v1::ExecInput) {
+    use v1::exec_input::Input as Said;
+    match said.input {
+        Some(Said::Stdin(bytes)) => input.put(bytes),
+        Some(Said::StdinClose(_)) => input.close(),
+        Some(Said::TtySize(v1::TtySize { height, width })) => {
             let cells = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
-            channel.resize(Winsize {
+            input.resize(Winsize {
                 ws_row: cells(height),
                 ws_col: cells(width),
                 ws_xpixel: 0,
                 ws_ypixel: 0,
             });
         }
-        Some(Input::Heartbeat(_)) | None => {}
+        Some(Said::Heartbeat(_)) | None => {}
     }
 }
 

@@ -8,7 +8,7 @@ use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use serde_json::{Value, json};
 
-use crate::fake_server::{next, text_of, write};
+use crate::fake_server::{PATIENCE, next, text_of, write};
 use crate::jobs::{alloc, eventually, is, job, json_of, output, report, sh, stopped};
 use crate::scene::{Scene, can_run};
 
@@ -178,6 +178,7 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
     }
     assert!(out.contains("got hello"), "{out}");
 
+    a_process_is_fed_while_it_is_read(&scene, id).await;
     a_process_goes_with_its_caller(&scene, id).await;
     let nothing = Request::Exec(v1::ExecRequest {
         task: "main".to_owned(),
@@ -186,6 +187,43 @@ async fn a_terminal_is_one_and_a_process_goes_with_its_caller() {
     });
     let error = scene.server.call(id, nothing).await.unwrap_err();
     assert!(error.message.contains("/no/such/program"), "{error:?}");
+}
+
+/// It reads no more before its output is read: more goes through it than all pipes on the way hold.
+async fn a_process_is_fed_while_it_is_read(scene: &Scene, id: AllocId) {
+    const PIECE: usize = 32 * 1024;
+    const PIECES: usize = 128;
+    let request = Request::Exec(v1::ExecRequest {
+        task: "main".to_owned(),
+        command: vec!["/bin/cat".to_owned()],
+        tty: false,
+    });
+    let (mut writer, mut reader) = scene.server.open(id, request).await;
+    let input = |input| v1::ExecInput { input: Some(input) };
+    let feeding = async {
+        for _ in 0..PIECES {
+            let piece = vec![b'x'; PIECE].into();
+            write(&mut writer, &input(v1::exec_input::Input::Stdin(piece))).await;
+        }
+        write(&mut writer, &input(v1::exec_input::Input::StdinClose(true))).await;
+    };
+    let reading = async {
+        let mut bytes = 0;
+        loop {
+            match next(&mut reader).await.unwrap() {
+                Reply::Exec(output) => match output.output.unwrap() {
+                    v1::exec_output::Output::Stdout(piece) => bytes += piece.len(),
+                    other => assert_eq!(other, v1::exec_output::Output::ExitCode(0)),
+                },
+                Reply::Heartbeat(_) => {}
+                Reply::End(_) => return bytes,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let both = tokio::time::timeout(PATIENCE, async { tokio::join!(feeding, reading) });
+    let ((), bytes) = both.await.expect("everything came through");
+    assert_eq!(bytes, PIECE * PIECES);
 }
 
 async fn a_process_goes_with_its_caller(scene: &Scene, id: AllocId) {

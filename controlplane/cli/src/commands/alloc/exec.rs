@@ -140,17 +140,51 @@ enum Typing {
 }
 
 /// Carries bytes both ways until the command has ended; `None` where the user ended the session.
+///
+/// Both ways at once: a command that waits for its output to be read reads nothing meanwhile, and
+/// then nobody takes what we send.
 async fn converse(
     session: &Session,
     socket: WebSocket,
     typing: Typing,
 ) -> Result<Option<Exit>, Failure> {
+    let (mut sender, mut receiver) = socket.split();
+    let receiving = async {
+        loop {
+            match receiver.next().await {
+                Some(Ok(message)) => {
+                    if let Some(exit) = received(session, message)? {
+                        return Ok(Some(exit));
+                    }
+                }
+                Some(Err(error)) => return Err(Failure::Broken(error.to_string())),
+                None => return Err(Failure::Broken("the server closed it".to_owned())),
+            }
+        }
+    };
+    tokio::pin!(receiving);
+    tokio::select! {
+        biased;
+        ended = &mut receiving => ended,
+        sent = send_all(&mut sender, typing) => match sent {
+            Ok(()) => Ok(None),
+            Err(failure @ Failure::Host { .. }) => Err(failure),
+            // Why nothing is taken any more is said in what comes.
+            Err(_) => receiving.await,
+        },
+    }
+}
+
+/// Sends what is typed, the window's size, and heartbeats, until the user ends the session.
+async fn send_all(
+    sender: &mut SplitSink<WebSocket, Message>,
+    typing: Typing,
+) -> Result<(), Failure> {
     let (with_stdin, has_window, mut escape) = match typing {
         Typing::Nothing => (false, false, Escape::new(None)),
         Typing::Stream => (true, false, Escape::new(None)),
         Typing::Terminal(escape) => (true, true, escape),
     };
-    let (mut sender, mut receiver) = socket.split();
     let mut input = with_stdin.then(read_stdin);
     let mut resized = signal(SignalKind::window_change()).map_err(|source| Failure::Host {
         what: "watching the window's size",
@@ -158,26 +192,19 @@ async fn converse(
     })?;
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     if has_window {
-        send_window(&mut sender).await?;
+        send_window(sender).await?;
     }
     if !with_stdin {
-        send(&mut sender, json!({ "stdin": { "close": true } })).await?;
+        send(sender, json!({ "stdin": { "close": true } })).await?;
     }
     loop {
         tokio::select! {
-            message = receiver.next() => match message {
-                Some(Ok(message)) => if let Some(exit) = received(session, message)? {
-                    return Ok(Some(exit));
-                },
-                Some(Err(error)) => return Err(Failure::Broken(error.to_string())),
-                None => return Err(Failure::Broken("the server closed it".to_owned())),
-            },
             piece = next_piece(&mut input) => {
                 let message = match piece {
                     Some(bytes) => {
                         let typed = escape.pass(&bytes);
                         if typed.over {
-                            return Ok(None);
+                            return Ok(());
                         }
                         json!({ "stdin": { "data": STANDARD.encode(typed.bytes) } })
                     }
@@ -186,10 +213,10 @@ async fn converse(
                         json!({ "stdin": { "close": true } })
                     }
                 };
-                send(&mut sender, message).await?;
+                send(sender, message).await?;
             }
-            Some(()) = resized.recv(), if has_window => send_window(&mut sender).await?,
-            _ = heartbeat.tick() => send(&mut sender, json!({})).await?,
+            Some(()) = resized.recv(), if has_window => send_window(sender).await?,
+            _ = heartbeat.tick() => send(sender, json!({})).await?,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use protocol_wire::v1::exec_output::Output;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -26,18 +27,41 @@ pub(super) struct Ends {
     pub(super) stderr: OwnedFd,
 }
 
-/// Our ends.
+/// What the process reads: handed on as fast as it takes it, and kept as long.
 #[derive(Debug)]
-pub(super) enum Channel {
+pub(super) struct Input {
+    end: InputEnd,
+    /// Not taken yet.
+    pending: Bytes,
+    /// No more comes; told behind what is pending.
+    closing: bool,
+}
+
+#[derive(Debug)]
+enum InputEnd {
+    /// `None` once it is closed, or the process does not want it any more.
+    Pipe(Option<pipe::Sender>),
+    Terminal(Arc<AsyncFd<OwnedFd>>),
+}
+
+/// What the process writes.
+#[derive(Debug)]
+pub(super) enum Outputs {
     Pipes {
-        stdin: Option<pipe::Sender>,
         stdout: Option<pipe::Receiver>,
         stderr: Option<pipe::Receiver>,
     },
     Terminal {
-        master: AsyncFd<OwnedFd>,
+        master: Arc<AsyncFd<OwnedFd>>,
         drained: Drained,
     },
+}
+
+/// Our ends. They are two, because a process that waits for us to read may not read meanwhile.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) input: Input,
+    pub(super) outputs: Outputs,
 }
 
 /// Whether everything that was written has been read.
@@ -51,10 +75,13 @@ pub(super) fn pipes() -> io::Result<(Channel, Ends)> {
     let (their_stdin, our_stdin) = pipe_with(PipeFlags::CLOEXEC)?;
     let (our_stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (our_stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-    let channel = Channel::Pipes {
-        stdin: Some(pipe::Sender::from_owned_fd(our_stdin)?),
-        stdout: Some(pipe::Receiver::from_owned_fd(our_stdout)?),
-        stderr: Some(pipe::Receiver::from_owned_fd(our_stderr)?),
+    let stdin = pipe::Sender::from_owned_fd(our_stdin)?;
+    let channel = Channel {
+        input: Input::new(InputEnd::Pipe(Some(stdin))),
+        outputs: Outputs::Pipes {
+            stdout: Some(pipe::Receiver::from_owned_fd(our_stdout)?),
+            stderr: Some(pipe::Receiver::from_owned_fd(our_stderr)?),
+        },
     };
     let ends = Ends {
         stdin: their_stdin,
@@ -77,25 +104,29 @@ pub(super) fn terminal() -> io::Result<(Channel, Ends)> {
         stdin,
     };
     rustix::io::ioctl_fionbio(&master, true)?;
-    let channel = Channel::Terminal {
-        master: crate::poll_fd::poll(master)?,
-        drained: Drained::No,
+    let master = Arc::new(crate::poll_fd::poll(master)?);
+    let channel = Channel {
+        input: Input::new(InputEnd::Terminal(Arc::clone(&master))),
+        outputs: Outputs::Terminal {
+            master,
+            drained: Drained::No,
+        },
     };
     Ok((channel, ends))
 }
 
-impl Channel {
+impl Outputs {
     pub(super) fn is_drained(&self) -> bool {
         match self {
-            Self::Pipes { stdout, stderr, .. } => stdout.is_none() && stderr.is_none(),
+            Self::Pipes { stdout, stderr } => stdout.is_none() && stderr.is_none(),
             Self::Terminal { drained, .. } => *drained == Drained::Yes,
         }
     }
 
     /// The next output; `None` where one of the streams ended. Cancel-safe.
-    pub(super) async fn output(&mut self) -> Option<Output> {
+    pub(super) async fn next(&mut self) -> Option<Output> {
         match self {
-            Self::Pipes { stdout, stderr, .. } => {
+            Self::Pipes { stdout, stderr } => {
                 let (mut out, mut err) = (Vec::new(), Vec::new());
                 let (ended_out, ended_err) = tokio::select! {
                     read = read(stdout.as_mut(), &mut out) => (read == Ended::Yes, false),
@@ -138,53 +169,94 @@ impl Channel {
     }
 
     /// Whatever still comes is not waited for.
-    pub(super) fn close_output(&mut self) {
+    pub(super) fn close(&mut self) {
         match self {
-            Self::Pipes { stdout, stderr, .. } => {
+            Self::Pipes { stdout, stderr } => {
                 *stdout = None;
                 *stderr = None;
             }
             Self::Terminal { drained, .. } => *drained = Drained::Yes,
         }
     }
+}
 
-    /// Hands input on. A process that does not want it any more is no error.
-    pub(super) async fn write(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Pipes { stdin, .. } => {
-                if let Some(pipe) = stdin
-                    && pipe.write_all(bytes).await.is_err()
-                {
-                    *stdin = None;
-                }
-            }
-            Self::Terminal { master, .. } => {
-                let mut rest = bytes;
-                while !rest.is_empty() {
-                    let written = master
-                        .async_io(tokio::io::Interest::WRITABLE, |master| {
-                            Ok(rustix::io::write(master, rest)?)
-                        })
-                        .await;
-                    match written {
-                        Ok(count) => rest = &rest[count..],
-                        Err(_) => return,
-                    }
-                }
-            }
+impl Input {
+    fn new(end: InputEnd) -> Self {
+        Self {
+            end,
+            pending: Bytes::new(),
+            closing: false,
         }
     }
 
+    /// Whether the process has not taken everything yet: nothing more is to be put behind it.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Input to be handed on by [`Self::hand_on`], when the one before is.
+    pub(super) fn put(&mut self, bytes: Bytes) {
+        if self.pending.is_empty() {
+            self.pending = bytes;
+        } else {
+            self.pending = [&*self.pending, &*bytes].concat().into();
+        }
+        self.give_up_if_unwanted();
+    }
+
     /// No more input comes.
-    pub(super) async fn close_input(&mut self) {
-        match self {
-            Self::Pipes { stdin, .. } => *stdin = None,
-            Self::Terminal { .. } => self.write(&[END_OF_TRANSMISSION]).await,
+    pub(super) fn close(&mut self) {
+        match self.end {
+            InputEnd::Pipe(_) => {
+                self.closing = true;
+                self.close_when_empty();
+            }
+            InputEnd::Terminal(_) => self.put(Bytes::from_static(&[END_OF_TRANSMISSION])),
+        }
+    }
+
+    /// Hands on as much as the process takes at once, when it takes something. Cancel-safe. A
+    /// process that does not want it any more is no error.
+    pub(super) async fn hand_on(&mut self) {
+        let taken = match &mut self.end {
+            InputEnd::Pipe(None) => Ok(self.pending.len()),
+            // One write, which is done or is not.
+            InputEnd::Pipe(Some(pipe)) => pipe.write(&self.pending).await,
+            InputEnd::Terminal(master) => {
+                let bytes = &self.pending;
+                let write = |master: &OwnedFd| Ok(rustix::io::write(master, bytes)?);
+                master.async_io(tokio::io::Interest::WRITABLE, write).await
+            }
+        };
+        match taken {
+            Ok(count) => self.pending.advance(count.min(self.pending.len())),
+            Err(_) => {
+                self.pending.clear();
+                if let InputEnd::Pipe(pipe) = &mut self.end {
+                    *pipe = None;
+                }
+            }
+        }
+        self.close_when_empty();
+    }
+
+    fn give_up_if_unwanted(&mut self) {
+        if matches!(self.end, InputEnd::Pipe(None)) {
+            self.pending.clear();
+        }
+    }
+
+    fn close_when_empty(&mut self) {
+        if self.closing
+            && self.pending.is_empty()
+            && let InputEnd::Pipe(pipe) = &mut self.end
+        {
+            *pipe = None;
         }
     }
 
     pub(super) fn resize(&self, size: Winsize) {
-        if let Self::Terminal { master, .. } = self
+        if let InputEnd::Terminal(master) = &self.end
             && let Err(error) = tcsetwinsize(master.get_ref(), size)
             && error != Errno::IO
         {
