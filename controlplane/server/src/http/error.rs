@@ -102,6 +102,7 @@ impl From<Refusal> for HttpError {
             | Refusal::EvalOfAnotherJob(_)
             | Refusal::EvalTerminal(_)
             | Refusal::EvalMismatch(_)
+            | Refusal::JobKind(_)
             | Refusal::AllocState(_)
             | Refusal::NodeDraining(_)
             | Refusal::Malformed(_)

@@ -96,7 +96,10 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
     // What kind of job it is decides which scheduler stops it: read it where it is newest.
     let snapshot = ask.api.cluster.consistent().await?;
     let job = lookup::job(&snapshot, &key)?;
-    let eval = runs_now(job).then(|| evaluation(job, priority, EvalTrigger::JobDeregister));
+    // Allocations that run have to be stopped by somebody, whatever the job says it is.
+    let mut allocs = snapshot.allocs_by_job(&key);
+    let to_stop = runs_now(job) || allocs.any(|alloc| !alloc.terminal());
+    let eval = to_stop.then(|| evaluation(job, priority, EvalTrigger::JobDeregister));
     let command = Command::JobDeregister(JobDeregister {
         key,
         purge,

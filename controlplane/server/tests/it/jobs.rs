@@ -1,7 +1,16 @@
 //! Jobs and what belongs to them.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
 
+use controlplane_state::Command;
+use controlplane_state::command::JobRegister;
+use protocol_model::{
+    DesiredStatus, EvalId, EvalTrigger, Evaluation, Job, JobType, PeriodicConfig, UnixNanos,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::fake_node::FakeNode;
 use crate::world::{World, refusal, service};
 
 #[tokio::test]
@@ -90,6 +99,77 @@ async fn check_and_set_refuses_a_job_that_changed() {
         .put("/v1/jobs", enforced(index))
         .await
         .expect("unchanged since");
+}
+
+#[tokio::test]
+async fn a_job_of_another_kind_is_neither_registered_nor_planned() {
+    let world = World::start().await;
+    let mut batch = service("web");
+    batch["Type"] = json!("batch");
+    let mut periodic = batch.clone();
+    periodic["Periodic"] = json!({ "Spec": "@daily" });
+    let body = |job: &Value| json!({ "Job": job });
+    world
+        .put("/v1/jobs", body(&batch))
+        .await
+        .expect("registered");
+    for (job, why) in [
+        (
+            &service("web"),
+            "cannot update job from type \"batch\" to \"service\"",
+        ),
+        (
+            &periodic,
+            "cannot update non-periodic job to being periodic",
+        ),
+    ] {
+        for path in ["/v1/jobs", "/v1/job/web", "/v1/job/web/plan"] {
+            let (status, words) = refusal(world.put(path, body(job)).await);
+            assert_eq!(status, 400, "{path}: {words}");
+            assert!(words.starts_with(why), "{path}: {words}");
+            assert!(words.contains("job stop -purge"), "{path}: {words}");
+        }
+    }
+    world.put("/v1/jobs", body(&batch)).await.expect("its own");
+}
+
+#[tokio::test]
+async fn stopping_a_template_stops_what_runs_of_it() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job: Job = serde_json::from_value(service("web")).expect("a job");
+    job.job_type = JobType::Batch;
+    job.periodic = Some(PeriodicConfig::default());
+    job.canonicalize();
+    // As it is where an earlier release let a job that ran become a template.
+    let eval = Evaluation::new(
+        EvalId(Uuid::new_v4()),
+        &job.key(),
+        job.job_type,
+        job.priority,
+        EvalTrigger::JobRegister,
+        UnixNanos::ZERO,
+    );
+    let command = Command::JobRegister(JobRegister {
+        spec: job.spec_hash(),
+        job: Arc::new(job),
+        eval: Some(eval),
+        enforce_index: None,
+        submission: None,
+    });
+    let cluster = world.server.cluster();
+    cluster.change(command).await.expect("registered");
+    world
+        .until(|snapshot| snapshot.allocs().next().is_some())
+        .await;
+    let stopped = world.delete("/v1/job/web").await.expect("stopped");
+    assert_eq!(stopped["EvalID"].as_str().map(str::len), Some(36));
+    world
+        .until(|snapshot| {
+            let mut allocs = snapshot.allocs();
+            allocs.all(|alloc| alloc.desired_status == DesiredStatus::Stop)
+        })
+        .await;
 }
 
 #[tokio::test]

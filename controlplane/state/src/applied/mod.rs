@@ -1,6 +1,7 @@
 //! What a command did: the outcome that its proposer waits for, and the signals that tell the
 //! leader's parts what to look at.
 
+mod kind;
 mod refusal;
 mod signal;
 
@@ -9,6 +10,7 @@ use protocol_wire::v1::{ItemResult, UpdateClass};
 use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
+pub use kind::KindChange;
 pub use refusal::{NodeRejected, NodeRejection, Refusal};
 pub use signal::Signal;
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use protocol_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
 use serde::{Deserialize, Serialize};
 
+use super::kind::KindChange;
 use crate::fit::Exhausted;
 
 /// Why a command was refused. Nothing changed.
@@ -150,6 +151,9 @@ pub enum Refusal {
         /// The state's.
         applied: u64,
     },
+    /// A job of this id exists, and is of another kind.
+    #[error("{0}: purge it first with `job stop -purge`, or give this one another id")]
+    JobKind(KindChange),
 }
 
 impl Refusal {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use protocol_model::{Allocation, Evaluation, Job, JobKey, JobStatus, JobSubmission};
 
 use super::draft::{AllocTouch, Draft};
-use crate::applied::{Outcome, Refusal, Signal};
+use crate::applied::{KindChange, Outcome, Refusal, Signal};
 use crate::command::{JobDeregister, JobRegister, Purge};
 use crate::record::{JOB_VERSIONS_MAX, JobRecord, JobVersionRecord};
 
@@ -58,6 +58,10 @@ impl Draft {
             if wanted != found {
                 return Err(Refusal::JobModified { wanted, found });
             }
+        }
+        let existing = self.tables.job(&key);
+        if let Some(change) = existing.and_then(|existing| KindChange::between(existing, job)) {
+            return Err(Refusal::JobKind(change));
         }
         self.check_eval_of(&key, command.eval.as_ref())
     }

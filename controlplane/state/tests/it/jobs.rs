@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use controlplane_state::command::{JobRegister, Purge};
-use controlplane_state::{Command, JOB_VERSIONS_MAX, Outcome, Refusal};
-use protocol_model::{ClientStatus, EvalTrigger, JobKey, JobStatus, JobSubmission, JobType};
+use controlplane_state::{Command, JOB_VERSIONS_MAX, KindChange, Outcome, Refusal};
+use protocol_model::{
+    ClientStatus, EvalTrigger, Job, JobKey, JobStatus, JobSubmission, JobType,
+    ParameterizedJobConfig, PeriodicConfig,
+};
 
 use crate::harness::{Harness, job, says};
 
@@ -142,6 +145,49 @@ fn enforcing_an_index_refuses_what_changed_since() {
         Outcome::Refused(Refusal::JobModified { wanted: 0, found })
     );
     cluster.done(command(Some(found)));
+}
+
+#[test]
+fn a_job_stays_of_its_kind_until_it_is_purged() {
+    let batch = job("web", JobType::Batch);
+    let mut service = batch.clone();
+    service.job_type = JobType::Service;
+    let mut periodic = batch.clone();
+    periodic.periodic = Some(PeriodicConfig::default());
+    let mut parameterized = batch.clone();
+    parameterized.parameterized_job = Some(ParameterizedJobConfig::default());
+    let to_service = KindChange::Type {
+        from: JobType::Batch,
+        to: JobType::Service,
+    };
+    for (old, new, change) in [
+        (&batch, &service, to_service),
+        (&batch, &periodic, KindChange::ToPeriodic),
+        (&periodic, &batch, KindChange::FromPeriodic),
+        (&batch, &parameterized, KindChange::ToParameterized),
+        (&parameterized, &batch, KindChange::FromParameterized),
+    ] {
+        let mut cluster = Harness::new();
+        cluster.register(old);
+        let refused = Outcome::Refused(Refusal::JobKind(change));
+        assert_eq!(cluster.apply(registration_of(new)).outcome, refused);
+        // What is stopped may still be ending.
+        cluster.deregister(&old.key(), Purge::Keep);
+        assert_eq!(cluster.apply(registration_of(new)).outcome, refused);
+        cluster.done(registration_of(old));
+        cluster.deregister(&old.key(), Purge::Forget);
+        cluster.done(registration_of(new));
+    }
+}
+
+fn registration_of(job: &Job) -> Command {
+    Command::JobRegister(JobRegister {
+        job: Arc::new(job.clone()),
+        spec: job.spec_hash(),
+        eval: None,
+        enforce_index: None,
+        submission: None,
+    })
 }
 
 #[test]

@@ -19,7 +19,7 @@ use controlplane_state::command::{
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
-    ItemResult, MissedResult, Namespace, NodeRejected, NodeRejection, Outcome, Refusal,
+    ItemResult, KindChange, MissedResult, Namespace, NodeRejected, NodeRejection, Outcome, Refusal,
     SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped, UpdateClass, Welcome, WelcomeKind,
 };
 use protocol_model::{
@@ -205,6 +205,10 @@ fn outcomes_reach_the_server_that_forwarded() {
         Outcome::NoOp,
         Outcome::Refused(Refusal::PlanRejected(vec![rejected])),
         Outcome::Refused(Refusal::Malformed("a job needs an id".into())),
+        Outcome::Refused(Refusal::JobKind(KindChange::Type {
+            from: JobType::Service,
+            to: JobType::Batch,
+        })),
         Outcome::JobRegistered {
             version: 1,
             job_modify_index: 2,
