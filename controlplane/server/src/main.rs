@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use controlplane_server::config::Config;
-use controlplane_server::config::file::ConfigFile;
+use controlplane_server::config::{Config, LogConfig};
 use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::threads::half_of_processors;
 use controlplane_server::{Server, dev};
@@ -59,7 +58,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("the configuration is valid");
         return Ok(());
     }
-    log(&log_level(arguments), log_json(arguments));
+    log(config.log);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(half_of_processors())
@@ -155,25 +154,7 @@ async fn stop_node(child: &mut tokio::process::Child) {
     let _ = tokio::time::timeout(std::time::Duration::from_secs(10), child.wait()).await;
 }
 
-fn log_level(arguments: &Arguments) -> String {
-    raw(arguments)
-        .and_then(|file| file.log_level)
-        .unwrap_or_else(|| "info".to_owned())
-}
-
-fn log_json(arguments: &Arguments) -> bool {
-    raw(arguments)
-        .and_then(|file| file.log_json)
-        .unwrap_or(false)
-}
-
-/// The file once more: how to log is needed before anything is built, and nowhere else.
-fn raw(arguments: &Arguments) -> Option<ConfigFile> {
-    let text = std::fs::read_to_string(arguments.config.as_ref()?).ok()?;
-    hcl::from_str(&text).ok()
-}
-
-fn log(level: &str, json: bool) {
+fn log(LogConfig { level, json }: LogConfig) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("DROVER_LOG").unwrap_or_else(|_| {
         EnvFilter::new(format!("{level},openraft=warn,quinn=warn,rustls=warn"))

@@ -19,7 +19,7 @@ pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
 use values::{
     absolute, cgroup_base, chroot_paths, driver, dynamic_ports, host_name, host_volumes,
-    join_token, keeper_binary, servers, task_pids_max,
+    join_token, keeper_binary, log_level, servers, task_pids_max,
 };
 
 /// A checked configuration.
@@ -192,7 +192,7 @@ impl Config {
             reserved: file.reserved,
             dynamic_port_min,
             dynamic_port_max,
-            log_level: file.log_level.unwrap_or_else(|| "info".to_owned()),
+            log_level: log_level(file.log_level)?,
             log_json: file.log_json.unwrap_or(false).into(),
         })
     }

@@ -5,16 +5,26 @@ use std::time::Duration;
 
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
+use tracing::Level;
 
 use super::file::ConfigFile;
 use super::{
-    Config, ConfigError, GcConfig, HttpConfig, HttpTls, Limits, LivenessConfig, RaftTiming,
-    TlsConfig,
+    Config, ConfigError, GcConfig, HttpConfig, HttpTls, Limits, LivenessConfig, LogConfig,
+    RaftTiming, TlsConfig,
 };
 
 /// The shortest time between two signs of life. Without a limit, a mistaken zero would keep every
 /// processor of the cluster busy with nothing else.
 const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(10);
+
+/// What `log_level` may be.
+const LOG_LEVELS: [Level; 5] = [
+    Level::TRACE,
+    Level::DEBUG,
+    Level::INFO,
+    Level::WARN,
+    Level::ERROR,
+];
 
 /// Whether a server can do without certificate files.
 #[derive(Clone, Copy)]
@@ -96,8 +106,25 @@ impl Config {
             raft: raft(file)?,
             gc: gc(file)?,
             limits: limits(file),
+            log: log(file)?,
         })
     }
+}
+
+/// A filter takes any other word for the name of a module, and would show nothing at all.
+fn log(file: &ConfigFile) -> Result<LogConfig, ConfigError> {
+    let text = file.log_level.as_deref().unwrap_or("info");
+    let level = LOG_LEVELS
+        .into_iter()
+        .find(|level| level.as_str().eq_ignore_ascii_case(text))
+        .ok_or_else(|| {
+            let message = format!("{text:?} is none of trace, debug, info, warn and error");
+            value("log_level", message)
+        })?;
+    Ok(LogConfig {
+        level,
+        json: file.log_json.unwrap_or(false),
+    })
 }
 
 fn limits(file: &ConfigFile) -> Limits {

@@ -52,6 +52,17 @@ pub struct Config {
     pub gc: GcConfig,
     /// Limits that protect the server.
     pub limits: Limits,
+    /// Log lines.
+    pub log: LogConfig,
+}
+
+/// What is written to standard error, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogConfig {
+    /// The least important lines that are written.
+    pub level: tracing::Level,
+    /// Whether each is a JSON object.
+    pub json: bool,
 }
 
 /// The HTTP API.

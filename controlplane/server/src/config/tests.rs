@@ -44,6 +44,19 @@ fn unknown_keys_are_refused_by_name() {
 }
 
 #[test]
+fn a_log_level_that_is_none_is_refused_with_those_that_are() -> Result<(), String> {
+    let with = |level: &str| build(&format!("data_dir = \"/d\"\nlog_level = {level:?}\n{TLS}"));
+    for level in ["warning", "", "info,quinn=debug", "controlplane_server"] {
+        let error = with(level).expect_err(level);
+        assert!(error.contains("log_level"), "{error}");
+        assert!(error.contains("trace, debug, info, warn"), "{error}");
+    }
+    assert_eq!(with("warn")?.log.level, tracing::Level::WARN);
+    assert_eq!(with("DEBUG")?.log.level, tracing::Level::DEBUG);
+    Ok(())
+}
+
+#[test]
 fn an_open_http_address_needs_tls_and_tokens() {
     let open = "data_dir = \"/d\"\nhttp { bind_addr = \"0.0.0.0\" }\n";
     let error = build(&format!("{open}{TLS}")).expect_err("refused without acl");

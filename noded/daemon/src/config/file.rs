@@ -66,7 +66,8 @@ pub struct ConfigFile {
     pub gc_disk_usage_threshold: Option<u8>,
     /// Percent of the inodes; 70 unless given.
     pub gc_inode_usage_threshold: Option<u8>,
-    /// `trace`, `debug`, `info`, `warn`, `error`, or a filter; `info` unless given.
+    /// `trace`, `debug`, `info`, `warn`, `error`, or several as `info,quinn=warn`; `info` unless
+    /// given.
     pub log_level: Option<String>,
     /// Write log lines as JSON.
     pub log_json: Option<bool>,

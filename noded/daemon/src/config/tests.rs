@@ -134,6 +134,19 @@ fn every_mistake_is_named() {
 }
 
 #[test]
+fn a_log_level_that_would_show_nothing_is_refused() {
+    let with = |level: &str| parsed(&format!("log_level = {level:?}\n{WHOLE}"));
+    for level in ["warning", "", "info,", "noded_daemon", "quinn=loud"] {
+        let error = with(level).unwrap_err();
+        assert!(error.contains("log_level"), "{level}: {error}");
+        assert!(error.contains("trace, debug, info, warn"), "{error}");
+    }
+    for level in ["warn", "DEBUG", "debug, quinn=warn,rustls=off"] {
+        assert_eq!(with(level).unwrap().log_level, level);
+    }
+}
+
+#[test]
 fn the_file_that_the_documentation_shows_is_one() {
     let page = include_str!("../../../../docs/configuration.md");
     let shown = page

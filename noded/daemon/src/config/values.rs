@@ -27,6 +27,8 @@ const TASK_PIDS_LOWEST: u32 = 16;
 /// As many as the kernel can number (PID_MAX_LIMIT): as good as no limit.
 const TASK_PIDS_HIGHEST: u32 = 4 * 1024 * 1024;
 
+const LOG_LEVELS: [&str; 5] = ["trace", "debug", "info", "warn", "error"];
+
 pub(super) fn absolute(field: &str, path: Option<PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
     match path {
         Some(path) if !path.is_absolute() => {
@@ -34,6 +36,25 @@ pub(super) fn absolute(field: &str, path: Option<PathBuf>) -> Result<Option<Path
         }
         path => Ok(path),
     }
+}
+
+/// A level, or directives that each end with one. The filter takes any other word for the name of a
+/// module, and would show nothing at all.
+pub(super) fn log_level(given: Option<String>) -> Result<String, ConfigError> {
+    let text = given.unwrap_or_else(|| "info".to_owned());
+    let is_level = |word: &str| LOG_LEVELS.iter().any(|it| it.eq_ignore_ascii_case(word));
+    for directive in text.split(',').map(str::trim) {
+        let understood = match directive.rsplit_once('=') {
+            None => is_level(directive),
+            Some((_, level)) => is_level(level) || level.eq_ignore_ascii_case("off"),
+        };
+        if !understood {
+            let levels = LOG_LEVELS.join(", ");
+            let problem = format!("{directive:?} is none of {levels}, and no MODULE=LEVEL");
+            return Err(invalid("log_level", problem));
+        }
+    }
+    Ok(text)
 }
 
 pub(super) fn dynamic_ports(file: &ConfigFile) -> Result<(u16, u16), ConfigError> {
