@@ -185,7 +185,7 @@ impl Segments {
     /// Begins the next segment; returns its first bytes.
     fn rotate(&mut self, group: &Group, standing: &mut Group) -> io::Result<Vec<u8>> {
         let needed = (HEADER_BYTES + standing.len() + group.len()) as u64;
-        let usual = (self.bytes * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let usual = self.next_bytes();
         let number = self.number + 1;
         let prepared = match self.next.take().map(JoinHandle::join) {
             Some(Ok(Ok(file))) if needed <= usual => Some(file),
@@ -226,9 +226,14 @@ impl Segments {
         bytes
     }
 
+    /// How long the next file is, unless its first group needs more.
+    fn next_bytes(&self) -> u64 {
+        (self.bytes * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+    }
+
     fn prepare_next(&mut self) {
         let (directory, number) = (self.directory.clone(), self.number + 1);
-        let bytes = (self.bytes * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let bytes = self.next_bytes();
         let thread = std::thread::Builder::new().name("raft-log-next".to_owned());
         match thread.spawn(move || prepare(&directory, number, bytes)) {
             Ok(next) => self.next = Some(next),

@@ -1,0 +1,204 @@
+//! What a leader does at take-over, with deadlines, and with what the log refused.
+
+use controlplane_state::State;
+use hack_testkit::{World, jobs, nodes};
+use protocol_model::{JobKey, JobType, UnixNanos};
+
+use super::*;
+use crate::owed_syncs::SYNC_MAX;
+
+fn at(seconds: u64) -> Now {
+    Now {
+        monotonic: Duration::from_secs(seconds),
+        wall: UnixNanos(i64::try_from(seconds).expect("small") * 1_000_000_000),
+    }
+}
+
+const SILENCE: Duration = Duration::from_secs(3);
+const TAKEOVER_EXTRA: Duration = Duration::from_secs(2);
+
+fn config() -> LeaderConfig {
+    let keep = Duration::from_secs(3600);
+    LeaderConfig {
+        silence: SILENCE,
+        takeover_extra: TAKEOVER_EXTRA,
+        gc: GcThresholds {
+            evals: keep,
+            jobs: keep,
+            nodes: keep,
+            deployments: keep,
+        },
+    }
+}
+
+fn poll(leader: &mut Leader, world: &World, now: Now) -> Option<Command> {
+    let mut ids = || EvalId::from_u128(2);
+    leader.poll_command(&world.snapshot(), &mut ids, now)
+}
+
+/// Applies a command, and tells the leader.
+fn apply(world: &mut World, leader: &mut Leader, command: Command, now: Now) {
+    let applied = world.apply(command);
+    leader.on_applied(applied.index, &applied.signals, &world.snapshot(), now);
+}
+
+#[test]
+fn a_new_leader_gives_an_owed_report_all_of_its_time_and_its_own_extra() {
+    let mut world = World::new();
+    let node = nodes::node(1).id;
+    let epoch = world.greet(nodes::node(1));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(100));
+    let due = at(100).plus(SYNC_MAX + TAKEOVER_EXTRA);
+    for second in 101..=131 {
+        leader.on_heard(node, epoch, Duration::ZERO, at(second));
+        assert_eq!(poll(&mut leader, &world, at(second)), None);
+    }
+    leader.on_heard(node, epoch, Duration::ZERO, due);
+    let nodes = vec![(node, epoch)];
+    let overdue = Some(Command::SyncDeadline { nodes });
+    assert_eq!(poll(&mut leader, &world, due), overdue);
+}
+
+#[test]
+fn a_node_that_lost_its_session_and_never_knocks_is_down_in_the_end() {
+    let mut world = World::new();
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let node = nodes::node(1).id;
+    let epoch = world.greet(nodes::node(1));
+    let nodes = vec![(node, epoch)];
+    let closed = Command::SyncDeadline { nodes };
+    apply(&mut world, &mut leader, closed, at(30));
+    // Its heartbeats are those of a session that is gone.
+    leader.on_heard(node, epoch, Duration::ZERO, at(80));
+    let due = at(30).plus(SILENCE + KNOCK_AGAIN_MAX);
+    assert_eq!(poll(&mut leader, &world, at(92)), None);
+    let nodes = vec![(node, SessionEpoch::NONE)];
+    let missed = Command::HeartbeatMissed { nodes };
+    assert_eq!(poll(&mut leader, &world, due), Some(missed.clone()));
+    apply(&mut world, &mut leader, missed, due);
+    let status = world.snapshot().node(node).map(|it| it.node.status);
+    assert_eq!(status, Some(NodeStatus::Down));
+}
+
+#[test]
+fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
+    let snapshot = State::new().snapshot();
+    let mut leader = Leader::take_over(&snapshot, config(), at(0));
+    let eval = Evaluation::new(
+        EvalId::from_u128(1),
+        &JobKey::new("default", "web"),
+        JobType::Service,
+        50,
+        EvalTrigger::JobRegister,
+        UnixNanos(1),
+    );
+    leader.on_applied(5, &[Signal::EvalPending(Arc::new(eval))], &snapshot, at(0));
+    for attempt in 1..=3 {
+        let now = at(attempt * 100);
+        leader.on_timeout(now);
+        let delivery = leader.dequeue(now).expect("it is handed out");
+        leader.note_failure(delivery.eval.id, format!("attempt {attempt} was too large"));
+        leader.nack(delivery.eval.id, delivery.token, now);
+    }
+    let mut ids = || EvalId::from_u128(2);
+    let command = leader.poll_command(&snapshot, &mut ids, at(400));
+    let Some(Command::EvalsUpsert { evals, .. }) = command else {
+        panic!("it is written off: {command:?}")
+    };
+    assert_eq!(evals[0].status, EvalStatus::Failed);
+    let said = &evals[0].status_description;
+    assert_eq!(said, "failed in three attempts: attempt 3 was too large");
+}
+
+fn ready(world: &mut World) -> (NodeId, SessionEpoch) {
+    let node = nodes::node(1).id;
+    let epoch = world.greet(nodes::node(1));
+    world.sync(node, epoch);
+    (node, epoch)
+}
+
+#[test]
+fn an_expiry_that_the_log_did_not_take_is_not_repeated_for_who_was_heard_since() {
+    let mut world = World::new();
+    let (node, epoch) = ready(&mut world);
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let nodes = vec![(node, epoch)];
+    let missed = Command::HeartbeatMissed { nodes };
+    assert_eq!(poll(&mut leader, &world, at(5)), Some(missed.clone()));
+    leader.on_command_failed(missed.clone(), at(6));
+    assert_eq!(poll(&mut leader, &world, at(6)), None);
+    leader.on_heard(node, epoch, Duration::ZERO, at(8));
+    assert_eq!(poll(&mut leader, &world, at(10)), None);
+    assert_eq!(poll(&mut leader, &world, at(11)), Some(missed));
+}
+
+#[test]
+fn a_stall_of_the_leader_is_not_taken_for_the_silence_of_nodes() {
+    let mut world = World::new();
+    let (node, epoch) = ready(&mut world);
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    leader.on_woken(Duration::from_secs(60));
+    assert_eq!(poll(&mut leader, &world, at(64)), None);
+    let nodes = vec![(node, epoch)];
+    let missed = Command::HeartbeatMissed { nodes };
+    assert_eq!(poll(&mut leader, &world, at(65)), Some(missed));
+}
+
+#[test]
+fn an_ordinary_sleep_of_the_leader_gives_nodes_no_time() {
+    let mut world = World::new();
+    let (node, epoch) = ready(&mut world);
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let sleep = leader.sleep_max().expect("a node is watched");
+    for _ in 0..100 {
+        leader.on_woken(sleep);
+    }
+    let nodes = vec![(node, epoch)];
+    let missed = Command::HeartbeatMissed { nodes };
+    assert_eq!(poll(&mut leader, &world, at(5)), Some(missed));
+}
+
+/// A leader that gave up on the one evaluation of a state, and the command that says so.
+fn given_up() -> (World, Leader, Command) {
+    let mut world = World::new();
+    let job = jobs::draft(JobType::Service, "web", 1);
+    let eval = Evaluation::new(
+        EvalId::from_u128(1),
+        &JobKey::new("default", "web"),
+        job.job_type,
+        50,
+        EvalTrigger::JobRegister,
+        UnixNanos(1),
+    );
+    let evals = vec![eval];
+    world.apply(Command::EvalsUpsert { evals });
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    for attempt in 1..=3 {
+        let now = at(attempt * 100);
+        leader.on_timeout(now);
+        let delivery = leader.dequeue(now).expect("it is handed out");
+        leader.nack(delivery.eval.id, delivery.token, now);
+    }
+    let command = poll(&mut leader, &world, at(400)).expect("it is written off");
+    (world, leader, command)
+}
+
+#[test]
+fn a_write_off_that_the_log_did_not_take_is_proposed_again() {
+    let (mut world, mut leader, command) = given_up();
+    assert_eq!(poll(&mut leader, &world, at(400)), None);
+    leader.on_command_failed(command.clone(), at(401));
+    assert_eq!(poll(&mut leader, &world, at(401)), Some(command.clone()));
+    apply(&mut world, &mut leader, command, at(401));
+    let failed = world.snapshot().eval(EvalId::from_u128(1)).cloned();
+    assert_eq!(failed.map(|eval| eval.status), Some(EvalStatus::Failed));
+    assert_eq!(poll(&mut leader, &world, at(401)), None);
+}
+
+#[test]
+fn a_write_off_that_the_log_took_after_all_is_not_proposed_again() {
+    let (mut world, mut leader, command) = given_up();
+    apply(&mut world, &mut leader, command.clone(), at(401));
+    leader.on_command_failed(command, at(402));
+    assert_eq!(poll(&mut leader, &world, at(402)), None);
+}
