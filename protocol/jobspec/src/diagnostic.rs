@@ -195,7 +195,7 @@ impl Source {
 
     /// The line of a byte, counted from 1.
     pub(crate) fn line_of(&self, at: usize) -> usize {
-        let at = floor_boundary(&self.text, at);
+        let at = self.text.floor_char_boundary(at);
         self.text[..at].matches('\n').count() + 1
     }
 
@@ -205,8 +205,8 @@ impl Source {
         message: impl Into<String>,
         hint: Option<String>,
     ) -> Diagnostic {
-        let start = floor_boundary(&self.text, span.start);
-        let end = floor_boundary(&self.text, span.end.max(start));
+        let start = self.text.floor_char_boundary(span.start);
+        let end = self.text.floor_char_boundary(span.end.max(start));
         let line_start = self.text[..start]
             .rfind('\n')
             .map_or(0, |newline| newline + 1);
@@ -256,12 +256,4 @@ fn shortened(text: &str) -> String {
 
 fn printable(c: char) -> char {
     if c.is_control() { '\u{fffd}' } else { c }
-}
-
-fn floor_boundary(text: &str, offset: usize) -> usize {
-    let mut offset = offset.min(text.len());
-    while !text.is_char_boundary(offset) {
-        offset -= 1;
-    }
-    offset
 }

@@ -150,7 +150,8 @@ impl<'s> Repair<'s> {
         error: &hcl_edit::parser::Error,
         problems: &mut Diagnostics,
     ) -> Option<()> {
-        let at = error.location().offset();
+        // The parser reads bytes and may stop inside a character.
+        let at = text.floor_char_boundary(error.location().offset());
         let outline = Outline::of(text);
         if let Some((item, flaw)) = outline.torn_before(at) {
             let item = item.clone();

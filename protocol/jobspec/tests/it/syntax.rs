@@ -309,3 +309,13 @@ fn variable_files_are_read_past_their_errors_too() {
        | ^
     "##);
 }
+
+#[test]
+fn an_error_inside_a_wide_letter_is_told_at_the_letter() {
+    insta::assert_snapshot!(complaints("variable   é"), @"
+    test.nomad:1:12: expected `{`
+       |
+     1 | variable   é
+       |            ^
+    ");
+}
