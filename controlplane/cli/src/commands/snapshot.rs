@@ -116,14 +116,14 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
     let mut stream = client.stream(PATH, query).await?;
+    // A name that nobody could have laid a link or a file under.
     let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
+    partial.push(format!(".{}.partial", uuid::Uuid::new_v4().simple()));
     let partial = PathBuf::from(partial);
     // It holds the digests of access tokens.
     let mut output = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&partial)
         .map_err(failed)?;
@@ -133,7 +133,7 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
         }
         output.sync_all().map_err(failed)?;
         look_into(&partial)?;
-        std::fs::rename(&partial, file).map_err(failed)?;
+        put_in_place(&partial, file).map_err(failed)?;
         let folder = file
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
@@ -146,6 +146,24 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
         let _ = std::fs::remove_file(&partial);
     }
     written
+}
+
+/// Gives a file its name; unlike a rename, it replaces nothing that was made meanwhile.
+fn put_in_place(partial: &Path, file: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match rustix::fs::link(partial, file) {
+        Ok(()) => std::fs::remove_file(partial),
+        // A file system without hard links: there the rename can be told to replace nothing.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(renameat_with(
+            CWD,
+            partial,
+            CWD,
+            file,
+            RenameFlags::NOREPLACE,
+        )?),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn restore(session: &Session, file: &Path) -> Result<(), Failure> {

@@ -127,6 +127,52 @@ fn a_saved_file_is_whole_or_not_there() -> Result {
 }
 
 #[test]
+fn what_lies_where_a_snapshot_goes_is_not_touched() -> Result {
+    let folder = tempfile::tempdir()?;
+    let (bytes, precious) = (checkpoint(), folder.path().join("precious"));
+    std::fs::write(&precious, "as it was")?;
+    // Laid under the name that is easily guessed, for whoever saves as root.
+    std::os::unix::fs::symlink(&precious, folder.path().join("a.snap.partial"))?;
+    let save = ["operator", "snapshot", "save", "a.snap", "-address"];
+    let saved = drover(
+        folder.path(),
+        &[&save[..], &[&answering(bytes.clone())?]].concat(),
+    );
+    assert!(saved.status.success(), "{}", stderr(&saved));
+    assert_eq!(std::fs::read(folder.path().join("a.snap"))?, bytes);
+    assert_eq!(std::fs::read_to_string(&precious)?, "as it was");
+    Ok(())
+}
+
+#[test]
+fn a_file_that_was_made_while_a_snapshot_came_is_not_replaced() -> Result {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("a.snap");
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("http://{}", listener.local_addr()?);
+    let (bytes, meanwhile) = (checkpoint(), path.clone());
+    let server = std::thread::spawn(move || -> std::io::Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        let _ = stream.read(&mut [0; 4096])?;
+        std::fs::write(meanwhile, "another's")?;
+        let length = bytes.len();
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
+        )?;
+        stream.write_all(&bytes)
+    });
+    let save = ["operator", "snapshot", "save", "a.snap", "-address"];
+    let saved = drover(folder.path(), &[&save[..], &[&address]].concat());
+    server.join().expect("it does not panic")?;
+    assert_eq!(saved.status.code(), Some(1), "{}", stderr(&saved));
+    assert_eq!(std::fs::read_to_string(&path)?, "another's");
+    let left = std::fs::read_dir(folder.path())?.count();
+    assert_eq!(left, 1, "nothing else is left");
+    Ok(())
+}
+
+#[test]
 fn a_restore_sends_the_file_and_says_what_follows() -> Result {
     let folder = tempfile::tempdir()?;
     let server = FakeServer::start(vec![Canned {
