@@ -63,8 +63,9 @@ pub(crate) struct GlobalFlags {
 fn environment(name: &str) -> Option<String> {
     ["DROVER_", "NOMAD_"]
         .iter()
-        .find_map(|prefix| std::env::var(format!("{prefix}{name}")).ok())
-        .filter(|value| !value.is_empty())
+        .filter_map(|prefix| std::env::var(format!("{prefix}{name}")).ok())
+        // Set to nothing means not set: it hides no other.
+        .find(|value| !value.is_empty())
 }
 
 impl GlobalFlags {

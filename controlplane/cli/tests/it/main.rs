@@ -16,6 +16,11 @@ use std::process::{Command, Output};
 
 /// `drover` with these arguments in `folder`, with nothing in its environment that steers it.
 fn drover(folder: &Path, arguments: &[&str]) -> Output {
+    drover_with(&[], folder, arguments)
+}
+
+/// The same, with these variables in its environment.
+fn drover_with(environment: &[(&str, &str)], folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
     for (name, _) in std::env::vars_os() {
         if let Some(name) = name.to_str()
@@ -25,6 +30,7 @@ fn drover(folder: &Path, arguments: &[&str]) -> Output {
         }
     }
     command
+        .envs(environment.iter().copied())
         .args(arguments)
         .current_dir(folder)
         .output()

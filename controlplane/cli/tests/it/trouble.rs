@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use crate::fake_server::{Canned, FakeServer};
-use crate::{drover, stderr};
+use crate::{drover, drover_with, stderr, stdout};
 
 /// The exit code and the words of `job status` at `address`.
 fn told(address: &str, more: &[&str]) -> std::io::Result<(i32, String)> {
@@ -112,6 +112,21 @@ fn a_template_and_half_a_pair_of_files() -> std::io::Result<()> {
     let (code, words) = told("https://127.0.0.1:1", &["-ca-path", &path])?;
     assert_eq!(code, 1);
     assert!(words.contains(".pem, .crt or .cer"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn a_variable_that_is_set_to_nothing_hides_no_other() -> std::io::Result<()> {
+    let server = FakeServer::start(vec![Canned {
+        request: "GET /v1/jobs",
+        status: 200,
+        body: "[]".to_owned(),
+    }])?;
+    let folder = tempfile::tempdir()?;
+    let environment = [("DROVER_ADDR", ""), ("NOMAD_ADDR", server.address.as_str())];
+    let output = drover_with(&environment, folder.path(), &["job", "status", "-json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "[]\n");
     Ok(())
 }
 
