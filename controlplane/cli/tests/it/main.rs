@@ -7,6 +7,7 @@ mod job_files;
 mod job_output;
 mod plan;
 mod snapshot;
+mod stop;
 mod target;
 mod tls;
 mod trouble;

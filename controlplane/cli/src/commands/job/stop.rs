@@ -7,7 +7,7 @@ use protocol_client::Client;
 use serde::Deserialize;
 
 use crate::failure::{Exit, Failure};
-use crate::find::{self, Length};
+use crate::find::{self, JobName, Length};
 use crate::monitor::Monitor;
 use crate::session::Session;
 
@@ -47,41 +47,87 @@ struct Stopped {
 }
 
 impl Stop {
+    /// All names first, so that nothing is stopped where one of them is a mistake; then all stops,
+    /// so that none waits for another job's end; then what becomes of them.
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
-        let mut worst = Exit::SUCCESS;
-        for job in &self.jobs {
-            let exit = self.stop(session, &client, job).await?;
-            if exit != Exit::SUCCESS {
-                worst = exit;
+        let mut jobs = Vec::new();
+        let mut failures = Vec::new();
+        for text in &self.jobs {
+            match self.resolve(session, &client, text).await {
+                // Named twice, it is stopped once.
+                Ok(Some(job)) if jobs.contains(&job) => {}
+                Ok(Some(job)) => jobs.push(job),
+                Ok(None) => {
+                    session.out.note("nothing was stopped");
+                    return Ok(Exit::NO);
+                }
+                Err(failure) => failures.push(failure),
             }
         }
-        Ok(worst)
+        if !failures.is_empty() {
+            return ended(session, Exit::SUCCESS, failures);
+        }
+        let mut evals = Vec::new();
+        for job in &jobs {
+            match self.submit(&client, job).await {
+                Ok(eval) => evals.extend(eval),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        let mut worst = Exit::SUCCESS;
+        for eval in &evals {
+            let watched = if self.detach {
+                session.out.data(eval).map(|()| Exit::SUCCESS)
+            } else {
+                let length = Length::new(self.verbose);
+                Monitor::new(session, &client, length).watch(eval).await
+            };
+            match watched {
+                Ok(Exit::SUCCESS) => {}
+                Ok(exit) => worst = exit,
+                Err(failure) => failures.push(failure),
+            }
+        }
+        ended(session, worst, failures)
     }
 
-    async fn stop(&self, session: &Session, client: &Client, text: &str) -> Result<Exit, Failure> {
+    /// The job that was meant; `None` where its user says that it is not.
+    async fn resolve(
+        &self,
+        session: &Session,
+        client: &Client,
+        text: &str,
+    ) -> Result<Option<JobName>, Failure> {
         let job = find::job(client, text).await?;
         // A whole name was meant; a beginning may have hit what was not.
         if job.id != text && !self.yes && !agreed(session, &job.id)? {
-            session.out.note("nothing was stopped");
-            return Ok(Exit::NO);
+            return Ok(None);
         }
+        Ok(Some(job))
+    }
+
+    /// Asks for the stop; `None` where nothing has to be evaluated.
+    async fn submit(&self, client: &Client, job: &JobName) -> Result<Option<String>, Failure> {
         let query = job
             .query()
             .with("purge", self.purge)
             .with("no_shutdown_delay", self.no_shutdown_delay)
             .with_some("eval_priority", self.eval_priority);
         let Stopped { eval_id } = client.delete(&job.path(""), &query).await?.value;
-        if eval_id.is_empty() {
-            return Ok(Exit::SUCCESS);
-        }
-        if self.detach {
-            session.out.data(&eval_id)?;
-            return Ok(Exit::SUCCESS);
-        }
-        let length = Length::new(self.verbose);
-        Monitor::new(session, client, length).watch(&eval_id).await
+        Ok((!eval_id.is_empty()).then_some(eval_id))
     }
+}
+
+/// Tells every failure but the last, which ends the command with 1.
+fn ended(session: &Session, worst: Exit, mut failures: Vec<Failure>) -> Result<Exit, Failure> {
+    let Some(last) = failures.pop() else {
+        return Ok(worst);
+    };
+    for failure in failures {
+        session.out.failure(&failure);
+    }
+    Err(last)
 }
 
 /// Asks whether the job that was found is the one that was meant.
