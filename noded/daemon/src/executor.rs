@@ -136,6 +136,7 @@ impl Executor {
             | Effect::Connect { .. }
             | Effect::Disconnect { .. }
             | Effect::OpenWatch { .. }
+            | Effect::TendLeases { .. }
             | Effect::Send { .. } => Vec::new(),
         }
     }
@@ -247,6 +248,7 @@ fn unknown(run: RunKey) -> Event {
         status: ExitStatus::Unknown,
         oom_killed: false,
         signal_discarded: false,
+        lease_expired: false,
         at: clock::wall(),
     };
     Event::Run {

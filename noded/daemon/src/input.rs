@@ -49,6 +49,7 @@ impl Input {
             Self::Event(Event::Session { .. }) | Self::Session { .. } => "session",
             Self::Event(Event::Alloc { .. }) => "allocation",
             Self::Event(Event::Run { .. }) => "run",
+            Self::Event(Event::Leases(_)) => "leases",
             Self::Keeper(_) => "keeper",
             Self::LaneDone(_) => "lane",
             Self::Looked(_) | Self::Reconfigured(_) | Self::DiskMeasured(_) => "upkeep",

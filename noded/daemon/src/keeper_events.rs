@@ -82,6 +82,7 @@ fn exit(exit: &keeper::Exit) -> Exit {
         },
         oom_killed: exit.oom == OomKill::Yes,
         signal_discarded: exit.cause == ExitCause::SignalWouldBeDiscarded,
+        lease_expired: exit.cause == ExitCause::LeaseExpired,
         at: nanos(exit.at),
     }
 }

@@ -112,6 +112,7 @@ fn fallback(effect: Effect, message: &str) -> Fallback {
         | Effect::Connect { .. }
         | Effect::Disconnect { .. }
         | Effect::OpenWatch { .. }
+        | Effect::TendLeases { .. }
         | Effect::Send { .. } => Fallback::Tell(Vec::new()),
     }
 }
@@ -206,6 +207,7 @@ mod tests {
                             status: ExitStatus::Unknown,
                             oom_killed: false,
                             signal_discarded: false,
+                            lease_expired: false,
                             at: UnixNanos(1),
                         }),
                     }],

@@ -42,6 +42,7 @@ pub mod journal;
 pub mod keeper_events;
 pub mod keeper_link;
 mod lane;
+mod leases;
 pub mod os_signal;
 mod poll_fd;
 pub mod session;

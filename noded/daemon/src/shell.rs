@@ -291,6 +291,7 @@ impl Running {
             Effect::Send { attempt, message } => {
                 self.send(attempt, Outbound::Message(message));
             }
+            Effect::TendLeases { extend, end } => self.lanes.tend_leases(extend, end),
             effect @ (Effect::BuildAllocDirectory { .. }
             | Effect::RetireAlloc { .. }
             | Effect::DestroyAlloc { .. }

@@ -116,6 +116,15 @@ impl TaskGroup {
             .or(self.stop_after_client_disconnect)
     }
 
+    /// Within how long after the last sign of life nothing of the group runs on its node any more,
+    /// whatever becomes of the node's daemon: `stop_on_client_after`, and the longest kill timeout
+    /// of its tasks. `None` where the node goes on with the group however long it is not heard.
+    pub fn lease_term(&self) -> Option<Duration> {
+        let after = self.stop_on_client_after()?;
+        let kill_timeout = self.tasks.iter().map(crate::Task::kill_timeout).max();
+        Some(after.saturating_add(kill_timeout.unwrap_or_default()))
+    }
+
     /// Whether a replacement is started while the original's node is silent, from either spelling.
     pub fn replaces_on_disconnect(&self) -> bool {
         match &self.disconnect {

@@ -126,6 +126,7 @@ impl World {
             status,
             oom_killed: false,
             signal_discarded: false,
+            lease_expired: false,
             at: wall(self.now, self.nodes[ix as usize].skew),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol_model::{AllocId, TaskRunState, UnixNanos};
 
@@ -64,14 +63,6 @@ impl AllocRunner {
     /// What of it as a whole survives the daemon.
     pub fn persisted(&self) -> PersistedAlloc {
         self.state.clone()
-    }
-
-    /// How long it may run on without a confirmation by the control plane.
-    pub(crate) fn lease_window(&self) -> Option<Duration> {
-        if self.all_dead() || self.state.lease_expired {
-            return None;
-        }
-        self.spec.group().stop_on_client_after()
     }
 
     pub(super) fn dead_count(&self) -> usize {

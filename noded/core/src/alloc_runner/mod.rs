@@ -26,6 +26,7 @@ mod ending;
 mod getters;
 pub mod health;
 mod kill_order;
+mod lease;
 mod persisted;
 mod report;
 mod restore;
@@ -47,6 +48,7 @@ pub use commands::{CommandError, RestartScope, SignalScope};
 use ending::{Begin, Ending};
 pub(crate) use getters::Member;
 use health::HealthTracker;
+use lease::Lease;
 pub use persisted::{PersistedAlloc, PersistedHealth, StartHold};
 pub(crate) use restore::Restoration;
 
@@ -106,6 +108,7 @@ pub struct AllocRunner {
     removal: Removal,
     destroyed: bool,
     upkeep: Upkeep,
+    lease: Lease,
     health: HealthTracker,
     state: PersistedAlloc,
 }
@@ -126,6 +129,7 @@ impl AllocRunner {
             removal: Removal::Kept,
             destroyed: false,
             upkeep: Upkeep::Kept,
+            lease: Lease::Absent,
             health: HealthTracker::new(&spec, None, now),
             state: PersistedAlloc::default(),
             spec,
@@ -166,14 +170,6 @@ impl AllocRunner {
         held
     }
 
-    /// The control plane did not confirm this node within `stop_on_client_after`.
-    pub(crate) fn expire_lease(&mut self, out: &mut Outbox) {
-        if !self.state.lease_expired {
-            self.state.lease_expired = true;
-            self.persist(out);
-        }
-    }
-
     /// Something happened to the allocation as a whole.
     pub(crate) fn on_alloc_event(&mut self, event: AllocEvent, now: Now) {
         match (event, &self.directory) {
@@ -211,6 +207,9 @@ impl AllocRunner {
         out: &mut Outbox,
         now: Now,
     ) {
+        if matches!(&event, RunEvent::Exited(exit) if exit.lease_expired) {
+            self.expire_lease(out);
+        }
         let Self { spec, tasks, .. } = self;
         if let Some(task) = tasks.get_mut(task) {
             task.on_run_event(epoch, event, world.context(spec), out, now);

@@ -59,6 +59,13 @@ impl AllocRunner {
             },
             ..Self::new(Arc::clone(&spec), now)
         };
+        let ended_by_lease = kept
+            .values()
+            .flatten()
+            .any(|(_, phase)| matches!(phase, KeptPhase::Exited(exit) if exit.lease_expired));
+        if ended_by_lease {
+            runner.expire_lease(out);
+        }
         for task in runner.tasks.values_mut() {
             let persisted = tasks
                 .remove(task.name())

@@ -12,7 +12,7 @@ use crate::time::Now;
 impl AllocRunner {
     /// Starts every task that may start. Returns whether anything changed.
     pub(super) fn start_permitted(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> bool {
-        if self.state.hold == StartHold::UntilTold {
+        if self.state.hold == StartHold::UntilTold || self.awaits_lease() {
             return false;
         }
         let (stage, ending) = (self.stage, self.ending.is_some());

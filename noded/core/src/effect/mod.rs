@@ -18,6 +18,7 @@ use protocol_model::AllocId;
 use crate::alloc_spec::AllocSpec;
 use crate::journal::JournalRecord;
 use crate::key::{Attempt, RunKey};
+use crate::time::Moment;
 pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass,
 };
@@ -59,6 +60,8 @@ pub enum Lane {
     Heartbeat,
     /// Status batches of one class.
     Batch(UpdateClass),
+    /// Leases at keeper: at most one such effect is under way.
+    Leases,
     /// Everything done for one allocation.
     Alloc(AllocId),
 }
@@ -98,6 +101,16 @@ pub enum Effect {
         attempt: Attempt,
         /// The message.
         message: SessionMessage,
+    },
+
+    /// Tell keeper until when allocations may run without another word (readings of
+    /// `CLOCK_BOOTTIME`), and which need no lease any more. Answer:
+    /// [`Event::Leases`](crate::event::Event::Leases), and no other is asked for before it.
+    TendLeases {
+        /// Allocations, and when keeper kills what runs of them.
+        extend: Vec<(AllocId, Moment)>,
+        /// Allocations of which nothing runs any more.
+        end: Vec<AllocId>,
     },
 
     /// Make the directories of an allocation (idempotent).
@@ -174,6 +187,7 @@ impl Effect {
                 | SessionMessage::Facts { .. }
                 | SessionMessage::WatchAck { .. } => Lane::Session(*attempt),
             },
+            Self::TendLeases { .. } => Lane::Leases,
             Self::BuildAllocDirectory { spec } => Lane::Alloc(spec.id()),
             Self::RetireAlloc { alloc } | Self::DestroyAlloc { alloc } => Lane::Alloc(*alloc),
             Self::PrepareTask(prepare) => Lane::Alloc(prepare.run.alloc),

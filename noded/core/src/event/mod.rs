@@ -29,6 +29,8 @@ pub enum Event {
         /// What.
         event: AllocEvent,
     },
+    /// Keeper answered the newest [`Effect::TendLeases`](crate::Effect::TendLeases).
+    Leases(LeasesAnswer),
     /// To one run of a task. Events of an earlier run are dropped.
     Run {
         /// The run.
@@ -36,6 +38,15 @@ pub enum Event {
         /// What.
         event: RunEvent,
     },
+}
+
+/// What keeper makes of leases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeasesAnswer {
+    /// It holds them as it was asked to.
+    Done,
+    /// It does not; what it held before it holds still.
+    Refused,
 }
 
 /// What happens to an allocation as a whole.

@@ -68,6 +68,9 @@ pub struct Exit {
     /// Whether the stop signal was replaced by a kill because PID 1 would not have received it.
     #[serde(default)]
     pub signal_discarded: bool,
+    /// Whether keeper killed it because its allocation's lease ran out.
+    #[serde(default)]
+    pub lease_expired: bool,
     /// When.
     pub at: UnixNanos,
 }

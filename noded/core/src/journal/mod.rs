@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::alloc_runner::PersistedAlloc;
 use crate::key::{BootId, RunKey, SessionEpoch, Watermark};
 use crate::task_runner::PersistedTask;
+use crate::time::Moment;
 use crate::update_batcher::AckedState;
 pub use restored::{DestroyWanted, RestoredAlloc, RestoredNode, compact, replay};
 
@@ -47,6 +48,12 @@ pub enum JournalRecord {
     SessionEpoch {
         /// Its epoch.
         epoch: SessionEpoch,
+    },
+    /// When the newest heartbeat was sent whose receipt the leader confirmed, by the clock of the
+    /// boot that is spoken of. Written in steps, and only where a lease counts from it.
+    Confirmed {
+        /// Then.
+        at: Moment,
     },
     /// A job specification; allocations refer to it.
     Spec {

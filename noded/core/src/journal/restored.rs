@@ -9,6 +9,7 @@ use super::JournalRecord;
 use crate::alloc_runner::{PersistedAlloc, StartHold};
 use crate::key::{BootId, RunEpoch, SessionEpoch, Watermark};
 use crate::task_runner::{AttemptState, PersistedTask};
+use crate::time::Moment;
 use crate::update_batcher::AckedState;
 
 /// What the journal says of the node's earlier life.
@@ -20,6 +21,8 @@ pub struct RestoredNode {
     pub epoch: SessionEpoch,
     /// The boot that it speaks of; `None` = of none yet.
     pub boot: Option<BootId>,
+    /// The newest confirmed heartbeat of that boot.
+    pub confirmed: Option<Moment>,
     /// Job specifications.
     pub specs: BTreeMap<SpecHash, Arc<Job>>,
     /// Its allocations.
@@ -72,7 +75,12 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
     match record {
         JournalRecord::Watermark { at } => node.watermark = at,
         JournalRecord::SessionEpoch { epoch } => node.epoch = epoch,
-        JournalRecord::Boot { boot } => node.boot = Some(boot),
+        JournalRecord::Boot { boot } => {
+            // Its clock began anew.
+            node.confirmed = node.confirmed.filter(|_| node.boot == Some(boot));
+            node.boot = Some(boot);
+        }
+        JournalRecord::Confirmed { at } => node.confirmed = Some(at),
         JournalRecord::Spec { hash, job } => {
             node.specs.insert(hash, job);
         }
@@ -134,6 +142,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
         watermark,
         epoch,
         boot,
+        confirmed,
         specs,
         allocs,
         foreign,
@@ -185,6 +194,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
     }
     // Last, as in the journal itself: they speak for everything before them.
     records.extend(boot.map(|boot| JournalRecord::Boot { boot }));
+    records.extend(confirmed.map(|at| JournalRecord::Confirmed { at }));
     records.push(JournalRecord::Watermark { at: *watermark });
     records
 }

@@ -69,6 +69,12 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
             r#"{"kind":"boot","boot":[3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3]}"#,
         ),
         (
+            JournalRecord::Confirmed {
+                at: at(61_500).moment,
+            },
+            r#"{"kind":"confirmed","at":{"secs":61,"nanos":500000000}}"#,
+        ),
+        (
             JournalRecord::Alloc {
                 alloc: ID,
                 state: PersistedAlloc {

@@ -108,6 +108,7 @@ impl NodeCore {
             watermark: self.alloc_set.watermark(),
             epoch: self.session.last_epoch(),
             boot: Some(self.boot),
+            confirmed: self.leases.journaled(),
             specs: self.specs.clone(),
             allocs,
             foreign: self.alloc_set.foreign().collect(),

@@ -18,6 +18,8 @@ use protocol_wire::report::AllocReport;
 mod collect;
 mod commands;
 mod getters;
+mod lease_steps;
+pub(crate) mod leases;
 mod restore;
 mod session_events;
 #[cfg(test)]
@@ -38,6 +40,7 @@ use crate::time::{Moment, Now, earliest};
 use crate::update_batcher::UpdateBatcher;
 pub use collect::{DiskRelief, NotCollected};
 pub use getters::AllocStatus;
+use leases::Leases;
 use timers::Timers;
 
 /// Every decision of one node.
@@ -59,6 +62,7 @@ pub struct NodeCore {
     /// Runs that belong to no allocation of this node: they are killed and let go.
     strays: BTreeSet<RunKey>,
     timers: Timers,
+    leases: Leases,
     last_reports: BTreeMap<AllocId, AllocReport>,
     /// Allocations of which every task is dead.
     ended: BTreeSet<AllocId>,
@@ -87,6 +91,7 @@ impl NodeCore {
                     self.settle(alloc, now);
                 }
             }
+            Event::Leases(answer) => self.on_leases_answer(answer, now),
             Event::Run { run, event } => self.on_run_event(&run, event, now),
         }
         self.flush(now);
@@ -183,7 +188,11 @@ impl NodeCore {
             self.timers.set(alloc, None);
             return;
         };
-        match runner.settle(world, &mut self.outbox, now) {
+        let settled = runner.settle(world, &mut self.outbox, now);
+        if self.leases.set(alloc, runner.lease_need()) {
+            runner.lose_lease();
+        }
+        match settled {
             Settled::Alive => {
                 let (report, timer) = (runner.report(), runner.poll_timeout());
                 if self.last_reports.get(&alloc) != Some(&report) {
@@ -216,6 +225,7 @@ impl NodeCore {
                     .journal(JournalRecord::Acknowledged { alloc, state });
             }
         }
+        self.tend_leases(now);
         self.collect_down_to(self.settings.terminal_allocs_max, now);
         while let Some(batch) = self.batcher.poll_batch(now.moment) {
             self.send_batch(batch);
@@ -271,11 +281,5 @@ impl NodeCore {
         {
             self.journaled_specs.remove(&hash);
         }
-    }
-
-    /// When an allocation must be stopped for want of a confirmation by the control plane.
-    fn lease_deadline(&self, alloc: AllocId) -> Option<Moment> {
-        let window = self.runners.get(&alloc)?.lease_window()?;
-        Some(self.session.confirmed()?.after(window))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use protocol_model::{AllocId, Node};
 
+use super::leases::{LeaseNeed, Leases};
 use super::{NodeCore, Timers, Unrunnable, watch_steps};
 use crate::alloc_runner::{AllocRunner, Restoration, World};
 use crate::alloc_set::AllocSet;
@@ -40,6 +41,7 @@ impl NodeCore {
             watermark,
             epoch,
             boot: spoken_of,
+            confirmed,
             specs,
             allocs,
             foreign,
@@ -62,6 +64,10 @@ impl NodeCore {
         } else {
             Boot::Another
         };
+        let confirmed = confirmed.filter(|_| since == Boot::Same);
+        session.set_confirmed(confirmed);
+        let mut leases = Leases::default();
+        leases.set_journaled(confirmed);
         let mut core = Self {
             boot,
             session,
@@ -76,6 +82,7 @@ impl NodeCore {
             spec_of: BTreeMap::new(),
             strays: BTreeSet::new(),
             timers: Timers::default(),
+            leases,
             last_reports: BTreeMap::new(),
             ended: BTreeSet::new(),
             outbox: Outbox::default(),
@@ -163,7 +170,16 @@ impl NodeCore {
                     settings: &self.settings,
                     node: &self.node,
                 };
-                let runner = AllocRunner::restore(restoration, boot, world, &mut self.outbox, now);
+                let mut runner =
+                    AllocRunner::restore(restoration, boot, world, &mut self.outbox, now);
+                // Whatever was begun in this boot was not begun without a lease.
+                if let Some(confirmed) = self.session.confirmed()
+                    && runner.was_begun()
+                    && let LeaseNeed::Open(term) = runner.lease_need()
+                {
+                    runner.grant_lease();
+                    self.leases.restore(id, term, confirmed);
+                }
                 self.runners.insert(id, runner);
                 self.settle(id, now);
             }

@@ -152,18 +152,4 @@ impl NodeCore {
             self.connection_ended();
         }
     }
-
-    /// The newest confirmed heartbeat moved the deadlines of `stop_on_client_after`.
-    fn renew_leases(&mut self) {
-        let leased: Vec<_> = self
-            .runners
-            .values()
-            .filter(|runner| runner.lease_window().is_some())
-            .map(|runner| (runner.id(), runner.poll_timeout()))
-            .collect();
-        for (alloc, timer) in leased {
-            let timer = crate::time::earliest(timer, self.lease_deadline(alloc));
-            self.timers.set(alloc, timer);
-        }
-    }
 }

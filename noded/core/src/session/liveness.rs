@@ -77,8 +77,9 @@ impl Session {
         }
     }
 
-    /// Sending time of the newest heartbeat whose receipt the leader has confirmed. Before the
-    /// first such word no lease is enforced: servers that never confirm must not end healthy tasks.
+    /// Sending time of the newest heartbeat whose receipt the leader has confirmed, to this daemon
+    /// or an earlier one of the same boot. Before the first such word nothing that needs a lease
+    /// starts, and nothing that runs is ended.
     pub fn confirmed(&self) -> Option<Moment> {
         self.confirmed
     }

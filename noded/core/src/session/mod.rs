@@ -156,6 +156,11 @@ impl Session {
         }
     }
 
+    /// The newest confirmed heartbeat of this boot that an earlier daemon knew of.
+    pub(crate) fn set_confirmed(&mut self, confirmed: Option<Moment>) {
+        self.confirmed = confirmed;
+    }
+
     /// Where it stands.
     pub fn phase(&self) -> SessionPhase {
         self.phase

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol_model::TaskRunState;
 
 use super::restart_policy::{AttemptEnd, OnSuccess, Verdict};
-use super::{AfterStop, Phase, RunContext, TaskRunner, history};
+use super::{AfterStop, KillCause, Phase, RunContext, TaskRunner, history};
 use crate::effect::Effect;
 use crate::event::{Exit, ExitStatus, Recovery};
 use crate::outbox::Outbox;
@@ -22,6 +22,17 @@ impl TaskRunner {
         now: Now,
     ) {
         self.note(history::terminated(exit));
+        // No failure of the task's, and nothing to be tried again here.
+        let stop = match stop {
+            None | Some(AfterStop::Restart) if exit.lease_expired => {
+                let cause = KillCause::LeaseExpired;
+                if let Some(line) = cause.line(now.wall) {
+                    self.note(line);
+                }
+                Some(AfterStop::Die(cause))
+            }
+            stop => stop,
+        };
         let end = match exit.status {
             ExitStatus::Code(0) if !exit.oom_killed => AttemptEnd::Success,
             ExitStatus::Code(_) | ExitStatus::Signal(_) | ExitStatus::Unknown => {

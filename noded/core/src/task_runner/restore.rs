@@ -200,6 +200,7 @@ impl TaskRunner {
                     status,
                     oom_killed: false,
                     signal_discarded: false,
+                    lease_expired: false,
                     at: now.wall,
                 };
                 self.on_exited(&exit, wish, ctx, out, now);

@@ -86,6 +86,7 @@ fn exit(code: i32) -> RunEvent {
         status,
         oom_killed: false,
         signal_discarded: false,
+        lease_expired: false,
         at: UnixNanos(1),
     })
 }

@@ -86,6 +86,7 @@ async fn live(
         status: ExitStatus::Code(code),
         oom_killed: false,
         signal_discarded: false,
+        lease_expired: false,
         at: clock::wall(),
     };
     // A loop that ended no longer wants to know.

@@ -62,6 +62,7 @@ impl Running {
                         status: ExitStatus::Unknown,
                         oom_killed: false,
                         signal_discarded: false,
+                        lease_expired: false,
                         at: clock::wall(),
                     };
                     missed.push((task.run(), RunEvent::Exited(exit)));

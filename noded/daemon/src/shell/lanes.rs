@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use noded_core::Effect;
+use noded_core::{Effect, Event, Moment};
 use protocol_model::AllocId;
 use tokio::sync::mpsc;
 
 use crate::executor::Executor;
 use crate::input::Input;
-use crate::lane;
+use crate::{lane, leases};
 
 /// Allocations with an effect under way, and what waits behind it.
 #[derive(Debug)]
@@ -48,6 +48,18 @@ impl Lanes {
                 self.waiting.remove(&alloc);
             }
         }
+    }
+
+    /// Leases are no allocation's: the core asks for nothing more about them before the answer.
+    pub(super) fn tend_leases(&self, extend: Vec<(AllocId, Moment)>, end: Vec<AllocId>) {
+        let keeper = self.executor.keeper.clone();
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            if let Some(answer) = leases::tend(&keeper, extend, end).await {
+                // A loop that ended no longer wants to know.
+                let _ = inputs.send(Input::Event(Event::Leases(answer))).await;
+            }
+        });
     }
 
     fn begin(&self, alloc: AllocId, effect: Effect) {

@@ -1,6 +1,7 @@
 //! noded and the keeper that it finds: another build of it, and leases.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use noded_daemon::keeper_link::{self, KeeperNews};
@@ -8,7 +9,7 @@ use noded_keeper::client::{Launch, Starter};
 use noded_keeper::lock::holder;
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{BootNanos, Event, ExitCause, Lease};
-use protocol_model::{AllocId, ClientStatus};
+use protocol_model::{AllocId, ClientStatus, Job};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -165,14 +166,57 @@ async fn leases_reach_keeper_which_ends_what_nobody_extends() {
         }
     };
     assert_eq!(exit.cause, ExitCause::LeaseExpired);
-    // Noded finds the end on keeper's list.
+    // Noded finds the end on keeper's list. It is no failure of the task's.
     drop(keeper);
     scene.start();
     scene
         .server
-        .until("failed", |known| is(known, id, ClientStatus::Failed))
+        .until("over", |known| is(known, id, ClientStatus::Complete))
         .await;
     scene.server.forget(id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_stops_itself_is_ended_by_keeper_although_noded_is_dead() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let free = run_counter(&scene, 43).await;
+    // It does not care for signals.
+    let script = format!("trap '' INT TERM; {COUNTER}");
+    let mut job = Job::clone(&job("leased", "raw_exec", &sh(&script), json!({})));
+    job.task_groups[0].stop_after_client_disconnect = Some(Duration::from_secs(5));
+    let alloc = alloc(&job, 44);
+    let id = alloc.id;
+    scene.server.want(alloc, &Arc::new(job));
+    scene
+        .server
+        .until("running", |known| is(known, id, ClientStatus::Running))
+        .await;
+    // The cgroup of its run goes with its last process.
+    let cgroup = scene.cgroup_path().join("tasks").join(id.to_string());
+    let lives = || {
+        let events = std::fs::read_to_string(cgroup.join("cgroup.events"));
+        events.is_ok_and(|text| text.contains("populated 1"))
+    };
+    scene.kill();
+    assert!(lives());
+    counts_alone(&scene, id);
+    let end = std::time::Instant::now() + PATIENCE;
+    while lives() {
+        assert!(std::time::Instant::now() < end, "keeper does not end it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    counts_alone(&scene, free);
+    scene.start();
+    scene
+        .server
+        .until("over", |known| is(known, id, ClientStatus::Complete))
+        .await;
+    counts_on(&scene, free).await;
+    scene.server.forget(id);
+    scene.server.forget(free);
 }
 
 /// The same as [`counts_on`] where no noded can be asked.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use protocol_model::{
-    AllocId, ClientStatus, DeploymentId, DisconnectStrategy, Job, RestartPolicy, Task,
-    TaskEventKind, TaskLifecycle, TaskRunState, UpdateStrategy,
+    AllocId, ClientStatus, DeploymentId, Job, RestartPolicy, Task, TaskEventKind, TaskLifecycle,
+    TaskRunState, UpdateStrategy,
 };
 use protocol_wire::report::JudgedFor;
 
@@ -341,27 +341,4 @@ fn secrets_go_when_the_last_task_is_dead_and_come_back_with_a_new_life() {
     host.run_for(10_000);
     assert_eq!(retired(&host), 2);
     assert!(host.destroyed.is_empty());
-}
-
-#[test]
-fn a_lease_that_runs_out_stops_its_group_and_no_other() {
-    let mut leased = job_with_tasks("leased", vec![task("main")]);
-    leased.task_groups[0].disconnect = Some(DisconnectStrategy {
-        stop_on_client_after: Some(Duration::from_secs(30)),
-        ..DisconnectStrategy::default()
-    });
-    let mut host = FakeHost::with_jobs(vec![leased, job_with_tasks("free", vec![task("main")])]);
-    host.run_for(60_000);
-    assert_eq!(
-        host.status(1),
-        ClientStatus::Running,
-        "heartbeats are confirmed"
-    );
-    host.online = false;
-    host.disconnect();
-    host.run_for(29_000);
-    assert_eq!(host.status(1), ClientStatus::Running);
-    host.run_for(2_000);
-    assert_eq!(host.status(1), ClientStatus::Complete);
-    assert_eq!(host.status(2), ClientStatus::Running);
 }

@@ -5,6 +5,7 @@ mod collects;
 mod crashes;
 mod fake_host;
 mod groups;
+mod leases;
 mod restores;
 mod runs;
 mod session;

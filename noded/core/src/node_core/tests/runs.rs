@@ -213,6 +213,7 @@ fn an_exit_of_an_earlier_run_changes_nothing() {
         status,
         oom_killed: false,
         signal_discarded: false,
+        lease_expired: false,
         at: at(0).wall,
     };
     let event = Event::Run {

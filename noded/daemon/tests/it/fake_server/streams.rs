@@ -105,6 +105,7 @@ async fn session(
                 known.send_modify(|known| known.heartbeats += 1);
                 let ack = v1::HeartbeatAck {
                     tick: beat.tick,
+                    confirmed_sent_boottime_ns: beat.sent_boottime_ns,
                     ..v1::HeartbeatAck::default()
                 };
                 write(&mut writer, &ack).await;

@@ -14,10 +14,15 @@ use crate::test_support::at;
 impl FakeHost {
     /// A task's process ends by itself.
     pub(in crate::node_core::tests) fn exit(&mut self, run: &RunKey, status: ExitStatus) {
+        self.end(run, status, false);
+    }
+
+    fn end(&mut self, run: &RunKey, status: ExitStatus, lease_expired: bool) {
         let exit = Exit {
             status,
             oom_killed: false,
             signal_discarded: false,
+            lease_expired,
             at: at(self.now).wall,
         };
         if let Some(FakeRun::Running { .. }) = self.runs.get(run) {
@@ -42,8 +47,11 @@ impl FakeHost {
     }
 
     pub(super) fn next_kill(&self) -> Option<u64> {
-        let deadlines = self.runs.values().filter_map(|run| match run {
-            FakeRun::Running { kill_at } => *kill_at,
+        let deadlines = self.runs.iter().filter_map(|(key, run)| match run {
+            FakeRun::Running { kill_at } => {
+                let lease = self.leases.get(&key.alloc).copied();
+                [*kill_at, lease].into_iter().flatten().min()
+            }
             FakeRun::Ended(_) | FakeRun::NotStarted => None,
         });
         deadlines
@@ -62,6 +70,21 @@ impl FakeHost {
         for run in overdue {
             self.exit(&run, ExitStatus::Signal(9));
         }
+        for run in self.live_runs() {
+            if self
+                .leases
+                .get(&run.alloc)
+                .is_some_and(|until| *until <= now)
+            {
+                self.end(&run, ExitStatus::Signal(9), true);
+            }
+        }
+    }
+
+    /// Time passes, and nobody is there to see it but keeper.
+    pub(in crate::node_core::tests) fn without_daemon_for(&mut self, millis: u64) {
+        self.now += millis;
+        self.kill_overdue();
     }
 
     /// Nothing is asked for a task that is dead.
@@ -132,6 +155,14 @@ impl FakeHost {
     /// As keeper does it: a run epoch only ever rises.
     fn spawn(&mut self, run: &RunKey) {
         self.check_alive(run, "start");
+        let leased = self
+            .core
+            .alloc(run.alloc)
+            .is_some_and(|runner| runner.spec().group().stop_on_client_after().is_some());
+        assert!(
+            !leased || self.leases.contains_key(&run.alloc),
+            "{run} starts without a lease"
+        );
         self.log.push(format!("start {}", run.task));
         let owner = (run.alloc, run.task.clone());
         let highest = self.highest.insert(owner, run.epoch).unwrap_or_default();

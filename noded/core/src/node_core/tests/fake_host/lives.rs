@@ -44,6 +44,7 @@ impl FakeHost {
         if boot == Boot::Another {
             self.boot += 1;
             self.runs.clear();
+            self.leases.clear();
             self.highest.clear();
         }
         let records = self

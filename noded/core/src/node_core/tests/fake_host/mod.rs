@@ -15,7 +15,7 @@ use protocol_model::{
 use protocol_wire::report::AllocReport;
 
 use crate::effect::Effect;
-use crate::event::{AllocEvent, Event, Exit, RunEvent, SessionEvent};
+use crate::event::{AllocEvent, Event, Exit, LeasesAnswer, RunEvent, SessionEvent};
 use crate::journal;
 use crate::key::{Attempt, BootId, RunEpoch, RunKey, Watermark};
 use crate::test_support::at;
@@ -64,6 +64,8 @@ pub(super) struct FakeHost {
     durable: Watermark,
     highest: BTreeMap<(AllocId, String), RunEpoch>,
     pub(super) destroyed: BTreeSet<AllocId>,
+    /// Until when keeper lets allocations run.
+    pub(super) leases: BTreeMap<AllocId, Duration>,
     // --- the control plane ---
     pub(super) online: bool,
     pub(super) index: u64,
@@ -110,6 +112,7 @@ impl FakeHost {
             durable: Watermark::default(),
             highest: BTreeMap::new(),
             destroyed: BTreeSet::new(),
+            leases: BTreeMap::new(),
             online: true,
             index: 10,
             incarnation: INCARNATION,
@@ -263,6 +266,15 @@ impl FakeHost {
                 if self.online {
                     self.receive(attempt, message);
                 }
+            }
+            Effect::TendLeases { extend, end } => {
+                for (alloc, until) in extend {
+                    self.leases.insert(alloc, until.0);
+                }
+                for alloc in end {
+                    self.leases.remove(&alloc);
+                }
+                self.pending.push_back(Event::Leases(LeasesAnswer::Done));
             }
             Effect::BuildAllocDirectory { spec } => {
                 self.log.push("directory".to_owned());

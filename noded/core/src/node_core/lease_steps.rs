@@ -1,0 +1,50 @@
+//! What leases mean for the rest of the node: when groups stop themselves, when tasks may start.
+
+use protocol_model::AllocId;
+
+use super::NodeCore;
+use super::leases::LeaseNeed;
+use crate::event::LeasesAnswer;
+use crate::journal::JournalRecord;
+use crate::time::{Moment, Now, earliest};
+
+impl NodeCore {
+    /// Keeper answered: what waited for its lease may start.
+    pub(super) fn on_leases_answer(&mut self, answer: LeasesAnswer, now: Now) {
+        for alloc in self.leases.on_answer(answer, now.moment) {
+            if let Some(runner) = self.runners.get_mut(&alloc) {
+                runner.grant_lease();
+                self.settle(alloc, now);
+            }
+        }
+    }
+
+    /// Tells keeper and the journal what the newest confirmation comes to.
+    pub(super) fn tend_leases(&mut self, now: Now) {
+        let confirmed = self.session.confirmed();
+        if let Some(at) = self.leases.poll_journal(confirmed) {
+            self.outbox.journal(JournalRecord::Confirmed { at });
+        }
+        if let Some(effect) = self.leases.poll(confirmed, now.moment) {
+            self.outbox.push_after(crate::Durability::Nothing, effect);
+        }
+    }
+
+    /// The newest confirmed heartbeat moved the deadlines of `stop_on_client_after`.
+    pub(super) fn renew_leases(&mut self) {
+        let leased: Vec<AllocId> = self.leases.extended().collect();
+        for alloc in leased {
+            let timer = self.runners.get(&alloc).and_then(|it| it.poll_timeout());
+            let timer = earliest(timer, self.lease_deadline(alloc));
+            self.timers.set(alloc, timer);
+        }
+    }
+
+    /// When an allocation must be stopped for want of a confirmation by the control plane.
+    pub(super) fn lease_deadline(&self, alloc: AllocId) -> Option<Moment> {
+        match self.runners.get(&alloc)?.lease_need() {
+            LeaseNeed::Open(term) => Some(self.session.confirmed()?.after(term.window)),
+            LeaseNeed::None | LeaseNeed::RunsOut => None,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Groups that stop themselves when nobody hears their node.
+
+use std::time::Duration;
+
+use protocol_model::{AllocId, ClientStatus, DisconnectStrategy, Job, RestartPolicy};
+
+use super::fake_host::{FakeHost, Manners};
+use crate::event::ExitStatus;
+use crate::task_runner::Boot;
+use crate::test_support::{at, job_with_tasks, task};
+
+const ID: AllocId = AllocId::from_u128(1);
+
+/// Runs for 30 s without a word of the control plane, and is killed 5 s later.
+fn leased() -> Job {
+    let mut job = job_with_tasks("leased", vec![task("main")]);
+    job.task_groups[0].disconnect = Some(DisconnectStrategy {
+        stop_on_client_after: Some(Duration::from_secs(30)),
+        ..DisconnectStrategy::default()
+    });
+    job.task_groups[0].tasks[0].restart_policy = Some(RestartPolicy {
+        attempts: Some(10),
+        interval: Some(Duration::from_secs(3600)),
+        delay: Some(Duration::from_secs(1)),
+        ..RestartPolicy::default()
+    });
+    job
+}
+
+/// It has run for a minute.
+fn host() -> FakeHost {
+    let mut host = FakeHost::with_jobs(vec![leased(), job_with_tasks("free", vec![task("main")])]);
+    host.run_for(60_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    host
+}
+
+fn cut_off(host: &mut FakeHost) {
+    host.online = false;
+    host.disconnect();
+}
+
+#[test]
+fn a_lease_that_runs_out_stops_its_group_and_no_other() {
+    let mut host = host();
+    cut_off(&mut host);
+    host.run_for(29_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    host.run_for(2_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.status(2), ClientStatus::Running);
+    assert_eq!(host.leases.get(&ID), None, "keeper need not hold it");
+}
+
+#[test]
+fn keeper_holds_the_lease_before_anything_starts_and_it_follows_what_is_confirmed() {
+    // The fake keeper checks that nothing of a leased group starts without.
+    let mut host = host();
+    let until = |host: &FakeHost| host.leases[&ID].as_millis();
+    assert!(
+        until(&host) >= u128::from(host.now) + 34_000,
+        "{}",
+        until(&host)
+    );
+    let before = until(&host);
+    host.run_for(10_000);
+    assert!(until(&host) >= before + 9_000);
+    assert_eq!(host.leases.len(), 1);
+}
+
+#[test]
+fn a_task_that_ignores_its_signal_is_gone_when_the_lease_and_its_kill_timeout_are_over() {
+    let mut host = host();
+    host.manners = Manners::Ignores;
+    cut_off(&mut host);
+    host.run_for(31_000);
+    assert_eq!(host.live_runs().len(), 2);
+    host.run_for(5_000);
+    assert_eq!(host.live_runs().len(), 1);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+}
+
+#[test]
+fn what_keeper_ended_while_no_daemon_lived_is_over_and_is_no_failure() {
+    let mut host = host();
+    cut_off(&mut host);
+    host.without_daemon_for(60_000);
+    assert_eq!(host.live_runs().len(), 1, "keeper ended it by itself");
+    host.restart_daemon(Boot::Same);
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.live_runs().len(), 1, "it is not started again");
+    // Nor when the control plane is back and has not decided anything yet.
+    host.online = true;
+    host.run_for(30_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    assert_eq!(host.live_runs().len(), 1);
+}
+
+#[test]
+fn what_keeper_ends_while_the_daemon_lives_is_over_too() {
+    let mut host = host();
+    cut_off(&mut host);
+    // The daemon hangs.
+    host.without_daemon_for(60_000);
+    host.deliver();
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.live_runs().len(), 1);
+}
+
+#[test]
+fn a_restart_of_the_daemon_neither_lengthens_a_lease_nor_ends_what_is_well() {
+    let mut host = host();
+    cut_off(&mut host);
+    host.run_for(10_000);
+    host.restart_daemon(Boot::Same);
+    host.run_for(14_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    // A task that fails meanwhile is started again: its lease is open.
+    let run = host
+        .live_runs()
+        .into_iter()
+        .find(|run| run.alloc == ID)
+        .expect("it runs");
+    host.exit(&run, ExitStatus::Code(1));
+    host.run_for(1_500);
+    assert_eq!(host.live_runs().len(), 2);
+    host.restart_daemon(Boot::Same);
+    host.run_for(5_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+}
+
+#[test]
+fn a_daemon_that_is_restarted_while_the_servers_are_there_ends_nothing() {
+    let mut host = host();
+    for _ in 0..20 {
+        host.run_for(3_000);
+        host.restart_daemon(Boot::Same);
+    }
+    host.run_for(60_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    assert_eq!(host.task(1, "main").restarts, 0);
+}
+
+#[test]
+fn after_a_reboot_nothing_leased_starts_before_a_server_says_so() {
+    let mut host = host();
+    host.online = false;
+    host.restart_daemon(Boot::Another);
+    host.run_for(120_000);
+    assert_eq!(host.live_runs(), Vec::new());
+    host.online = true;
+    host.run_for(30_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn tasks_that_an_operator_starts_again_have_a_lease_again() {
+    let mut host = host();
+    let run = host
+        .live_runs()
+        .into_iter()
+        .find(|run| run.alloc == ID)
+        .expect("it runs");
+    host.exit(&run, ExitStatus::Code(0));
+    host.run_for(5_000);
+    cut_off(&mut host);
+    host.run_for(5_000);
+    let scope = crate::alloc_runner::RestartScope::All;
+    let now = at(host.now);
+    host.core.restart(ID, scope, now).expect("it makes sense");
+    host.drain();
+    host.run_for(31_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+}

@@ -1,0 +1,45 @@
+//! Leases as keeper is told of them: until when allocations may run without another word.
+
+use noded_core::Moment;
+use noded_core::event::LeasesAnswer;
+use noded_keeper::protocol::{BootNanos, Lease};
+use protocol_model::AllocId;
+
+use crate::keeper_link::{CallError, KeeperHandle, chain};
+
+/// Extends and ends leases, and says what keeper makes of that; `None` = noded ends.
+pub(crate) async fn tend(
+    keeper: &KeeperHandle,
+    extend: Vec<(AllocId, Moment)>,
+    end: Vec<AllocId>,
+) -> Option<LeasesAnswer> {
+    let leases: Vec<Lease> = extend
+        .into_iter()
+        .map(|(alloc, until)| Lease {
+            alloc: alloc.to_string(),
+            until: BootNanos(until.as_nanos()),
+        })
+        .collect();
+    match keeper.extend_leases(&leases).await {
+        Ok(()) => {}
+        Err(CallError::ShuttingDown) => return None,
+        Err(refused) => {
+            let reason = chain(&refused);
+            tracing::error!(
+                %reason,
+                "keeper takes no leases: groups with stop_on_client_after are not started, and \
+                 those that run are stopped when theirs run out"
+            );
+            return Some(LeasesAnswer::Refused);
+        }
+    }
+    for alloc in end {
+        match keeper.end_lease(alloc.to_string()).await {
+            Ok(()) => {}
+            Err(CallError::ShuttingDown) => return None,
+            // Nothing of it runs, so that it ends nothing; it goes with the allocation.
+            Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "a lease was kept"),
+        }
+    }
+    Some(LeasesAnswer::Done)
+}
