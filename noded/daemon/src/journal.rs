@@ -13,6 +13,7 @@
 //! A record that cannot be written (a full disk) waits in memory, and with it everything that was
 //! to happen after it. The bytes are in [`frames`], the file in `file`, the threads in `writer`.
 
+mod bell;
 mod file;
 pub mod frames;
 mod shared;
@@ -32,6 +33,7 @@ use frames::frame;
 use noded_core::journal::{self, JournalRecord, RestoredNode};
 
 use crate::keeper_link::chain;
+use bell::Bell;
 use file::{Opened, RESERVE_BYTES, Replaced};
 use shared::{Compaction, Shared, Trust};
 use writer::Writer;
@@ -167,7 +169,8 @@ impl Journal {
             }
             Err(error) => return Err(error),
         };
-        let shared = Arc::new(Shared::new(opened, Box::new(on_progress)));
+        let bell = Bell::new().map_err(JournalError::Thread)?;
+        let shared = Arc::new(Shared::new(opened, bell, Box::new(on_progress)));
         let writer = Writer::new(directory.to_owned(), disk, Arc::clone(&shared));
         let syncer = Arc::clone(&shared);
         spawn("journal", move || writer.run())?;
@@ -211,7 +214,7 @@ impl Journal {
         }
         state.pending_upto = self.issued;
         drop(state);
-        self.shared.work.notify_one();
+        self.shared.work.ring();
         Ok(())
     }
 
@@ -253,7 +256,7 @@ impl Journal {
     pub fn compact(&self, records: Vec<JournalRecord>) {
         let upto = self.issued;
         self.shared.lock().compaction = Compaction::Wanted { records, upto };
-        self.shared.work.notify_one();
+        self.shared.work.ring();
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use noded_core::journal::JournalRecord;
 
 use super::Progress;
+use super::bell::Bell;
 use super::file::Opened;
 
 /// Whether what the disk said of the file can be believed.
@@ -66,7 +67,7 @@ pub(super) struct State {
 pub(super) struct Shared {
     state: Mutex<State>,
     /// For the writer: something is pending or wanted.
-    pub(super) work: Condvar,
+    pub(super) work: Bell,
     /// For the syncer: somebody waits for the disk.
     pub(super) sync_work: Condvar,
     /// For whoever waits for `written`.
@@ -84,7 +85,11 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     /// An open file of which nothing is pending.
-    pub(super) fn new(opened: Opened, on_progress: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(super) fn new(
+        opened: Opened,
+        work: Bell,
+        on_progress: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
         let Opened { file, end } = opened;
         let state = State {
             file: Arc::new(file),
@@ -104,7 +109,7 @@ impl Shared {
         };
         Self {
             state: Mutex::new(state),
-            work: Condvar::new(),
+            work,
             sync_work: Condvar::new(),
             progress: Condvar::new(),
             on_progress,
@@ -149,7 +154,7 @@ impl Shared {
     pub(super) fn close(&self, limit: Duration) {
         self.wait_written(limit);
         self.lock().closing = true;
-        self.work.notify_one();
+        self.work.ring();
         self.sync_work.notify_one();
     }
 }

@@ -11,7 +11,7 @@
 //! the sync of those before it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use noded_core::journal::JournalRecord;
@@ -72,8 +72,8 @@ impl Writer {
 
     /// Waits for something to do.
     fn next(&self) -> Job {
-        let mut state = self.shared.lock();
         loop {
+            let mut state = self.shared.lock();
             if state.closing {
                 return Job::End;
             }
@@ -102,15 +102,9 @@ impl Writer {
             };
             let retry = state.retry.filter(|_| !state.pending.is_empty());
             let wait = [retry, compaction].into_iter().flatten().min();
-            let work = &self.shared.work;
-            state = match wait {
-                Some(until) => {
-                    let limit = until.saturating_duration_since(now);
-                    let waited = work.wait_timeout(state, limit);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => work.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+            drop(state);
+            let limit = wait.map(|until| until.saturating_duration_since(now));
+            self.shared.work.wait(limit);
         }
     }
 
