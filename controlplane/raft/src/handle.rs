@@ -423,6 +423,14 @@ impl Raft {
         self.inner.status.borrow().is_leader()
     }
 
+    /// Whether this server leads and was answered by a majority, itself included, within the longest
+    /// election timeout. A leader that was not may have been replaced; it does not cease by itself.
+    pub fn hears_majority(&self) -> bool {
+        self.inner
+            .members
+            .hears_majority(self.inner.config.election_max)
+    }
+
     /// Who leads, as far as this server knows.
     pub fn leader(&self) -> Option<Leader> {
         self.inner.status.borrow().leader.clone()
@@ -445,6 +453,9 @@ impl Raft {
     /// The leader's barrier; `None` when this server cannot say, because it does not lead or its
     /// majority is silent.
     async fn leader_barrier(&self) -> Result<Option<u64>, StoppedError> {
+        if let Some(index) = self.inner.members.sole_voter_barrier() {
+            return Ok(Some(index));
+        }
         for policy in [ReadPolicy::LeaseRead, ReadPolicy::ReadIndex] {
             match self.inner.core.ensure_linearizable(policy).await {
                 Ok(read) => return Ok(Some(read.log_id().index)),

@@ -181,6 +181,38 @@ impl Members {
         )
     }
 
+    /// Whether this server leads and a majority answered what it sent `lately`.
+    pub(crate) fn hears_majority(&self, lately: Duration) -> bool {
+        use openraft::Instant as _;
+        use openraft::async_runtime::watch::WatchReceiver;
+        let receiver = self.core.metrics();
+        let metrics = receiver.borrow_watched();
+        if metrics.state != openraft::ServerState::Leader {
+            return false;
+        }
+        let mut voters = metrics.membership_config.voter_ids();
+        if voters.all(|id| id == self.own_id.as_u64()) {
+            return true;
+        }
+        let acked = metrics.last_quorum_acked.as_ref();
+        acked.is_some_and(|at| at.elapsed() <= lately)
+    }
+
+    /// The barrier of a leader that is the only voter: what it applied. Nobody can be elected beside
+    /// it, so that neither the engine nor another server needs to be asked. `None` before it has
+    /// applied an entry of its own term: until then entries of earlier terms may be missing.
+    pub(crate) fn sole_voter_barrier(&self) -> Option<u64> {
+        use openraft::async_runtime::watch::WatchReceiver;
+        let receiver = self.core.metrics();
+        let metrics = receiver.borrow_watched();
+        let leads =
+            metrics.running_state.is_ok() && metrics.state == openraft::ServerState::Leader;
+        let mut voters = metrics.membership_config.voter_ids();
+        let alone = voters.all(|id| id == self.own_id.as_u64());
+        let applied = metrics.last_applied.as_ref().filter(|_| leads && alone)?;
+        (*applied.leader_id == metrics.current_term).then_some(applied.index)
+    }
+
     fn known(&self, id: ServerId) -> Result<(), ChangeError> {
         if self.status.borrow().membership.contains(id) {
             Ok(())
