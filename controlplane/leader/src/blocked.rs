@@ -18,6 +18,8 @@ const CLASSES_MAX: usize = 4096;
 pub struct BlockedEvals {
     evals: BTreeMap<EvalId, Arc<Evaluation>>,
     by_job: BTreeMap<JobKey, BTreeSet<EvalId>>,
+    /// How many of them any node may help.
+    escaped: usize,
     /// The index at which a class last had more room than before.
     freed: BTreeMap<Arc<str>, u64>,
     /// An index at or above every forgotten entry of `freed`.
@@ -125,10 +127,7 @@ impl BlockedEvals {
 
     /// How many of them any node may help.
     pub fn escaped(&self) -> usize {
-        self.evals
-            .values()
-            .filter(|eval| eval.escaped_computed_class)
-            .count()
+        self.escaped
     }
 
     fn keep(&mut self, eval: Arc<Evaluation>) {
@@ -136,11 +135,13 @@ impl BlockedEvals {
             .entry(eval.job_key())
             .or_default()
             .insert(eval.id);
+        self.escaped += usize::from(eval.escaped_computed_class);
         self.evals.insert(eval.id, eval);
     }
 
     fn take(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
         let eval = self.evals.remove(&id)?;
+        self.escaped -= usize::from(eval.escaped_computed_class);
         let job = eval.job_key();
         if let Some(ids) = self.by_job.get_mut(&job) {
             ids.remove(&id);
@@ -230,6 +231,26 @@ mod tests {
             ..eval(1, "a")
         }));
         assert_eq!(freed(&mut blocked, "bad", 11), 1);
+    }
+
+    #[test]
+    fn how_many_any_node_may_help_is_known_without_looking_at_them() {
+        let mut blocked = BlockedEvals::new();
+        let escaped = |number, job| {
+            Arc::new(Evaluation {
+                escaped_computed_class: true,
+                ..eval(number, job)
+            })
+        };
+        blocked.block(escaped(1, "a"));
+        blocked.block(escaped(1, "a"));
+        blocked.block(escaped(2, "b"));
+        blocked.block(Arc::new(eval(3, "c")));
+        assert_eq!((blocked.len(), blocked.escaped()), (3, 2));
+        blocked.block(Arc::new(eval(4, "b")));
+        assert_eq!((blocked.len(), blocked.escaped()), (3, 1));
+        blocked.remove(EvalId::from_u128(1));
+        assert_eq!((blocked.len(), blocked.escaped()), (2, 0));
     }
 
     #[test]

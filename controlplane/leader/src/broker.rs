@@ -83,6 +83,8 @@ pub struct EvalBroker {
     busy: BTreeMap<JobKey, EvalId>,
     /// Behind it: highest priority first, then the newest.
     waiting: BTreeMap<JobKey, BTreeSet<WaitingKey>>,
+    /// How many that are, of all jobs together.
+    waiting_count: usize,
     cancelled: VecDeque<Arc<Evaluation>>,
     failed: VecDeque<Arc<Evaluation>>,
     next_token: u64,
@@ -197,8 +199,10 @@ impl EvalBroker {
             self.delayed.remove(&(until, id));
         }
         let job = eval.job_key();
-        if let Some(waiting) = self.waiting.get_mut(&job) {
-            waiting.remove(&waiting_key(&eval));
+        if let Some(waiting) = self.waiting.get_mut(&job)
+            && waiting.remove(&waiting_key(&eval))
+        {
+            self.waiting_count -= 1;
         }
         if self.busy.get(&job) == Some(&id) {
             self.busy.remove(&job);
@@ -264,7 +268,7 @@ impl EvalBroker {
         BrokerStats {
             ready: self.ready.len(),
             in_flight: self.in_flight.len(),
-            waiting: self.waiting.values().map(BTreeSet::len).sum(),
+            waiting: self.waiting_count,
             delayed: self.delayed.len(),
         }
     }
@@ -274,10 +278,10 @@ impl EvalBroker {
         let job = eval.job_key();
         match self.busy.get(&job) {
             Some(busy) if *busy != eval.id => {
-                self.waiting
-                    .entry(job)
-                    .or_default()
-                    .insert(waiting_key(eval));
+                let waiting = self.waiting.entry(job).or_default();
+                if waiting.insert(waiting_key(eval)) {
+                    self.waiting_count += 1;
+                }
             }
             _ => {
                 self.busy.insert(job, eval.id);
@@ -291,6 +295,7 @@ impl EvalBroker {
         let Some(mut waiting) = self.waiting.remove(job) else {
             return;
         };
+        self.waiting_count -= waiting.len();
         let Some((_, _, next)) = waiting.pop_first() else {
             return;
         };
@@ -408,6 +413,30 @@ mod tests {
             .map(|eval| eval.id.0.as_u128())
             .collect();
         assert_eq!(cancelled, [3, 2]);
+    }
+
+    #[test]
+    fn how_many_wait_is_known_without_looking_at_them() {
+        let mut broker = EvalBroker::new();
+        let waiting = |broker: &EvalBroker| broker.stats().waiting;
+        for number in 1..=4 {
+            broker.enqueue(&eval(number, "a", 50), at(0));
+            broker.enqueue(&eval(10 + number, "b", 50), at(0));
+        }
+        assert_eq!(waiting(&broker), 6);
+        broker.enqueue(&eval(2, "a", 50), at(0));
+        assert_eq!(waiting(&broker), 6, "it was here already");
+        broker.remove(EvalId::from_u128(3));
+        broker.remove(EvalId::from_u128(3));
+        assert_eq!(waiting(&broker), 5);
+        // Its end promotes one of those behind it and makes the other needless.
+        broker.remove(EvalId::from_u128(1));
+        assert_eq!(waiting(&broker), 3);
+        broker.remove(EvalId::from_u128(4));
+        broker.remove(EvalId::from_u128(11));
+        assert_eq!(waiting(&broker), 0);
+        broker.remove(EvalId::from_u128(14));
+        assert_eq!(broker.stats(), BrokerStats::default());
     }
 
     #[test]
