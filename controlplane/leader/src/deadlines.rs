@@ -58,6 +58,17 @@ impl NodeDeadlines {
         self.order = moved.collect();
     }
 
+    /// Moves every deadline before `earliest` there.
+    pub(crate) fn not_before(&mut self, earliest: Duration) {
+        for (node, due) in &mut self.nodes {
+            if due.deadline < earliest {
+                self.order.remove(&(due.deadline, *node));
+                due.deadline = earliest;
+                self.order.insert((earliest, *node));
+            }
+        }
+    }
+
     /// The first deadline.
     pub(crate) fn first(&self) -> Option<Duration> {
         self.order.first().map(|(at, _)| *at)

@@ -1,6 +1,6 @@
 //! The parts of a leader, together: what the shell's loop drives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,8 +56,9 @@ pub struct Leader {
     rollouts: Rollouts,
     paused: bool,
     gc_due: Duration,
-    /// Evaluations that were written off, and that the log did not take: of one command at most.
-    unwritten: Vec<Evaluation>,
+    /// Evaluations that were written off and are not in the log yet, in batches: of one command
+    /// together at most, since no further ones are written off before.
+    unwritten: VecDeque<Vec<Evaluation>>,
     /// Why evaluations were refused the last time, for whoever looks at one that failed.
     reasons: BTreeMap<EvalId, String>,
 }
@@ -78,10 +79,10 @@ impl Leader {
             liveness: Liveness::new(config.silence),
             owed: OwedSyncs::default(),
             windows: DisconnectWindows::new(now.monotonic + grace),
-            rollouts: Rollouts::of(snapshot, now),
+            rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + GC_EVERY,
-            unwritten: Vec::new(),
+            unwritten: VecDeque::new(),
             reasons: BTreeMap::new(),
         };
         for eval in snapshot.evals() {
@@ -237,6 +238,19 @@ impl Leader {
         }
     }
 
+    /// No majority of the servers answers this one, which therefore hears nothing of the nodes that
+    /// speak to the others, and may not even lead any more. Nobody is taken for silent, for owing a
+    /// report or for making no progress before a majority has been back for a while. To be called
+    /// again and again.
+    pub fn on_quorum_lost(&mut self, now: Now) {
+        self.liveness.on_deaf(now);
+        self.owed.on_stuck(now);
+        let soon = now.monotonic + self.config.silence;
+        if self.rollouts.poll_timeout().is_some_and(|due| due < soon) {
+            self.rollouts.not_before(soon + self.config.silence);
+        }
+    }
+
     /// Lets time pass.
     pub fn on_timeout(&mut self, now: Now) {
         self.broker.on_timeout(now);
@@ -297,15 +311,21 @@ impl Leader {
         } else if let Command::DeploymentStatus(update) = command {
             self.rollouts.again(update.change.id);
         } else if let Command::EvalsUpsert { evals } = command {
-            self.unwritten = evals;
+            self.unwritten.push_front(evals);
         }
     }
 
     /// The state, or the log, will never take a command of [`Self::poll_command`]; `why` is for
-    /// people. Most are refused because somebody else did it already: then nothing follows.
+    /// people. Most are refused because somebody else did it already: then nothing follows. Of
+    /// evaluations that are written off together, one that is refused keeps none of the others:
+    /// they are proposed again in halves.
     pub fn on_command_refused(&mut self, command: &Command, why: String) {
         if let Command::DeploymentStatus(update) = command {
             self.rollouts.on_refused(update, why);
+        } else if let Command::EvalsUpsert { evals } = command {
+            for half in halves(evals).into_iter().rev() {
+                self.unwritten.push_front(half);
+            }
         }
     }
 
@@ -351,13 +371,17 @@ impl Leader {
             let eval = snapshot.eval(id);
             eval.is_some_and(|eval| !eval.status.is_terminal())
         };
-        let mut evals = std::mem::take(&mut self.unwritten);
-        evals.retain(|eval| match eval.previous_eval {
-            // The follow-up of one that failed goes with it.
-            Some(failed) if !eval.status.is_terminal() => open(failed),
-            Some(_) | None => open(eval.id),
-        });
-        evals
+        while let Some(mut evals) = self.unwritten.pop_front() {
+            evals.retain(|eval| match eval.previous_eval {
+                // The follow-up of one that failed goes with it.
+                Some(failed) if !eval.status.is_terminal() => open(failed),
+                Some(_) | None => open(eval.id),
+            });
+            if !evals.is_empty() {
+                return evals;
+            }
+        }
+        Vec::new()
     }
 
     /// Evaluations that end without being scheduled: needless ones and those that failed.
@@ -410,6 +434,20 @@ fn takeover_extra(config: LeaderConfig, knocks_anew: bool) -> Duration {
     } else {
         config.takeover_extra
     }
+}
+
+/// Evaluations that were written off together, in two halves; nothing where there is only one of
+/// them. An evaluation that failed and its follow-up, which comes behind it, stay together.
+fn halves(evals: &[Evaluation]) -> Vec<Vec<Evaluation>> {
+    let goes_with = |at: usize| evals[at].previous_eval == Some(evals[at - 1].id);
+    let middle = evals.len().div_ceil(2);
+    let cut = (middle..evals.len())
+        .chain((1..middle).rev())
+        .find(|at| !goes_with(*at));
+    let cut = cut.map(|at| evals.split_at(at));
+    cut.map_or_else(Vec::new, |(front, back)| {
+        vec![front.to_vec(), back.to_vec()]
+    })
 }
 
 fn in_session(status: NodeStatus) -> bool {

@@ -62,6 +62,15 @@ impl Liveness {
         self.nodes.postpone(stalled);
     }
 
+    /// Nobody could be heard through the other servers until now: every node has its time anew. It
+    /// may be told all the time; who has most of its time left keeps what it has.
+    pub fn on_deaf(&mut self, now: Now) {
+        let most = now.monotonic + self.silence * 3 / 4;
+        if self.nodes.first().is_some_and(|first| first < most) {
+            self.nodes.not_before(now.monotonic + self.silence);
+        }
+    }
+
     /// An expiry did not get into the log. The node may have been heard meanwhile, when it was not
     /// watched: it has all of its time again. What is watched by now is newer and stays.
     pub fn put_back(&mut self, node: NodeId, epoch: SessionEpoch, now: Now) {

@@ -37,6 +37,17 @@ impl OwedSyncs {
         self.nodes.remove(node);
     }
 
+    /// No report can get into the log: none is overdue for a while.
+    pub fn on_stuck(&mut self, now: Now) {
+        if self
+            .nodes
+            .first()
+            .is_some_and(|first| first <= now.monotonic)
+        {
+            self.nodes.not_before(now.monotonic + AGAIN_AFTER);
+        }
+    }
+
     /// Sessions whose report is overdue, at most [`EXPIRED_MAX`].
     pub fn poll_overdue(&mut self, snapshot: &Snapshot, now: Now) -> Vec<(NodeId, SessionEpoch)> {
         let mut overdue = Vec::new();

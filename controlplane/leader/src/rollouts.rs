@@ -26,14 +26,20 @@ const UNHEALTHY: &str = "Failed due to unhealthy allocations";
 pub struct Rollouts {
     due: BTreeMap<DeploymentId, Duration>,
     order: BTreeSet<(Duration, DeploymentId)>,
+    /// Nothing is looked at before.
+    earliest: Duration,
     /// Why the job of one that failed cannot go back.
     stuck: BTreeMap<DeploymentId, String>,
 }
 
 impl Rollouts {
-    /// Every rollout of a state.
-    pub fn of(snapshot: &Snapshot, now: Now) -> Self {
-        let mut rollouts = Self::default();
+    /// Every rollout of a state. None of them fails before `earliest`, by the monotonic clock: what
+    /// could not be reported while nobody led may be on its way.
+    pub fn of(snapshot: &Snapshot, earliest: Duration, now: Now) -> Self {
+        let mut rollouts = Self {
+            earliest,
+            ..Self::default()
+        };
         for deployment in snapshot.deployments() {
             rollouts.look_at(deployment, now);
         }
@@ -70,6 +76,17 @@ impl Rollouts {
             self.again(id);
         } else {
             self.forget(id);
+        }
+    }
+
+    /// No health can be reported until now: nothing has failed before `earliest`.
+    pub fn not_before(&mut self, earliest: Duration) {
+        self.earliest = earliest;
+        while let Some((at, id)) = self.order.first().copied()
+            && at < earliest
+        {
+            self.unwatch(id);
+            self.watch(id, earliest);
         }
     }
 
@@ -123,6 +140,7 @@ impl Rollouts {
     }
 
     fn watch(&mut self, id: DeploymentId, at: Duration) {
+        let at = at.max(self.earliest);
         self.due.insert(id, at);
         self.order.insert((at, id));
     }
@@ -327,7 +345,7 @@ mod tests {
     fn a_rollout_without_progress_fails_at_its_deadline_and_not_before() {
         let mut world = world();
         let id = begin(&mut world, "/bin/one", DEADLINE);
-        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
         world.wait(DEADLINE - Duration::from_secs(1));
         assert_eq!(poll(&mut rollouts, &world), None);
         world.wait(Duration::from_secs(1));
@@ -355,7 +373,7 @@ mod tests {
         let first = begin(&mut world, "/bin/one", DEADLINE);
         succeed(&mut world, first);
         let second = begin(&mut world, "/bin/two", DEADLINE);
-        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
         world.wait(DEADLINE);
         let command = poll(&mut rollouts, &world).expect("it failed");
         world.expect(command);
@@ -378,7 +396,7 @@ mod tests {
         let first = begin(&mut world, "/bin/one", DEADLINE);
         succeed(&mut world, first);
         let second = begin(&mut world, "/bin/two", DEADLINE);
-        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
         world.wait(DEADLINE);
         let Some(Command::DeploymentStatus(update)) = poll(&mut rollouts, &world) else {
             panic!("it failed")
@@ -402,10 +420,30 @@ mod tests {
     }
 
     #[test]
+    fn a_deadline_that_passed_while_nothing_could_be_reported_is_waited_out() {
+        let mut world = world();
+        let id = begin(&mut world, "/bin/one", DEADLINE);
+        world.wait(2 * DEADLINE);
+        let second = Duration::from_secs(1);
+        let earliest = now(&world).monotonic + second;
+        let mut rollouts = Rollouts::of(&world.snapshot(), earliest, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        assert_eq!(rollouts.poll_timeout(), Some(earliest));
+        rollouts.not_before(earliest + second);
+        world.wait(second);
+        assert_eq!(poll(&mut rollouts, &world), None);
+        // What changes meanwhile is not looked at earlier for that.
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert_eq!(rollouts.poll_timeout(), Some(earliest + second));
+        world.wait(second);
+        assert!(poll(&mut rollouts, &world).is_some());
+    }
+
+    #[test]
     fn a_deadline_of_zero_fails_with_the_first_unhealthy_allocation() {
         let mut world = world();
         let id = begin(&mut world, "/bin/one", Duration::ZERO);
-        let mut rollouts = Rollouts::of(&world.snapshot(), now(&world));
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
         let alloc = world
             .snapshot()
             .allocs_by_deployment(id)

@@ -158,6 +158,36 @@ fn an_ordinary_sleep_of_the_leader_gives_nodes_no_time() {
     assert_eq!(poll(&mut leader, &world, at(5)), Some(missed));
 }
 
+#[test]
+fn a_leader_without_a_majority_takes_nobody_for_silent_nor_for_owing_a_report() {
+    let mut world = World::new();
+    let (node, epoch) = ready(&mut world);
+    let owing = world.greet(nodes::node(2));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let mut now = at(0);
+    for _ in 0..200 {
+        now = now.plus(Duration::from_millis(500));
+        leader.on_quorum_lost(now);
+        assert_eq!(poll(&mut leader, &world, now), None);
+        let due = leader.poll_timeout().expect("two nodes are watched");
+        assert!(due > now.monotonic, "there is nothing to do yet");
+    }
+    // The majority is back, and one of the two is heard by then.
+    leader.on_heard(nodes::node(2).id, owing, Duration::ZERO, now);
+    let early = now.plus(SILENCE / 2);
+    assert_eq!(poll(&mut leader, &world, early), None);
+    leader.on_heard(nodes::node(2).id, owing, Duration::ZERO, early);
+    let late = now.plus(SILENCE);
+    let nodes = vec![(node, epoch)];
+    let missed = Command::HeartbeatMissed { nodes };
+    assert_eq!(poll(&mut leader, &world, late), Some(missed));
+    let nodes = vec![(nodes::node(2).id, owing)];
+    let overdue = Command::SyncDeadline { nodes };
+    let later = now.plus(Duration::from_secs(5));
+    leader.on_heard(nodes::node(2).id, owing, Duration::ZERO, later);
+    assert_eq!(poll(&mut leader, &world, later), Some(overdue));
+}
+
 /// A leader that gave up on the one evaluation of a state, and the command that says so.
 fn given_up() -> (World, Leader, Command) {
     let mut world = World::new();
@@ -201,4 +231,63 @@ fn a_write_off_that_the_log_took_after_all_is_not_proposed_again() {
     apply(&mut world, &mut leader, command.clone(), at(401));
     leader.on_command_failed(command, at(402));
     assert_eq!(poll(&mut leader, &world, at(402)), None);
+}
+
+#[test]
+fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
+    let mut world = World::new();
+    let draft = |number: u128, job: &str| {
+        Evaluation::new(
+            EvalId::from_u128(number),
+            &JobKey::new("default", job),
+            JobType::Service,
+            50,
+            EvalTrigger::JobRegister,
+            UnixNanos(1),
+        )
+    };
+    let evals: Vec<_> = (1..=5)
+        .map(|number| draft(number, &format!("job-{number}")))
+        .collect();
+    world.apply(Command::EvalsUpsert { evals });
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    for attempt in 1..=3 {
+        let now = at(attempt * 100);
+        leader.on_timeout(now);
+        while let Some(delivery) = leader.dequeue(now) {
+            leader.nack(delivery.eval.id, delivery.token, now);
+        }
+    }
+    // Neither the log nor the state takes what has the third one in it.
+    let bad = EvalId::from_u128(3);
+    let mut next_id = 100;
+    let mut proposed = 0;
+    loop {
+        let mut ids = || {
+            next_id += 1;
+            EvalId::from_u128(next_id)
+        };
+        let command = leader.poll_command(&world.snapshot(), &mut ids, at(400));
+        let Some(command) = command else {
+            break;
+        };
+        proposed += 1;
+        assert!(proposed < 20, "it goes on for ever");
+        let Command::EvalsUpsert { evals } = &command else {
+            panic!("{command:?}")
+        };
+        if evals.iter().any(|eval| eval.id == bad) {
+            leader.on_command_refused(&command, "it is bad".to_owned());
+        } else {
+            apply(&mut world, &mut leader, command, at(400));
+        }
+    }
+    let snapshot = world.snapshot();
+    for number in 1..=5 {
+        let eval = snapshot.eval(EvalId::from_u128(number)).expect("is there");
+        let written_off = eval.status == EvalStatus::Failed;
+        assert_eq!(written_off, eval.id != bad, "{eval:?}");
+        let follow_up = eval.next_eval.map(|next| snapshot.eval(next).is_some());
+        assert_eq!(follow_up, written_off.then_some(true));
+    }
 }
