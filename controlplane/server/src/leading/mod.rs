@@ -26,7 +26,7 @@ use uuid::Uuid;
 use self::housekeeping::Housekeeping;
 use self::plans::Plans;
 use self::workers::Workers;
-use crate::cluster::{ChangeError, Cluster, wall_clock};
+use crate::cluster::{ChangeError, Cluster, LeadingError, wall_clock};
 use crate::gateway::liveness::Heard;
 use crate::machine::AppliedSignals;
 
@@ -138,7 +138,15 @@ struct Leading {
     applied: mpsc::Receiver<AppliedSignals>,
     workers: Workers,
     plans: Plans,
+    quorum: Quorum,
     housekeeping: Housekeeping,
+}
+
+/// Whether a majority of the servers answers this one, as it was told last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Quorum {
+    Answers,
+    Silent,
 }
 
 impl Leading {
@@ -147,14 +155,16 @@ impl Leading {
         term: u64,
         config: LeadingConfig,
         clock: Clock,
-    ) -> Result<Self, ChangeError> {
+    ) -> Result<Self, LeadingError> {
         let applied = cluster.hub().follow();
-        cluster.change(Command::Barrier).await?;
+        // Of this term: through another leader, it would begin in a term that is over.
+        cluster.change_as_leader(Command::Barrier, term).await?;
         if cluster.snapshot().cluster().incarnation.is_none() {
             let incarnation = Incarnation(Uuid::new_v4());
-            match cluster.change(Command::ClusterInit { incarnation }).await {
+            let init = Command::ClusterInit { incarnation };
+            match cluster.change_as_leader(init, term).await {
                 // Another leader was faster: as good.
-                Ok(_) | Err(ChangeError::Refused(_)) => {}
+                Ok(_) | Err(LeadingError::Change(ChangeError::Refused(_))) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -174,7 +184,8 @@ impl Leading {
             since: snapshot.index(),
             applied,
             workers: Workers::start(config.schedulers),
-            plans: Plans::default(),
+            plans: Plans::new(term),
+            quorum: Quorum::Answers,
             housekeeping: Housekeeping::default(),
         })
     }
@@ -259,6 +270,7 @@ impl Leading {
     /// Hands out what can be handed out.
     fn turn(&mut self) {
         let now = self.now();
+        self.look_at_quorum(now);
         self.leader.on_timeout(now);
         while self.workers.idle() {
             let Some(delivery) = self.leader.dequeue(now) else {
@@ -277,6 +289,26 @@ impl Leading {
                     .start(self.cluster.clone(), self.term, command);
             }
         }
+    }
+
+    /// Without a majority nothing that is decided here takes effect, unless it comes back to this
+    /// leader: then what was decided for want of news would be written although it was none.
+    fn look_at_quorum(&mut self, now: Now) {
+        let found = match self.cluster.raft().hears_majority() {
+            true => Quorum::Answers,
+            false => Quorum::Silent,
+        };
+        if found == Quorum::Silent {
+            self.leader.on_quorum_lost(now);
+        }
+        match (self.quorum, found) {
+            (Quorum::Answers, Quorum::Silent) => tracing::warn!(
+                "no majority of the servers answers: nobody is taken for silent until it does"
+            ),
+            (Quorum::Silent, Quorum::Answers) => tracing::info!("a majority answers again"),
+            _ => {}
+        }
+        self.quorum = found;
     }
 
     /// Answers why leading has to begin anew, where it has.

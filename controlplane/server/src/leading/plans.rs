@@ -10,7 +10,7 @@ use protocol_model::JobType;
 use tokio::task::JoinSet;
 
 use super::workers::{Decided, Workers};
-use crate::cluster::{ChangeError, Cluster};
+use crate::cluster::{ChangeError, Cluster, LeadingError};
 
 /// Attempts at one delivery: services as Nomad, batch jobs fewer, because throughput matters more.
 const ATTEMPTS_MAX: u32 = 5;
@@ -20,10 +20,12 @@ const ATTEMPTS_BATCH_MAX: u32 = 2;
 /// apply.
 const PIECE_ITEMS_MAX: usize = 2000;
 
-/// Plans in the log's hands.
-#[derive(Debug, Default)]
+/// Plans in the log's hands, of one term of leading: what a leader that was replaced decided is not
+/// written by its successor, which decides anew.
+#[derive(Debug)]
 pub(super) struct Plans {
     in_flight: JoinSet<Done>,
+    term: u64,
 }
 
 /// What became of a plan.
@@ -40,11 +42,19 @@ enum End {
     Committed,
     /// Some of it, or nothing: schedule again, on a newer state.
     Again,
-    /// Nobody knows, or the log does not work.
-    Failed(ChangeError),
+    /// Nobody knows, the log does not work, or another server leads.
+    Failed(LeadingError),
 }
 
 impl Plans {
+    /// No plans yet, of a leader of `term`.
+    pub(super) fn new(term: u64) -> Self {
+        Self {
+            in_flight: JoinSet::new(),
+            term,
+        }
+    }
+
     /// How many are in the log's hands.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
@@ -136,7 +146,12 @@ impl Plans {
             }
             End::Again => self.again(done, leader, workers, cluster, now),
             End::Failed(error) => {
-                tracing::warn!(eval = %done.delivery.eval.id, %error, "plan was not committed");
+                if matches!(error, LeadingError::NotLeading(_)) {
+                    // Its successor decides anew.
+                    tracing::debug!(eval = %done.delivery.eval.id, %error, "plan is void");
+                } else {
+                    tracing::warn!(eval = %done.delivery.eval.id, %error, "plan was not committed");
+                }
                 let reason = format!("its plan was not committed: {error}");
                 leader.note_failure(done.delivery.eval.id, reason);
                 leader.nack(done.delivery.eval.id, done.delivery.token, now);
@@ -176,7 +191,7 @@ impl Plans {
         plan: PlanApply,
         committed: End,
     ) {
-        let cluster = cluster.clone();
+        let (cluster, term) = (cluster.clone(), self.term);
         // All or nothing can only be one entry.
         let items_max = if all_at_once(&cluster.snapshot(), &delivery) {
             usize::MAX
@@ -184,13 +199,13 @@ impl Plans {
             PIECE_ITEMS_MAX
         };
         self.in_flight.spawn(async move {
-            let end = match commit(&cluster, plan, items_max).await {
+            let end = match commit(&cluster, term, plan, items_max).await {
                 Ok(()) => committed,
-                Err(ChangeError::Refused(Refusal::PlanRejected(nodes))) => {
+                Err(LeadingError::Change(ChangeError::Refused(Refusal::PlanRejected(nodes)))) => {
                     tracing::debug!(eval = %delivery.eval.id, ?nodes, "plan was overtaken");
                     End::Again
                 }
-                Err(ChangeError::Refused(refusal)) => {
+                Err(LeadingError::Change(ChangeError::Refused(refusal))) => {
                     tracing::info!(eval = %delivery.eval.id, %refusal, "plan refused");
                     End::Again
                 }
@@ -208,7 +223,12 @@ impl Plans {
 /// Commits a plan, in pieces where it is large; pieces that are still too large for the log are
 /// halved. What was committed before an error stays: the evaluation is open, and the next attempt
 /// finds it.
-async fn commit(cluster: &Cluster, plan: PlanApply, items_max: usize) -> Result<(), ChangeError> {
+async fn commit(
+    cluster: &Cluster,
+    term: u64,
+    plan: PlanApply,
+    items_max: usize,
+) -> Result<(), LeadingError> {
     let snapshot = cluster.snapshot();
     let mut waiting: Vec<PlanApply> = pieces::split(&snapshot, plan, items_max);
     waiting.reverse();
@@ -217,11 +237,12 @@ async fn commit(cluster: &Cluster, plan: PlanApply, items_max: usize) -> Result<
         let splits = count > 1 && items_max != usize::MAX;
         // Kept only where it may be needed again.
         let again = splits.then(|| piece.clone());
-        match cluster.change(Command::PlanApply(Box::new(piece))).await {
+        let command = Command::PlanApply(Box::new(piece));
+        match cluster.change_as_leader(command, term).await {
             Ok(_) => {}
-            Err(ChangeError::TooLarge(reason)) => {
+            Err(LeadingError::Change(ChangeError::TooLarge(reason))) => {
                 let Some(piece) = again else {
-                    return Err(ChangeError::TooLarge(reason));
+                    return Err(ChangeError::TooLarge(reason).into());
                 };
                 let halves = pieces::split(&snapshot, piece, count / 2);
                 waiting.extend(halves.into_iter().rev());
