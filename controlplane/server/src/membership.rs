@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use controlplane_raft::{ChangeError, Leader, ServerId};
+use controlplane_raft::{ChangeError, Leader, Raft, ReadError, ServerId};
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use protocol_wire::v1::membership_reply::Kind;
@@ -20,11 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before the next try.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
+/// On the wire, in place of the server that shall lead: whichever the leader chooses. No server has
+/// it, so that a leader of the first release refuses it.
+const ANY_SERVER: u64 = 0;
+
 /// What an operator wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MembershipChange {
     /// This voter leads from now on.
     Transfer(ServerId),
+    /// The voter leads from now on that the leader knows to be furthest, of those that answer.
+    TransferAway,
     /// This server is no member any more.
     Remove(ServerId),
 }
@@ -78,6 +84,7 @@ pub(crate) async fn serve(
         .change
         .ok_or("a membership request without a change")?
     {
+        Change::TransferTo(ANY_SERVER) => MembershipChange::TransferAway,
         Change::TransferTo(id) => MembershipChange::Transfer(ServerId::from_u64(id)),
         Change::Remove(id) => MembershipChange::Remove(ServerId::from_u64(id)),
     };
@@ -87,8 +94,23 @@ pub(crate) async fn serve(
 async fn here(cluster: &Cluster, change: MembershipChange) -> Result<(), ChangeError> {
     match change {
         MembershipChange::Transfer(to) => cluster.raft().transfer_leadership(to).await,
+        MembershipChange::TransferAway => transfer_away(cluster.raft()).await,
         MembershipChange::Remove(id) => cluster.raft().remove_server(id).await,
     }
+}
+
+/// Only the leader knows who is furthest; and without a majority nobody could take over.
+async fn transfer_away(raft: &Raft) -> Result<(), ChangeError> {
+    raft.leader_read_barrier()
+        .await
+        .map_err(|error| match error {
+            ReadError::NotLeader { leader } => ChangeError::NotLeader { leader },
+            ReadError::Unavailable { waited } => ChangeError::Unavailable { waited },
+            ReadError::Stopped(error) => ChangeError::Stopped(error),
+        })?;
+    let alone = || ChangeError::Refused("there is no other voter".to_owned());
+    raft.transfer_leadership(raft.successor().ok_or_else(alone)?)
+        .await
 }
 
 async fn there(
@@ -98,6 +120,7 @@ async fn there(
 ) -> Result<(), MembershipError> {
     let change = match change {
         MembershipChange::Transfer(to) => Change::TransferTo(to.as_u64()),
+        MembershipChange::TransferAway => Change::TransferTo(ANY_SERVER),
         MembershipChange::Remove(id) => Change::Remove(id.as_u64()),
     };
     let request = v1::MembershipRequest {

@@ -19,7 +19,7 @@ const GC_PASSES_MAX: usize = 1000;
 
 pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
     match (ask.verb, rest) {
-        (Verb::Get, ["raft", "configuration"]) => configuration(ask),
+        (Verb::Get, ["raft", "configuration"]) => configuration(ask).await,
         (Verb::Put, ["raft", "transfer-leadership"]) => transfer(ask).await,
         (Verb::Delete, ["raft", "peer"]) => remove_peer(ask).await,
         (Verb::Get, ["snapshot"]) => snapshot::save(ask).await,
@@ -72,7 +72,12 @@ async fn collect_garbage(ask: &Ask) -> Answered {
     ask.done(snapshot.index())
 }
 
-fn configuration(ask: &Ask) -> Answered {
+/// The log's members: with `?stale` as this server knows them, and otherwise once it knows all that
+/// a majority knew when it was asked, so that a server that was cut off does not show what was.
+async fn configuration(ask: &Ask) -> Answered {
+    if !ask.query.switch("stale") {
+        ask.api.cluster.consistent().await?;
+    }
     let status = ask.api.cluster.status();
     let Membership {
         voters,
@@ -125,17 +130,8 @@ fn named(ask: &Ask) -> Result<Option<ServerId>, HttpError> {
 }
 
 async fn transfer(ask: &Ask) -> Answered {
-    let status = ask.api.cluster.status();
-    let target = match named(ask)? {
-        Some(id) => id,
-        None => *status
-            .membership
-            .voters
-            .keys()
-            .find(|id| Some(**id) != status.leader.as_ref().map(|leader| leader.id))
-            .ok_or_else(|| HttpError::bad_request("there is no other voter"))?,
-    };
-    membership::change(&ask.api.cluster, MembershipChange::Transfer(target))
+    let change = named(ask)?.map_or(MembershipChange::TransferAway, MembershipChange::Transfer);
+    membership::change(&ask.api.cluster, change)
         .await
         .map_err(|error| refused(&error))?;
     ask.done(ask.api.cluster.snapshot().index())

@@ -16,6 +16,7 @@ mod job_text;
 mod jobs;
 mod large;
 mod lists;
+mod majority;
 mod node_calls;
 mod node_streams;
 mod operator;

@@ -1,0 +1,107 @@
+//! What a server says of itself and of the others when it is alone, and who leads by choice.
+
+use std::time::Duration;
+
+use controlplane_raft::ServerId;
+use controlplane_server::Server;
+use protocol_client::{Answer, Client, ClientError, Query};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::three::{client, cluster};
+use crate::world::{PATIENCE, refusal, service};
+
+/// Asks until the answer is as wanted.
+async fn until(what: &str, ask: impl AsyncFn() -> bool) {
+    let asking = async {
+        while !ask().await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, asking)
+        .await
+        .unwrap_or_else(|_| panic!("{what}"));
+}
+
+async fn health(client: &Client) -> Result<Answer<Value>, ClientError> {
+    client.get("/v1/agent/health", &Query::new()).await
+}
+
+fn leader_of(servers: &[Server]) -> usize {
+    let leads = servers
+        .iter()
+        .position(|server| server.cluster().is_leader());
+    leads.expect("one leads")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_no_majority_answers_is_not_well_and_shows_no_members_as_the_clusters() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut servers = cluster(root.path()).await;
+    for server in &servers {
+        let client = client(server);
+        until("is well", async || health(&client).await.is_ok()).await;
+    }
+    let left = servers.swap_remove(leader_of(&servers));
+    until("hears a majority", async || {
+        left.cluster().raft().hears_majority()
+    })
+    .await;
+    for server in servers {
+        server.shutdown().await;
+    }
+    let client = client(&left);
+    // A leader does not cease to be one by itself.
+    until("does not hear a majority", async || {
+        !left.cluster().raft().hears_majority()
+    })
+    .await;
+    until("is not well", async || health(&client).await.is_err()).await;
+    let (code, words) = refusal(health(&client).await);
+    assert_eq!(code, 500);
+    let told: Value = serde_json::from_str(&words).expect("JSON");
+    assert_eq!(told["server"]["ok"], json!(false), "{told}");
+    let node = Query::new().with("type", "client");
+    let of_node = client.get::<Value>("/v1/agent/health", &node).await;
+    assert_eq!(of_node.expect("it is no node").value, json!({}));
+
+    let path = "/v1/operator/raft/configuration";
+    let stale = Query::new().with("stale", "");
+    let own: Answer<Value> = client.get(path, &stale).await.expect("its own view");
+    assert_eq!(own.value["Servers"].as_array().map(Vec::len), Some(3));
+    let refused = client.get::<Value>(path, &Query::new()).await;
+    assert_eq!(refusal(refused).0, 500);
+    left.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_that_is_handed_to_whoever_is_best_goes_to_no_server_that_is_gone() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut servers = cluster(root.path()).await;
+    let leader = servers.swap_remove(leader_of(&servers));
+    servers.sort_by_key(|server| -> ServerId { server.cluster().server_id() });
+    // The first in order is gone, and lacks what is written now.
+    let gone = servers.remove(0);
+    gone.shutdown().await;
+    let other = servers.remove(0);
+    let (client, other_client) = (client(&leader), client(&other));
+    let body = json!({ "Job": service("web") });
+    let none = Query::new();
+    let _: Answer<Value> = client
+        .put("/v1/jobs", &none, &body)
+        .await
+        .expect("registered");
+    let path = "/v1/operator/raft/transfer-leadership";
+    until("the one that is left leads", async || {
+        if other.cluster().is_leader() {
+            return true;
+        }
+        // On a host that is busy it may not be known what became of it. And asked of whoever does
+        // not lead, it is done as well.
+        let _ = other_client.put::<_, Value>(path, &none, &json!({})).await;
+        other.cluster().is_leader()
+    })
+    .await;
+    leader.shutdown().await;
+    other.shutdown().await;
+}
