@@ -1,14 +1,15 @@
 //! `--dev`: an authority of its own, and `--node`: the node's daemon as a child.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest, CertifiedPem};
-use protocol_transport::{Region, Role, files};
+use protocol_transport::{Identity, Region, Role, files};
 
-/// How long development certificates are valid.
-const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long development certificates are valid: longer than any development server runs. They never
+/// leave their directory.
+const VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A certificate and its key, on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,9 +31,18 @@ pub struct DevCertificates {
     pub node: CertificateFiles,
 }
 
-/// The development certificates below `data_dir`; made the first time. All of them appear at once,
-/// under their own name only when they are whole: what was cut off is made anew.
+/// The development certificates below `data_dir`; made the first time, and anew when less than half
+/// of their time is left. All of them appear at once, under their own name only when they are whole:
+/// what was cut off is made anew.
 pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCertificates> {
+    certificates_at(data_dir, region, SystemTime::now())
+}
+
+fn certificates_at(
+    data_dir: &Path,
+    region: &Region,
+    now: SystemTime,
+) -> anyhow::Result<DevCertificates> {
     let directory = data_dir.join("dev-tls");
     let pairs = ["ca", "server", "node"].map(|name| pair(&directory, name));
     let whole = pairs
@@ -44,7 +54,7 @@ pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCerti
         server,
         node,
     };
-    if whole {
+    if whole && last(&made, now) {
         return Ok(made);
     }
     let aside = data_dir.join("dev-tls.new");
@@ -57,12 +67,27 @@ pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCerti
             _ => {}
         }
     }
+    tracing::info!(directory = %directory.display(), "making development certificates");
     files::make_private_directory(&aside)
         .with_context(|| format!("cannot make {}", aside.display()))?;
     issue(&aside, region)?;
     std::fs::rename(&aside, &directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
     Ok(made)
+}
+
+/// Whether the certificates can be read, are valid, and have half of their time left at least. They
+/// are not looked at again before the next start.
+fn last(made: &DevCertificates, now: SystemTime) -> bool {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    [&made.server, &made.node].iter().all(|files| {
+        let identity = Identity::load(&made.ca, &files.certificate, &files.key);
+        let validity = identity.ok().and_then(|it| it.validity().ok());
+        validity.is_some_and(|(from, until)| {
+            let half = until.saturating_sub(from) / 2;
+            from <= now && now + half <= until
+        })
+    })
 }
 
 fn pair(directory: &Path, name: &str) -> CertificateFiles {
@@ -129,8 +154,6 @@ driver "raw_exec" {{
 
 #[cfg(test)]
 mod tests {
-    use protocol_transport::Identity;
-
     use super::*;
 
     fn loads(made: &DevCertificates) -> bool {
@@ -148,6 +171,22 @@ mod tests {
         let first = std::fs::read(&made.ca).expect("reads");
         certificates(root.path(), &region).expect("are there");
         assert_eq!(std::fs::read(&made.ca).expect("reads"), first);
+    }
+
+    #[test]
+    fn certificates_are_made_anew_when_half_of_their_time_is_over() {
+        let root = tempfile::tempdir().expect("a directory");
+        let region = Region::global();
+        let made = certificates(root.path(), &region).expect("are made");
+        let first = std::fs::read(&made.ca).expect("reads");
+        let day = Duration::from_secs(24 * 3600);
+        let still_good = SystemTime::now() + VALIDITY / 2 - day;
+        certificates_at(root.path(), &region, still_good).expect("are there");
+        assert_eq!(std::fs::read(&made.ca).expect("reads"), first);
+        let too_old = still_good + 2 * day;
+        certificates_at(root.path(), &region, too_old).expect("are made anew");
+        assert_ne!(std::fs::read(&made.ca).expect("reads"), first);
+        assert!(loads(&made));
     }
 
     #[test]

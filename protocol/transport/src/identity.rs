@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -81,6 +82,23 @@ impl Identity {
             key: files::read_key(key)?,
         };
         Self::from_pem(&read(authority)?, &own)
+    }
+
+    /// When all of our certificate and its authority's are valid: from and until, since 1970.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub fn validity(&self) -> Result<(Duration, Duration), PeerIdentityError> {
+        let (mut from, mut until) = (0, i64::MAX);
+        for der in self.chain.iter().chain(&self.roots) {
+            let (_, certificate) = X509Certificate::from_der(der)
+                .map_err(|error| PeerIdentityError::Malformed(error.into()))?;
+            let validity = certificate.validity();
+            from = validity.not_before.timestamp().max(from);
+            until = validity.not_after.timestamp().min(until);
+        }
+        let seconds = |since: i64| Duration::from_secs(u64::try_from(since).unwrap_or(0));
+        Ok((seconds(from), seconds(until)))
     }
 
     /// What peers will read in our certificate.
