@@ -24,6 +24,7 @@ pub mod forward;
 pub mod gateway;
 pub mod http;
 pub mod leading;
+pub mod logging;
 mod loops;
 pub mod machine;
 pub mod membership;

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use controlplane_server::config::{Config, LogConfig};
+use controlplane_server::config::Config;
 use controlplane_server::data_dir::{self, Chosen};
+use controlplane_server::logging::Logging;
 use controlplane_server::threads::half_of_processors;
 use controlplane_server::{Server, dev};
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,7 +59,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("the configuration is valid");
         return Ok(());
     }
-    log(config.log);
+    let logging = Logging::start(config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(half_of_processors())
@@ -66,13 +67,13 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         .context("cannot start the runtime")?;
     // As a task of the runtime: what the main thread polls itself costs a wake-up of that thread
     // for every entry of the log.
-    let serving = runtime.spawn(serve(arguments.clone(), config));
+    let serving = runtime.spawn(serve(arguments.clone(), config, logging));
     runtime
         .block_on(serving)
         .context("the server's main task")?
 }
 
-async fn serve(arguments: Arguments, config: Config) -> anyhow::Result<()> {
+async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow::Result<()> {
     let chosen = if arguments.dev {
         Chosen::Dev
     } else {
@@ -82,6 +83,13 @@ async fn serve(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     let (data_dir, region) = (config.data_dir.clone(), config.region.clone());
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let file = arguments.config.clone();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            on_hangup(file.as_deref(), &logging);
+        }
+    });
     let mut server = Server::start(config).await?;
     tracing::info!(
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
@@ -110,6 +118,28 @@ async fn serve(arguments: Arguments, config: Config) -> anyhow::Result<()> {
     match failure {
         None => Ok(()),
         Some(reason) => anyhow::bail!("{reason}"),
+    }
+}
+
+/// Reads the file again for the one thing that can change while a server runs.
+fn on_hangup(file: Option<&std::path::Path>, logging: &Logging) {
+    let Some(path) = file else {
+        tracing::warn!("SIGHUP: --dev has no configuration to be read again");
+        return;
+    };
+    let read = Config::load(path).map_err(anyhow::Error::from);
+    let set = read.and_then(|config| {
+        logging.set_level(config.log.level)?;
+        Ok(config.log.level)
+    });
+    match set {
+        // Whoever changed more than that has to hear of it at every level that is usual.
+        Ok(level) => tracing::warn!(
+            %level, "SIGHUP: log_level is read; all other settings and certificates need a restart"
+        ),
+        Err(error) => {
+            tracing::error!(error = %format!("{error:#}"), "SIGHUP: nothing is changed");
+        }
     }
 }
 
@@ -152,22 +182,6 @@ async fn stop_node(child: &mut tokio::process::Child) {
         let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
     }
     let _ = tokio::time::timeout(std::time::Duration::from_secs(10), child.wait()).await;
-}
-
-fn log(LogConfig { level, json }: LogConfig) {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("DROVER_LOG").unwrap_or_else(|_| {
-        EnvFilter::new(format!("{level},openraft=warn,quinn=warn,rustls=warn"))
-    });
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_writer(std::io::stderr);
-    if json {
-        builder.json().init();
-    } else {
-        builder.init();
-    }
 }
 
 /// The error and its causes, once.

@@ -5,26 +5,16 @@ use std::time::Duration;
 
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
-use tracing::Level;
 
 use super::file::ConfigFile;
 use super::{
-    Config, ConfigError, GcConfig, HttpConfig, HttpTls, Limits, LivenessConfig, LogConfig,
-    RaftTiming, TlsConfig,
+    Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Limits, LivenessConfig,
+    LogConfig, RaftTiming, TlsConfig,
 };
 
 /// The shortest time between two signs of life. Without a limit, a mistaken zero would keep every
 /// processor of the cluster busy with nothing else.
 const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(10);
-
-/// What `log_level` may be.
-const LOG_LEVELS: [Level; 5] = [
-    Level::TRACE,
-    Level::DEBUG,
-    Level::INFO,
-    Level::WARN,
-    Level::ERROR,
-];
 
 /// Whether a server can do without certificate files.
 #[derive(Clone, Copy)]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol_transport::{Region, Secret};
+use tracing::Level;
 
 use self::build::TlsNeed;
 use self::file::ConfigFile;
@@ -56,11 +57,20 @@ pub struct Config {
     pub log: LogConfig,
 }
 
+/// What `log_level` may be.
+pub const LOG_LEVELS: [Level; 5] = [
+    Level::TRACE,
+    Level::DEBUG,
+    Level::INFO,
+    Level::WARN,
+    Level::ERROR,
+];
+
 /// What is written to standard error, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogConfig {
     /// The least important lines that are written.
-    pub level: tracing::Level,
+    pub level: Level,
     /// Whether each is a JSON object.
     pub json: bool,
 }

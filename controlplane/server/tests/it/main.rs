@@ -27,5 +27,6 @@ mod restore;
 mod restored_cluster;
 mod routes;
 mod rubbish;
+mod signals;
 mod three;
 mod world;

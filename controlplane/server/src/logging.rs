@@ -1,0 +1,137 @@
+//! Log lines: which of them are written, by the configuration or by `DROVER_LOG`; the level may
+//! change while the server runs.
+
+use tracing::Level;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Registry, reload};
+
+use crate::config::{LOG_LEVELS, LogConfig};
+
+/// The variable that takes the place of `log_level`.
+const VARIABLE: &str = "DROVER_LOG";
+/// What libraries say below a warning is for whoever asks for it by name.
+const LIBRARIES: &str = "openraft=warn,quinn=warn,rustls=warn";
+
+/// Why log lines cannot be written as was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// A filter would take the word for the name of a module, and show nothing at all.
+    #[error("{VARIABLE}: {0:?} is none of trace, debug, info, warn and error, and no MODULE=LEVEL")]
+    Word(String),
+    /// The filter cannot be read.
+    #[error("{VARIABLE}")]
+    Filter(#[from] ParseError),
+    /// The filter cannot be replaced.
+    #[error("the log's filter")]
+    Reload(#[from] reload::Error),
+}
+
+/// The filter of log lines, which may be changed while the server runs.
+#[derive(Debug)]
+pub struct Logging {
+    variable: Option<String>,
+    handle: reload::Handle<EnvFilter, Registry>,
+}
+
+impl Logging {
+    /// Writes log lines to standard error from now on. Once per process.
+    ///
+    /// # Errors
+    /// When `DROVER_LOG` makes no sense.
+    pub fn start(LogConfig { level, json }: LogConfig) -> Result<Self, LogError> {
+        let variable = std::env::var(VARIABLE).ok();
+        let filter = EnvFilter::try_new(directives(level, variable.as_deref())?)?;
+        let (filter, handle) = reload::Layer::new(filter);
+        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+        let registry = tracing_subscriber::registry().with(filter);
+        if json {
+            registry.with(lines.json()).init();
+        } else {
+            let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            registry.with(lines.with_ansi(colour)).init();
+        }
+        Ok(Self { variable, handle })
+    }
+
+    /// Another level from now on; what `DROVER_LOG` says goes on overriding it.
+    ///
+    /// # Errors
+    /// When the filter cannot be replaced: then it is as before.
+    pub fn set_level(&self, level: Level) -> Result<(), LogError> {
+        let filter = EnvFilter::try_new(directives(level, self.variable.as_deref())?)?;
+        Ok(self.handle.reload(filter)?)
+    }
+}
+
+/// The filter's text. A variable with a level for everything is all of it; with levels of modules
+/// only, those are added to what is configured. Empty is as good as not set.
+fn directives(level: Level, variable: Option<&str>) -> Result<String, LogError> {
+    let configured = format!("{level},{LIBRARIES}");
+    let given = variable.map(str::trim).filter(|text| !text.is_empty());
+    let Some(given) = given else {
+        return Ok(configured);
+    };
+    let is_level = |word: &str| {
+        let mut levels = LOG_LEVELS.iter();
+        word.eq_ignore_ascii_case("off") || levels.any(|it| it.as_str().eq_ignore_ascii_case(word))
+    };
+    let mut for_all = false;
+    for directive in given.split(',').map(str::trim) {
+        let level = directive.rsplit_once('=').map(|(_, level)| level);
+        if !is_level(level.unwrap_or(directive)) {
+            return Err(LogError::Word(directive.to_owned()));
+        }
+        for_all |= level.is_none();
+    }
+    Ok(if for_all {
+        given.to_owned()
+    } else {
+        format!("{configured},{given}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(variable: &str) -> Result<String, String> {
+        let text = directives(Level::INFO, Some(variable)).map_err(|error| error.to_string())?;
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        Ok(filter.to_string())
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused_and_not_taken_for_a_module() {
+        for wrong in ["warning", "debug,openraft", "openraft=loud", "info,"] {
+            let error = filter(wrong).expect_err(wrong);
+            assert!(error.contains("DROVER_LOG"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_all_of_the_filter_in_either_case() {
+        assert_eq!(filter("WARN").as_deref(), Ok("warn"));
+        assert_eq!(filter("off").as_deref(), Ok("off"));
+    }
+
+    #[test]
+    fn a_modules_level_is_added_to_what_is_configured() {
+        let text = filter("openraft=debug").expect("a filter");
+        let mut parts: Vec<&str> = text.split(',').collect();
+        parts.sort_unstable();
+        assert_eq!(
+            parts,
+            ["info", "openraft=debug", "quinn=warn", "rustls=warn"]
+        );
+    }
+
+    #[test]
+    fn an_empty_variable_says_nothing() {
+        assert_eq!(
+            filter(" "),
+            filter("info,openraft=warn,quinn=warn,rustls=warn")
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! The program under signals.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use controlplane_server::dev;
+use protocol_transport::Region;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::world::PATIENCE;
+
+/// Lines that are kept until they are looked at: far more than a test makes.
+const LINES_MAX: usize = 1 << 16;
+
+/// The program, and what it logs. Killed when a test ends before it does.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(config: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_controlplane"))
+            .arg("--config")
+            .arg(config)
+            .env_remove("DROVER_LOG")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built for this test");
+        let stderr = child.stderr.take().expect("it was asked for");
+        let (send, lines) = sync_channel(LINES_MAX);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                // Whoever does not read must not hold the program back.
+                let _ = send.try_send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).expect("an id");
+        kill_process(Pid::from_raw(id).expect("an id"), signal).expect("it runs");
+    }
+
+    /// Waits for a line with `text`.
+    fn wait_for(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("{text:?} is not said: {error}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write_config(directory: &Path, level: &str) -> std::path::PathBuf {
+    let made = dev::certificates(directory, &Region::global()).expect("certificates");
+    let path = directory.join("server.hcl");
+    let text = format!(
+        r#"
+data_dir  = {data:?}
+log_level = "{level}"
+ports {{
+  http = 0
+  quic = 0
+}}
+tls {{
+  ca_file   = {ca:?}
+  cert_file = {cert:?}
+  key_file  = {key:?}
+}}
+"#,
+        data = directory.join("data").display().to_string(),
+        ca = made.ca.display().to_string(),
+        cert = made.server.certificate.display().to_string(),
+        key = made.server.key.display().to_string(),
+    );
+    std::fs::write(&path, text).expect("it is written");
+    path
+}
+
+#[test]
+fn sighup_ends_nothing_and_reads_the_log_level_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = write_config(directory.path(), "info");
+    let mut running = Running::start(&config);
+    running.wait_for("serving");
+    std::fs::write(&config, "no configuration").expect("it is written");
+    running.signal(Signal::HUP);
+    running.wait_for("nothing is changed");
+    write_config(directory.path(), "debug");
+    running.signal(Signal::HUP);
+    let line = running.wait_for("log_level is read");
+    assert!(line.contains("DEBUG"), "{line}");
+    running.signal(Signal::TERM);
+    let status = running.child.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_log_level_that_is_none_is_refused_also_in_the_environment() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = write_config(directory.path(), "info");
+    let output = Command::new(env!("CARGO_BIN_EXE_controlplane"))
+        .arg("--config")
+        .arg(&config)
+        .env("DROVER_LOG", "warning")
+        .output()
+        .expect("the program was built for this test");
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("\"warning\" is none of"), "{words}");
+}
