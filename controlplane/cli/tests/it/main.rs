@@ -5,6 +5,7 @@ mod fake_server;
 mod history;
 mod job_files;
 mod job_output;
+mod logs;
 mod plan;
 mod snapshot;
 mod stop;

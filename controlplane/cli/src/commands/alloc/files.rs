@@ -118,7 +118,8 @@ impl Files {
         size: u64,
     ) -> Result<Exit, Failure> {
         let part = Part::wanted(self.bytes, self.lines, self.tail);
-        let mut offset = size.saturating_sub(part.bytes());
+        let mut wanted = part.bytes();
+        let mut offset = size.saturating_sub(wanted);
         let mut held = matches!(part, Part::LastLines(_)).then(Vec::new);
         let path = format!("/v1/client/fs/readat/{id}");
         loop {
@@ -132,8 +133,14 @@ impl Files {
                 }
             }
             // The last lines are known once the file has been read to its end.
-            if let Some(held) = held.take() {
-                session.out.bytes(part.cut(&held))?;
+            if let Some(text) = held.take() {
+                if let Some(more) = part.more(&text, wanted) {
+                    wanted = more;
+                    offset = size.saturating_sub(wanted);
+                    held = Some(Vec::new());
+                    continue;
+                }
+                session.out.bytes(part.cut(&text))?;
             }
             if !self.follow {
                 return Ok(Exit::SUCCESS);

@@ -4,6 +4,7 @@ mod change;
 mod escape;
 mod exec;
 mod files;
+mod frames;
 mod logs;
 mod status;
 mod tail;

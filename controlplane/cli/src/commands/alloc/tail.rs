@@ -39,6 +39,19 @@ impl Part {
         }
     }
 
+    /// How much is to be fetched instead of `fetched` bytes, which turned out to be `text`; `None`
+    /// where that is enough, all that there is, or all that is fetched at most.
+    pub(super) fn more(self, text: &[u8], fetched: u64) -> Option<u64> {
+        let Self::LastLines(count) = self else {
+            return None;
+        };
+        let body = text.strip_suffix(b"\n").unwrap_or(text);
+        let newlines = body.iter().filter(|byte| **byte == b'\n').count();
+        let all = u64::try_from(text.len()).is_ok_and(|length| length < fetched);
+        let enough = newlines >= count || all || fetched >= TAIL_BYTES_MAX;
+        (!enough).then(|| fetched.saturating_mul(4).min(TAIL_BYTES_MAX))
+    }
+
     /// The last lines of `text`, where lines are wanted.
     pub(super) fn cut(self, text: &[u8]) -> &[u8] {
         let Self::LastLines(count) = self else {
@@ -64,6 +77,19 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_fetched_grows_until_it_holds_the_lines() {
+        let two = Part::LastLines(2);
+        assert_eq!(two.more(b"ne\ntwo\nthree\n", 13), None);
+        assert_eq!(two.more(b"wo\nthree\n", 9), Some(36), "a line is cut");
+        assert_eq!(two.more(b"two\nthree\n", 11), None, "there is no more");
+        let far = TAIL_BYTES_MAX / 2;
+        let long = vec![b'x'; usize::try_from(far).expect("small")];
+        assert_eq!(two.more(&long, far), Some(TAIL_BYTES_MAX));
+        assert_eq!(two.more(&long, TAIL_BYTES_MAX), None);
+        assert_eq!(Part::LastBytes(9).more(b"x", 1), None);
+    }
 
     #[test]
     fn the_last_lines_are_cut_out() {
