@@ -1,6 +1,6 @@
 //! What a task group asks of a node, and what it is given there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use controlplane_state::{Capacity, Usage};
 use protocol_model::{
@@ -14,18 +14,49 @@ use crate::ids::Seeded;
 /// Everything that is the same on every node: processor time, memory, disk, static ports.
 pub(crate) fn fixed(group: &TaskGroup) -> Usage {
     let mut resources = unassigned(group);
-    let ports = |networks: &mut Vec<NetworkResource>| {
-        for network in networks {
-            network.dynamic_ports.clear();
-        }
-    };
-    ports(&mut resources.shared.networks);
-    resources.shared.ports.clear();
-    resources
-        .tasks
-        .values_mut()
-        .for_each(|task| ports(&mut task.networks));
+    // Whatever number a job gives them, they get another one.
+    let of_tasks = resources.tasks.values_mut();
+    let networks = of_tasks.flat_map(|task| &mut task.networks);
+    for network in networks.chain(&mut resources.shared.networks) {
+        network.dynamic_ports.clear();
+    }
     Usage::of(&resources)
+}
+
+/// How many ports are chosen for the group on each node.
+pub(crate) fn dynamic_ports(group: &TaskGroup) -> usize {
+    let of_tasks = group
+        .tasks
+        .iter()
+        .filter_map(|task| task.resources.as_ref());
+    group
+        .networks
+        .iter()
+        .chain(of_tasks.flat_map(|resources| &resources.networks))
+        .map(|network| network.dynamic_ports.len())
+        .sum()
+}
+
+/// Whether a node has so many free ports among those that are handed out. `used`: what is taken
+/// there, the group's static ports included.
+pub(crate) fn has_dynamic_ports(capacity: &Capacity, used: &Usage, count: usize) -> bool {
+    if count == 0 {
+        return true;
+    }
+    let fixed = &capacity.fixed;
+    let range = fixed.min_dynamic_port..=fixed.max_dynamic_port;
+    // Most nodes have far more than anybody could have taken.
+    let taken_most = fixed.reserved_ports.len() + used.claims.ports.len();
+    if range.len() >= taken_most.saturating_add(count) {
+        return true;
+    }
+    let taken: BTreeSet<u16> = fixed
+        .reserved_ports
+        .iter()
+        .chain(used.claims.ports.iter())
+        .filter(|port| range.contains(port))
+        .collect();
+    range.len().saturating_sub(taken.len()) >= count
 }
 
 /// What the group is given on `node`: as [`fixed`], with whole cores and dynamic ports chosen among

@@ -9,11 +9,49 @@ use protocol_model::{Affinity, Job, Node, TaskGroup};
 use crate::feasible::{operand, target};
 use crate::scratch::Scratch;
 
-/// A node's score: components by the names that users know, and their mean.
-#[derive(Clone, PartialEq, Debug)]
+/// A node's score: components, and their mean, which decides.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Score {
-    pub(crate) components: BTreeMap<String, f64>,
-    pub(crate) norm: f64,
+    fill: f64,
+    anti_affinity: Option<f64>,
+    reschedule_penalty: Option<f64>,
+    affinity: Option<f64>,
+}
+
+impl Score {
+    /// The components by the names that users know.
+    pub(crate) fn components(&self) -> BTreeMap<String, f64> {
+        self.named()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// The mean of the components that apply.
+    pub(crate) fn norm(&self) -> f64 {
+        let (mut sum, mut parts) = (0.0, 0u32);
+        for (_, value) in self.named() {
+            sum += value;
+            parts += 1;
+        }
+        sum / f64::from(parts.max(1))
+    }
+
+    fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let Self {
+            fill,
+            anti_affinity,
+            reschedule_penalty,
+            affinity,
+        } = *self;
+        [
+            ("binpack", Some(fill)),
+            ("job-anti-affinity", anti_affinity),
+            ("node-affinity", affinity),
+            ("node-reschedule-penalty", reschedule_penalty),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 /// What a score looks at besides the node itself.
@@ -64,22 +102,13 @@ impl<'a> Ranking<'a> {
     /// `spread` is its mirror; collisions, failed attempts and affinities are components of their
     /// own, and the mean of those that apply decides.
     pub(crate) fn score(&self, node: &Node, asked: &Asked<'_>, scratch: &mut Scratch) -> Score {
-        let mut components = BTreeMap::new();
-        components.insert("binpack".to_owned(), self.fill(asked));
-        if asked.siblings > 0 {
-            let penalty = -f64::from(asked.siblings + 1) / f64::from(self.count);
-            components.insert("job-anti-affinity".to_owned(), penalty);
+        let collisions = || -f64::from(asked.siblings + 1) / f64::from(self.count);
+        Score {
+            fill: self.fill(asked),
+            anti_affinity: (asked.siblings > 0).then(collisions),
+            reschedule_penalty: asked.penalized.then_some(-1.0),
+            affinity: self.affinity(node, scratch),
         }
-        if asked.penalized {
-            components.insert("node-reschedule-penalty".to_owned(), -1.0);
-        }
-        if let Some(affinity) = self.affinity(node, scratch) {
-            components.insert("node-affinity".to_owned(), affinity);
-        }
-        // At most four components: exact in f64.
-        let parts = u32::try_from(components.len()).unwrap_or(1).max(1);
-        let norm = components.values().sum::<f64>() / f64::from(parts);
-        Score { components, norm }
     }
 
     /// How well filled the node is, 0 to 1.

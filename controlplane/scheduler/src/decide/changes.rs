@@ -19,9 +19,11 @@ impl Deciding<'_> {
         self.report.insert(group.name.clone(), report);
         for (alloc, reason) in &buckets.stop {
             self.stop(alloc, reason, false);
+            self.free(alloc);
         }
         for alloc in &buckets.lost {
             self.stop(alloc, "alloc is lost since its node is down", true);
+            self.free(alloc);
         }
         for alloc in &buckets.disconnect {
             let window = group.disconnect_window();
@@ -76,7 +78,8 @@ impl Deciding<'_> {
         self.plan.updated.push(Arc::new(updated));
     }
 
-    pub(super) fn stop(&mut self, alloc: &Arc<Allocation>, description: &str, lost: bool) {
+    pub(super) fn stop(&mut self, alloc: &Allocation, description: &str, lost: bool) {
+        self.leaving.insert(alloc.id);
         self.change(
             alloc.id,
             Change::Stop {
@@ -87,7 +90,15 @@ impl Deciding<'_> {
         );
     }
 
+    /// What leaves whatever happens gives its room back.
+    pub(super) fn free(&mut self, alloc: &Allocation) {
+        if !alloc.terminal() {
+            self.overlay.free(self.snapshot, alloc);
+        }
+    }
+
     fn change(&mut self, id: AllocId, change: Change) {
+        self.handled.insert(id);
         self.plan.changed.push(AllocChange { id, change });
     }
 

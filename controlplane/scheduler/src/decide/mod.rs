@@ -1,18 +1,19 @@
-//! The phases of one decision, in one visible order: reconcile, release, place, write down.
+//! The phases of one decision, in one visible order: reconcile, write down what changes, place.
 
 mod changes;
 mod placing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controlplane_state::Snapshot;
 use controlplane_state::command::PlanApply;
-use controlplane_state::{Snapshot, Usage};
 use protocol_model::{
-    AllocMetric, Allocation, DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, Job,
-    JobType, NodeId, TaskGroup, UnixNanos,
+    AllocId, AllocMetric, Allocation, DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation,
+    Job, JobType, NodeId, TaskGroup, UnixNanos,
 };
 
+use crate::feasible::Standing;
 use crate::ids::Seeded;
 use crate::later::Later;
 use crate::place::{Overlay, Placer};
@@ -29,6 +30,10 @@ pub(crate) struct Deciding<'a> {
     ids: Seeded,
     scratch: &'a mut Scratch,
     plan: PlanApply,
+    /// Allocations of which the plan changes something already.
+    handled: BTreeSet<AllocId>,
+    /// Those of them that it stops.
+    leaving: BTreeSet<AllocId>,
     report: BTreeMap<String, GroupReport>,
     failed: BTreeMap<String, AllocMetric>,
     queued: BTreeMap<String, i64>,
@@ -59,6 +64,8 @@ impl<'a> Deciding<'a> {
             ids: Seeded::new(seed),
             scratch,
             plan,
+            handled: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             report: BTreeMap::new(),
             failed: BTreeMap::new(),
             queued: BTreeMap::new(),
@@ -88,6 +95,7 @@ impl<'a> Deciding<'a> {
         for alloc in existing.iter().filter(|alloc| !alloc.terminal()) {
             let lost = reconcile::Taint::on(self.snapshot, alloc) == reconcile::Taint::Gone;
             self.stop(alloc, "alloc not needed as job is stopped", lost);
+            self.free(alloc);
             self.report
                 .entry(alloc.task_group.clone())
                 .or_default()
@@ -103,7 +111,8 @@ impl<'a> Deciding<'a> {
                 .or_default()
                 .push(alloc);
         }
-        // Reconcile first, all groups: what leaves makes room for what any group places.
+        // Reconcile first, all groups: what leaves whatever happens makes room for what any group
+        // places.
         let mut sorted: Vec<(&TaskGroup, Buckets, Vec<Arc<Allocation>>)> = Vec::new();
         for group in &job.task_groups {
             let allocs = by_group.remove(&group.name).unwrap_or_default();
@@ -122,7 +131,6 @@ impl<'a> Deciding<'a> {
             self.stop_all(&allocs);
         }
         for (group, buckets, _) in &sorted {
-            self.release(buckets);
             self.write_changes(job, group, buckets);
         }
         for (group, buckets, allocs) in &sorted {
@@ -136,7 +144,7 @@ impl<'a> Deciding<'a> {
             let rollout = &self.rollout;
             return reconcile::group(self.snapshot, job, group, allocs, rollout, eval, self.now);
         }
-        let mut placer = Placer::new(self.snapshot, job, group, &Default::default());
+        let mut placer = Placer::new(self.snapshot, job, group, self.standing());
         let mut feasible: BTreeMap<NodeId, bool> = BTreeMap::new();
         for record in self.snapshot.nodes() {
             if placer.feasible(&record.node, self.scratch) {
@@ -149,23 +157,17 @@ impl<'a> Deciding<'a> {
         reconcile::system(self.snapshot, job, group, allocs, &feasible, eval, self.now)
     }
 
-    /// What leaves gives its room back.
-    fn release(&mut self, buckets: &Buckets) {
-        let leaving = buckets.leaving();
-        for id in leaving {
-            let Some(alloc) = self.snapshot.alloc(id).filter(|alloc| !alloc.terminal()) else {
-                continue;
-            };
-            if let Some(row) = self.snapshot.node_columns().row(alloc.node_id) {
-                self.overlay
-                    .release(row, &Usage::of(&alloc.allocated_resources));
-            }
+    /// The job's allocations as the plan leaves them so far.
+    fn standing(&self) -> Standing<'_> {
+        Standing {
+            leaving: &self.leaving,
+            placed: &self.plan.placed,
         }
     }
 
     fn note_classes(&mut self, placer: &Placer<'_>) {
         self.escaped |= placer.escapes_class();
-        for (class, eligible) in placer.class_eligibility() {
+        for (class, eligible) in placer.feasibility().class_eligibility() {
             *self.classes.entry(class).or_default() |= eligible;
         }
     }

@@ -1,12 +1,12 @@
 //! Placements: each finds its node, and what it takes the place of is stopped with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, Job, TaskGroup};
 
 use super::Deciding;
-use crate::place::{self, Placement, Placer};
+use crate::place::{Placement, Placer, Tools};
 use crate::reconcile::{Buckets, Wanted};
 
 impl Deciding<'_> {
@@ -20,34 +20,40 @@ impl Deciding<'_> {
         if buckets.place.is_empty() {
             return;
         }
-        let leaving = buckets.leaving();
         let standing = allocs
             .iter()
-            .filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
+            .filter(|alloc| !alloc.terminal() && !self.leaving.contains(&alloc.id));
         self.overlay
             .begin_group(standing.map(|alloc| alloc.node_id));
-        let mut placer = Placer::new(self.snapshot, job, group, &leaving);
-        let destructive: BTreeMap<AllocId, &Arc<Allocation>> = buckets
-            .destructive
-            .iter()
-            .chain(&buckets.migrate)
-            .map(|alloc| (alloc.id, alloc))
-            .collect();
+        let mut placer = Placer::new(self.snapshot, job, group, self.standing());
+        let replaced = buckets.destructive.iter().chain(&buckets.migrate);
+        let replaced: BTreeSet<AllocId> = replaced.map(|alloc| alloc.id).collect();
         let mut unplaced = 0;
         for wanted in &buckets.place {
-            let found = placer.place(wanted, &mut self.overlay, &mut self.ids, self.scratch);
-            match found {
+            let mut tools = Tools {
+                overlay: &mut self.overlay,
+                ids: &mut self.ids,
+                scratch: self.scratch,
+            };
+            // It leaves only for its successor: one at a time, so that none gives room away that
+            // it needs itself in the end.
+            let previous = wanted.previous.as_deref();
+            let makes_way = previous.filter(|alloc| replaced.contains(&alloc.id));
+            if let Some(alloc) = makes_way {
+                placer.make_way(alloc, tools.overlay);
+            }
+            match placer.place(wanted, &mut tools) {
                 Ok(placement) => {
                     let alloc = self.allocation(job, group, wanted, placement);
-                    if let Some(record) = self.snapshot.node(alloc.node_id) {
-                        placer.placed(&alloc, &record.node);
-                    }
+                    placer.placed(&alloc);
                     self.stop_replaced(wanted);
                     self.plan.placed.push(Arc::new(alloc));
                 }
                 Err(metrics) => {
                     unplaced += 1;
-                    self.keep_replaced(wanted, &destructive);
+                    if let Some(alloc) = makes_way {
+                        placer.stay(alloc, tools.overlay);
+                    }
                     match self.failed.get_mut(&group.name) {
                         Some(known) => known.coalesced_failures += 1,
                         None => {
@@ -85,28 +91,8 @@ impl Deciding<'_> {
                 "alloc is being updated due to job update"
             }
         };
-        let handled = self
-            .plan
-            .changed
-            .iter()
-            .any(|change| change.id == previous.id);
-        if !handled {
-            self.stop(&Arc::clone(previous), description, false);
-        }
-    }
-
-    /// Nothing found its place: what should have been replaced goes on, and its room is taken
-    /// again.
-    fn keep_replaced(
-        &mut self,
-        wanted: &Wanted,
-        destructive: &BTreeMap<AllocId, &Arc<Allocation>>,
-    ) {
-        let Some(previous) = &wanted.previous else {
-            return;
-        };
-        if destructive.contains_key(&previous.id) {
-            place::keep(&mut self.overlay, self.snapshot, previous);
+        if !self.handled.contains(&previous.id) {
+            self.stop(previous, description, false);
         }
     }
 

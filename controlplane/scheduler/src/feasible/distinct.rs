@@ -2,6 +2,7 @@
 //! are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use controlplane_state::Snapshot;
 use protocol_model::{AllocId, Allocation, Constraint, Job, Node, NodeId, TaskGroup};
@@ -19,6 +20,7 @@ pub(super) fn is_distinct(constraint: &Constraint) -> bool {
 /// What the job's allocations take up: hosts, and values of properties.
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
+    group: String,
     hosts_of_job: bool,
     hosts_of_group: bool,
     hosts: BTreeMap<NodeId, u32>,
@@ -35,36 +37,60 @@ struct Property {
     used: BTreeMap<String, u32>,
 }
 
+/// The job's allocations as a decision leaves them so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing<'p> {
+    /// Those of the snapshot that leave.
+    pub(crate) leaving: &'p BTreeSet<AllocId>,
+    /// Those that were placed.
+    pub(crate) placed: &'p [Arc<Allocation>],
+}
+
+/// Whom it concerns that an allocation came or went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ripple {
+    /// Its node.
+    Node,
+    /// Every node that has a property in common with it.
+    All,
+}
+
 impl Distinct {
-    /// What stands in `snapshot` of `job`, as `group` has to see it, without `leaving`.
+    /// What stands of `job`, as `group` has to see it.
     pub(crate) fn new(
         snapshot: &Snapshot,
         job: &Job,
         group: &TaskGroup,
-        leaving: &BTreeSet<AllocId>,
+        standing: Standing<'_>,
     ) -> Self {
-        let mut distinct = Self {
-            hosts_of_job: wants_hosts(&job.constraints),
-            hosts_of_group: wants_hosts(&group.constraints),
-            ..Self::default()
-        };
         let of_job = properties(&job.constraints, false);
         let of_group = properties(&group.constraints, true);
         let of_tasks = group
             .tasks
             .iter()
             .flat_map(|task| properties(&task.constraints, true));
-        distinct.properties = of_job.into_iter().chain(of_group).chain(of_tasks).collect();
+        let mut distinct = Self {
+            group: group.name.clone(),
+            hosts_of_job: wants_hosts(&job.constraints),
+            hosts_of_group: wants_hosts(&group.constraints)
+                || group
+                    .tasks
+                    .iter()
+                    .any(|task| wants_hosts(&task.constraints)),
+            properties: of_job.into_iter().chain(of_group).chain(of_tasks).collect(),
+            ..Self::default()
+        };
         if distinct.is_idle() {
             return distinct;
         }
         let key = job.key();
         let stands = snapshot
             .allocs_by_job(&key)
-            .filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
-        for alloc in stands {
-            let node = snapshot.node(alloc.node_id).map(|record| &*record.node);
-            distinct.take(alloc, alloc.task_group == group.name, node);
+            .filter(|alloc| !alloc.terminal() && !standing.leaving.contains(&alloc.id));
+        for alloc in stands.chain(standing.placed) {
+            if let Some(record) = snapshot.node(alloc.node_id) {
+                distinct.take(alloc, &record.node);
+            }
         }
         distinct
     }
@@ -74,17 +100,21 @@ impl Distinct {
         !self.hosts_of_job && !self.hosts_of_group && self.properties.is_empty()
     }
 
-    /// An allocation of this group was just placed.
-    pub(crate) fn place(&mut self, alloc: &Allocation, node: &Node) {
-        if !self.is_idle() {
-            self.take(alloc, true, Some(node));
-        }
+    /// `alloc` is on `node` from now on.
+    pub(crate) fn take(&mut self, alloc: &Allocation, node: &Node) -> Ripple {
+        self.count(alloc, node, |count| *count = count.saturating_add(1))
+    }
+
+    /// `alloc` is not on `node` any more.
+    pub(crate) fn leave(&mut self, alloc: &Allocation, node: &Node) -> Ripple {
+        self.count(alloc, node, |count| *count = count.saturating_sub(1))
     }
 
     /// Why `node` is out of the question, if it is.
     pub(crate) fn check(&self, node: &Node) -> Result<(), Reason> {
-        let taken = (self.hosts_of_job && self.hosts.contains_key(&node.id))
-            || (self.hosts_of_group && self.group_hosts.contains_key(&node.id));
+        let some = |hosts: &BTreeMap<NodeId, u32>| hosts.get(&node.id).is_some_and(|it| *it > 0);
+        let taken = (self.hosts_of_job && some(&self.hosts))
+            || (self.hosts_of_group && some(&self.group_hosts));
         if taken {
             return Err(Reason("distinct_hosts".to_owned()));
         }
@@ -105,21 +135,28 @@ impl Distinct {
         Ok(())
     }
 
-    fn take(&mut self, alloc: &Allocation, same_group: bool, node: Option<&Node>) {
-        *self.hosts.entry(alloc.node_id).or_default() += 1;
-        if same_group {
-            *self.group_hosts.entry(alloc.node_id).or_default() += 1;
+    fn count(&mut self, alloc: &Allocation, node: &Node, change: impl Fn(&mut u32)) -> Ripple {
+        if self.is_idle() {
+            return Ripple::Node;
         }
-        let Some(node) = node else { return };
-        for property in self
-            .properties
-            .iter_mut()
-            .filter(|one| same_group || !one.of_group)
-        {
+        let same_group = alloc.task_group == self.group;
+        change(self.hosts.entry(node.id).or_default());
+        if same_group {
+            change(self.group_hosts.entry(node.id).or_default());
+        }
+        let mut ripple = Ripple::Node;
+        let concerned = |one: &&mut Property| same_group || !one.of_group;
+        for property in self.properties.iter_mut().filter(concerned) {
             if let Some(value) = target::resolve(&property.attribute, node).value() {
-                *property.used.entry(value.to_owned()).or_default() += 1;
+                let used = property.used.entry(value.to_owned()).or_default();
+                let was_full = *used >= property.count_max;
+                change(used);
+                if was_full != (*used >= property.count_max) {
+                    ripple = Ripple::All;
+                }
             }
         }
+        ripple
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use protocol_model::{Constraint, Job, NetworkMode, Node, Task, TaskGroup};
 
-pub(crate) use self::distinct::Distinct;
+pub(crate) use self::distinct::{Distinct, Ripple, Standing};
 use crate::scratch::Scratch;
 
 /// Why a node is out of the question, in the words that users know from Nomad.

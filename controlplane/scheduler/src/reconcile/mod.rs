@@ -8,10 +8,9 @@ mod group;
 mod names;
 mod system;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, Job, RescheduleTracker, UnixNanos};
+use protocol_model::{Allocation, Job, RescheduleTracker, UnixNanos};
 
 pub(crate) use self::condition::Taint;
 use self::difference::{Difference, difference_of};
@@ -86,19 +85,6 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// Allocations whose room is free once the decision is applied.
-    pub(crate) fn leaving(&self) -> BTreeSet<AllocId> {
-        self.stop
-            .iter()
-            .map(|(alloc, _)| alloc)
-            .chain(&self.lost)
-            .chain(&self.destructive)
-            .chain(&self.migrate)
-            .chain(&self.reschedule)
-            .map(|alloc| alloc.id)
-            .collect()
-    }
-
     /// Whether somebody who is back runs another version than `job`'s: that it is back is settled
     /// first, what its version means for it is looked at again right after.
     pub(crate) fn returns_outdated(&self, job: &Job) -> bool {

@@ -1,7 +1,11 @@
 //! Where things are placed, and how the scheduler explains that they are not.
 
+use std::collections::BTreeSet;
+
 use hack_testkit::{jobs, nodes};
-use protocol_model::{Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port};
+use protocol_model::{
+    Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port, UpdateStrategy,
+};
 
 use crate::scene::{Scene, key};
 
@@ -158,6 +162,121 @@ fn distinct_hosts_keeps_allocations_apart() {
         decision.failed["group"].constraint_filtered["distinct_hosts"],
         2
     );
+}
+
+#[test]
+fn distinct_hosts_of_a_job_keeps_its_groups_apart() {
+    let mut scene = Scene::new(3);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.task_groups.push(jobs::group("other", 1));
+    job.task_groups.push(jobs::group("third", 1));
+    job.constraints
+        .push(constraint("", "distinct_hosts", "true"));
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    let placed = decision.plan.placed.iter();
+    let nodes: BTreeSet<NodeId> = placed.map(|alloc| alloc.node_id).collect();
+    assert_eq!(nodes.len(), 3, "one on each");
+}
+
+#[test]
+fn what_stays_for_want_of_room_keeps_its_distance() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.constraints
+        .push(constraint("", "distinct_hosts", "true"));
+    job.task_groups[0].update = Some(UpdateStrategy {
+        max_parallel: Some(0),
+        ..UpdateStrategy::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job.clone());
+    let first = scene.run(&eval).plan.placed[0].node_id;
+    scene.start_all(&key("web"));
+    // Another argument, and more than any node has: what runs cannot be replaced.
+    let resources = job.task_groups[0].tasks[0].resources.as_mut();
+    resources.expect("the fixture has resources").cpu = Some(4001);
+    job.task_groups.push(jobs::group("other", 2));
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    let others: Vec<NodeId> = decision.plan.placed.iter().map(|it| it.node_id).collect();
+    assert_eq!(others.len(), 1, "one node is left");
+    assert_ne!(others[0], first);
+}
+
+#[test]
+fn a_property_that_is_used_up_rules_out_all_who_have_it() {
+    let mut scene = Scene::new(0);
+    for number in 1..=4 {
+        let mut node = nodes::node(number);
+        let rack = if number <= 2 { "r1" } else { "r2" };
+        node.meta.insert("rack".to_owned(), rack.to_owned());
+        node.computed_class = rack.to_owned();
+        scene.world.add_node(node);
+    }
+    let mut job = jobs::draft(JobType::Service, "web", 4);
+    job.constraints
+        .push(constraint("${meta.rack}", "distinct_property", "1"));
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.plan.placed.len(), 2, "one in each rack");
+    let metric = &decision.failed["group"];
+    assert_eq!((metric.nodes_evaluated, metric.nodes_filtered), (4, 4));
+    let used_up = "distinct_property: ${meta.rack}=r1 used by 1 allocs";
+    assert_eq!(metric.constraint_filtered[used_up], 2);
+}
+
+#[test]
+fn the_room_of_a_group_that_goes_is_there_for_the_one_that_comes() {
+    let mut scene = Scene::new(1);
+    let sized = |name: &str| {
+        let mut job = jobs::draft(JobType::Service, "web", 0);
+        let mut group = jobs::group(name, 2);
+        let resources = group.tasks[0].resources.as_mut();
+        resources.expect("the fixture has resources").cpu = Some(2000);
+        job.task_groups = vec![group];
+        job.canonicalize();
+        job
+    };
+    let eval = scene.world.register(sized("one"));
+    assert_eq!(scene.run(&eval).plan.placed.len(), 2, "the node is full");
+    let eval = scene.world.register(sized("two"));
+    assert_eq!(scene.run(&eval).plan.placed.len(), 2);
+}
+
+#[test]
+fn a_node_without_free_ports_is_passed_over() {
+    let mut scene = Scene::new(0);
+    for number in 1..=2 {
+        let mut node = nodes::node(number);
+        if number == 1 {
+            // The better one, by what is left of it, hands out a single port.
+            node.node_resources.cpu.cpu_shares = 1000;
+            node.node_resources.max_dynamic_port = node.node_resources.min_dynamic_port;
+        }
+        scene.world.add_node(node);
+    }
+    let mut job = jobs::draft(JobType::Service, "web", 4);
+    let port = |label: &str| Port {
+        label: label.to_owned(),
+        ..Port::default()
+    };
+    job.task_groups[0].networks.push(NetworkResource {
+        dynamic_ports: vec![port("http"), port("admin")],
+        ..NetworkResource::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    assert_eq!(decision.plan.placed.len(), 4, "{:?}", decision.failed);
+    for alloc in &decision.plan.placed {
+        assert_eq!(alloc.node_id, nodes::node(2).id);
+        let none_free = "network: dynamic port selection failed";
+        assert_eq!(alloc.metrics.dimension_exhausted[none_free], 1);
+    }
 }
 
 #[test]

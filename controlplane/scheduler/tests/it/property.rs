@@ -3,25 +3,39 @@
 use controlplane_state::Usage;
 use hack_testkit::{jobs, nodes};
 use proptest::prelude::*;
-use protocol_model::{ClientStatus, JobType};
+use protocol_model::{ClientStatus, JobType, UpdateStrategy};
 
 use crate::scene::{Scene, key};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Register { job: u8, count: u32, cpu: u64 },
-    Fail { pick: usize },
+    Register {
+        job: u8,
+        count: u32,
+        cpu: u64,
+        max_parallel: u32,
+    },
+    Fail {
+        pick: usize,
+    },
     Start,
-    Silence { node: u8 },
-    Return { node: u8 },
+    Silence {
+        node: u8,
+    },
+    Return {
+        node: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0..3u8, 0..6u32, 50..3000u64).prop_map(|(job, count, cpu)| Step::Register {
-            job,
-            count,
-            cpu
+        (0..3u8, 0..12u32, 50..3000u64, 0..4u32).prop_map(|(job, count, cpu, max_parallel)| {
+            Step::Register {
+                job,
+                count,
+                cpu,
+                max_parallel,
+            }
         }),
         (0..10usize).prop_map(|pick| Step::Fail { pick }),
         Just(Step::Start),
@@ -38,7 +52,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// No node is ever given more than it has, no job has more than it wants, and a plan always
-    /// holds on the state that it was computed on (the scene commits it unchecked).
+    /// holds on the state that it was computed on: the scene commits it unchecked, and the state
+    /// refuses what does not fit.
     #[test]
     fn nodes_are_never_overcommitted_and_counts_are_kept(
         steps in prop::collection::vec(step(), 1..25)
@@ -56,8 +71,17 @@ proptest! {
 
 fn carry_out(scene: &mut Scene, step: &Step) {
     match step {
-        Step::Register { job, count, cpu } => {
+        Step::Register {
+            job,
+            count,
+            cpu,
+            max_parallel,
+        } => {
             let mut job = jobs::draft(JobType::Service, &name(*job), *count);
+            job.task_groups[0].update = Some(UpdateStrategy {
+                max_parallel: Some(*max_parallel),
+                ..UpdateStrategy::default()
+            });
             let resources = job.task_groups[0].tasks[0].resources.as_mut();
             resources.expect("the fixture has resources").cpu = Some(*cpu);
             job.canonicalize();

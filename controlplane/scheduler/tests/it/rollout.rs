@@ -260,3 +260,33 @@ fn without_max_parallel_everything_is_replaced_at_once_and_nothing_is_deployed()
     assert_eq!(scene.run(&eval).groups["group"].destructive, 3);
     assert!(scene.deployment(&key("web")).is_none());
 }
+
+/// [`version`] with this much processor time for each of `count`.
+fn sized(argument: &str, max_parallel: u32, count: u32, cpu: u64) -> Job {
+    let mut job = version(argument, max_parallel);
+    job.task_groups[0].count = Some(count);
+    let resources = job.task_groups[0].tasks[0].resources.as_mut();
+    resources.expect("the fixture has resources").cpu = Some(cpu);
+    job
+}
+
+#[test]
+fn on_a_full_node_what_finds_no_room_goes_on_as_it_was() {
+    for max_parallel in [0, 10] {
+        let mut scene = Scene::new(1);
+        let eval = scene.world.register(sized("1", max_parallel, 10, 390));
+        assert_eq!(scene.run(&eval).plan.placed.len(), 10, "3900 of 4000 MHz");
+        scene.start_all(&key("web"));
+        scene.make_healthy(&key("web"));
+        scene.settle(&key("web"));
+        // Nine would fit if everybody left first, and then the tenth would have no room any more.
+        let eval = scene.world.register(sized("2", max_parallel, 10, 440));
+        let decision = scene.run(&eval);
+        assert_eq!(decision.plan.placed.len(), 2, "each wants 50 MHz more");
+        assert_eq!(
+            scene.live_count(&key("web")),
+            10,
+            "nobody is stopped in vain"
+        );
+    }
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use controlplane_scheduler::{Decision, Scratch, schedule};
-use controlplane_state::Command;
+use controlplane_state::{Command, Outcome};
 use hack_testkit::{World, nodes};
 use protocol_model::{AllocId, Allocation, ClientStatus, Deployment, Evaluation, JobKey, NodeId};
 
@@ -45,8 +45,13 @@ impl Scene {
     /// a state holds on that state.
     pub(crate) fn run(&mut self, eval: &Evaluation) -> Decision {
         let decision = self.decide(eval);
-        self.world
-            .expect(Command::PlanApply(Box::new(decision.plan.clone())));
+        let command = Command::PlanApply(Box::new(decision.plan.clone()));
+        let outcome = self.world.apply(command).outcome;
+        assert_eq!(
+            outcome,
+            Outcome::PlanApplied,
+            "a plan was refused by the very state that it was made from"
+        );
         decision
     }
 

@@ -1,0 +1,241 @@
+//! Finding a node for each wanted placement: feasible, with room, and the best of those.
+//!
+//! `scope`: the job's nodes. `field`: what each of them is for the next placement. `overlay`: what
+//! the decision changed so far.
+
+mod field;
+mod overlay;
+mod scope;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use controlplane_state::{Snapshot, Usage, fit};
+use protocol_model::{AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup};
+
+use self::field::{Field, Verdict};
+pub(crate) use self::overlay::Overlay;
+use self::scope::{Candidate, candidates, in_scope};
+use crate::ask;
+use crate::feasible::{Distinct, Feasibility, Ripple, Standing};
+use crate::ids::Seeded;
+use crate::rank::{Asked, Ranking};
+use crate::reconcile::Wanted;
+use crate::scratch::Scratch;
+
+/// Why a node without a free port of those that are handed out does not fit (Nomad's words).
+const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
+
+/// A placement that found its node.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pub(crate) node: Arc<Node>,
+    pub(crate) resources: AllocatedResources,
+    pub(crate) metrics: AllocMetric,
+}
+
+/// What a placement is decided with besides the placer.
+#[derive(Debug)]
+pub(crate) struct Tools<'t> {
+    pub(crate) overlay: &'t mut Overlay,
+    pub(crate) ids: &'t mut Seeded,
+    pub(crate) scratch: &'t mut Scratch,
+}
+
+/// Finds nodes for one task group's placements.
+#[derive(Debug)]
+pub(crate) struct Placer<'a> {
+    snapshot: &'a Snapshot,
+    job: &'a Job,
+    group: &'a TaskGroup,
+    feasibility: Feasibility<'a>,
+    distinct: Distinct,
+    ranking: Ranking<'a>,
+    ask: Usage,
+    dynamic_ports: usize,
+    /// All candidates; made for the first placement that may go anywhere.
+    field: Option<Field<'a>>,
+    /// Nodes for which something changed since they were judged.
+    touched: BTreeSet<NodeId>,
+}
+
+impl<'a> Placer<'a> {
+    /// `standing`: the job's allocations as this decision leaves them so far.
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        job: &'a Job,
+        group: &'a TaskGroup,
+        standing: Standing<'_>,
+    ) -> Self {
+        Self {
+            snapshot,
+            job,
+            group,
+            feasibility: Feasibility::new(job, group),
+            distinct: Distinct::new(snapshot, job, group, standing),
+            ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
+            ask: ask::fixed(group),
+            dynamic_ports: ask::dynamic_ports(group),
+            field: None,
+            touched: BTreeSet::new(),
+        }
+    }
+
+    /// Feasibility, for the evaluation that goes on waiting.
+    pub(crate) fn feasibility(&self) -> &Feasibility<'a> {
+        &self.feasibility
+    }
+
+    /// Whether classes of nodes do not tell everything.
+    pub(crate) fn escapes_class(&self) -> bool {
+        self.feasibility.escapes_class() || !self.distinct.is_idle()
+    }
+
+    /// Whether an allocation of this group may be on `node`, room and other allocations aside.
+    pub(crate) fn feasible(&mut self, node: &Node, scratch: &mut Scratch) -> bool {
+        in_scope(self.job, node) && self.feasibility.check(node, scratch).is_ok()
+    }
+
+    /// `alloc` of this group leaves if its successor finds a node.
+    pub(crate) fn make_way(&mut self, alloc: &Allocation, overlay: &mut Overlay) {
+        overlay.make_way(self.snapshot, alloc);
+        if let Some(record) = self.snapshot.node(alloc.node_id) {
+            let ripple = self.distinct.leave(alloc, &record.node);
+            self.touch(alloc.node_id, ripple);
+        }
+    }
+
+    /// What made way stays after all.
+    pub(crate) fn stay(&mut self, alloc: &Allocation, overlay: &mut Overlay) {
+        overlay.stay(self.snapshot, alloc);
+        self.placed(alloc);
+    }
+
+    /// The placement is made: later ones of the group have to keep their distance.
+    pub(crate) fn placed(&mut self, alloc: &Allocation) {
+        if let Some(record) = self.snapshot.node(alloc.node_id) {
+            let ripple = self.distinct.take(alloc, &record.node);
+            self.touch(alloc.node_id, ripple);
+        }
+    }
+
+    fn touch(&mut self, node: NodeId, ripple: Ripple) {
+        match ripple {
+            Ripple::Node => {
+                self.touched.insert(node);
+            }
+            // A property that many nodes have is used up, or is free again.
+            Ripple::All => self.field = None,
+        }
+    }
+
+    /// Finds the best node for `wanted` and takes its room.
+    ///
+    /// # Errors
+    /// Where no node is feasible and has room: the explanation.
+    pub(crate) fn place(
+        &mut self,
+        wanted: &Wanted,
+        tools: &mut Tools<'_>,
+    ) -> Result<Placement, Box<AllocMetric>> {
+        let failed_on = failed_on(wanted);
+        let (best, metrics) = if wanted.node.is_some() {
+            self.make_field(wanted.node, &failed_on, tools).best()
+        } else {
+            let mut field = self.up_to_date(&failed_on, tools);
+            let answer = field.best();
+            self.field = Some(field);
+            // The next one may not have failed there.
+            self.touched.extend(failed_on);
+            answer
+        };
+        let Some((row, record)) = best else {
+            return Err(Box::new(metrics));
+        };
+        let used = tools.overlay.used(row).clone();
+        let ids = &mut *tools.ids;
+        let Some(resources) = ask::resources(self.group, &record.node, &row.capacity, &used, ids)
+        else {
+            // Counted when it was judged; nothing is placed without its ports all the same.
+            debug_assert!(false, "a node that fits has the ports");
+            return Err(Box::new(metrics));
+        };
+        tools.overlay.take(row, &Usage::of(&resources));
+        Ok(Placement {
+            node: Arc::clone(&record.node),
+            resources,
+            metrics,
+        })
+    }
+
+    /// The field of all candidates as everything is now.
+    fn up_to_date(&mut self, failed_on: &BTreeSet<NodeId>, tools: &mut Tools<'_>) -> Field<'a> {
+        let touched = std::mem::take(&mut self.touched);
+        let Some(mut field) = self.field.take() else {
+            return self.make_field(None, failed_on, tools);
+        };
+        for node in touched.union(failed_on) {
+            field.judge_again(*node, |candidate| self.judge(candidate, failed_on, tools));
+        }
+        field
+    }
+
+    fn make_field(
+        &mut self,
+        only: Option<NodeId>,
+        failed_on: &BTreeSet<NodeId>,
+        tools: &mut Tools<'_>,
+    ) -> Field<'a> {
+        let mut counts = AllocMetric::default();
+        let candidates = candidates(self.snapshot, self.job, only, &mut counts);
+        Field::new(candidates, counts, |candidate| {
+            self.judge(candidate, failed_on, tools)
+        })
+    }
+
+    /// What a candidate is for a placement of which earlier attempts failed on these nodes.
+    fn judge(
+        &mut self,
+        (row, record): Candidate<'a>,
+        failed_on: &BTreeSet<NodeId>,
+        tools: &mut Tools<'_>,
+    ) -> Verdict {
+        let node = &record.node;
+        let filtered = self
+            .feasibility
+            .check(node, tools.scratch)
+            .and_then(|()| self.distinct.check(node));
+        if let Err(reason) = filtered {
+            return Verdict::Filtered(reason.0);
+        }
+        let mut used = tools.overlay.used(row).clone();
+        if let Err(dimension) = fit::fits(&row.capacity, &used, &self.ask) {
+            return Verdict::Exhausted(dimension.to_string());
+        }
+        used.add(&self.ask);
+        if !ask::has_dynamic_ports(&row.capacity, &used, self.dynamic_ports) {
+            return Verdict::Exhausted(NO_DYNAMIC_PORTS.to_owned());
+        }
+        let asked = Asked {
+            capacity: &row.capacity,
+            used: &used,
+            siblings: tools.overlay.siblings(node.id),
+            penalized: failed_on.contains(&node.id),
+        };
+        Verdict::Fits {
+            score: self.ranking.score(node, &asked, tools.scratch),
+            tie: tools.ids.below(u32::MAX),
+        }
+    }
+}
+
+/// Nodes on which earlier attempts failed: anywhere else is better.
+fn failed_on(wanted: &Wanted) -> BTreeSet<NodeId> {
+    let tracker = wanted.tracker.as_ref().filter(|_| wanted.penalized);
+    tracker
+        .into_iter()
+        .flat_map(|tracker| tracker.events.iter().map(|event| event.prev_node_id))
+        .collect()
+}

@@ -1,0 +1,60 @@
+//! Which nodes a job is about at all: its pool, its datacenters.
+
+use std::sync::Arc;
+
+use controlplane_state::{NodeRecord, NodeRow, Readiness, Snapshot, datacenter_matches};
+use protocol_model::{AllocMetric, Job, Node, NodeId};
+
+/// A node in the job's pool and datacenters that may be placed on.
+pub(super) type Candidate<'a> = (&'a NodeRow, &'a Arc<NodeRecord>);
+
+/// Nodes in the job's pool and datacenters that may be placed on; counted for the explanation.
+pub(super) fn candidates<'s>(
+    snapshot: &'s Snapshot,
+    job: &Job,
+    only: Option<NodeId>,
+    metrics: &mut AllocMetric,
+) -> Vec<Candidate<'s>> {
+    let rows: Vec<&NodeRow> = match only {
+        Some(node) => snapshot.node_columns().row(node).into_iter().collect(),
+        None => snapshot.node_columns().rows().map(|(_, row)| row).collect(),
+    };
+    let mut found = Vec::new();
+    for row in rows {
+        if row.readiness != Readiness::Ready {
+            continue;
+        }
+        let Some(record) = snapshot.node(row.node) else {
+            continue;
+        };
+        if !in_pool(job, &record.node) {
+            continue;
+        }
+        metrics.nodes_in_pool += 1;
+        if in_datacenters(job, &record.node) {
+            *metrics
+                .nodes_available
+                .entry(record.node.datacenter.clone())
+                .or_default() += 1;
+            found.push((row, record));
+        }
+    }
+    found
+}
+
+/// Whether a node is in the job's pool and datacenters.
+pub(super) fn in_scope(job: &Job, node: &Node) -> bool {
+    in_pool(job, node) && in_datacenters(job, node)
+}
+
+fn in_pool(job: &Job, node: &Node) -> bool {
+    matches!(job.node_pool.as_str(), "all" | "") || job.node_pool == node.node_pool
+}
+
+fn in_datacenters(job: &Job, node: &Node) -> bool {
+    job.datacenters.is_empty()
+        || job
+            .datacenters
+            .iter()
+            .any(|pattern| datacenter_matches(pattern, &node.datacenter))
+}
