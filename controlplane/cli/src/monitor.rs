@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::asking::ask_on;
 use crate::failure::{Exit, Failure};
 use crate::find::{Length, shown};
-use crate::render::{placement, word};
+use crate::render::{alloc, placement, word};
 use crate::session::Session;
 
 /// How long one question waits at the server for a change.
@@ -78,6 +78,14 @@ impl<'s> Monitor<'s> {
                     ));
                 }
             }
+            EvalStatus::Blocked => {
+                self.step(&format!(
+                    "Evaluation {id:?} waits for capacity to place allocations:"
+                ));
+                for line in placement::failures(&eval.failed_tg_allocs).lines() {
+                    self.line(line);
+                }
+            }
             _ => {
                 let reason = &eval.status_description;
                 self.step(&format!(
@@ -125,6 +133,12 @@ impl<'s> Monitor<'s> {
                     ));
                 }
                 told = Some(eval.status);
+                if let Some(at) = eval.wait_until
+                    && eval.status == EvalStatus::Pending
+                {
+                    let ahead = self.session.clock().ahead(at);
+                    self.line(&format!("Evaluation is not due yet: {ahead}"));
+                }
             }
             if eval.status.is_terminal() || eval.status == EvalStatus::Blocked {
                 return Ok(eval);
@@ -261,6 +275,11 @@ impl<'s> Monitor<'s> {
         self.line(&format!(
             "Allocation {shown:?} status changed: {before:?} -> {after:?}{reason}"
         ));
+        if alloc.client_status == ClientStatus::Failed {
+            for (task, event) in alloc::failures(&alloc.task_states) {
+                self.line(&format!("    task {task:?}: {event}"));
+            }
+        }
     }
 
     fn id(&self, id: &str) -> String {
@@ -280,8 +299,9 @@ impl<'s> Monitor<'s> {
 fn progress(deployment: &Deployment) -> String {
     let groups = deployment.task_groups.iter().map(|(name, group)| {
         format!(
-            "group {name:?}: {} of {} placed, {} healthy, {} unhealthy",
-            group.placed_allocs, group.desired_total, group.healthy_allocs, group.unhealthy_allocs
+            // Placed counts what took the place of what failed, too.
+            "group {name:?}: {} desired, {} placed, {} healthy, {} unhealthy",
+            group.desired_total, group.placed_allocs, group.healthy_allocs, group.unhealthy_allocs
         )
     });
     groups.collect::<Vec<_>>().join("; ")

@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length, shown};
 use crate::render::columns::{Columns, pairs};
 use crate::render::{job, word};
-use crate::session::Session;
+use crate::session::{Clock, Session};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeploymentCommand {
@@ -69,6 +69,7 @@ impl DeploymentCommand {
                     &serde_json::from_value(answer).map_err(wrong)?,
                     length,
                     &title,
+                    &session.clock(),
                 )
             }
         };
@@ -94,7 +95,7 @@ fn list(deployments: &[Deployment], length: Length) -> String {
     table.render()
 }
 
-fn one(deployment: &Deployment, length: Length, title: &str) -> String {
+fn one(deployment: &Deployment, length: Length, title: &str, clock: &Clock) -> String {
     let head = pairs(&[
         ("ID", shown(&deployment.id.to_string(), length)),
         ("Job ID", deployment.job_id.clone()),
@@ -102,5 +103,5 @@ fn one(deployment: &Deployment, length: Length, title: &str) -> String {
         ("Status", word(&deployment.status)),
         ("Description", deployment.status_description.clone()),
     ]);
-    format!("{head}\n{title}\n{}", job::deployed(deployment))
+    format!("{head}\n{title}\n{}", job::deployed(deployment, clock))
 }

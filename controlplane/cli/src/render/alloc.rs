@@ -1,6 +1,8 @@
 //! One allocation: where it is, what its tasks do, what happened to them.
 
-use protocol_model::{Allocation, TaskEvent, TaskRunState, TaskState};
+use std::collections::BTreeMap;
+
+use protocol_model::{Allocation, TaskEvent, TaskEventKind, TaskRunState, TaskState};
 use serde_json::Value;
 
 use super::columns::{Columns, pairs};
@@ -240,6 +242,27 @@ fn lifecycle(alloc: &Allocation, name: &str) -> String {
     };
     let side = if lifecycle.sidecar { " sidecar" } else { "" };
     format!("{}{side}", word(&lifecycle.hook))
+}
+
+/// What made each task fail that did: the last that says so.
+pub(crate) fn failures(tasks: &BTreeMap<String, TaskState>) -> Vec<(&str, String)> {
+    let says_so = |event: &&TaskEvent| {
+        matches!(
+            event.kind,
+            TaskEventKind::SetupFailure
+                | TaskEventKind::DriverFailure
+                | TaskEventKind::HookFailed
+                | TaskEventKind::Terminated
+        )
+    };
+    let failed = tasks.iter().filter(|(_, state)| state.failed);
+    failed
+        .filter_map(|(name, state)| {
+            let event = state.events.iter().rev().find(says_so)?;
+            let text = format!("{}: {}", word(&event.kind), description(event));
+            Some((name.as_str(), text))
+        })
+        .collect()
 }
 
 /// An event's words; where it has none, its details.

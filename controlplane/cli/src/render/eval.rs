@@ -1,6 +1,6 @@
 //! Evaluations.
 
-use protocol_model::Evaluation;
+use protocol_model::{EvalStatus, Evaluation};
 
 use super::columns::{Columns, pairs};
 use super::{placement, word};
@@ -30,10 +30,18 @@ pub(crate) fn list(evals: &[Evaluation], length: Length) -> String {
             eval.job_id.clone(),
             eval.namespace.clone(),
             word(&eval.status),
-            (!eval.failed_tg_allocs.is_empty()).to_string(),
+            placement_failures(eval),
         ]);
     }
     table.render()
+}
+
+/// Whether something could not be placed; what is blocked is not through with it.
+pub(crate) fn placement_failures(eval: &Evaluation) -> String {
+    match eval.status {
+        EvalStatus::Blocked => "N/A - In Progress".to_owned(),
+        _ => (!eval.failed_tg_allocs.is_empty()).to_string(),
+    }
 }
 
 /// One evaluation.
@@ -54,11 +62,15 @@ pub(crate) fn one(eval: &Evaluation, length: Length, colour: Colour, clock: &Clo
         ("Job ID", eval.job_id.clone()),
         ("Namespace", eval.namespace.clone()),
         ("Priority", eval.priority.to_string()),
-        (
-            "Placement Failures",
-            (!eval.failed_tg_allocs.is_empty()).to_string(),
-        ),
+        ("Placement Failures", placement_failures(eval)),
     ];
+    if let Some(at) = eval.wait_until
+        && eval.status == EvalStatus::Pending
+    {
+        // Pending without it looks as if no server did its work.
+        let text = format!("{} ({})", clock.date(at), clock.ahead(at));
+        all.push(("Wait Until", text));
+    }
     for (name, other) in [
         ("Node ID", eval.node_id.map(|id| id.to_string())),
         ("Previous Eval", eval.previous_eval.map(|id| id.to_string())),

@@ -7,7 +7,8 @@ use protocol_model::{AllocationListStub, Deployment, EvalStatus, Evaluation, Job
 use serde::Deserialize;
 
 use super::columns::{Columns, pairs};
-use super::{placement, time, word};
+use super::eval::placement_failures;
+use super::{placement, word};
 use crate::find::{Length, shown};
 use crate::output::Colour;
 use crate::session::Clock;
@@ -24,6 +25,10 @@ pub(crate) struct JobStub {
     job_type: String,
     priority: i32,
     status: String,
+    #[serde(default)]
+    periodic: bool,
+    #[serde(default)]
+    parameterized_job: bool,
     #[serde(default)]
     stop: bool,
     #[serde(default)]
@@ -75,7 +80,7 @@ pub(crate) fn list(jobs: &[JobStub], clock: &Clock) -> String {
     for job in jobs {
         let mut cells = vec![
             job.id.clone(),
-            job.job_type.clone(),
+            kind(job),
             job.priority.to_string(),
             status(&job.status, job.stop),
             clock.date(job.submit_time),
@@ -86,6 +91,17 @@ pub(crate) fn list(jobs: &[JobStub], clock: &Clock) -> String {
         table.row(cells);
     }
     table.render()
+}
+
+/// A job's type, and whether it is a template of others.
+fn kind(job: &JobStub) -> String {
+    let periodic = if job.periodic { "/periodic" } else { "" };
+    let parameterized = if job.parameterized_job {
+        "/parameterized"
+    } else {
+        ""
+    };
+    format!("{}{periodic}{parameterized}", job.job_type)
 }
 
 fn status(word: &str, stopped: bool) -> String {
@@ -109,17 +125,15 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
     if let Some(failed) = unplaced(&parts.evals) {
         section("Placement Failure", failed);
     }
+    if let Some(later) = reschedules(parts, length, clock) {
+        section("Future Rescheduling Attempts", later);
+    }
     if let Some(deployment) = &parts.deployment {
         section("Latest Deployment", deployment_head(deployment, length));
-        section("Deployed", deployed(deployment));
+        section("Deployed", deployed(deployment, clock));
     }
     if parts.show_allocs {
-        let body = if parts.allocs.is_empty() {
-            "No allocations placed\n".to_owned()
-        } else {
-            allocations(&parts.allocs, length, clock)
-        };
-        section("Allocations", body);
+        section("Allocations", allocations(&parts.allocs, length, clock));
     }
     sections.join("\n")
 }
@@ -176,16 +190,12 @@ pub(crate) fn evaluations(evals: &[Evaluation], length: Length) -> String {
         "Placement Failures",
     ]);
     for eval in evals {
-        let failures = match eval.status {
-            EvalStatus::Blocked => "N/A - In Progress".to_owned(),
-            _ => (!eval.failed_tg_allocs.is_empty()).to_string(),
-        };
         table.row([
             shown(&eval.id.to_string(), length),
             eval.priority.to_string(),
             word(&eval.triggered_by),
             word(&eval.status),
-            failures,
+            placement_failures(eval),
         ]);
     }
     table.render()
@@ -210,31 +220,80 @@ pub(crate) fn deployment_head(deployment: &Deployment, length: Length) -> String
     ])
 }
 
-/// A deployment's groups.
-pub(crate) fn deployed(deployment: &Deployment) -> String {
-    let mut table = Columns::new(&[
-        "Task Group",
-        "Desired",
-        "Placed",
-        "Healthy",
-        "Unhealthy",
-        "Progress Deadline",
-    ]);
-    for (name, group) in &deployment.task_groups {
-        table.row([
-            name.clone(),
-            group.desired_total.to_string(),
+/// A deployment's groups. What no group has is no column: reverting, canaries, a deadline.
+pub(crate) fn deployed(deployment: &Deployment, clock: &Clock) -> String {
+    let groups = &deployment.task_groups;
+    let reverts = groups.values().any(|group| group.auto_revert);
+    let canaries = groups.values().any(|group| group.desired_canaries > 0);
+    let deadline = groups
+        .values()
+        .any(|group| !group.progress_deadline.is_zero());
+    let mut heading = vec!["Task Group"];
+    heading.extend(reverts.then_some("Auto Revert"));
+    heading.extend(canaries.then_some("Promoted"));
+    heading.push("Desired");
+    heading.extend(canaries.then_some("Canaries"));
+    heading.extend(["Placed", "Healthy", "Unhealthy"]);
+    heading.extend(deadline.then_some("Progress Deadline"));
+    let mut table = Columns::new(&heading);
+    for (name, group) in groups {
+        let of_canaries = |text: String| match group.desired_canaries {
+            0 => "N/A".to_owned(),
+            _ => text,
+        };
+        let mut cells = vec![name.clone()];
+        cells.extend(reverts.then(|| group.auto_revert.to_string()));
+        cells.extend(canaries.then(|| of_canaries(group.promoted.to_string())));
+        cells.push(group.desired_total.to_string());
+        let count = group.desired_canaries.to_string();
+        cells.extend(canaries.then(|| of_canaries(count)));
+        cells.extend([
             group.placed_allocs.to_string(),
             group.healthy_allocs.to_string(),
             group.unhealthy_allocs.to_string(),
-            time::length(group.progress_deadline),
         ]);
+        cells.extend(deadline.then(|| clock.date_of(group.require_progress_by)));
+        table.row(cells);
     }
     table.render()
 }
 
+/// When failed allocations are tried again, by group: the first of each.
+fn reschedules(parts: &JobParts<'_>, length: Length, clock: &Clock) -> Option<String> {
+    let mut first: BTreeMap<&str, (UnixNanos, &Evaluation)> = BTreeMap::new();
+    for alloc in &parts.allocs {
+        let follow_up = alloc
+            .followup_eval_id
+            .filter(|_| alloc.next_allocation.is_none());
+        let eval = follow_up.and_then(|id| parts.evals.iter().find(|eval| eval.id == id));
+        let waits = eval.filter(|eval| eval.status == EvalStatus::Pending);
+        let Some((eval, at)) = waits.and_then(|eval| Some((eval, eval.wait_until?))) else {
+            continue;
+        };
+        let known = first.entry(&alloc.task_group).or_insert((at, eval));
+        if at < known.0 {
+            *known = (at, eval);
+        }
+    }
+    if first.is_empty() {
+        return None;
+    }
+    let mut table = Columns::new(&["Task Group", "Eval ID", "Eval Time"]);
+    for (group, (at, eval)) in first {
+        table.row([
+            group.to_owned(),
+            shown(&eval.id.to_string(), length),
+            clock.ahead(at),
+        ]);
+    }
+    Some(table.render())
+}
+
 /// Allocations, the newest first.
 pub(crate) fn allocations(allocs: &[AllocationListStub], length: Length, clock: &Clock) -> String {
+    if allocs.is_empty() {
+        return "No allocations placed\n".to_owned();
+    }
     let mut table = Columns::new(&[
         "ID",
         "Node ID",

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use protocol_model::{
-    Allocation, AllocationListStub, Evaluation, Job, Node, NodeListStub, UnixNanos,
+    Allocation, AllocationListStub, Deployment, Evaluation, Job, Node, NodeListStub, UnixNanos,
 };
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ fn a_list_of_jobs() {
         { "ID": "web", "Namespace": "default", "Type": "service", "Priority": 50,
           "Status": "running", "SubmitTime": NOW },
         { "ID": "old", "Namespace": "other", "Type": "batch", "Priority": 80,
-          "Status": "dead", "Stop": true, "SubmitTime": 0 },
+          "Status": "dead", "Stop": true, "SubmitTime": 0, "Periodic": true },
     ]));
     insta::assert_snapshot!("jobs", job::list(&jobs, &clock()));
 }
@@ -97,6 +97,85 @@ fn one_job() {
 fn one_evaluation() {
     let text = eval::one(&blocked(), Length::Short, Colour::Off, &clock());
     insta::assert_snapshot!("eval", text);
+}
+
+#[test]
+fn an_evaluation_that_waits_for_its_time_says_so() {
+    let delayed: Evaluation = read(json!({
+        "ID": EVAL, "Namespace": "default", "Priority": 50, "Type": "service",
+        "TriggeredBy": "alloc-failure", "JobID": "web", "Status": "pending",
+        "WaitUntil": "2023-11-14T22:14:25Z",
+        "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 65 * SECOND,
+    }));
+    let text = eval::one(&delayed, Length::Short, Colour::Off, &clock());
+    let line = "Wait Until         = 2023-11-14T22:14:25+00:00 (1m5s from now)";
+    assert!(text.lines().any(|it| it == line), "{text}");
+    let list = eval::list(&[blocked(), delayed], Length::Short);
+    assert!(list.contains("blocked  N/A - In Progress"), "{list}");
+    assert!(list.contains("pending  false"), "{list}");
+}
+
+#[test]
+fn a_failed_allocation_says_when_it_is_tried_again() {
+    let job = web();
+    let failed = |index: u32, followup: &str| -> AllocationListStub {
+        let mut alloc = stub();
+        alloc.name = format!("web.web[{index}]");
+        alloc.followup_eval_id = Some(read(json!(followup)));
+        alloc
+    };
+    let later = "e8b7cf53-0000-4000-8000-000000000009";
+    let follow_up = |id: &str, at: &str| -> Evaluation {
+        read(json!({
+            "ID": id, "Namespace": "default", "Priority": 50, "Type": "service",
+            "TriggeredBy": "alloc-failure", "JobID": "web", "Status": "pending", "WaitUntil": at,
+        }))
+    };
+    let mut parts = JobParts {
+        job: &job,
+        summary: &Summary::default(),
+        deployment: None,
+        allocs: vec![failed(0, later), failed(1, EVAL)],
+        evals: vec![
+            follow_up(later, "2023-11-14T22:18:20Z"),
+            follow_up(EVAL, "2023-11-14T22:13:50Z"),
+        ],
+        show_evals: false,
+        show_allocs: true,
+    };
+    let text = job::one(&parts, Length::Short, Colour::Off, &clock());
+    let rows = "Task Group  Eval ID   Eval Time\nweb         e8b7cf53  30s from now\n";
+    assert!(text.contains(rows), "{text}");
+    // What was replaced is not tried again.
+    for alloc in &mut parts.allocs {
+        alloc.next_allocation = Some(read(json!(ALLOC)));
+    }
+    let text = job::one(&parts, Length::Short, Colour::Off, &clock());
+    assert!(!text.contains("Future"), "{text}");
+}
+
+#[test]
+fn groups_of_a_deployment() {
+    let mut deployment: Deployment = read(json!({
+        "ID": EVAL, "JobID": "web", "Namespace": "default", "JobVersion": 1, "Status": "running",
+        "StatusDescription": "", "IsMultiregion": false, "EvalPriority": 50,
+        "JobModifyIndex": 1, "JobSpecModifyIndex": 1, "JobCreateIndex": 1,
+        "CreateIndex": 1, "ModifyIndex": 1, "CreateTime": 1, "ModifyTime": 1,
+        "TaskGroups": {
+            "plain": { "DesiredTotal": 2, "PlacedAllocs": 2, "HealthyAllocs": 1 },
+        },
+    }));
+    let plain = "\
+Task Group  Desired  Placed  Healthy  Unhealthy
+plain       2        2       1        0
+";
+    assert_eq!(job::deployed(&deployment, &clock()), plain);
+    let canary = read(json!({
+        "DesiredTotal": 3, "DesiredCanaries": 1, "AutoRevert": true,
+        "ProgressDeadline": 600 * SECOND, "RequireProgressBy": "2023-11-14T22:23:20Z",
+    }));
+    deployment.task_groups.insert("canary".to_owned(), canary);
+    insta::assert_snapshot!("deployed", job::deployed(&deployment, &clock()));
 }
 
 fn whole_alloc() -> Allocation {

@@ -39,6 +39,14 @@ impl Clock {
         }
         format!("{} ago", length(self.now.saturating_since(at)))
     }
+
+    /// How far ahead something is; a time that has come is now.
+    pub(crate) fn ahead(&self, at: UnixNanos) -> String {
+        if at <= self.now {
+            return "now".to_owned();
+        }
+        format!("{} from now", length(at.saturating_since(self.now)))
+    }
 }
 
 /// A length of time in its two largest units.
