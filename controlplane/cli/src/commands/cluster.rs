@@ -31,8 +31,6 @@ pub(crate) struct Members {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct MemberList {
-    #[serde(rename = "ServerDC", default)]
-    datacenter: String,
     #[serde(with = "nullable")]
     members: Vec<Member>,
 }
@@ -57,19 +55,18 @@ impl ServerCommand {
             session.out.json(&answer["Members"])?;
             return Ok(Exit::SUCCESS);
         }
-        let MemberList {
-            datacenter,
-            members,
-        } = serde_json::from_value(answer).map_err(|source| Failure::Json {
-            what: "the list of servers",
-            source,
-        })?;
+        let MemberList { members } =
+            serde_json::from_value(answer).map_err(|source| Failure::Json {
+                what: "the list of servers",
+                source,
+            })?;
         let mut heading = vec![
             "Name",
             "Address",
             "Port",
             "Status",
             "Leader",
+            "Raft Version",
             "Build",
             "Datacenter",
             "Region",
@@ -78,16 +75,27 @@ impl ServerCommand {
             heading.extend(["ID", "HTTP Address", "Voter"]);
         }
         let mut table = Columns::new(&heading);
+        let led = members.iter().any(|member| {
+            member
+                .tags
+                .get("leader")
+                .is_some_and(|leads| leads == "true")
+        });
         for member in members {
-            let tag = |name: &str| member.tags.get(name).cloned().unwrap_or_default();
+            // What a server that does not answer runs, and where, is not known.
+            let tag = |name: &str| {
+                let known = member.tags.get(name).filter(|text| !text.is_empty());
+                known.map_or_else(|| "N/A".to_owned(), Clone::clone)
+            };
             let mut cells = vec![
                 member.name.clone(),
                 member.addr.clone(),
                 member.port.to_string(),
                 member.status.clone(),
                 tag("leader"),
+                tag("raft_vsn"),
                 tag("build"),
-                datacenter.clone(),
+                tag("dc"),
                 tag("region"),
             ];
             if verbose {
@@ -96,6 +104,10 @@ impl ServerCommand {
             table.row(cells);
         }
         session.out.data(&table.render())?;
+        if !led {
+            let note = "warning: the server that was asked knows no leader";
+            session.out.note(note);
+        }
         Ok(Exit::SUCCESS)
     }
 }

@@ -1,7 +1,7 @@
 //! `drover operator`: the replicated log's members, and the state as a file.
 
 use clap::{Args, Subcommand};
-use protocol_client::{Client, Query};
+use protocol_client::{Client, ClientError, Query};
 use protocol_model::nullable;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -127,7 +127,12 @@ impl ListPeers {
             let found: Value = client.get(path, &query).await?.value;
             return session.out.json(&found);
         }
-        let RaftServers { servers } = client.get(path, &query).await?.value;
+        let answer = client.get(path, &query).await;
+        if matches!(&answer, Err(ClientError::Status { code: 500, .. })) {
+            let note = "==> without a leader, -stale shows the members as one server knows them";
+            session.out.note(note);
+        }
+        let RaftServers { servers } = answer?.value;
         session.out.data(&table(servers))
     }
 }

@@ -6,6 +6,7 @@ mod history;
 mod job_files;
 mod job_output;
 mod logs;
+mod members;
 mod monitor;
 mod plan;
 mod snapshot;

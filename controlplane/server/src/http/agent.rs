@@ -15,6 +15,8 @@ use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use crate::versions;
 
+/// The version of Raft's protocol that Nomad's clients expect of members with ids.
+pub(super) const RAFT_PROTOCOL: &str = "3";
 /// How long another server may take to show that it is there.
 const PROBE_MAX: Duration = Duration::from_secs(2);
 /// The pause before it is asked again: a connection may have to be made anew first.
@@ -122,9 +124,11 @@ fn member(
 ) -> Member {
     let alive = build.is_some();
     let (host, port) = info.address.rsplit_once(':').unwrap_or((&info.address, ""));
-    let tags = BTreeMap::from([
+    let mut tags = BTreeMap::from([
         ("id", id.to_string()),
         ("role", "nomad".to_owned()),
+        // As the library of Nomad's servers counts: members are known by ids, not by addresses.
+        ("raft_vsn", RAFT_PROTOCOL.to_owned()),
         ("region", api.config.region.as_str().to_owned()),
         ("http_addr", info.http_address.clone()),
         ("port", port.to_owned()),
@@ -132,6 +136,10 @@ fn member(
         ("leader", leads.to_string()),
         ("build", build.unwrap_or_default()),
     ]);
+    // Where the others are, they do not say.
+    if id == api.cluster.server_id() {
+        tags.insert("dc", api.config.datacenter.clone());
+    }
     Member {
         name: info.name.clone(),
         addr: host.trim_matches(['[', ']']).to_owned(),

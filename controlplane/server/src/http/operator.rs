@@ -8,6 +8,7 @@ use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::agent::RAFT_PROTOCOL;
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::{restore, snapshot};
@@ -95,7 +96,7 @@ async fn configuration(ask: &Ask) -> Answered {
             "Address": info.address,
             "Leader": leader == Some(*id),
             "Voter": voter,
-            "RaftProtocol": "3",
+            "RaftProtocol": RAFT_PROTOCOL,
         })
     };
     let servers: Vec<_> = voters

@@ -14,6 +14,11 @@ async fn the_server_shows_itself_and_its_peers() {
     assert_eq!(own["stats"]["raft"]["state"], "Leader");
     let members = world.get("/v1/agent/members").await.expect("members");
     assert_eq!(members["Members"][0]["Status"], "alive");
+    let tags = &members["Members"][0]["Tags"];
+    assert_eq!(
+        (&tags["raft_vsn"], &tags["dc"]),
+        (&json!("3"), &json!("dc1"))
+    );
     let health = world.get("/v1/agent/health").await.expect("health");
     assert_eq!(health["server"]["ok"], json!(true));
     assert_eq!(
