@@ -10,7 +10,7 @@ pub(crate) mod target;
 
 use std::collections::BTreeMap;
 
-use protocol_model::{Constraint, Job, NetworkMode, Node, Task, TaskGroup};
+use protocol_model::{Constraint, Job, NetworkMode, NetworkResource, Node, Task, TaskGroup};
 
 pub(crate) use self::distinct::{Distinct, Ripple, Standing};
 use crate::scratch::Scratch;
@@ -34,7 +34,7 @@ enum Check<'a> {
     Constraint(&'a Constraint),
     Driver(&'a str),
     Network(&'a str),
-    HostNetwork(&'a str),
+    HostNetwork { name: &'a str, port: &'a str },
     HostVolume { name: &'a str, writes: bool },
     Devices,
     CsiVolume,
@@ -70,11 +70,7 @@ impl<'a> Feasibility<'a> {
             if let NetworkMode::Bridge | NetworkMode::Cni(_) = network.mode() {
                 self.by_class.push(Check::Network(&network.mode));
             }
-            for port in network.ports() {
-                if !matches!(port.host_network.as_str(), "" | "default") {
-                    self.by_class.push(Check::HostNetwork(&port.host_network));
-                }
-            }
+            self.add_ports(network);
         }
         for volume in group.volumes.values() {
             if volume.volume_type == "host" {
@@ -89,14 +85,27 @@ impl<'a> Feasibility<'a> {
         }
     }
 
+    fn add_ports(&mut self, network: &'a NetworkResource) {
+        for port in network.ports() {
+            if !matches!(port.host_network.as_str(), "" | "default") {
+                self.by_class.push(Check::HostNetwork {
+                    name: &port.host_network,
+                    port: &port.label,
+                });
+            }
+        }
+    }
+
     fn add_task(&mut self, task: &'a Task) {
         self.by_class.push(Check::Driver(&task.driver));
-        if task
-            .resources
-            .as_ref()
-            .is_some_and(|resources| !resources.devices.is_empty())
-        {
+        let Some(resources) = &task.resources else {
+            return;
+        };
+        if !resources.devices.is_empty() {
             self.by_class.push(Check::Devices);
+        }
+        for network in &resources.networks {
+            self.add_ports(network);
         }
     }
 
@@ -168,17 +177,10 @@ impl Check<'_> {
                 }
                 failed("missing network".to_owned())
             }
-            Self::HostNetwork(name) => {
-                let known = node
-                    .node_resources
-                    .networks
-                    .iter()
-                    .any(|net| net.device == **name);
-                if known {
-                    None
-                } else {
-                    failed(format!("missing host network {name:?}"))
-                }
+            // A host network is a name that a node's operator gives to addresses, not a device.
+            // Nodes of this release have none but `default`.
+            Self::HostNetwork { name, port } => {
+                failed(format!("missing host network {name:?} for port {port:?}"))
             }
             Self::HostVolume { name, writes } => match node.host_volumes.get(*name) {
                 Some(volume) if !(volume.read_only && *writes) => None,

@@ -280,6 +280,27 @@ fn a_node_without_free_ports_is_passed_over() {
 }
 
 #[test]
+fn a_port_on_a_host_network_is_not_put_on_a_device_of_that_name() {
+    let mut scene = Scene::new(1);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    // The fixture's nodes have a device of this name.
+    let port = Port {
+        label: "http".to_owned(),
+        host_network: "eth0".to_owned(),
+        ..Port::default()
+    };
+    job.task_groups[0].networks.push(NetworkResource {
+        dynamic_ports: vec![port],
+        ..NetworkResource::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let decision = scene.run(&eval);
+    let missing = "missing host network \"eth0\" for port \"http\"";
+    assert_eq!(decision.failed["group"].constraint_filtered[missing], 1);
+}
+
+#[test]
 fn ineligible_nodes_and_other_datacenters_are_left_out() {
     let mut scene = Scene::new(1);
     let mut away = nodes::node(5);

@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "network host_network",
         NamedGroup(unhonoured_host_network),
-        "ports are taken from the default host network",
+        "nodes have no host network but `default`: a port on another one is placed nowhere",
     ),
     row(
         "update stagger",
