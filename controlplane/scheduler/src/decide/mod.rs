@@ -16,8 +16,8 @@ use protocol_model::{
 use crate::feasible::Standing;
 use crate::ids::Seeded;
 use crate::later::Later;
-use crate::place::{Overlay, Placer};
-use crate::reconcile::{self, Buckets};
+use crate::place::{Overlay, Placer, Staying};
+use crate::reconcile::{self, Buckets, Subject};
 use crate::rollout::Rollout;
 use crate::scratch::Scratch;
 use crate::{Decision, GroupReport};
@@ -139,12 +139,21 @@ impl<'a> Deciding<'a> {
     }
 
     fn reconcile(&mut self, job: &Job, group: &TaskGroup, allocs: &[Arc<Allocation>]) -> Buckets {
-        let eval = self.eval.id;
-        if matches!(job.job_type, JobType::Service | JobType::Batch) {
-            let rollout = &self.rollout;
-            return reconcile::group(self.snapshot, job, group, allocs, rollout, eval, self.now);
-        }
+        let subject = Subject {
+            snapshot: self.snapshot,
+            job,
+            group,
+            eval: self.eval.id,
+            now: self.now,
+        };
         let mut placer = Placer::new(self.snapshot, job, group, self.standing());
+        if matches!(job.job_type, JobType::Service | JobType::Batch) {
+            let mut staying = Staying {
+                placer,
+                scratch: self.scratch,
+            };
+            return reconcile::group(&subject, allocs, &self.rollout, &mut staying);
+        }
         let mut feasible: BTreeMap<NodeId, bool> = BTreeMap::new();
         for record in self.snapshot.nodes() {
             if placer.feasible(&record.node, self.scratch) {
@@ -154,7 +163,7 @@ impl<'a> Deciding<'a> {
         if feasible.is_empty() {
             self.note_classes(&placer);
         }
-        reconcile::system(self.snapshot, job, group, allocs, &feasible, eval, self.now)
+        reconcile::system(&subject, allocs, &feasible)
     }
 
     /// The job's allocations as the plan leaves them so far.

@@ -44,6 +44,27 @@ pub(crate) struct Tools<'t> {
     pub(crate) scratch: &'t mut Scratch,
 }
 
+/// Says which of a group's allocations may stay where they are with another version of the job.
+#[derive(Debug)]
+pub(crate) struct Staying<'a, 's> {
+    pub(crate) placer: Placer<'a>,
+    pub(crate) scratch: &'s mut Scratch,
+}
+
+impl Staying<'_, '_> {
+    /// See [`Placer::gone`].
+    pub(crate) fn gone(&mut self, alloc: &Allocation) {
+        if !alloc.terminal() {
+            self.placer.gone(alloc);
+        }
+    }
+
+    /// See [`Placer::may_stay`].
+    pub(crate) fn may_stay(&mut self, alloc: &Allocation) -> bool {
+        self.placer.may_stay(alloc, self.scratch)
+    }
+}
+
 /// Finds nodes for one task group's placements.
 #[derive(Debug)]
 pub(crate) struct Placer<'a> {
@@ -98,13 +119,34 @@ impl<'a> Placer<'a> {
         in_scope(self.job, node) && self.feasibility.check(node, scratch).is_ok()
     }
 
-    /// `alloc` of this group leaves if its successor finds a node.
-    pub(crate) fn make_way(&mut self, alloc: &Allocation, overlay: &mut Overlay) {
-        overlay.make_way(self.snapshot, alloc);
+    /// `alloc` of this group is on its way out: the others need not keep their distance.
+    pub(crate) fn gone(&mut self, alloc: &Allocation) {
         if let Some(record) = self.snapshot.node(alloc.node_id) {
             let ripple = self.distinct.leave(alloc, &record.node);
             self.touch(alloc.node_id, ripple);
         }
+    }
+
+    /// Whether `alloc` of this group may stay on its node with this version of the job. Its room is
+    /// its own already.
+    pub(crate) fn may_stay(&mut self, alloc: &Allocation, scratch: &mut Scratch) -> bool {
+        let snapshot = self.snapshot;
+        let Some(record) = snapshot.node(alloc.node_id) else {
+            return false;
+        };
+        if !self.feasible(&record.node, scratch) {
+            return false;
+        }
+        self.distinct.leave(alloc, &record.node);
+        let apart = self.distinct.check(&record.node).is_ok();
+        self.distinct.take(alloc, &record.node);
+        apart
+    }
+
+    /// `alloc` of this group leaves if its successor finds a node.
+    pub(crate) fn make_way(&mut self, alloc: &Allocation, overlay: &mut Overlay) {
+        overlay.make_way(self.snapshot, alloc);
+        self.gone(alloc);
     }
 
     /// What made way stays after all.

@@ -17,16 +17,23 @@ pub(crate) enum Difference {
 
 /// Compares a group of two versions of a job.
 ///
-/// Rule (Nomad): everything that affects a task's environment is destructive; count, constraints
-/// (checked separately on the node), policies and services are not.
+/// Rule (Nomad): everything that affects a task's environment is destructive, and so is another
+/// preference among nodes (affinities, spreads), which only a new placement can follow. Count,
+/// policies and services are not. Neither are constraints, datacenters and the pool: whether the
+/// allocation may stay where it is is asked of its node, by whoever uses this answer.
 fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference {
     let (Some(old), Some(new)) = (old_job.task_group(name), new_job.task_group(name)) else {
         return Difference::Destructive;
     };
-    if old_job.meta != new_job.meta || !same_environment(old, new) {
-        return Difference::Destructive;
+    let same = old_job.meta == new_job.meta
+        && old_job.affinities == new_job.affinities
+        && old_job.spreads == new_job.spreads
+        && same_group(old, new);
+    if same {
+        Difference::InPlace
+    } else {
+        Difference::Destructive
     }
-    Difference::InPlace
 }
 
 /// What this job's version changes for `alloc`; nothing where it runs that very version.
@@ -45,15 +52,46 @@ pub(super) fn difference_of(
     Some(difference(old, job, &alloc.task_group))
 }
 
-fn same_environment(old: &TaskGroup, new: &TaskGroup) -> bool {
+/// Destructured whole, so that a new field has to be thought about here.
+fn same_group(old: &TaskGroup, new: &TaskGroup) -> bool {
+    let TaskGroup {
+        name: _,
+        count: _,
+        // Checked on the node that the allocation is on.
+        constraints: _,
+        affinities,
+        tasks,
+        spreads,
+        volumes,
+        // Policies and timeouts reach a running task.
+        restart_policy: _,
+        disconnect: _,
+        reschedule_policy: _,
+        ephemeral_disk: _,
+        update: _,
+        migrate: _,
+        networks,
+        meta,
+        services,
+        shutdown_delay: _,
+        stop_after_client_disconnect: _,
+        max_client_disconnect: _,
+        scaling: _,
+        consul,
+        prevent_reschedule_on_lost: _,
+        max_run_duration: _,
+    } = old;
     let disk = |group: &TaskGroup| group.ephemeral_disk.as_ref().map(EphemeralDisk::size_mb);
-    old.tasks.len() == new.tasks.len()
+    *affinities == new.affinities
+        && *spreads == new.spreads
+        && *volumes == new.volumes
         && disk(old) == disk(new)
-        && old.networks == new.networks
-        && old.volumes == new.volumes
-        && old.meta == new.meta
-        && old
-            .tasks
+        && *networks == new.networks
+        && *meta == new.meta
+        && same_connections(services, &new.services)
+        && *consul == new.consul
+        && tasks.len() == new.tasks.len()
+        && tasks
             .iter()
             .all(|task| new.task(&task.name).is_some_and(|new| same_task(task, new)))
 }
@@ -68,7 +106,7 @@ fn same_task(old: &Task, new: &Task) -> bool {
         config,
         // Checked on the node that the allocation is on.
         constraints: _,
-        affinities: _,
+        affinities,
         env,
         services,
         resources,
@@ -99,8 +137,9 @@ fn same_task(old: &Task, new: &Task) -> bool {
         && *user == new.user
         && *lifecycle == new.lifecycle
         && *config == new.config
+        && *affinities == new.affinities
         && *env == new.env
-        && same_ports(services, &new.services)
+        && same_connections(services, &new.services)
         && *resources == new.resources
         && *meta == new.meta
         && *log_config == new.log_config
@@ -118,11 +157,13 @@ fn same_task(old: &Task, new: &Task) -> bool {
         && *secrets == new.secrets
 }
 
-/// Services may change while a task runs; only mesh connections are part of its environment.
-fn same_ports(old: &[Service], new: &[Service]) -> bool {
-    old.len() == new.len()
-        && old
-            .iter()
-            .zip(new)
-            .all(|(old, new)| old.connect == new.connect)
+/// Services may come, change and go while a task runs; only mesh connections are part of its
+/// environment.
+fn same_connections(old: &[Service], new: &[Service]) -> bool {
+    let connected = |service: &&Service| service.connect.is_some();
+    let connections = |services| {
+        let services: std::slice::Iter<'_, Service> = services;
+        services.filter(connected).map(|it| (&it.name, &it.connect))
+    };
+    connections(old.iter()).eq(connections(new.iter()))
 }

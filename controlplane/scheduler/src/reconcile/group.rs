@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_state::Snapshot;
-use protocol_model::{AllocId, Allocation, ClientStatus, EvalId, Job, TaskGroup, UnixNanos};
+use protocol_model::{AllocId, Allocation, ClientStatus, Job, TaskGroup, UnixNanos};
 
 use super::class::{Class, classify};
 use super::condition::awaited;
 use super::names::Names;
-use super::{Buckets, Difference, Wanted, difference_of, runs_version};
+use super::{Buckets, Difference, Subject, Wanted, difference_of, runs_version};
+use crate::place::Staying;
 use crate::reschedule::{self, Retry};
 use crate::rollout::Rollout;
 
@@ -25,14 +25,18 @@ pub(super) const NOT_NEEDED: &str = "alloc not needed due to job update";
 
 /// Sorts the group's allocations and says what is missing.
 pub(crate) fn group(
-    snapshot: &Snapshot,
-    job: &Job,
-    group: &TaskGroup,
+    subject: &Subject<'_>,
     existing: &[Arc<Allocation>],
     rollout: &Rollout,
-    eval: EvalId,
-    now: UnixNanos,
+    staying: &mut Staying<'_, '_>,
 ) -> Buckets {
+    let Subject {
+        snapshot,
+        job,
+        group,
+        eval,
+        now,
+    } = *subject;
     let mut sorted = Sorted::default();
     for alloc in existing {
         let mut class = classify(snapshot, job, group, alloc, now);
@@ -59,18 +63,30 @@ pub(crate) fn group(
         open = 0;
     }
     let limit = rollout.limit(job, group, existing);
-    update(snapshot, job, standing, limit, &mut buckets);
-    let occupied = existing
-        .iter()
-        .map(Arc::as_ref)
-        .filter(|alloc| !alloc.terminal());
-    let kept = buckets.keep.iter().map(Arc::as_ref);
-    let mut names = Names::new(&job.id, &group.name, occupied.chain(kept));
+    update(subject, standing, limit, &mut buckets, staying);
     buckets.place.extend(gaps);
+    let mut names = Names::new(&job.id, &group.name, numbers_in_use(existing, &buckets));
     buckets
         .place
         .extend((0..open).map(|_| Wanted::new(names.next())));
     buckets
+}
+
+/// The numbers of all that stand, were kept although they are over, wait for their next attempt, or
+/// get a successor now.
+fn numbers_in_use(existing: &[Arc<Allocation>], buckets: &Buckets) -> BTreeSet<u32> {
+    let standing = existing.iter().filter(|alloc| !alloc.terminal());
+    let waiting = buckets.reschedule_at.iter().map(|(alloc, _)| alloc);
+    let replaced = buckets
+        .place
+        .iter()
+        .filter_map(|wanted| wanted.previous.as_ref());
+    standing
+        .chain(&buckets.keep)
+        .chain(waiting)
+        .chain(replaced)
+        .filter_map(|alloc| alloc.index())
+        .collect()
 }
 
 /// Allocations by what they are, before the count is looked at.
@@ -231,22 +247,28 @@ fn retried(group: &TaskGroup, alloc: &Arc<Allocation>, now: UnixNanos) -> Wanted
 
 /// Sorts what stands by what the job's version means for it; at most `limit` are replaced now.
 fn update(
-    snapshot: &Snapshot,
-    job: &Job,
+    subject: &Subject<'_>,
     standing: Vec<Arc<Allocation>>,
     mut limit: usize,
     buckets: &mut Buckets,
+    staying: &mut Staying<'_, '_>,
 ) {
     let returning: BTreeSet<AllocId> = buckets.reconnect.iter().map(|alloc| alloc.id).collect();
+    let stopped = buckets.stop.iter().map(|(alloc, _)| alloc);
+    for gone in stopped.chain(&buckets.lost) {
+        staying.gone(gone);
+    }
     for alloc in standing {
         if returning.contains(&alloc.id) {
             continue;
         }
-        match difference_of(snapshot, job, &alloc) {
+        let difference = difference_of(subject.snapshot, subject.job, &alloc);
+        match difference {
             None => buckets.keep.push(alloc),
-            Some(Difference::InPlace) => buckets.in_place.push(alloc),
-            Some(Difference::Destructive) if limit == 0 => buckets.later.push(alloc),
-            Some(Difference::Destructive) => {
+            Some(Difference::InPlace) if staying.may_stay(&alloc) => buckets.in_place.push(alloc),
+            // What may not be here any more makes way as what is started anew.
+            Some(_) if limit == 0 => buckets.later.push(alloc),
+            Some(_) => {
                 limit -= 1;
                 buckets
                     .place

@@ -10,12 +10,23 @@ mod system;
 
 use std::sync::Arc;
 
-use protocol_model::{Allocation, Job, RescheduleTracker, UnixNanos};
+use controlplane_state::Snapshot;
+use protocol_model::{Allocation, EvalId, Job, RescheduleTracker, TaskGroup, UnixNanos};
 
 pub(crate) use self::condition::Taint;
 use self::difference::{Difference, difference_of};
 pub(crate) use self::group::group;
 pub(crate) use self::system::system;
+
+/// What is reconciled: one group of a job, for an evaluation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) job: &'a Job,
+    pub(crate) group: &'a TaskGroup,
+    pub(crate) eval: EvalId,
+    pub(crate) now: UnixNanos,
+}
 
 /// A placement that is wanted.
 #[derive(Clone, PartialEq, Debug)]

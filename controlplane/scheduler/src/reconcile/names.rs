@@ -1,4 +1,5 @@
-//! Names of allocations: `job.group[index]`, each index at most once among those that stand.
+//! Names of allocations: `job.group[index]`, each index at most once among those that take part in
+//! the count.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +15,11 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new<'b>(
-        job_id: &'a str,
-        group: &'a str,
-        standing: impl Iterator<Item = &'b Allocation>,
-    ) -> Self {
+    pub(super) fn new(job_id: &'a str, group: &'a str, taken: BTreeSet<u32>) -> Self {
         Self {
             job_id,
             group,
-            taken: standing.filter_map(Allocation::index).collect(),
+            taken,
             next: 0,
         }
     }

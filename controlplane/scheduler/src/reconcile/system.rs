@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
-use protocol_model::{
-    Allocation, ClientStatus, EvalId, Job, JobType, NodeId, TaskGroup, UnixNanos,
-};
+use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId};
 
 use super::condition::{Condition, awaited, condition};
-use super::{Buckets, Difference, Wanted, difference_of};
+use super::group::NOT_NEEDED;
+use super::{Buckets, Difference, Subject, Wanted, difference_of};
 
 /// Stops of allocations on nodes that may not have them any more.
 const NOT_HERE: &str = "alloc not needed as node is not feasible";
@@ -21,18 +20,28 @@ const MIGRATING: &str = "alloc is being migrated";
 /// Sorts the group's allocations and says on which of the `feasible` nodes one is missing; of each
 /// of those, whether it may be placed on now.
 pub(crate) fn system(
-    snapshot: &Snapshot,
-    job: &Job,
-    group: &TaskGroup,
+    subject: &Subject<'_>,
     existing: &[Arc<Allocation>],
     feasible: &BTreeMap<NodeId, bool>,
-    eval: EvalId,
-    now: UnixNanos,
 ) -> Buckets {
+    let Subject {
+        snapshot,
+        job,
+        group,
+        eval,
+        now,
+    } = *subject;
+    let nowhere = BTreeMap::new();
+    // As many on every node: one, or none.
+    let (feasible, not_here) = match group.count() {
+        0 => (&nowhere, NOT_NEEDED),
+        _ => (feasible, NOT_HERE),
+    };
     let mut sorting = Sorting {
         snapshot,
         job,
         feasible,
+        not_here,
         covered: BTreeSet::new(),
         buckets: Buckets::default(),
     };
@@ -72,6 +81,8 @@ struct Sorting<'a> {
     snapshot: &'a Snapshot,
     job: &'a Job,
     feasible: &'a BTreeMap<NodeId, bool>,
+    /// Why those on other nodes go.
+    not_here: &'static str,
     /// Nodes that have theirs.
     covered: BTreeSet<NodeId>,
     buckets: Buckets,
@@ -105,7 +116,7 @@ impl Sorting<'_> {
     fn stands(&mut self, alloc: Arc<Allocation>) {
         let twin = !self.covered.insert(alloc.node_id);
         if twin || !self.feasible.contains_key(&alloc.node_id) {
-            return self.buckets.stop.push((alloc, NOT_HERE));
+            return self.buckets.stop.push((alloc, self.not_here));
         }
         if alloc.needs_reconnect() {
             return self.buckets.reconnect.push(alloc);

@@ -7,3 +7,4 @@ mod scene;
 mod service;
 mod silence;
 mod system;
+mod updates;

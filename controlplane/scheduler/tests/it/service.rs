@@ -194,3 +194,25 @@ fn a_finished_batch_allocation_is_never_replaced() {
     let eval = scene.world.register(jobs::job(JobType::Batch, "run", 2));
     assert!(!scene.run(&eval).changes_something());
 }
+
+#[test]
+fn the_number_of_one_that_is_tried_again_is_not_given_to_another() {
+    for waits in [true, false] {
+        let mut scene = Scene::new(3);
+        let eval = scene.world.register(jobs::job(JobType::Batch, "web", 2));
+        scene.run(&eval);
+        let first = scene.live(&key("web")).into_values().next().expect("one");
+        scene.world.report(first.id, ClientStatus::Failed);
+        if !waits {
+            scene.world.wait(Duration::from_secs(31));
+        }
+        // One decision sees the failure and wants more of them.
+        let eval = scene.world.register(jobs::job(JobType::Batch, "web", 4));
+        scene.run(&eval);
+        scene.world.wait(Duration::from_secs(31));
+        scene.settle(&key("web"));
+        assert_eq!(scene.live_count(&key("web")), 4);
+        let names: Vec<String> = scene.live(&key("web")).into_keys().collect();
+        assert_eq!(names.len(), 4, "each once: {names:?}");
+    }
+}

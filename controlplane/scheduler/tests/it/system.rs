@@ -50,3 +50,16 @@ fn a_finished_sysbatch_allocation_is_not_run_again() {
         .register(jobs::job(JobType::Sysbatch, "once", 1));
     assert!(!scene.run(&eval).changes_something());
 }
+
+#[test]
+fn a_system_group_of_none_runs_nowhere() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 0));
+    assert!(!scene.run(&eval).changes_something());
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 1));
+    scene.run(&eval);
+    assert_eq!(scene.live_count(&key("agent")), 2);
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 0));
+    assert_eq!(scene.run(&eval).groups["group"].stop, 2);
+    assert_eq!(scene.live_count(&key("agent")), 0);
+}
