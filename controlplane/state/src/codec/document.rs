@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::{DOCUMENT_BYTES_MAX, DecodeError, EncodeError};
 
-/// Below this, compressing costs more than it saves.
-const COMPRESS_BYTES_MIN: usize = 512;
+/// Below this, compressing costs more than it saves: a sync writes whole blocks, and most entries
+/// of a calm cluster have theirs to themselves.
+const COMPRESS_BYTES_MIN: usize = 4096;
 
 pub(super) fn to_document<T: Serialize>(value: &T) -> Result<log::Document, EncodeError> {
     let json = serde_json::to_vec(value).map_err(EncodeError::Json)?;
