@@ -125,6 +125,16 @@ impl TaskGroup {
         Some(after.saturating_add(kill_timeout.unwrap_or_default()))
     }
 
+    /// How long nobody takes the place of an allocation whose node fell silent, because the node
+    /// stops it by itself: until nothing of it can run any more, by a clock that is five percent
+    /// slower than the node's. `None` where the group does not stop itself, or is never replaced.
+    pub fn lease_wait(&self) -> Option<Duration> {
+        let term = self.lease_term()?;
+        let slack = term / 20;
+        self.replaces_on_disconnect()
+            .then(|| term.saturating_add(slack))
+    }
+
     /// Whether a replacement is started while the original's node is silent, from either spelling.
     pub fn replaces_on_disconnect(&self) -> bool {
         match &self.disconnect {

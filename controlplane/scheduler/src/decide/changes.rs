@@ -26,7 +26,7 @@ impl Deciding<'_> {
             self.free(alloc);
         }
         for alloc in &buckets.disconnect {
-            let window = group.disconnect_window();
+            let window = group.lease_wait().or_else(|| group.disconnect_window());
             let followup =
                 window.map(|window| self.look_again(self.now.saturating_add(window), Why::Window));
             self.change(

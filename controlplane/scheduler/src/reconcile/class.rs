@@ -82,7 +82,7 @@ pub(super) fn classify(
 
 /// What the condition of its node makes of an allocation that neither side is done with.
 fn on_node(snapshot: &Snapshot, group: &TaskGroup, alloc: &Allocation, now: UnixNanos) -> Class {
-    let replace = group.replaces_on_disconnect();
+    let replace = group.replaces_on_disconnect() && group.lease_wait().is_none();
     match condition(snapshot, group, alloc, now) {
         Condition::Lost => Class::Lost {
             replace: !successor_lives(snapshot, alloc),

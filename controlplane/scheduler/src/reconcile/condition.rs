@@ -71,14 +71,18 @@ pub(super) fn condition(
     alloc: &Allocation,
     now: UnixNanos,
 ) -> Condition {
+    let unknown = alloc.client_status == ClientStatus::Unknown;
+    if let Some(wait) = group.lease_wait() {
+        return on_lease(snapshot, alloc, wait, now);
+    }
     let window = group.disconnect_window();
     let until = window_end(alloc, window);
-    let unknown = alloc.client_status == ClientStatus::Unknown;
     if unknown && until.is_some_and(|end| end <= now) {
         return Condition::Lost;
     }
     let stays = !group.replaces_on_disconnect();
-    match Taint::on(snapshot, alloc) {
+    let taint = Taint::on(snapshot, alloc);
+    match taint {
         Taint::Gone if stays && unknown => Condition::Unknown { until },
         Taint::Gone if stays && alloc.client_status == ClientStatus::Running => {
             Condition::Disconnecting
@@ -91,12 +95,47 @@ pub(super) fn condition(
             Condition::Lost
         }
         Taint::Disconnected => Condition::Disconnecting,
-        Taint::Draining | Taint::None if alloc.desired_transition.should_migrate() => {
-            Condition::Migrating
+        Taint::Draining | Taint::None => heard(taint, alloc),
+    }
+}
+
+/// What an allocation is whose node is there, and has said what it does.
+fn heard(taint: Taint, alloc: &Allocation) -> Condition {
+    if alloc.desired_transition.should_migrate() {
+        Condition::Migrating
+    } else if taint == Taint::Draining {
+        Condition::Draining
+    } else if alloc.needs_reconnect() {
+        Condition::Reconnecting
+    } else {
+        Condition::Standing
+    }
+}
+
+/// What an allocation of a group is that stops itself. While its node is silent it may run as long
+/// as its lease lasts: of such a group no two run at once, so that nobody takes its place before.
+/// A node that is back extends the lease, also while it owes its report.
+fn on_lease(snapshot: &Snapshot, alloc: &Allocation, wait: Duration, now: UnixNanos) -> Condition {
+    let unknown = alloc.client_status == ClientStatus::Unknown;
+    let taint = Taint::on(snapshot, alloc);
+    let Some(node) = snapshot.node(alloc.node_id) else {
+        return Condition::Lost;
+    };
+    match taint {
+        Taint::Gone | Taint::Disconnected if unknown => {
+            // In whole seconds, rounded down: the next one is not too early.
+            let silent_since = node.node.status_updated_at.saturating_add(1);
+            let silent_since = UnixNanos(silent_since.saturating_mul(1_000_000_000));
+            let until = silent_since.saturating_add(wait);
+            if until <= now {
+                Condition::Lost
+            } else {
+                Condition::Unknown { until: Some(until) }
+            }
         }
-        Taint::Draining => Condition::Draining,
-        Taint::None if alloc.needs_reconnect() => Condition::Reconnecting,
-        Taint::None => Condition::Standing,
+        Taint::Gone | Taint::Disconnected => Condition::Disconnecting,
+        Taint::Draining | Taint::None if unknown => Condition::Unknown { until: None },
+        Taint::Draining | Taint::None => heard(taint, alloc),
     }
 }
 

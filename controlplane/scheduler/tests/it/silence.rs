@@ -1,5 +1,7 @@
 //! Nodes that fall silent and come back: who counts, who makes way, who is given up.
 
+mod leases;
+
 use std::time::Duration;
 
 use controlplane_state::Command;

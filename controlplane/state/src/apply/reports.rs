@@ -233,10 +233,16 @@ impl Draft {
         let Some(job) = self.tables.job(&after.job_key()) else {
             return Some(EvalTrigger::JobDeregister);
         };
+        let group = job.task_group(&after.task_group);
+        // Its node may have stopped it by itself, and then it is wanted still.
+        let stops_itself = group.is_some_and(|group| group.stop_on_client_after().is_some());
+        let complete = after.client_status == ClientStatus::Complete;
+        if stops_itself && complete && !after.server_terminal() {
+            return Some(EvalTrigger::Reconnect);
+        }
         let failed = after.client_status == ClientStatus::Failed;
         let replaceable = !after.server_terminal() && after.followup_eval_id.is_none();
-        let rescheduled = job
-            .task_group(&after.task_group)
+        let rescheduled = group
             .and_then(|group| group.reschedule_policy.as_ref())
             .is_some_and(|policy| policy.is_enabled());
         (failed && replaceable && rescheduled).then_some(EvalTrigger::RetryFailedAlloc)

@@ -36,6 +36,11 @@ impl AllocRunner {
         self.lease = Lease::Held;
     }
 
+    /// Whether keeper holds its lease.
+    pub(crate) fn holds_lease(&self) -> bool {
+        self.lease == Lease::Held
+    }
+
     /// Keeper need not hold its lease any more.
     pub(crate) fn lose_lease(&mut self) {
         self.lease = Lease::Absent;

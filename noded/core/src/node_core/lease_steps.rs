@@ -42,7 +42,12 @@ impl NodeCore {
 
     /// When an allocation must be stopped for want of a confirmation by the control plane.
     pub(super) fn lease_deadline(&self, alloc: AllocId) -> Option<Moment> {
-        match self.runners.get(&alloc)?.lease_need() {
+        let runner = self.runners.get(&alloc)?;
+        // What waits for its lease does not run: a confirmation from before it came ends nothing.
+        if !runner.holds_lease() {
+            return None;
+        }
+        match runner.lease_need() {
             LeaseNeed::Open(term) => Some(self.session.confirmed()?.after(term.window)),
             LeaseNeed::None | LeaseNeed::RunsOut => None,
         }

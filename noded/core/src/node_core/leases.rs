@@ -119,8 +119,11 @@ impl Leases {
             let LeaseNeed::Open(term) = member.need else {
                 return None;
             };
-            let until = confirmed?.after(term.whole);
-            (member.held < Some(until)).then_some((*alloc, until))
+            let confirmed = confirmed?;
+            let until = confirmed.after(term.whole);
+            // A lease that is over already lets nothing start.
+            let worth = member.held.is_some() || now < confirmed.after(term.window);
+            (worth && member.held < Some(until)).then_some((*alloc, until))
         });
         let extend: BTreeMap<AllocId, Moment> = wanted.collect();
         let end: Vec<AllocId> = std::mem::take(&mut self.ended).into_iter().collect();
@@ -213,6 +216,14 @@ mod tests {
         assert_eq!(second, [(ALLOC, at(27))]);
         assert!(leases.on_answer(LeasesAnswer::Done, at(7)).is_empty());
         assert_eq!(leases.poll(Some(at(7)), at(8)), None, "nothing moved");
+    }
+
+    #[test]
+    fn what_is_new_waits_for_a_confirmation_that_still_counts() {
+        let mut leases = Leases::default();
+        leases.set(ALLOC, LeaseNeed::Open(TERM));
+        assert_eq!(leases.poll(Some(at(5)), at(21)), None);
+        assert!(leases.poll(Some(at(20)), at(21)).is_some());
     }
 
     #[test]

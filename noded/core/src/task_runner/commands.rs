@@ -44,7 +44,7 @@ impl TaskRunner {
             self.note(line);
         }
         match &mut self.phase {
-            Phase::Waiting | Phase::Delayed { .. } => self.die_killed(cause, out, now),
+            Phase::Waiting | Phase::Delayed { .. } => self.die_killed(cause, ctx, out, now),
             Phase::Preparing { stop } | Phase::Starting { stop } => {
                 *stop = Some(stop.map_or(wish, |earlier| earlier.merge(wish)));
             }

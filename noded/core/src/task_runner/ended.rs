@@ -52,7 +52,7 @@ impl TaskRunner {
         now: Now,
     ) {
         match stop {
-            Some(AfterStop::Die(cause)) => self.set_dead_killed(cause, now),
+            Some(AfterStop::Die(cause)) => self.set_dead_killed(cause, ctx, now),
             Some(AfterStop::Restart) => {
                 self.run_again(Duration::ZERO, "Restart was asked for", now);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_model::{Task, TaskEvent, TaskEventKind, TaskRunState, UnixNanos};
+use protocol_model::{JobType, Task, TaskEvent, TaskEventKind, TaskRunState, UnixNanos};
 use serde::{Deserialize, Serialize};
 
 use super::history::event;
@@ -51,14 +51,14 @@ impl KillCause {
     }
 
     /// Whether a task that dies of it has failed.
-    pub(crate) fn fails_task(self) -> bool {
+    pub(crate) fn fails_task(self, job: JobType) -> bool {
         match self {
             Self::DirectoryFailed => true,
-            Self::AllocStopped
-            | Self::LeadTaskDead
-            | Self::SiblingFailed
-            | Self::MainTasksDead
-            | Self::LeaseExpired => false,
+            // What is to run to its end did not.
+            Self::LeaseExpired => job.runs_to_completion(),
+            Self::AllocStopped | Self::LeadTaskDead | Self::SiblingFailed | Self::MainTasksDead => {
+                false
+            }
         }
     }
 }
@@ -135,14 +135,20 @@ impl TaskRunner {
     }
 
     /// A task without a process dies at once.
-    pub(super) fn die_killed(&mut self, cause: KillCause, out: &mut Outbox, now: Now) {
-        self.set_dead_killed(cause, now);
+    pub(super) fn die_killed(
+        &mut self,
+        cause: KillCause,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        self.set_dead_killed(cause, ctx, now);
         self.persist(out);
     }
 
-    pub(super) fn set_dead_killed(&mut self, cause: KillCause, now: Now) {
+    pub(super) fn set_dead_killed(&mut self, cause: KillCause, ctx: RunContext<'_>, now: Now) {
         self.note(history::killed(now.wall));
-        if cause.fails_task() {
+        if cause.fails_task(ctx.spec.job().job_type) {
             self.set_dead_failed(now);
             return;
         }

@@ -160,11 +160,6 @@ pub(super) const ROWS: &[Row] = &[
         "respected while a node is silent; an original that returns always stays, its replacement goes",
     ),
     row(
-        "stop_after_client_disconnect",
-        OfGroup(|group| group.stop_after_client_disconnect.is_some()),
-        "the node stops the group itself, but not while its daemon is not running",
-    ),
-    row(
         "prevent_reschedule_on_lost",
         OfGroup(|group| group.prevent_reschedule_on_lost == Some(true)),
         "lost allocations are replaced in this release",

@@ -174,3 +174,26 @@ fn tasks_that_an_operator_starts_again_have_a_lease_again() {
     host.run_for(31_000);
     assert_eq!(host.status(1), ClientStatus::Complete);
 }
+
+#[test]
+fn what_comes_right_after_a_long_silence_waits_for_a_fresh_word_and_runs() {
+    let mut host = host();
+    cut_off(&mut host);
+    host.run_for(120_000);
+    host.online = true;
+    let id = host.submit(leased());
+    host.run_for(20_000);
+    assert_eq!(host.core.alloc(id).map(|it| it.all_dead()), Some(false));
+    assert_eq!(host.status(3), ClientStatus::Running);
+}
+
+#[test]
+fn a_batch_job_that_its_node_stops_by_itself_has_not_run_to_its_end() {
+    let mut job = leased();
+    job.job_type = protocol_model::JobType::Batch;
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.run_for(10_000);
+    cut_off(&mut host);
+    host.run_for(31_000);
+    assert_eq!(host.status(1), ClientStatus::Failed);
+}
