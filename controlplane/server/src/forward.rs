@@ -67,6 +67,9 @@ impl Forward {
                 if !self.cluster.is_leader() {
                     return Err("a liveness report for a leader that is elsewhere".to_owned());
                 }
+                if !self.cluster.raft().hears_majority() {
+                    return Err("a liveness report for a leader without a majority".to_owned());
+                }
                 self.heard
                     .send(heard)
                     .await

@@ -4,7 +4,9 @@
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::Decision;
 use controlplane_state::{Outcome, Refusal, SessionEpoch, Stamped};
-use noded_core::event::{BatchAck, RefusedReason, RunEvent, WatchDelta, WatchMap, Welcome};
+use noded_core::event::{
+    BatchAck, LeasesAnswer, RefusedReason, RunEvent, WatchDelta, WatchMap, Welcome,
+};
 use noded_core::key::Attempt;
 use noded_core::{Effect, Event as CoreEvent, RunKey};
 use protocol_model::{AllocId, Node};
@@ -79,6 +81,8 @@ pub enum NodeInput {
         alloc: AllocId,
         event: Option<Box<CoreEvent>>,
     },
+    /// Keeper answered about leases.
+    Leases(LeasesAnswer),
     /// From keeper.
     Run { run: RunKey, event: RunEvent },
     /// So many records are on the disk.
@@ -98,6 +102,8 @@ pub enum HostEvent {
     Obeys(RunKey),
     /// The time to end by itself is over.
     KillDue(RunKey),
+    /// An allocation's lease may have run out.
+    LeaseDue(AllocId),
     /// The daemon is started again.
     DaemonStarts,
 }

@@ -27,11 +27,13 @@ pub enum Mutant {
     WaitsAfterReboot,
     WindowsNeverEnd,
     OwedForEver,
+    LeaseWithDaemon,
+    ConfirmsAlone,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -51,6 +53,8 @@ impl Mutant {
         Self::WaitsAfterReboot,
         Self::WindowsNeverEnd,
         Self::OwedForEver,
+        Self::LeaseWithDaemon,
+        Self::ConfirmsAlone,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -85,6 +89,12 @@ impl Mutant {
             Self::OwedForEver => {
                 "2: a session whose report got lost is kept, and so is what loses the report"
             }
+            Self::LeaseWithDaemon => {
+                "leases: a group that stops itself goes on while its daemon is dead"
+            }
+            Self::ConfirmsAlone => {
+                "leases: a leader that hears no majority any more confirms heartbeats"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -101,6 +111,7 @@ impl Mutant {
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd => Scenario::PartitionWindow,
             Self::OwedForEver => Scenario::Calm,
+            Self::LeaseWithDaemon | Self::ConfirmsAlone => Scenario::Leased,
             _ => Scenario::Storm,
         }
     }

@@ -11,7 +11,7 @@ use crate::shrink::shrink;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 15] = [
+const ROUND: [Scenario; 16] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -27,6 +27,7 @@ const ROUND: [Scenario; 15] = [
     Scenario::Handover,
     Scenario::Offline,
     Scenario::Damaged,
+    Scenario::Leased,
 ];
 
 /// What a series of runs came to.

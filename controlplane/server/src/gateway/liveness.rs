@@ -111,7 +111,10 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
         if gateway.cluster.is_leader() {
             // The loop is the only reader; when it is busy, this report is merged into the next.
             match own.try_send(heard.clone()) {
-                Ok(()) => gateway.heard.confirm(&heard),
+                // Leases count from what is confirmed: one that may have been replaced confirms
+                // nothing, since its successor may have given the nodes up.
+                Ok(()) if gateway.cluster.raft().hears_majority() => gateway.heard.confirm(&heard),
+                Ok(()) => {}
                 Err(_) => gateway.heard.put_back(heard),
             }
             continue;

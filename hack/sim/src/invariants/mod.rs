@@ -5,6 +5,7 @@ mod acknowledged_jobs;
 mod acknowledged_updates;
 mod expiries_share_entries;
 mod healthy_not_killed;
+mod leases_end;
 mod log_goes_on;
 mod map_after_sync;
 mod never_again;
@@ -122,6 +123,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<never_again::NeverAgain>::default(),
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::new(one_leased::OneLeased),
+        Box::new(leases_end::LeasesEnd),
         Box::new(stops_leave_enough::StopsLeaveEnough),
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::new(acknowledged_updates::AcknowledgedUpdates),

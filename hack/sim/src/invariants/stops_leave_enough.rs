@@ -56,9 +56,14 @@ impl Invariant for StopsLeaveEnough {
             let wanted = job.task_group(&alloc.task_group).map_or(0, |it| it.count());
             let left = after
                 .allocs_by_job(&alloc.job_key())
-                .filter(|it| it.desired_status == DesiredStatus::Run)
-                // What ended after the plan's snapshot was there when it was decided.
-                .filter(|it| !it.client_terminal() || it.modify_index > plan.snapshot_index)
+                .filter(|it| {
+                    // What ended after the plan's snapshot was there when it was decided, and what
+                    // its node turned out not to have any more was wanted then.
+                    let since = it.modify_index > plan.snapshot_index;
+                    let wanted = it.desired_status == DesiredStatus::Run
+                        || since && it.client_status == ClientStatus::Lost;
+                    wanted && (since || !it.client_terminal())
+                })
                 .count();
             if left < wanted as usize {
                 return Err(format!(

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
-use noded_core::{RunEpoch, RunKey};
+use noded_core::{Moment, RunEpoch, RunKey};
 use protocol_model::AllocId;
 
 use crate::event::{Event, HostEvent, NodeInput, NodeIx};
@@ -21,6 +21,8 @@ use crate::world::World;
 pub struct Keeper {
     runs: BTreeMap<RunKey, KeptPhase>,
     highest: BTreeMap<(AllocId, String), RunEpoch>,
+    /// Until when allocations may run.
+    pub(super) leases: BTreeMap<AllocId, Moment>,
 }
 
 impl Keeper {
@@ -70,6 +72,15 @@ impl World {
             };
             return self.tell_daemon(ix, run.clone(), event);
         }
+        if self.lease_is_over(ix, run.alloc) {
+            self.counts.refused_runs += 1;
+            let event = RunEvent::StartFailed {
+                message: "the lease has run out".to_owned(),
+                recovery: Recovery::Possible,
+            };
+            return self.tell_daemon(ix, run.clone(), event);
+        }
+        let keeper = &mut self.nodes[ix as usize].keeper;
         keeper.highest.insert(owner, run.epoch.max(highest));
         keeper.runs.insert(run.clone(), KeptPhase::Starting);
         let wait = self.rng.between(200 * MICRO, 4 * MILLI);
@@ -138,7 +149,7 @@ impl World {
         }
     }
 
-    fn host_event(&mut self, ix: NodeIx, wait: Nanos, event: HostEvent) {
+    pub(super) fn host_event(&mut self, ix: NodeIx, wait: Nanos, event: HostEvent) {
         let boot = self.nodes[ix as usize].boot;
         self.queue.push(
             self.now + wait,
@@ -172,6 +183,7 @@ impl World {
                 }
             }
             HostEvent::Obeys(run) => self.end_run(ix, &run, ExitStatus::Code(0)),
+            HostEvent::LeaseDue(alloc) => self.lease_due(ix, alloc),
             HostEvent::KillDue(run) => self.end_run(ix, &run, ExitStatus::Signal(9)),
         }
     }
@@ -201,7 +213,9 @@ impl World {
                 self.host_event(ix, wait, HostEvent::Ends(run.clone()));
             }
         }
+        let alloc = run.alloc;
         self.tell_daemon(ix, run, RunEvent::Started { pid: 1, at });
+        self.lease_due(ix, alloc);
     }
 
     /// The kind of the job that an allocation belongs to.
@@ -212,7 +226,20 @@ impl World {
     }
 
     fn end_run(&mut self, ix: NodeIx, run: &RunKey, status: ExitStatus) {
-        let exit = self.exit(ix, status);
+        self.end_run_for(ix, run, status, false);
+    }
+
+    pub(super) fn end_run_for(
+        &mut self,
+        ix: NodeIx,
+        run: &RunKey,
+        status: ExitStatus,
+        lease_expired: bool,
+    ) {
+        let exit = Exit {
+            lease_expired,
+            ..self.exit(ix, status)
+        };
         let keeper = &mut self.nodes[ix as usize].keeper;
         let Some(phase @ KeptPhase::Running { .. }) = keeper.runs.get_mut(run) else {
             return;

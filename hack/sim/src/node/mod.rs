@@ -6,10 +6,11 @@
 //! | `shell` | the daemon's `shell.rs` |
 //! | `link` | the daemon's `session.rs` |
 //! | `journal` | the daemon's `journal.rs` |
-//! | `keeper` | keeper |
+//! | `keeper`, `leases` | keeper |
 
 pub mod journal;
 pub mod keeper;
+mod leases;
 mod link;
 mod shell;
 
@@ -283,6 +284,7 @@ impl World {
                 }
                 self.lane_done(ix, alloc);
             }
+            NodeInput::Leases(answer) => self.feed(ix, noded_core::Event::Leases(answer)),
             NodeInput::Run { run, event } => {
                 self.feed(ix, noded_core::Event::Run { run, event });
             }

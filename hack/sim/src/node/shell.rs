@@ -163,6 +163,7 @@ impl World {
             Effect::OpenWatch { attempt } => self.ask_for_watch(ix, attempt),
             Effect::Send { attempt, message } => self.send_message(ix, attempt, message),
             Effect::Append(_) => {}
+            Effect::TendLeases { extend, end } => self.tend_leases(ix, extend, &end),
             effect => match effect.lane() {
                 Lane::Alloc(alloc) => self.enqueue(ix, alloc, effect),
                 lane => self.unmodelled(&format!("an effect in lane {lane:?}")),

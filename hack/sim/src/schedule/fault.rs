@@ -103,7 +103,11 @@ impl Family {
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
             Scenario::Storm | Scenario::Leased => {
-                let few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
+                let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
+                if scenario == Scenario::Leased {
+                    few.retain(|family| *family != Self::Clocks);
+                    few.push(Self::LeaderCuts);
+                }
                 if few.is_empty() {
                     vec![Self::Cuts, Self::DaemonKills, Self::StepDowns]
                 } else {

@@ -37,6 +37,8 @@ pub enum Kind {
 pub const WINDOW: Duration = Duration::from_secs(15);
 /// How long a node runs a leased group without being heard.
 pub const LEASE: Duration = Duration::from_secs(6);
+/// How long a task may take to end once it is asked to.
+pub const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
     match scenario {
@@ -142,7 +144,7 @@ fn task(generation: u32) -> Task {
         driver: "raw_exec".to_owned(),
         config: BTreeMap::from([("command".to_owned(), "/bin/run".into())]),
         env: BTreeMap::from([("GENERATION".to_owned(), generation.to_string())]),
-        kill_timeout: Some(Duration::from_secs(2)),
+        kill_timeout: Some(KILL_TIMEOUT),
         resources: Some(Resources {
             cpu: Some(50),
             memory_mb: Some(64),

@@ -84,8 +84,8 @@ pub enum Scenario {
     Offline,
     /// Daemons are killed, and their journals damaged meanwhile.
     Damaged,
-    /// As a storm, with groups that stop themselves when nobody hears them. Not part of a series:
-    /// the scheduler does not wait for their leases yet, and this shows it.
+    /// As a storm, with groups that stop themselves when nobody hears them. No server's clock jumps:
+    /// that their leases are over is known by a clock.
     Leased,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use controlplane_state::SessionEpoch;
 
 use crate::event::{Event, NodeIx, ServerEvent, ServerIx};
+use crate::mutant::Mutant;
 use crate::time::{MILLI, Nanos};
 use crate::world::World;
 
@@ -103,7 +104,9 @@ impl World {
         }
         if leads {
             self.lead_on_heard(ix, &heard);
-            self.servers[usize::from(ix)].heard.confirm(&heard);
+            if self.may_confirm(ix) {
+                self.servers[usize::from(ix)].heard.confirm(&heard);
+            }
             return;
         }
         let server = &mut self.servers[usize::from(ix)];
@@ -141,7 +144,7 @@ impl World {
 
     /// The leader is told.
     pub(super) fn on_report(&mut self, ix: ServerIx, from: ServerIx, number: u64, aged: &[Heard]) {
-        let leads = self.servers[usize::from(ix)].is_leader(ix);
+        let leads = self.servers[usize::from(ix)].is_leader(ix) && self.may_confirm(ix);
         if leads {
             let heard: Vec<Heard> = aged
                 .iter()
@@ -162,6 +165,12 @@ impl World {
             ServerEvent::NotConfirmed { number }
         };
         self.server_event(from, delay, event);
+    }
+
+    /// Whether a leader has heard from a majority of late: one that has not may have been replaced.
+    fn may_confirm(&self, ix: ServerIx) -> bool {
+        self.mutant == Some(Mutant::ConfirmsAlone)
+            || self.log.leader == Some(ix) && self.has_majority(ix)
     }
 
     pub(super) fn on_report_answered(&mut self, ix: ServerIx, number: u64, confirmed: bool) {

@@ -60,3 +60,17 @@ fn a_node_that_stays_disconnected_beyond_its_windows_is_found() {
 fn a_session_that_is_kept_although_it_owes_its_report_is_found() {
     assert_eq!(found_by(Mutant::OwedForEver), Some("reports_due"));
 }
+
+#[test]
+fn a_group_that_stops_itself_only_while_its_daemon_lives_is_found() {
+    let found = found_by(Mutant::LeaseWithDaemon);
+    assert!(
+        matches!(found, Some("leases_end" | "one_leased")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_leader_that_confirms_heartbeats_without_a_majority_is_found() {
+    assert_eq!(found_by(Mutant::ConfirmsAlone), Some("one_leased"));
+}
