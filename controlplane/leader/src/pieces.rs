@@ -1,27 +1,27 @@
 //! A large plan in pieces, so that each fits into a log entry and none holds readers up for long.
 //!
 //! ```text
-//!   plan --> [deployment, nodes a..k] --> [nodes l..s] --> ... --> [nodes t..z, evaluations]
+//!   plan --> [deployment, what leaves, updates, a, b] --> [c, d, e] --> ... --> [y, z, evaluations]
 //! ```
 //!
-//! Each piece holds everything that the plan does on its nodes, so that what makes room and what
-//! takes it stay together, and each is valid by itself. The evaluation ends with the last piece
-//! only: where the leader is lost in between, the next one finds it open and schedules what is
-//! missing.
+//! A plan is cut where it was decided: placements stay in their order, each with what it takes the
+//! place of and whom it preempts, and what leaves whatever happens comes before all of them. The
+//! scheduler found each placement its room with nothing else taken or given yet, so that every
+//! piece holds when those before it are in the log, whatever node made room for which. The
+//! evaluation ends with the last piece only: where the leader is lost in between, the next one
+//! finds it open and schedules what is missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use controlplane_state::Snapshot;
-use controlplane_state::command::PlanApply;
-use protocol_model::{AllocId, NodeId};
+use controlplane_state::command::{AllocChange, Change, PlanApply, Preempted};
+use protocol_model::AllocId;
 
-/// Splits a plan into pieces of about `items_max` placements and changes each; at least one. A node
-/// with more than that is split too: what makes room comes before what takes it.
-pub fn split(snapshot: &Snapshot, mut plan: PlanApply, items_max: usize) -> Vec<PlanApply> {
+/// Splits a plan into pieces of about `items_max` placements and changes each; at least one. What
+/// belongs to one placement is never split.
+pub fn split(mut plan: PlanApply, items_max: usize) -> Vec<PlanApply> {
     if items(&plan) <= items_max {
         return vec![plan];
     }
-    let items_max = items_max.max(1);
     let empty = PlanApply {
         eval_id: plan.eval_id,
         snapshot_index: plan.snapshot_index,
@@ -33,15 +33,7 @@ pub fn split(snapshot: &Snapshot, mut plan: PlanApply, items_max: usize) -> Vec<
         ..empty.clone()
     }];
     let evals = std::mem::take(&mut plan.evals);
-    let parts = by_node(snapshot, plan, &empty).into_values();
-    let parts = parts.flat_map(|one| {
-        if items(&one) > items_max {
-            chop(one, items_max)
-        } else {
-            vec![one]
-        }
-    });
-    for one in parts {
+    for one in in_order(plan, &empty) {
         let full = pieces.last().is_none_or(|last| {
             let count = items(last);
             count > 0 && count + items(&one) > items_max
@@ -59,96 +51,63 @@ pub fn split(snapshot: &Snapshot, mut plan: PlanApply, items_max: usize) -> Vec<
     pieces
 }
 
-/// What a plan does, by node. What is on no node that is known belongs to nothing else: it comes
-/// first.
-fn by_node(
-    snapshot: &Snapshot,
+/// The parts of a plan that must not be split, in the order in which they hold.
+fn in_order<'p>(
     plan: PlanApply,
-    empty: &PlanApply,
-) -> BTreeMap<Option<NodeId>, PlanApply> {
-    // Who goes because of a placement goes with it, wherever it is.
-    let mut goes_with: BTreeMap<AllocId, NodeId> = BTreeMap::new();
-    let mut node_of: BTreeMap<AllocId, NodeId> = BTreeMap::new();
-    for alloc in &plan.placed {
-        node_of.insert(alloc.id, alloc.node_id);
-        if let Some(replaced) = alloc.previous_allocation {
-            goes_with.entry(replaced).or_insert(alloc.node_id);
-        }
-    }
-    let home = |id: AllocId| {
-        let known = snapshot.alloc(id).map(|alloc| alloc.node_id);
-        goes_with.get(&id).copied().or(known)
-    };
-    let mut parts = BTreeMap::new();
-    for alloc in plan.placed {
-        let node = Some(alloc.node_id);
-        part_of(&mut parts, node, empty).placed.push(alloc);
-    }
-    for alloc in plan.updated {
-        let node = Some(alloc.node_id);
-        part_of(&mut parts, node, empty).updated.push(alloc);
-    }
+    empty: &'p PlanApply,
+) -> impl Iterator<Item = PlanApply> + use<'p> {
+    let (mut stops, first) = with_successors(&plan);
+    let mut preempted: BTreeMap<AllocId, Vec<Preempted>> = BTreeMap::new();
     for one in plan.preempted {
-        let node = node_of.get(&one.by).copied();
-        part_of(&mut parts, node, empty).preempted.push(one);
+        preempted.entry(one.by).or_default().push(one);
     }
-    for change in plan.changed {
-        let node = home(change.id);
-        part_of(&mut parts, node, empty).changed.push(change);
-    }
-    parts
+    let changed = first.into_iter().map(|change| PlanApply {
+        changed: vec![change],
+        ..empty.clone()
+    });
+    let updated = plan.updated.into_iter().map(|alloc| PlanApply {
+        updated: vec![alloc],
+        ..empty.clone()
+    });
+    let placed = plan.placed.into_iter().map(move |alloc| {
+        let replaced = alloc.previous_allocation.and_then(|id| stops.remove(&id));
+        PlanApply {
+            preempted: preempted.remove(&alloc.id).unwrap_or_default(),
+            changed: replaced.into_iter().collect(),
+            placed: vec![alloc],
+            ..empty.clone()
+        }
+    });
+    changed.chain(updated).chain(placed)
 }
 
-/// What the plan does on one node, made where it is missing.
-fn part_of<'a>(
-    parts: &'a mut BTreeMap<Option<NodeId>, PlanApply>,
-    node: Option<NodeId>,
-    empty: &PlanApply,
-) -> &'a mut PlanApply {
-    parts.entry(node).or_insert_with(|| empty.clone())
+/// The stops of what is replaced, which go with the placement that takes its place, and all other
+/// changes. What is lost leaves whatever happens.
+fn with_successors(plan: &PlanApply) -> (BTreeMap<AllocId, AllocChange>, Vec<AllocChange>) {
+    let replaced = plan.placed.iter().filter_map(|it| it.previous_allocation);
+    let replaced: std::collections::BTreeSet<AllocId> = replaced.collect();
+    let mut stops = BTreeMap::new();
+    let mut others = Vec::new();
+    for change in &plan.changed {
+        let makes_way = matches!(
+            change.change,
+            Change::Stop {
+                client_status: None,
+                ..
+            }
+        );
+        if makes_way && replaced.contains(&change.id) {
+            stops.insert(change.id, change.clone());
+        } else {
+            others.push(change.clone());
+        }
+    }
+    (stops, others)
 }
 
 /// How many placements and changes a plan has.
 pub fn items(plan: &PlanApply) -> usize {
     plan.placed.len() + plan.updated.len() + plan.changed.len() + plan.preempted.len()
-}
-
-/// One node's part in chunks: first what makes room, then what takes it.
-fn chop(one: PlanApply, items_max: usize) -> Vec<PlanApply> {
-    let PlanApply {
-        eval_id,
-        snapshot_index,
-        placed,
-        updated,
-        changed,
-        preempted,
-        ..
-    } = one;
-    let empty = PlanApply {
-        eval_id,
-        snapshot_index,
-        ..PlanApply::default()
-    };
-    let mut chunks = Vec::new();
-    for part in changed.chunks(items_max) {
-        let mut chunk = empty.clone();
-        chunk.changed = part.to_vec();
-        chunks.push(chunk);
-    }
-    for part in updated.chunks(items_max) {
-        let mut chunk = empty.clone();
-        chunk.updated = part.to_vec();
-        chunks.push(chunk);
-    }
-    for part in placed.chunks(items_max) {
-        let ids: BTreeSet<AllocId> = part.iter().map(|alloc| alloc.id).collect();
-        let mut chunk = empty.clone();
-        chunk.placed = part.to_vec();
-        let goes = preempted.iter().filter(|one| ids.contains(&one.by));
-        chunk.preempted = goes.cloned().collect();
-        chunks.push(chunk);
-    }
-    chunks
 }
 
 fn append(piece: &mut PlanApply, one: PlanApply) {
@@ -162,10 +121,11 @@ fn append(piece: &mut PlanApply, one: PlanApply) {
 mod tests {
     use std::sync::Arc;
 
-    use controlplane_state::State;
-    use controlplane_state::command::Preempted;
-    use hack_testkit::allocs;
-    use protocol_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos};
+    use controlplane_state::{Command, Outcome};
+    use hack_testkit::{World, allocs, jobs, nodes};
+    use protocol_model::{
+        Allocation, EvalId, EvalTrigger, Evaluation, JobKey, JobType, NodeId, UnixNanos,
+    };
 
     use super::*;
 
@@ -206,46 +166,99 @@ mod tests {
 
     #[test]
     fn a_plan_that_fits_is_left_as_it_is() {
-        let snapshot = State::new().snapshot();
         let small = plan(2, 5);
-        assert_eq!(split(&snapshot, small.clone(), 10), [small]);
+        assert_eq!(split(small.clone(), 10), [small]);
     }
 
     #[test]
-    fn nodes_stay_whole_and_the_evaluation_ends_last() {
-        let snapshot = State::new().snapshot();
-        let pieces = split(&snapshot, plan(7, 4), 10);
-        assert_eq!(placed(&pieces), 28);
-        assert_eq!(pieces.len(), 4);
-        let mut seen = BTreeSet::new();
+    fn placements_keep_their_order_and_the_evaluation_ends_last() {
+        let whole = plan(7, 4);
+        let pieces = split(whole.clone(), 10);
+        assert_eq!(pieces.len(), 3);
         for piece in &pieces {
             assert!(items(piece) <= 10);
             assert_eq!(
                 (piece.eval_id, piece.snapshot_index),
                 (Some(EvalId::from_u128(1)), 7)
             );
-            let nodes: BTreeSet<NodeId> = piece.placed.iter().map(|alloc| alloc.node_id).collect();
-            assert!(seen.is_disjoint(&nodes), "a node is in two pieces");
-            seen.extend(nodes);
         }
+        let order = pieces.iter().flat_map(|piece| &piece.placed);
+        assert!(order.eq(&whole.placed));
         let (last, before) = pieces.split_last().expect("pieces");
         assert_eq!(last.evals.len(), 1);
         assert!(before.iter().all(|piece| piece.evals.is_empty()));
     }
 
     #[test]
-    fn a_crowded_node_is_split_and_who_is_preempted_goes_with_who_takes_the_place() {
-        let snapshot = State::new().snapshot();
+    fn who_is_preempted_goes_with_who_takes_the_place() {
         let mut crowded = plan(1, 25);
         crowded.preempted = vec![Preempted {
             id: AllocId::from_u128(900),
             by: AllocId::from_u128(24),
         }];
-        let pieces = split(&snapshot, crowded, 10);
+        let pieces = split(crowded, 10);
         assert_eq!(placed(&pieces), 25);
-        assert!(pieces.iter().all(|piece| items(piece) <= 11));
+        assert!(pieces.iter().all(|piece| items(piece) <= 10));
         let with = pieces.iter().find(|piece| !piece.preempted.is_empty());
         let by = AllocId::from_u128(24);
         assert!(with.is_some_and(|piece| piece.placed.iter().any(|alloc| alloc.id == by)));
+    }
+
+    fn stop(alloc: &Allocation) -> AllocChange {
+        let change = Change::Stop {
+            description: String::new(),
+            client_status: None,
+            followup_eval: None,
+        };
+        AllocChange {
+            id: alloc.id,
+            change,
+        }
+    }
+
+    /// Everybody moves up to the node below, the first one to a node that is free: each needs the
+    /// room that the one before it left.
+    #[test]
+    fn every_piece_holds_when_those_before_it_are_applied() {
+        const NODES: u8 = 6;
+        let mut world = World::new();
+        let ids: Vec<NodeId> = (1..=NODES)
+            .map(|number| world.add_node(nodes::node(number)))
+            .collect();
+        let eval = world.register(jobs::job(JobType::Service, "web", u32::from(NODES)));
+        let sized = |world: &World, node: NodeId| {
+            let mut alloc = allocs::allocation(&world.snapshot(), &eval.job_key(), node);
+            let mut task = protocol_model::AllocatedTaskResources::default();
+            task.cpu.cpu_shares = 3000;
+            let tasks = &mut alloc.allocated_resources.tasks;
+            tasks.insert("task".to_owned(), task);
+            alloc
+        };
+        let place = |world: &mut World, alloc: &Allocation| {
+            world.expect(Command::PlanApply(Box::new(PlanApply {
+                placed: vec![Arc::new(alloc.clone())],
+                ..PlanApply::default()
+            })));
+        };
+        // The last node is free.
+        let mut before = Vec::new();
+        for node in ids.iter().take(usize::from(NODES) - 1) {
+            let alloc = sized(&world, *node);
+            place(&mut world, &alloc);
+            before.push(alloc);
+        }
+        let mut whole = PlanApply::default();
+        let steps = before.iter().zip(ids.iter().skip(1)).rev();
+        for (number, (previous, node)) in (100u128..).zip(steps) {
+            let mut alloc = sized(&world, *node);
+            alloc.id = AllocId::from_u128(number);
+            alloc.previous_allocation = Some(previous.id);
+            whole.placed.push(Arc::new(alloc));
+            whole.changed.push(stop(previous));
+        }
+        for piece in split(whole, 2) {
+            let outcome = world.apply(Command::PlanApply(Box::new(piece))).outcome;
+            assert_eq!(outcome, Outcome::PlanApplied);
+        }
     }
 }

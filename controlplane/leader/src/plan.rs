@@ -31,33 +31,55 @@ pub enum Commit {
 }
 
 /// Checks a plan against the newest state.
-pub fn check(snapshot: &Snapshot, plan: PlanApply, commit: Commit) -> Checked {
-    let leaving = leaving(snapshot, &plan);
+pub fn check(snapshot: &Snapshot, mut plan: PlanApply, commit: Commit) -> Checked {
+    let mut rejected: BTreeMap<NodeId, NodeRejection> = BTreeMap::new();
+    let mut suspects = plan.nodes();
+    // Each round takes the placements of a node out, or is the last one.
+    loop {
+        let found = refusals(snapshot, &plan, &suspects);
+        if found.is_empty() {
+            break;
+        }
+        let refused: BTreeSet<NodeId> = match commit {
+            Commit::Partial => found.keys().copied().collect(),
+            Commit::Whole => plan.nodes(),
+        };
+        for (node, reason) in found {
+            rejected.entry(node).or_insert(reason);
+        }
+        let stays = without(&mut plan, &refused, snapshot);
+        // What stays after all needs its room, which others may have counted on.
+        let stays = stays.iter().filter_map(|id| snapshot.alloc(*id));
+        suspects = stays.map(|alloc| alloc.node_id).collect();
+    }
+    let rejected = rejected.into_iter();
+    let rejected = rejected.map(|(node, reason)| NodeRejected { node, reason });
+    Checked {
+        plan,
+        rejected: rejected.collect(),
+    }
+}
+
+/// Which of `suspects` refuse what the plan wants of them.
+fn refusals(
+    snapshot: &Snapshot,
+    plan: &PlanApply,
+    suspects: &BTreeSet<NodeId>,
+) -> BTreeMap<NodeId, NodeRejection> {
+    let leaving = leaving(snapshot, plan);
     let mut by_node: BTreeMap<NodeId, Vec<&Arc<Allocation>>> = BTreeMap::new();
     for alloc in plan.placed.iter().chain(&plan.updated) {
-        by_node.entry(alloc.node_id).or_default().push(alloc);
+        if suspects.contains(&alloc.node_id) {
+            by_node.entry(alloc.node_id).or_default().push(alloc);
+        }
     }
-    let rejected: Vec<NodeRejected> = by_node
+    by_node
         .iter()
         .filter_map(|(node, asks)| {
             let reason = check_node(snapshot, *node, asks, &leaving).err()?;
-            Some(NodeRejected {
-                node: *node,
-                reason,
-            })
+            Some((*node, reason))
         })
-        .collect();
-    if rejected.is_empty() {
-        return Checked { plan, rejected };
-    }
-    let refused: BTreeSet<NodeId> = match commit {
-        Commit::Partial => rejected.iter().map(|rejected| rejected.node).collect(),
-        Commit::Whole => by_node.keys().copied().collect(),
-    };
-    Checked {
-        plan: without(plan, &refused, snapshot),
-        rejected,
-    }
+        .collect()
 }
 
 /// Allocations that no longer take room once the plan is applied.
@@ -65,12 +87,20 @@ fn leaving(snapshot: &Snapshot, plan: &PlanApply) -> BTreeSet<AllocId> {
     let stopped = plan.changed.iter().filter(|change| {
         matches!(change.change, Change::Stop { .. }) && snapshot.alloc(change.id).is_some()
     });
+    // An update in place takes the old shape's room away and asks for the new one's.
+    let reshaped = plan.updated.iter().filter(|it| !keeps_shape(snapshot, it));
     stopped
         .map(|change| change.id)
         .chain(plan.preempted.iter().map(|preempted| preempted.id))
-        // An update in place takes the old shape's room away and asks for the new one's.
-        .chain(plan.updated.iter().map(|alloc| alloc.id))
+        .chain(reshaped.map(|alloc| alloc.id))
         .collect()
+}
+
+/// Whether an update takes what the allocation has already: that is never refused, not even by a
+/// node that has less by now than it gave away.
+fn keeps_shape(snapshot: &Snapshot, ask: &Allocation) -> bool {
+    let before = snapshot.alloc(ask.id);
+    before.is_some_and(|before| before.allocated_resources == ask.allocated_resources)
 }
 
 fn check_node(
@@ -93,7 +123,7 @@ fn check_node(
             used.subtract(&Usage::of(&alloc.allocated_resources));
         }
     }
-    for ask in asks {
+    for ask in asks.iter().filter(|ask| !keeps_shape(snapshot, ask)) {
         let ask = Usage::of(&ask.allocated_resources);
         fit::fits(&row.capacity, &used, &ask).map_err(NodeRejection::Exhausted)?;
         used.add(&ask);
@@ -101,39 +131,142 @@ fn check_node(
     Ok(())
 }
 
-/// The plan without what it wanted on `refused` nodes. A replaced allocation is stopped only
-/// together with its replacement: where the placement falls, the stop of what it replaces falls
-/// too.
-fn without(mut plan: PlanApply, refused: &BTreeSet<NodeId>, snapshot: &Snapshot) -> PlanApply {
-    let fallen: Vec<Arc<Allocation>> = plan
-        .placed
-        .iter()
-        .filter(|alloc| refused.contains(&alloc.node_id))
-        .cloned()
-        .collect();
+/// Takes out what the plan wanted on `refused` nodes. A replaced allocation is stopped only together
+/// with its replacement: where the placement falls, the stop of what it replaces falls too. Answers
+/// who stays because of that.
+fn without(
+    plan: &mut PlanApply,
+    refused: &BTreeSet<NodeId>,
+    snapshot: &Snapshot,
+) -> BTreeSet<AllocId> {
+    let falls = |alloc: &Arc<Allocation>| refused.contains(&alloc.node_id);
+    let fallen: Vec<Arc<Allocation>> = plan.placed.extract_if(.., |it| falls(it)).collect();
     let replaced: BTreeSet<AllocId> = fallen
         .iter()
         .filter_map(|alloc| alloc.previous_allocation)
         .collect();
-    let fallen_ids: BTreeSet<AllocId> = fallen.iter().map(|alloc| alloc.id).collect();
-    plan.placed
-        .retain(|alloc| !refused.contains(&alloc.node_id));
-    plan.updated
-        .retain(|alloc| !refused.contains(&alloc.node_id));
-    plan.preempted
-        .retain(|preempted| !fallen_ids.contains(&preempted.by));
+    let fallen: BTreeSet<AllocId> = fallen.iter().map(|alloc| alloc.id).collect();
+    plan.updated.retain(|alloc| !falls(alloc));
+    let mut stays = BTreeSet::new();
+    plan.preempted.retain(|preempted| {
+        let falls = fallen.contains(&preempted.by);
+        if falls {
+            stays.insert(preempted.id);
+        }
+        !falls
+    });
     plan.changed.retain(|change| {
         let gone = snapshot
             .alloc(change.id)
             .is_none_or(|alloc| alloc.terminal());
-        gone || !replaced.contains(&change.id)
-            || !matches!(
-                change.change,
-                Change::Stop {
-                    client_status: None,
-                    ..
-                }
-            )
+        let makes_way = matches!(
+            change.change,
+            Change::Stop {
+                client_status: None,
+                ..
+            }
+        );
+        let falls = !gone && replaced.contains(&change.id) && makes_way;
+        if falls {
+            stays.insert(change.id);
+        }
+        !falls
     });
-    plan
+    stays
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::Command;
+    use hack_testkit::{World, allocs, jobs, nodes};
+    use protocol_model::{AllocatedTaskResources, JobKey, JobType};
+
+    use super::*;
+
+    /// One more allocation of the job on `node`, which takes that much processor time.
+    fn sized(world: &World, key: &JobKey, node: NodeId, cpu: i64) -> Allocation {
+        let mut alloc = allocs::allocation(&world.snapshot(), key, node);
+        let mut task = AllocatedTaskResources::default();
+        task.cpu.cpu_shares = cpu;
+        let tasks = &mut alloc.allocated_resources.tasks;
+        tasks.insert("task".to_owned(), task);
+        alloc
+    }
+
+    fn place(world: &mut World, alloc: &Allocation) {
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            placed: vec![Arc::new(alloc.clone())],
+            ..PlanApply::default()
+        })));
+    }
+
+    /// `previous` moves to `node`.
+    fn moves(plan: &mut PlanApply, previous: &Allocation, node: NodeId, number: u128) {
+        plan.placed.push(Arc::new(Allocation {
+            id: AllocId::from_u128(number),
+            node_id: node,
+            previous_allocation: Some(previous.id),
+            ..previous.clone()
+        }));
+        plan.changed.push(controlplane_state::command::AllocChange {
+            id: previous.id,
+            change: Change::Stop {
+                description: String::new(),
+                client_status: None,
+                followup_eval: None,
+            },
+        });
+    }
+
+    #[test]
+    fn what_counted_on_the_room_of_one_that_stays_falls_with_it() {
+        let mut world = World::new();
+        let ids: Vec<NodeId> = (1..=3)
+            .map(|number| world.add_node(nodes::node(number)))
+            .collect();
+        let key = world
+            .register(jobs::job(JobType::Service, "web", 3))
+            .job_key();
+        let first = sized(&world, &key, ids[0], 3000);
+        place(&mut world, &first);
+        let second = sized(&world, &key, ids[1], 3000);
+        place(&mut world, &second);
+        let mut plan = PlanApply::default();
+        moves(&mut plan, &second, ids[2], 100);
+        moves(&mut plan, &first, ids[1], 101);
+        assert_eq!(
+            check(&world.snapshot(), plan.clone(), Commit::Partial).rejected,
+            []
+        );
+        // Somebody else was faster.
+        let other = sized(&world, &key, ids[2], 3000);
+        place(&mut world, &other);
+        let checked = check(&world.snapshot(), plan, Commit::Partial);
+        let refused: Vec<NodeId> = checked.rejected.iter().map(|it| it.node).collect();
+        assert_eq!(refused, [ids[1], ids[2]]);
+        assert!(checked.plan.placed.is_empty() && checked.plan.changed.is_empty());
+        world.expect(Command::PlanApply(Box::new(checked.plan)));
+    }
+
+    #[test]
+    fn an_update_in_place_is_not_asked_for_the_room_that_it_has() {
+        let mut world = World::new();
+        let node = world.add_node(nodes::node(1));
+        let key = world
+            .register(jobs::job(JobType::Service, "web", 1))
+            .job_key();
+        let alloc = sized(&world, &key, node, 3000);
+        place(&mut world, &alloc);
+        // The host came back with less than before.
+        let mut smaller = nodes::node(1);
+        smaller.node_resources.cpu.cpu_shares = 2000;
+        world.add_node(smaller);
+        let plan = PlanApply {
+            updated: vec![Arc::new(alloc)],
+            ..PlanApply::default()
+        };
+        let checked = check(&world.snapshot(), plan, Commit::Partial);
+        assert_eq!(checked.rejected, []);
+        world.expect(Command::PlanApply(Box::new(checked.plan)));
+    }
 }

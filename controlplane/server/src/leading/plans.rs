@@ -229,8 +229,7 @@ async fn commit(
     plan: PlanApply,
     items_max: usize,
 ) -> Result<(), LeadingError> {
-    let snapshot = cluster.snapshot();
-    let mut waiting: Vec<PlanApply> = pieces::split(&snapshot, plan, items_max);
+    let mut waiting: Vec<PlanApply> = pieces::split(plan, items_max);
     waiting.reverse();
     while let Some(piece) = waiting.pop() {
         let count = pieces::items(&piece);
@@ -244,7 +243,10 @@ async fn commit(
                 let Some(piece) = again else {
                     return Err(ChangeError::TooLarge(reason).into());
                 };
-                let halves = pieces::split(&snapshot, piece, count / 2);
+                let halves = pieces::split(piece, count / 2);
+                if halves.len() < 2 {
+                    return Err(ChangeError::TooLarge(reason).into());
+                }
                 waiting.extend(halves.into_iter().rev());
             }
             Err(error) => return Err(error),
