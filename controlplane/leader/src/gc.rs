@@ -16,7 +16,8 @@ pub const COLLECT_MAX: usize = 2000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GcThresholds {
     /// Finished evaluations with their allocations; those of batch jobs are kept 24 times as long,
-    /// so that results can be read.
+    /// so that results can be read. What is a result of the job's present version stays as long as
+    /// the job: it is what keeps the job from running again.
     pub evals: Duration,
     /// Dead jobs.
     pub jobs: Duration,
@@ -94,16 +95,22 @@ fn jobs(
             .unwrap_or(job.submit_time);
         let over = evals.iter().all(|eval| eval.status.is_terminal())
             && allocs.iter().all(|alloc| alloc.client_terminal());
-        let size = 1 + evals.len() + allocs.len();
-        if over
-            && now.saturating_since(ended) >= keep.jobs
-            && (size <= *left || *left == COLLECT_MAX)
-        {
-            *left = left.saturating_sub(size);
-            found.jobs.push(key.clone());
-            found.evals.extend(evals.iter().map(|eval| eval.id));
-            found.allocs.extend(allocs.iter().map(|alloc| alloc.id));
+        if !over || now.saturating_since(ended) < keep.jobs {
+            continue;
         }
+        let size = 1 + evals.len() + allocs.len();
+        if size <= *left {
+            *left -= size;
+            found.evals.extend(evals.iter().map(|eval| eval.id));
+        } else if *left == COLLECT_MAX {
+            // Nobody's, once the job is gone: what is not named now is found with the evaluations.
+            *left = 0;
+        } else {
+            continue;
+        }
+        found.jobs.push(key.clone());
+        let allocs = allocs.iter().take(COLLECT_MAX - 1);
+        found.allocs.extend(allocs.map(|alloc| alloc.id));
     }
 }
 
@@ -120,13 +127,9 @@ fn evals(
         if *left == 0 {
             return;
         }
-        let job = snapshot.job(&eval.job_key());
-        let batch = eval.job_type == JobType::Batch;
-        // A batch job's allocations are its results, and what keeps it from running again.
-        if batch && job.is_some_and(|job| !job.stop) {
-            continue;
-        }
-        let age = if batch { keep.evals * 24 } else { keep.evals };
+        // A batch job's allocations are its results.
+        let results = eval.job_type == JobType::Batch && snapshot.job(&eval.job_key()).is_some();
+        let age = if results { keep.evals * 24 } else { keep.evals };
         if named.contains(&eval.id)
             || !eval.status.is_terminal()
             || now.saturating_since(eval.modify_time) < age
@@ -137,10 +140,18 @@ fn evals(
         let needed = allocs.iter().any(|alloc| {
             !snapshot.alloc_is_collectable(alloc) || now.saturating_since(alloc.modify_time) < age
         });
-        if !needed && allocs.len() < *left {
-            *left -= 1 + allocs.len();
+        if needed {
+            continue;
+        }
+        // One that placed very much goes in several passes, and last of all itself.
+        let count = allocs.len().min(*left);
+        *left -= count;
+        found
+            .allocs
+            .extend(allocs.iter().take(count).map(|alloc| alloc.id));
+        if count == allocs.len() && *left > 0 {
+            *left -= 1;
             found.evals.push(eval.id);
-            found.allocs.extend(allocs.iter().map(|alloc| alloc.id));
         }
     }
 }
@@ -148,9 +159,9 @@ fn evals(
 #[cfg(test)]
 mod tests {
     use controlplane_state::Command;
-    use controlplane_state::command::PlanApply;
+    use controlplane_state::command::{AllocChange, Change, PlanApply};
     use hack_testkit::{World, allocs, jobs, nodes};
-    use protocol_model::{ClientStatus, EvalStatus};
+    use protocol_model::{AllocId, Allocation, ClientStatus, EvalStatus, NodeId};
     use std::sync::Arc;
 
     use super::*;
@@ -183,6 +194,120 @@ mod tests {
         failed(&mut world);
         world.wait(Duration::from_secs(86_400));
         assert_eq!(found(&world), None, "a reschedule starts from it");
+    }
+
+    /// `bent` registered as `eval`, with so many allocations on `node`.
+    fn placed(world: &mut World, bent: protocol_model::Job, count: u32, node: NodeId) -> EvalId {
+        let mut eval = world.register(bent);
+        let alloc = allocs::allocation(&world.snapshot(), &eval.job_key(), node);
+        let placed = (0..count).map(|number| {
+            Arc::new(Allocation {
+                id: AllocId::from_u128(u128::from(number) + (eval.id.0.as_u128() << 32)),
+                eval_id: eval.id,
+                name: Allocation::name_of("web", "group", number),
+                ..alloc.clone()
+            })
+        });
+        let placed = placed.collect();
+        eval.status = EvalStatus::Complete;
+        let id = eval.id;
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            eval_id: Some(id),
+            placed,
+            evals: vec![eval],
+            ..PlanApply::default()
+        })));
+        id
+    }
+
+    /// Every evaluation that is pending is over.
+    fn finish_evals(world: &mut World) {
+        let snapshot = world.snapshot();
+        let pending = snapshot.evals().filter(|eval| !eval.status.is_terminal());
+        let evals = pending.map(|eval| protocol_model::Evaluation {
+            status: EvalStatus::Complete,
+            ..protocol_model::Evaluation::clone(eval)
+        });
+        let evals = evals.collect();
+        world.expect(Command::EvalsUpsert { evals });
+    }
+
+    #[test]
+    fn of_a_batch_job_that_lives_only_the_results_of_its_version_are_kept() {
+        let mut world = World::new();
+        let node = world.add_node(nodes::node(1));
+        let batch = |count, priority| {
+            let mut job = jobs::draft(JobType::Batch, "web", count);
+            job.priority = priority;
+            job.canonicalize();
+            job
+        };
+        let older = placed(&mut world, batch(1, 50), 1, node);
+        let newer = placed(&mut world, batch(2, 70), 2, node);
+        let of = |world: &World, eval: EvalId| -> Vec<AllocId> {
+            let snapshot = world.snapshot();
+            snapshot.allocs_by_eval(eval).map(|it| it.id).collect()
+        };
+        let (old, new) = (of(&world, older), of(&world, newer));
+        world.report(old[0], ClientStatus::Complete);
+        world.report(new[0], ClientStatus::Complete);
+        // The other one runs on, and the job lives.
+        world.report(new[1], ClientStatus::Running);
+        finish_evals(&mut world);
+        let keep = GcThresholds {
+            evals: Duration::from_secs(3600),
+            ..GcThresholds::FORCED
+        };
+        world.wait(Duration::from_secs(23 * 3600));
+        assert_eq!(collect(&world.snapshot(), &keep, world.now()), None);
+        world.wait(Duration::from_secs(2 * 3600));
+        let named = collect(&world.snapshot(), &keep, world.now()).expect("the older one");
+        assert_eq!(named.allocs, old);
+        assert!(named.evals.contains(&older) && !named.evals.contains(&newer));
+        world.expect(Command::GcCollect(named));
+        assert_eq!(of(&world, older), []);
+        assert_eq!(of(&world, newer), new);
+        assert_eq!(collect(&world.snapshot(), &keep, world.now()), None);
+    }
+
+    #[test]
+    fn a_huge_job_goes_in_pieces() {
+        let mut world = World::new();
+        let node = world.add_node(nodes::node(1));
+        let count = 2 * u32::try_from(COLLECT_MAX).expect("small") + 10;
+        placed(
+            &mut world,
+            jobs::job(JobType::Service, "web", count),
+            count,
+            node,
+        );
+        let eval = world.deregister(&protocol_model::JobKey::new("default", "web"));
+        world.silence(node);
+        let snapshot = world.snapshot();
+        let changed = snapshot.allocs().map(|alloc| AllocChange {
+            id: alloc.id,
+            change: Change::Stop {
+                description: String::new(),
+                client_status: Some(ClientStatus::Lost),
+                followup_eval: None,
+            },
+        });
+        let changed = changed.collect();
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            eval_id: Some(eval.id),
+            changed,
+            ..PlanApply::default()
+        })));
+        finish_evals(&mut world);
+        for _ in 0..10 {
+            let Some(named) = found(&world) else { break };
+            let size = named.jobs.len() + named.allocs.len() + named.evals.len();
+            assert!(size <= COLLECT_MAX, "{size}");
+            world.expect(Command::GcCollect(named));
+        }
+        let left = world.snapshot();
+        assert_eq!(left.jobs().count(), 0);
+        assert_eq!((left.allocs().count(), left.evals().count()), (0, 0));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Garbage collection: the leader names what looks old enough, and what is not really over stays.
 
 use protocol_model::{
-    AllocId, Allocation, DeploymentId, DesiredStatus, EvalId, JobKey, JobStatus, NodeId, NodeStatus,
+    AllocId, Allocation, DeploymentId, DesiredStatus, EvalId, JobKey, JobStatus, JobType, NodeId,
+    NodeStatus,
 };
 
 use super::draft::Draft;
@@ -142,11 +143,18 @@ impl crate::tables::Tables {
         if job.stop || job.create_index != alloc.job_create_index {
             return true;
         }
-        // Wanted, and ended: a batch job's result, or what a reschedule starts from. It is kept
-        // until the scheduler has replaced it. A failure of an older version starts nothing any
-        // more; a result of an older version may still be one of this version.
-        let past = job.version != alloc.job_version && !job.job_type.runs_to_completion();
-        alloc.desired_status != DesiredStatus::Run || alloc.next_allocation.is_some() || past
+        if alloc.desired_status != DesiredStatus::Run {
+            return true;
+        }
+        // Wanted, and ended: a result, or what a reschedule starts from. Another version of a batch
+        // job runs again and a failure of an older version starts nothing any more, but what a
+        // sysbatch job has run on a node may count for this version, too.
+        if alloc.job_version != job.version {
+            return job.job_type != JobType::Sysbatch || alloc.next_allocation.is_some();
+        }
+        // A result counts whoever took its place meanwhile; a failure is kept until somebody has.
+        let result = job.job_type.runs_to_completion() && alloc.ran_successfully();
+        !result && alloc.next_allocation.is_some()
     }
 
     /// An evaluation that is over and placed nothing that is still known.
