@@ -423,8 +423,9 @@ impl Raft {
         self.inner.status.borrow().is_leader()
     }
 
-    /// Whether this server leads and was answered by a majority, itself included, within the longest
-    /// election timeout. A leader that was not may have been replaced; it does not cease by itself.
+    /// Whether this server leads and was answered by a majority, itself included, within the
+    /// longest election timeout. A leader that was not may have been replaced; it does not cease by
+    /// itself.
     pub fn hears_majority(&self) -> bool {
         self.inner
             .members

@@ -198,9 +198,9 @@ impl Members {
         acked.is_some_and(|at| at.elapsed() <= lately)
     }
 
-    /// The barrier of a leader that is the only voter: what it applied. Nobody can be elected beside
-    /// it, so that neither the engine nor another server needs to be asked. `None` before it has
-    /// applied an entry of its own term: until then entries of earlier terms may be missing.
+    /// The barrier of a leader that is the only voter: what it applied. Nobody can be elected
+    /// beside it, so that neither the engine nor another server needs to be asked. `None` before it
+    /// has applied an entry of its own term: until then entries of earlier terms may be missing.
     pub(crate) fn sole_voter_barrier(&self) -> Option<u64> {
         use openraft::async_runtime::watch::WatchReceiver;
         let receiver = self.core.metrics();

@@ -32,8 +32,8 @@ pub struct DevCertificates {
 }
 
 /// The development certificates below `data_dir`; made the first time, and anew when less than half
-/// of their time is left. All of them appear at once, under their own name only when they are whole:
-/// what was cut off is made anew.
+/// of their time is left. All of them appear at once, under their own name only when they are
+/// whole: what was cut off is made anew.
 pub fn certificates(data_dir: &Path, region: &Region) -> anyhow::Result<DevCertificates> {
     certificates_at(data_dir, region, SystemTime::now())
 }

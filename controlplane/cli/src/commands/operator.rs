@@ -29,7 +29,7 @@ pub(crate) enum OperatorCommand {
 pub(crate) enum RaftCommand {
     /// List the servers that replicate the log
     ListPeers(ListPeers),
-    /// Let another server lead
+    /// Let another server lead: where none is named, the most up-to-date that answers
     TransferLeadership(Peer),
     /// Take a server out of the log for good
     RemovePeer(Peer),
