@@ -14,6 +14,8 @@ pub(super) struct Replay {
     vote: Option<Vote>,
     committed: Option<LogId>,
     purged: Option<LogId>,
+    /// The index of the first entry that can be in the segments seen.
+    begins_at: Option<u64>,
     /// The positions of the entries that are there, by index from the first on: truncation needs
     /// the term of what is left.
     entries: std::collections::VecDeque<LogId>,
@@ -90,6 +92,10 @@ impl Replay {
                 places.purge(upto.index);
             }
             Sort::Committed => self.committed = Some(position()?),
+            Sort::Next => {
+                let next = segment::u64_at(content, 0).ok_or("an index is cut off")?;
+                self.begins_at.get_or_insert(next);
+            }
         }
         Ok(())
     }
@@ -130,14 +136,13 @@ impl Replay {
 
     /// Sees that no entry is missing between what was removed and what is there.
     pub(super) fn check(&self, places: &Places) -> Result<(), String> {
-        let Some(first) = places.first() else {
-            return Ok(());
-        };
         let wanted = self.purged.map_or(0, |purged| purged.index + 1);
-        if first > wanted {
-            return Err(format!("entries {wanted} to {} are missing", first - 1));
+        match places.first().max(self.begins_at) {
+            Some(first) if first > wanted => {
+                Err(format!("entries {wanted} to {} are missing", first - 1))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The log's ends.

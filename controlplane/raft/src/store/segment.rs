@@ -35,6 +35,8 @@ pub(super) enum Sort {
     /// The entries up to this position are gone.
     Purged = 4,
     Committed = 5,
+    /// The index of the entry that comes next: those before were written to segments before.
+    Next = 6,
 }
 
 impl Sort {
@@ -46,6 +48,7 @@ impl Sort {
             Self::Truncated,
             Self::Purged,
             Self::Committed,
+            Self::Next,
         ];
         known.into_iter().find(|sort| *sort as u8 == byte)
     }

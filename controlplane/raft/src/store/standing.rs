@@ -11,6 +11,8 @@ pub(super) struct Standing {
     pub(super) vote: Option<VoteRecord>,
     pub(super) purged: Option<LogId>,
     pub(super) committed: Option<LogId>,
+    /// The index of the entry that comes next.
+    pub(super) next: u64,
 }
 
 impl Standing {
@@ -20,6 +22,7 @@ impl Standing {
             vote: tail.vote.map(VoteRecord::from),
             purged: tail.purged,
             committed: tail.committed,
+            next: tail.last.map_or(0, |last| last.index + 1),
         }
     }
 
@@ -35,8 +38,7 @@ impl Standing {
         if let Some(committed) = self.committed {
             push_position(group, Sort::Committed, committed);
         }
-        // A group is never empty.
-        group.push(Sort::End, &[]);
+        group.push(Sort::Next, &self.next.to_be_bytes());
     }
 }
 

@@ -237,6 +237,37 @@ async fn a_missing_segment_is_named() {
     assert!(path_of(&log, 3).exists(), "three segments are written");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_that_are_missing_are_missed_although_no_entry_is_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    write_segments(&mut log).await;
+    log.truncate_after(None).await.expect("truncates");
+    close(log).await;
+    drop(open(directory.path()).expect("opens with all of them"));
+    let log = directory.path().join("log");
+    let (newest, _, _) = newest(&log);
+    for number in 1..newest {
+        fs::remove_file(path_of(&log, number)).expect("removes");
+    }
+    let error = open(directory.path()).expect_err("must refuse").to_string();
+    assert!(error.contains("are missing"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_leaves_a_gap_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    let entry = |index| {
+        let payload = EntryPayload::Normal(Command(vec![7].into()));
+        Entry::new(LogId::new_term_index(1, index), payload)
+    };
+    log.blocking_append([entry(0)]).await.expect("appends");
+    let error = log.blocking_append([entry(2)]).await;
+    let error = error.expect_err("must refuse").to_string();
+    assert!(error.contains("entry 2 was appended where 1"), "{error}");
+}
+
 async fn write_segments(log: &mut LogStore) {
     for index in 0..40 {
         let payload = EntryPayload::Normal(Command(vec![7; 400_000].into()));

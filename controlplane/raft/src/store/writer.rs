@@ -171,7 +171,7 @@ impl Writer {
         self.group.clear();
         let mut changes = Vec::new();
         for request in requests {
-            encode(request, &mut self.group, &mut standing, &mut changes);
+            encode(request, &mut self.group, &mut standing, &mut changes)?;
         }
         if let Some(committed) = standing.committed
             && self.standing.committed != standing.committed
@@ -242,15 +242,28 @@ impl Writer {
 }
 
 /// Adds what a request says to a group, and to what will be true once it is durable.
+///
+/// # Errors
+/// Where an entry does not follow the last one: a log with a gap could not be read back. One that
+/// nothing was ever removed from or is left in may begin anywhere.
 fn encode(
     request: &Request,
     group: &mut Group,
     standing: &mut Standing,
     changes: &mut Vec<Change>,
-) {
+) -> io::Result<()> {
     match request {
         Request::Append { entries, .. } => {
             for (index, bytes) in entries {
+                if standing.next == 0 && standing.purged.is_none() {
+                    standing.next = *index;
+                }
+                if *index != standing.next {
+                    let next = standing.next;
+                    let text = format!("entry {index} was appended where {next} comes next");
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+                }
+                standing.next += 1;
                 changes.push(Change::Entry {
                     index: *index,
                     at: group.push(Sort::Entry, bytes),
@@ -265,15 +278,18 @@ fn encode(
         }
         Request::Truncate { first, .. } => {
             group.push(Sort::Truncated, &first.to_be_bytes());
+            standing.next = standing.next.min(*first);
             changes.push(Change::Truncate { first: *first });
         }
         Request::Purge { upto, .. } => {
             push_position(group, Sort::Purged, *upto);
             standing.purged = standing.purged.max(Some(*upto));
+            standing.next = standing.next.max(upto.index + 1);
             changes.push(Change::Purge { upto: upto.index });
         }
         Request::Flush { .. } => {}
     }
+    Ok(())
 }
 
 /// Lets readers find what a durable group holds. Returns the last entry that is on disk.
