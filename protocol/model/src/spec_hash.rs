@@ -10,7 +10,8 @@ use crate::instant::UnixNanos;
 use crate::job::{Job, JobStatus};
 
 impl Job {
-    /// SHA-256 of the canonical form without what the control plane fills in.
+    /// SHA-256 of the canonical form without what the control plane fills in. Registering a job over
+    /// one of the same hash changes nothing.
     ///
     /// Not part of it: status, stability, version, times, indexes, the version's tag, who
     /// registered it, and whether it is stopped. Stopping is a wish about the job, not another
@@ -24,11 +25,6 @@ impl Job {
         let mut text = Vec::new();
         write_sorted(&value, &mut text);
         SpecHash(Sha256::digest(&text).into())
-    }
-
-    /// Whether both are the same specification: registering one over the other changes nothing.
-    pub fn same_spec(&self, other: &Self) -> bool {
-        self.spec_hash() == other.spec_hash()
     }
 
     fn clear_volatile(&mut self) {
