@@ -1,6 +1,7 @@
 //! What a server keeps on disk, and in which order it is made durable.
 //!
 //! ```text
+//!   request    what is asked of the log
 //!   writer     one thread: requests -> group -> sync -> told
 //!   segment    the bytes of a file           segments   the files: written, prepared
 //!   recovery   the files at a start          replay     what their records come to
@@ -17,6 +18,7 @@ pub(crate) mod machine;
 mod places;
 pub(crate) mod recovery;
 mod replay;
+mod request;
 mod segment;
 mod segments;
 pub(crate) mod snapshot;

@@ -59,8 +59,8 @@ impl Places {
         self.places.len()
     }
 
-    /// Adds the entry after the last, as the writer and the reader made sure; the first may have any
-    /// index.
+    /// Adds the entry after the last, as the writer and the reader made sure; the first may have
+    /// any index.
     pub(super) fn push(&mut self, index: u64, place: Place) {
         debug_assert!(self.next().is_none_or(|next| next == index));
         if self.places.is_empty() {

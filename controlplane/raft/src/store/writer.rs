@@ -8,18 +8,15 @@ use std::fs;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
-use openraft::storage::IOFlushed;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::directory::{Held, sync_directory};
 use super::places::{Place, Places};
+use super::request::{Change, Request, encode, finish};
 use super::segment::{Group, Sort};
 use super::segments::{Segments, Written, path_of};
-use super::standing::{Standing, push_position, push_vote};
+use super::standing::{Standing, push_position};
 use super::tail::Tail;
-use crate::engine::{LogId, TypeConfig};
-use crate::record::VoteRecord;
 
 /// Requests that may wait; the log's driver waits for a place beyond.
 pub(crate) const QUEUE_MAX: usize = 1024;
@@ -28,43 +25,6 @@ pub(crate) const QUEUE_MAX: usize = 1024;
 const REQUESTS_MAX: usize = 256;
 /// Bytes of entries after which nothing more joins a group.
 const BYTES_MAX: usize = 1024 * 1024;
-
-/// What the writer is asked to do. Requests take effect in the order in which they were sent.
-pub(crate) enum Request {
-    Append {
-        entries: Vec<(u64, Bytes)>,
-        done: IOFlushed<TypeConfig>,
-    },
-    Vote {
-        vote: VoteRecord,
-        done: Done,
-    },
-    /// Removes the entries from `first` on.
-    Truncate {
-        first: u64,
-        done: Done,
-    },
-    /// Removes the entries up to `upto`.
-    Purge {
-        upto: LogId,
-        done: Done,
-    },
-    /// Makes the committed index durable without anything else.
-    Flush {
-        done: Done,
-    },
-}
-
-impl Request {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Append { entries, .. } => entries.iter().map(|(_, bytes)| bytes.len()).sum(),
-            _ => 0,
-        }
-    }
-}
-
-pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
 pub(crate) struct Writer {
     segments: Segments,
@@ -88,23 +48,6 @@ pub(super) struct Parts {
     pub(super) segments: Segments,
     pub(super) places: Arc<RwLock<Places>>,
     pub(super) tail: Arc<RwLock<Tail>>,
-}
-
-/// What a group changes about where entries are, once it is durable.
-enum Change {
-    /// An entry: its index, and where its bytes begin in the group.
-    Entry {
-        index: u64,
-        at: usize,
-        length: u32,
-        crc: u32,
-    },
-    Truncate {
-        first: u64,
-    },
-    Purge {
-        upto: u64,
-    },
 }
 
 impl Writer {
@@ -241,57 +184,6 @@ impl Writer {
     }
 }
 
-/// Adds what a request says to a group, and to what will be true once it is durable.
-///
-/// # Errors
-/// Where an entry does not follow the last one: a log with a gap could not be read back. One that
-/// nothing was ever removed from or is left in may begin anywhere.
-fn encode(
-    request: &Request,
-    group: &mut Group,
-    standing: &mut Standing,
-    changes: &mut Vec<Change>,
-) -> io::Result<()> {
-    match request {
-        Request::Append { entries, .. } => {
-            for (index, bytes) in entries {
-                if standing.next == 0 && standing.purged.is_none() {
-                    standing.next = *index;
-                }
-                if *index != standing.next {
-                    let next = standing.next;
-                    let text = format!("entry {index} was appended where {next} comes next");
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-                }
-                standing.next += 1;
-                changes.push(Change::Entry {
-                    index: *index,
-                    at: group.push(Sort::Entry, bytes),
-                    length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-                    crc: crc32fast::hash(bytes),
-                });
-            }
-        }
-        Request::Vote { vote, .. } => {
-            push_vote(group, vote);
-            standing.vote = Some(*vote);
-        }
-        Request::Truncate { first, .. } => {
-            group.push(Sort::Truncated, &first.to_be_bytes());
-            standing.next = standing.next.min(*first);
-            changes.push(Change::Truncate { first: *first });
-        }
-        Request::Purge { upto, .. } => {
-            push_position(group, Sort::Purged, *upto);
-            standing.purged = standing.purged.max(Some(*upto));
-            standing.next = standing.next.max(upto.index + 1);
-            changes.push(Change::Purge { upto: upto.index });
-        }
-        Request::Flush { .. } => {}
-    }
-    Ok(())
-}
-
 /// Lets readers find what a durable group holds. Returns the last entry that is on disk.
 fn publish(places: &RwLock<Places>, written: &Written, changes: &[Change]) -> Option<u64> {
     let mut places = write(places);
@@ -324,19 +216,6 @@ fn publish(places: &RwLock<Places>, written: &Written, changes: &[Change]) -> Op
 fn succeed(requests: Vec<Request>) {
     for request in requests {
         finish(request, Ok(()));
-    }
-}
-
-fn finish(request: Request, result: io::Result<()>) {
-    match request {
-        Request::Append { done, .. } => done.io_completed(result),
-        Request::Vote { done, .. }
-        | Request::Truncate { done, .. }
-        | Request::Purge { done, .. }
-        | Request::Flush { done } => {
-            // Nobody waits any more when the server is shutting down.
-            let _ = done.send(result);
-        }
     }
 }
 

@@ -1,121 +1,28 @@
-//! Snapshot files: a checkpoint of the machine with what it covers, whole or not at all.
+//! Snapshots: each whole or not at all.
 //!
-//! ```text
-//!   magic 8 | record length u32 | record | checkpoint ...
-//!           | checkpoint length u64 | CRC-32 u32 | magic 8
-//! ```
-//!
-//! Numbers are big-endian; the CRC covers everything before it but the length. A file is written
-//! under a temporary name, synced, renamed, and the directory synced. The two newest are kept: if
-//! the newest is damaged, it is set aside and the older one and the log give the same state.
-//! The same bytes travel to servers that fell behind.
+//! A file is written under a temporary name, synced, renamed, and the directory synced. The two
+//! newest are kept: if the newest is damaged, it is set aside and the older one and the log give the
+//! same state. The same bytes travel to servers that fell behind.
+
+mod file;
+mod hashed;
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+pub(crate) use self::file::SnapshotFile;
+use self::file::write_file;
 use super::directory::{close_to_others, private_file, sync_directory};
 use crate::engine::{LogId, SnapshotMeta};
 use crate::machine::CheckpointSource;
-use crate::record::{self, SnapshotRecord};
 
-const MAGIC: &[u8; 8] = b"drvsnap1";
-const END_MAGIC: &[u8; 8] = b"drvsend1";
-const TRAILER_BYTES: u64 = 20;
-/// A membership of a few servers: far below this.
-const RECORD_BYTES_MAX: u32 = 1024 * 1024;
-const BUFFER_BYTES: usize = 256 * 1024;
 const KEPT: usize = 2;
 const SUFFIX: &str = "snapshot";
 const TEMPORARY: &str = "tmp";
 const DAMAGED: &str = "damaged";
-
-/// A whole, verified snapshot, opened. It stays readable when its file is removed.
-#[derive(Debug)]
-pub(crate) struct SnapshotFile {
-    pub(crate) meta: SnapshotMeta,
-    file: File,
-    path: PathBuf,
-    /// All bytes of the file.
-    pub(crate) bytes: u64,
-    checkpoint_start: u64,
-    checkpoint_bytes: u64,
-    /// Received and not adopted yet: the file goes when nobody wants it.
-    temporary: bool,
-}
-
-impl Drop for SnapshotFile {
-    fn drop(&mut self) {
-        if self.temporary {
-            // What stays behind is removed at the next start.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl SnapshotFile {
-    /// Opens and verifies a file: its frame, its length and its CRC.
-    fn verify(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let bytes = file.metadata()?.len();
-        let mut hashed = Hashed::new(BufReader::with_capacity(BUFFER_BYTES, &mut file));
-        let mut magic = [0; 8];
-        hashed.read_exact(&mut magic)?;
-        if &magic != MAGIC {
-            return Err(damaged("it does not begin as a snapshot"));
-        }
-        let mut length = [0; 4];
-        hashed.read_exact(&mut length)?;
-        let record_bytes = u32::from_be_bytes(length);
-        if record_bytes > RECORD_BYTES_MAX {
-            return Err(damaged("its record is too long"));
-        }
-        let mut record = vec![0; record_bytes as usize];
-        hashed.read_exact(&mut record)?;
-        let meta = record::decode::<SnapshotRecord>("snapshot record", &record)?.try_into()?;
-        let checkpoint_start = 12 + u64::from(record_bytes);
-        let checkpoint_bytes = bytes
-            .checked_sub(checkpoint_start + TRAILER_BYTES)
-            .ok_or_else(|| damaged("it is cut off"))?;
-        let copied = io::copy(&mut (&mut hashed).take(checkpoint_bytes), &mut io::sink())?;
-        let crc = hashed.crc.clone().finalize();
-        let mut trailer = [0; 20];
-        hashed.read_exact(&mut trailer)?;
-        if copied != checkpoint_bytes || trailer != encode_trailer(checkpoint_bytes, crc) {
-            return Err(damaged("its end does not match its content"));
-        }
-        drop(hashed);
-        Ok(Self {
-            meta,
-            file,
-            path: path.to_owned(),
-            bytes,
-            checkpoint_start,
-            checkpoint_bytes,
-            temporary: false,
-        })
-    }
-
-    /// A reader of the checkpoint alone.
-    pub(crate) fn checkpoint(&mut self) -> io::Result<impl Read + '_> {
-        self.file.seek(SeekFrom::Start(self.checkpoint_start))?;
-        let reader = BufReader::with_capacity(BUFFER_BYTES, &mut self.file);
-        Ok(reader.take(self.checkpoint_bytes))
-    }
-
-    /// The whole file from its start, to be sent.
-    pub(crate) fn into_file(self) -> io::Result<File> {
-        let mut file = self.file.try_clone()?;
-        file.rewind()?;
-        Ok(file)
-    }
-
-    pub(crate) fn checkpoint_bytes(&self) -> u64 {
-        self.checkpoint_bytes
-    }
-}
 
 /// A snapshot being received; its file vanishes with it unless it is finished.
 #[derive(Debug)]
@@ -297,85 +204,10 @@ fn file_name(last: Option<LogId>) -> String {
     format!("{term:020}-{index:020}.{SUFFIX}")
 }
 
-fn encode_trailer(checkpoint_bytes: u64, crc: u32) -> [u8; 20] {
-    let mut trailer = [0; 20];
-    trailer[..8].copy_from_slice(&checkpoint_bytes.to_be_bytes());
-    trailer[8..12].copy_from_slice(&crc.to_be_bytes());
-    trailer[12..].copy_from_slice(END_MAGIC);
-    trailer
-}
-
-fn write_file(
-    file: &File,
-    meta: &SnapshotMeta,
-    source: Box<dyn CheckpointSource>,
-) -> io::Result<()> {
-    let record = record::encode(&SnapshotRecord::from(meta));
-    let record_bytes = u32::try_from(record.len())
-        .ok()
-        .filter(|bytes| *bytes <= RECORD_BYTES_MAX)
-        .ok_or_else(|| io::Error::other("the membership is too large for a snapshot"))?;
-    let mut hashed = Hashed::new(BufWriter::with_capacity(BUFFER_BYTES, file));
-    hashed.write_all(MAGIC)?;
-    hashed.write_all(&record_bytes.to_be_bytes())?;
-    hashed.write_all(&record)?;
-    let before = hashed.bytes;
-    source.write_to(&mut hashed)?;
-    let checkpoint_bytes = hashed.bytes - before;
-    let Hashed {
-        crc,
-        inner: mut writer,
-        ..
-    } = hashed;
-    writer.write_all(&encode_trailer(checkpoint_bytes, crc.finalize()))?;
-    writer.flush()
-}
-
-fn damaged(why: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
-}
-
-/// Counts and checksums what passes through.
-struct Hashed<T> {
-    inner: T,
-    crc: crc32fast::Hasher,
-    bytes: u64,
-}
-
-impl<T> Hashed<T> {
-    fn new(inner: T) -> Self {
-        Self {
-            inner,
-            crc: crc32fast::Hasher::new(),
-            bytes: 0,
-        }
-    }
-}
-
-impl<R: Read> Read for Hashed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.crc.update(&buffer[..count]);
-        self.bytes += count as u64;
-        Ok(count)
-    }
-}
-
-impl<W: Write> Write for Hashed<W> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(buffer)?;
-        self.crc.update(&buffer[..count]);
-        self.bytes += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     struct Text(&'static str);
