@@ -10,8 +10,8 @@ use crate::instant::UnixNanos;
 use crate::job::{Job, JobStatus};
 
 impl Job {
-    /// SHA-256 of the canonical form without what the control plane fills in. Registering a job over
-    /// one of the same hash changes nothing.
+    /// SHA-256 of the canonical form without what the control plane fills in. Registering a job
+    /// over one of the same hash changes nothing.
     ///
     /// Not part of it: status, stability, version, times, indexes, the version's tag, who
     /// registered it, and whether it is stopped. Stopping is a wish about the job, not another

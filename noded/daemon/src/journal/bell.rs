@@ -1,10 +1,10 @@
 //! Wakes the writer beside its caller.
 //!
 //! Whoever is woken through a futex runs where it ran last, and may find the processor taken by a
-//! task that was just started: the loop, which waits for the write, then waits for that task's first
-//! slice (milliseconds), with its own processor idle. A pipe's wake-up says that the caller is about
-//! to sleep, so that the scheduler runs the writer in its place (`WF_SYNC` of the kernel's fair
-//! scheduler).
+//! task that was just started: the loop, which waits for the write, then waits for that task's
+//! first slice (milliseconds), with its own processor idle. A pipe's wake-up says that the caller
+//! is about to sleep, so that the scheduler runs the writer in its place (`WF_SYNC` of the kernel's
+//! fair scheduler).
 
 use std::io;
 use std::os::fd::OwnedFd;
