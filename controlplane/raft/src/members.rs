@@ -205,8 +205,7 @@ impl Members {
         use openraft::async_runtime::watch::WatchReceiver;
         let receiver = self.core.metrics();
         let metrics = receiver.borrow_watched();
-        let leads =
-            metrics.running_state.is_ok() && metrics.state == openraft::ServerState::Leader;
+        let leads = metrics.running_state.is_ok() && metrics.state == openraft::ServerState::Leader;
         let mut voters = metrics.membership_config.voter_ids();
         let alone = voters.all(|id| id == self.own_id.as_u64());
         let applied = metrics.last_applied.as_ref().filter(|_| leads && alone)?;
