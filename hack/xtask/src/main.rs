@@ -92,6 +92,9 @@ enum Verb {
         /// A `nomad` program to measure beside ours, in turn
         #[arg(long, value_name = "PROGRAM")]
         rival: Option<PathBuf>,
+        /// The folder of the programs to measure; without it, what the release build left
+        #[arg(long, value_name = "DIR")]
+        binaries: Option<PathBuf>,
     },
 }
 
@@ -116,6 +119,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             json,
             floor_only,
             rival,
+            binaries,
         } => {
             let format = if *json {
                 Format::JsonLines
@@ -127,7 +131,11 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             } else {
                 Extent::Everything
             };
-            bench::run(&root, suite, extent, rival.as_deref(), format)?;
+            let programs = bench::Programs {
+                ours: binaries.clone(),
+                rival: rival.clone(),
+            };
+            bench::run(&root, suite, extent, programs, format)?;
             return Ok(Outcome::Passed);
         }
         Verb::Vm {

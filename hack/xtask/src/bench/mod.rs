@@ -26,6 +26,15 @@ pub(crate) struct Bench {
     pub(crate) scratch: PathBuf,
     /// What is measured.
     pub(crate) extent: Extent,
+    /// Of what.
+    pub(crate) programs: Programs,
+}
+
+/// The programs that are measured.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    /// The folder of ours; `None` = what the release build left.
+    pub(crate) ours: Option<PathBuf>,
     /// A `nomad` program to measure beside ours.
     pub(crate) rival: Option<PathBuf>,
 }
@@ -67,7 +76,7 @@ pub(crate) fn run(
     root: &Path,
     name: &str,
     extent: Extent,
-    rival: Option<&Path>,
+    programs: Programs,
     format: Format,
 ) -> anyhow::Result<()> {
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
@@ -86,7 +95,7 @@ pub(crate) fn run(
         root: root.to_owned(),
         scratch: scratch.clone(),
         extent,
-        rival: rival.map(Path::to_owned),
+        programs,
     };
     let rows = (suite.run)(&bench);
     let removed = std::fs::remove_dir_all(&scratch);

@@ -82,14 +82,19 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     if bench.extent == Extent::FloorOnly {
         return Ok(rows);
     }
-    let binaries = target_folder(&bench.root).join("release");
+    let release = || target_folder(&bench.root).join("release");
+    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
     must_exist(&binaries)?;
     for server_count in [1, 3] {
         let folder = bench.scratch.join(format!("servers-{server_count}"));
         eprintln!("-- {server_count} server(s): starting");
         let ours = Cluster::start(&binaries, &folder, server_count)?;
         // A rival of one server is compared with one of ours.
-        let program = bench.rival.as_deref().filter(|_| server_count == 1);
+        let program = bench
+            .programs
+            .rival
+            .as_deref()
+            .filter(|_| server_count == 1);
         let rival = program
             .map(|program| Nomad::start(program, &bench.scratch.join("rival")))
             .transpose()?;
@@ -112,9 +117,10 @@ fn must_exist(binaries: &Path) -> anyhow::Result<()> {
         .collect();
     ensure!(
         missing.is_empty(),
-        "the figures of a cluster need {}; build them with `cargo build --release`, or ask for the \
-         machine's own figures with --floor-only",
-        missing.join(", ")
+        "the figures of a cluster need {} in {}; build them with `cargo build --release`, name \
+         another folder with --binaries, or ask for the machine's own figures with --floor-only",
+        missing.join(", "),
+        binaries.display()
     );
     Ok(())
 }
