@@ -4,7 +4,7 @@ use controlplane_state::Snapshot;
 use protocol_model::{Allocation, ClientStatus, Job, JobType, TaskGroup, UnixNanos};
 
 use super::condition::{Condition, condition, successor_lives};
-use super::difference_of;
+use super::runs_version;
 use crate::reschedule::{self, Retry};
 
 /// What one allocation is.
@@ -52,23 +52,19 @@ pub(super) fn classify(
     now: UnixNanos,
 ) -> Class {
     let batch = job.job_type == JobType::Batch;
-    let this_job = alloc.job_create_index == job.create_index;
-    if batch && this_job && alloc.ran_successfully() && alloc.client_terminal() {
-        // Done for this version; another version runs it again.
-        let same =
-            alloc.job_version == job.version || difference_of(snapshot, job, alloc).is_none();
-        return if same && !alloc.server_terminal() {
-            Class::Done
-        } else {
-            Class::Over
-        };
-    }
     if alloc.server_terminal() {
         return Class::Over;
     }
+    // What ended in another version, or in another job of this name, says nothing about this one: a
+    // result is made again, and a failure neither counts nor has to wait.
+    if alloc.client_terminal() && !runs_version(alloc, job) {
+        return Class::Over;
+    }
+    if batch && alloc.ran_successfully() && alloc.client_terminal() {
+        return Class::Done;
+    }
     if alloc.client_status == ClientStatus::Failed {
-        // A failure of an older version says nothing about this one.
-        if alloc.next_allocation.is_some() || (alloc.job_version != job.version && !batch) {
+        if alloc.next_allocation.is_some() {
             return Class::Over;
         }
         let policy = group.reschedule_policy.clone().unwrap_or_default();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hack_testkit::jobs;
+use controlplane_state::Command;
+use controlplane_state::command::{JobDeregister, Purge};
+use hack_testkit::{jobs, nodes};
 use protocol_model::{ClientStatus, DesiredStatus, DisconnectStrategy, JobType, ReschedulePolicy};
 
 use crate::scene::{Scene, key};
@@ -195,24 +197,83 @@ fn a_finished_batch_allocation_is_never_replaced() {
     assert!(!scene.run(&eval).changes_something());
 }
 
+/// Nodes of 4000 MHz, and a service of three of 2000 each: the third has to wait for room.
+fn two_of_three() -> Scene {
+    let mut scene = Scene::new(1);
+    let mut job = jobs::draft(JobType::Service, "web", 3);
+    let resources = job.task_groups[0].tasks[0].resources.as_mut();
+    resources.expect("the fixture has resources").cpu = Some(2000);
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    assert_eq!(scene.run(&eval).plan.placed.len(), 2);
+    scene
+}
+
 #[test]
 fn the_number_of_one_that_is_tried_again_is_not_given_to_another() {
     for waits in [true, false] {
-        let mut scene = Scene::new(3);
-        let eval = scene.world.register(jobs::job(JobType::Batch, "web", 2));
-        scene.run(&eval);
+        let mut scene = two_of_three();
         let first = scene.live(&key("web")).into_values().next().expect("one");
         scene.world.report(first.id, ClientStatus::Failed);
         if !waits {
             scene.world.wait(Duration::from_secs(31));
         }
-        // One decision sees the failure and wants more of them.
-        let eval = scene.world.register(jobs::job(JobType::Batch, "web", 4));
-        scene.run(&eval);
+        // One decision sees the failure, and places the third.
+        scene.world.add_node(nodes::node(2));
+        scene.settle(&key("web"));
         scene.world.wait(Duration::from_secs(31));
         scene.settle(&key("web"));
-        assert_eq!(scene.live_count(&key("web")), 4);
+        assert_eq!(scene.live_count(&key("web")), 3);
         let names: Vec<String> = scene.live(&key("web")).into_keys().collect();
-        assert_eq!(names.len(), 4, "each once: {names:?}");
+        assert_eq!(names.len(), 3, "each once: {names:?}");
+    }
+}
+
+/// A job of this type with one allocation that failed and is not tried again.
+fn given_up(job_type: JobType) -> (Scene, protocol_model::Job) {
+    let mut scene = Scene::new(1);
+    let mut job = jobs::draft(job_type, "web", 1);
+    job.task_groups[0].reschedule_policy = Some(ReschedulePolicy {
+        attempts: Some(0),
+        unlimited: Some(false),
+        ..ReschedulePolicy::default()
+    });
+    job.canonicalize();
+    let eval = scene.world.register(job.clone());
+    scene.run(&eval);
+    let first = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.report(first.id, ClientStatus::Failed);
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 0);
+    (scene, job)
+}
+
+#[test]
+fn a_failure_says_nothing_about_another_version_of_the_job() {
+    for job_type in [JobType::Service, JobType::Batch] {
+        let (mut scene, mut job) = given_up(job_type);
+        let mended = vec!["mended"].into();
+        job.task_groups[0].tasks[0]
+            .config
+            .insert("args".to_owned(), mended);
+        let eval = scene.world.register(job);
+        scene.run(&eval);
+        assert_eq!(scene.live_count(&key("web")), 1, "{job_type:?}");
+    }
+}
+
+#[test]
+fn a_failure_says_nothing_about_another_job_of_that_name() {
+    for job_type in [JobType::Service, JobType::Batch] {
+        let (mut scene, job) = given_up(job_type);
+        scene.world.expect(Command::JobDeregister(JobDeregister {
+            key: key("web"),
+            purge: Purge::Forget,
+            eval: None,
+            no_shutdown_delay: false,
+        }));
+        let eval = scene.world.register(job);
+        scene.run(&eval);
+        assert_eq!(scene.live_count(&key("web")), 1, "{job_type:?}");
     }
 }
