@@ -276,8 +276,8 @@ impl Draft {
             .job(key)
             .is_some_and(|job| job.version == version)
         {
+            // No change of what is wanted: what waits for room on its behalf goes on waiting.
             self.put_job_facts(key, |job, _| job.stable = stable);
-            self.signal(Signal::JobChanged(key.clone()));
         }
     }
 }

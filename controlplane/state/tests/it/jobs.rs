@@ -67,6 +67,22 @@ fn only_the_newest_versions_are_remembered_and_the_stable_one() {
 }
 
 #[test]
+fn a_version_that_becomes_stable_changes_nothing_that_is_wanted() {
+    let mut cluster = Harness::new();
+    let web = job("web", JobType::Service);
+    cluster.register(&web);
+    let applied = cluster.apply(Command::JobStability {
+        key: web.key(),
+        version: 0,
+        stable: true,
+    });
+    assert_eq!(applied.outcome, Outcome::Done);
+    // An evaluation that waits for room would be given up, and nobody makes another.
+    assert_eq!(applied.signals, []);
+    assert!(cluster.tables().job(&web.key()).is_some_and(|it| it.stable));
+}
+
+#[test]
 fn a_specification_lives_as_long_as_an_allocation_runs_it() {
     let mut cluster = Harness::new();
     let node = cluster.join(1);
