@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use protocol_model::{EvalId, Evaluation, JobKey, JobType, NodeId, UnixNanos};
+use protocol_model::{EvalId, Evaluation, JobKey, UnixNanos};
 
 /// Classes whose last change is remembered, to notice a change between an evaluation's snapshot and
-/// its arrival here. When full the oldest half goes, which can only cause a needless try.
+/// its arrival here. When full all go, which can only cause a needless try.
 const CLASSES_MAX: usize = 4096;
 
 /// See the top of this file.
@@ -45,9 +45,8 @@ impl BlockedEvals {
             return;
         }
         let job = eval.job_key();
-        // System jobs are blocked per node; everything else once per job.
-        if !is_per_node(&eval)
-            && let Some(older) = self.by_job.get(&job).and_then(|ids| ids.first().copied())
+        // One looks at all nodes, for system jobs, too.
+        if let Some(older) = self.by_job.get(&job).and_then(|ids| ids.first().copied())
             && let Some(older) = self.take(older)
         {
             let (kept, needless) = if older.create_index > eval.create_index {
@@ -61,9 +60,9 @@ impl BlockedEvals {
         self.keep(eval);
     }
 
-    /// A node has more room than before, at log index `index`: new to whoever looked at `since` or
+    /// A node of this class has more room than before, at log index `index`: new to whoever looked at `since` or
     /// after.
-    pub fn on_capacity(&mut self, node: NodeId, class: &Arc<str>, since: UnixNanos, index: u64) {
+    pub fn on_capacity(&mut self, class: &Arc<str>, since: UnixNanos, index: u64) {
         if self.freed.len() >= CLASSES_MAX && !self.freed.contains_key(class) {
             self.freed_unknown = self
                 .freed
@@ -78,7 +77,7 @@ impl BlockedEvals {
         let helped: Vec<EvalId> = self
             .evals
             .values()
-            .filter(|eval| eval.modify_time >= since && may_help(eval, node, class))
+            .filter(|eval| eval.modify_time >= since && class_may_help(eval, class))
             .map(|eval| eval.id)
             .collect();
         for id in helped {
@@ -165,24 +164,13 @@ impl BlockedEvals {
     }
 }
 
-fn is_per_node(eval: &Evaluation) -> bool {
-    matches!(eval.job_type, JobType::System | JobType::Sysbatch) && eval.node_id.is_some()
-}
-
-fn may_help(eval: &Evaluation, node: NodeId, class: &str) -> bool {
-    match eval.node_id {
-        Some(wanted) if is_per_node(eval) => wanted == node,
-        _ => class_may_help(eval, class),
-    }
-}
-
 fn class_may_help(eval: &Evaluation, class: &str) -> bool {
     eval.escaped_computed_class || eval.class_eligibility.get(class).copied().unwrap_or(true)
 }
 
 #[cfg(test)]
 mod tests {
-    use protocol_model::EvalTrigger;
+    use protocol_model::{EvalTrigger, JobType};
 
     use super::*;
 
@@ -206,7 +194,7 @@ mod tests {
     }
 
     fn freed_since(blocked: &mut BlockedEvals, class: &str, since: UnixNanos, index: u64) -> usize {
-        blocked.on_capacity(NodeId::from_u128(1), &Arc::from(class), since, index);
+        blocked.on_capacity(&Arc::from(class), since, index);
         blocked.take_unblocked(100).len()
     }
 

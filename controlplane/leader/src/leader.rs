@@ -126,8 +126,8 @@ impl Leader {
                     self.blocked.remove(*id);
                 }
                 Signal::JobRemoved(job) | Signal::JobChanged(job) => self.blocked.untrack(job),
-                Signal::CapacityFreed { node, class, since } => {
-                    self.blocked.on_capacity(*node, class, *since, index);
+                Signal::CapacityFreed { class, since, .. } => {
+                    self.blocked.on_capacity(class, *since, index);
                 }
                 Signal::NodeSessionStarted { node, epoch } => {
                     self.liveness.watch(*node, *epoch, Duration::ZERO, now);
