@@ -14,6 +14,7 @@ use crate::liveness::Liveness;
 use crate::owed_syncs::OwedSyncs;
 use crate::rollouts::Rollouts;
 use crate::time::Now;
+use crate::unaccepted::PendingAllocs;
 use crate::windows::DisconnectWindows;
 
 /// Evaluations written off in one log entry.
@@ -53,6 +54,7 @@ pub struct Leader {
     liveness: Liveness,
     owed: OwedSyncs,
     windows: DisconnectWindows,
+    pending: PendingAllocs,
     rollouts: Rollouts,
     paused: bool,
     gc_due: Duration,
@@ -79,6 +81,7 @@ impl Leader {
             liveness: Liveness::new(config.silence),
             owed: OwedSyncs::default(),
             windows: DisconnectWindows::new(now.monotonic + grace),
+            pending: PendingAllocs::default(),
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + GC_EVERY,
@@ -105,7 +108,8 @@ impl Leader {
                     leader.owed.watch(node, epoch, extra, now);
                 }
                 NodeStatus::Disconnected => leader.windows.watch(node, epoch, now),
-                NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Down => {}
+                NodeStatus::Ready => leader.pending.watch(node, epoch, now),
+                NodeStatus::Initializing | NodeStatus::Down => {}
             }
         }
         leader
@@ -141,8 +145,17 @@ impl Leader {
                     self.liveness.forget(*node);
                     self.owed.forget(*node);
                     self.windows.forget(*node);
+                    self.pending.forget(*node);
                 }
-                Signal::AllocsDesired { node, .. } => self.windows.on_changed(*node, now),
+                Signal::AllocsDesired { node, .. } => {
+                    self.windows.on_changed(*node, now);
+                    let ready = snapshot
+                        .node(*node)
+                        .filter(|record| record.node.status == NodeStatus::Ready);
+                    if let Some(record) = ready {
+                        self.pending.watch(*node, record.session.epoch, now);
+                    }
+                }
                 Signal::SchedulerConfigChanged => {
                     self.paused = snapshot.scheduler_config().pause_eval_broker;
                 }
@@ -175,6 +188,11 @@ impl Leader {
             self.liveness.watch(node, epoch, Duration::ZERO, now);
         } else {
             self.liveness.forget(node);
+        }
+        if to == NodeStatus::Ready {
+            self.pending.watch(node, epoch, now);
+        } else {
+            self.pending.forget(node);
         }
         if to == NodeStatus::Disconnected {
             self.windows.watch(node, epoch, now);
@@ -276,6 +294,10 @@ impl Leader {
         if !nodes.is_empty() {
             return Some(Command::WindowExpired { nodes });
         }
+        let nodes = self.pending.poll_expired(snapshot, now);
+        if !nodes.is_empty() {
+            return Some(Command::PendingExpired { nodes });
+        }
         let mut evals = self.take_unwritten(snapshot);
         if evals.is_empty() {
             evals = self.write_off(ids, now);
@@ -336,6 +358,7 @@ impl Leader {
             self.liveness.poll_timeout(),
             self.owed.poll_timeout(),
             self.windows.poll_timeout(),
+            self.pending.poll_timeout(),
             self.rollouts.poll_timeout(),
             Some(self.gc_due),
         ]

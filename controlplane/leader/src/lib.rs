@@ -11,6 +11,7 @@
 //! - [`liveness::Liveness`]: which nodes are silent, in constant time.
 //! - [`owed_syncs::OwedSyncs`]: which nodes owe their complete report for too long.
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
+//! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -29,6 +30,7 @@ pub mod pieces;
 pub mod plan;
 pub mod rollouts;
 mod time;
+pub mod unaccepted;
 pub mod windows;
 
 pub use leader::{Leader, LeaderConfig};

@@ -90,6 +90,8 @@ pub enum NodeEvent {
     HeartbeatMissed(Tolerance),
     /// No window is open any more.
     WindowExpired,
+    /// It has not accepted in time what was placed on it.
+    PendingExpired,
     /// An operator or garbage collection forgets the node.
     Purge,
 }
@@ -152,9 +154,10 @@ fn of_another_epoch(event: NodeEvent) -> Verdict {
         | NodeEvent::Facts
         | NodeEvent::NodeSynced
         | NodeEvent::SyncRejected => Verdict::NotInSession,
-        NodeEvent::SyncDeadline | NodeEvent::HeartbeatMissed(_) | NodeEvent::WindowExpired => {
-            Verdict::NoOp
-        }
+        NodeEvent::SyncDeadline
+        | NodeEvent::HeartbeatMissed(_)
+        | NodeEvent::WindowExpired
+        | NodeEvent::PendingExpired => Verdict::NoOp,
         NodeEvent::Register(_) | NodeEvent::Hello(_) => Verdict::NewSession,
         NodeEvent::Purge => Verdict::Forget,
     }
@@ -168,9 +171,10 @@ fn unregistered(event: NodeEvent) -> Verdict {
         | NodeEvent::Facts
         | NodeEvent::NodeSynced
         | NodeEvent::SyncRejected => Verdict::NotInSession,
-        NodeEvent::SyncDeadline | NodeEvent::HeartbeatMissed(_) | NodeEvent::WindowExpired => {
-            Verdict::NoOp
-        }
+        NodeEvent::SyncDeadline
+        | NodeEvent::HeartbeatMissed(_)
+        | NodeEvent::WindowExpired
+        | NodeEvent::PendingExpired => Verdict::NoOp,
     }
 }
 
@@ -189,7 +193,7 @@ fn initializing(event: NodeEvent) -> Verdict {
         NodeEvent::SyncRejected => Verdict::CountRejection,
         NodeEvent::SyncDeadline => Verdict::CloseSession,
         NodeEvent::HeartbeatMissed(tolerance) => missed(tolerance),
-        NodeEvent::WindowExpired => Verdict::NoOp,
+        NodeEvent::WindowExpired | NodeEvent::PendingExpired => Verdict::NoOp,
         NodeEvent::Purge => Verdict::Forget,
     }
 }
@@ -210,6 +214,7 @@ fn ready(event: NodeEvent) -> Verdict {
         NodeEvent::SyncRejected | NodeEvent::SyncDeadline => Verdict::NoOp,
         NodeEvent::HeartbeatMissed(tolerance) => missed(tolerance),
         NodeEvent::WindowExpired => Verdict::NoOp,
+        NodeEvent::PendingExpired => Verdict::Accept,
         NodeEvent::Purge => Verdict::Forget,
     }
 }
@@ -222,7 +227,9 @@ fn silent(event: NodeEvent, window_expired: Verdict) -> Verdict {
         | NodeEvent::Facts
         | NodeEvent::NodeSynced
         | NodeEvent::SyncRejected => Verdict::NotInSession,
-        NodeEvent::SyncDeadline | NodeEvent::HeartbeatMissed(_) => Verdict::NoOp,
+        NodeEvent::SyncDeadline | NodeEvent::HeartbeatMissed(_) | NodeEvent::PendingExpired => {
+            Verdict::NoOp
+        }
         NodeEvent::WindowExpired => window_expired,
         NodeEvent::Purge => Verdict::Forget,
     }

@@ -131,6 +131,7 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::AllocUpdates { batches } => Ok(draft.alloc_updates(&batches)),
         Command::HeartbeatMissed { nodes } => Ok(draft.heartbeat_missed(&nodes)),
         Command::WindowExpired { nodes } => Ok(draft.window_expired(&nodes)),
+        Command::PendingExpired { nodes } => Ok(draft.pending_expired(&nodes)),
         Command::NodeFacts { node, epoch, facts } => draft.node_facts(node, epoch, &facts),
         Command::NodeEligibility { node, eligibility } => draft.node_eligibility(node, eligibility),
         Command::NodeDrain {

@@ -29,11 +29,12 @@ pub enum Mutant {
     OwedForEver,
     LeaseWithDaemon,
     ConfirmsAlone,
+    PendingForEver,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -55,6 +56,7 @@ impl Mutant {
         Self::OwedForEver,
         Self::LeaseWithDaemon,
         Self::ConfirmsAlone,
+        Self::PendingForEver,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -95,6 +97,9 @@ impl Mutant {
             Self::ConfirmsAlone => {
                 "leases: a leader that hears no majority any more confirms heartbeats"
             }
+            Self::PendingForEver => {
+                "9: what a node does not accept, although it is ready, waits there for ever"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -111,6 +116,7 @@ impl Mutant {
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd => Scenario::PartitionWindow,
             Self::OwedForEver => Scenario::Calm,
+            Self::PendingForEver => Scenario::Stuck,
             Self::LeaseWithDaemon | Self::ConfirmsAlone => Scenario::Leased,
             _ => Scenario::Storm,
         }

@@ -11,7 +11,7 @@ use crate::shrink::shrink;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 16] = [
+const ROUND: [Scenario; 17] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -28,6 +28,7 @@ const ROUND: [Scenario; 16] = [
     Scenario::Offline,
     Scenario::Damaged,
     Scenario::Leased,
+    Scenario::Stuck,
 ];
 
 /// What a series of runs came to.

@@ -25,6 +25,8 @@ use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
 use crate::scratch::Scratch;
 
+/// Why a node is no candidate for what it did not accept.
+const NOT_ACCEPTED: &str = "did not accept it in time";
 /// Why a node without a free port of those that are handed out does not fit (Nomad's words).
 const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
 
@@ -182,15 +184,15 @@ impl<'a> Placer<'a> {
         wanted: &Wanted,
         tools: &mut Tools<'_>,
     ) -> Result<Placement, Box<AllocMetric>> {
-        let failed_on = failed_on(wanted);
+        let past = Past::of(wanted);
         let (best, metrics) = if wanted.node.is_some() {
-            self.make_field(wanted.node, &failed_on, tools).best()
+            self.make_field(wanted.node, &past, tools).best()
         } else {
-            let mut field = self.up_to_date(&failed_on, tools);
+            let mut field = self.up_to_date(&past, tools);
             let answer = field.best();
             self.field = Some(field);
             // The next one may not have failed there.
-            self.touched.extend(failed_on);
+            self.touched.extend(past.nodes);
             answer
         };
         let Some((row, record)) = best else {
@@ -213,13 +215,13 @@ impl<'a> Placer<'a> {
     }
 
     /// The field of all candidates as everything is now.
-    fn up_to_date(&mut self, failed_on: &BTreeSet<NodeId>, tools: &mut Tools<'_>) -> Field<'a> {
+    fn up_to_date(&mut self, past: &Past, tools: &mut Tools<'_>) -> Field<'a> {
         let touched = std::mem::take(&mut self.touched);
         let Some(mut field) = self.field.take() else {
-            return self.make_field(None, failed_on, tools);
+            return self.make_field(None, past, tools);
         };
-        for node in touched.union(failed_on) {
-            field.judge_again(*node, |candidate| self.judge(candidate, failed_on, tools));
+        for node in touched.union(&past.nodes) {
+            field.judge_again(*node, |candidate| self.judge(candidate, past, tools));
         }
         field
     }
@@ -227,13 +229,13 @@ impl<'a> Placer<'a> {
     fn make_field(
         &mut self,
         only: Option<NodeId>,
-        failed_on: &BTreeSet<NodeId>,
+        past: &Past,
         tools: &mut Tools<'_>,
     ) -> Field<'a> {
         let mut counts = AllocMetric::default();
         let candidates = candidates(self.snapshot, self.job, only, &mut counts);
         Field::new(candidates, counts, |candidate| {
-            self.judge(candidate, failed_on, tools)
+            self.judge(candidate, past, tools)
         })
     }
 
@@ -241,10 +243,13 @@ impl<'a> Placer<'a> {
     fn judge(
         &mut self,
         (row, record): Candidate<'a>,
-        failed_on: &BTreeSet<NodeId>,
+        past: &Past,
         tools: &mut Tools<'_>,
     ) -> Verdict {
         let node = &record.node;
+        if past.refused_by == Some(node.id) {
+            return Verdict::Filtered(NOT_ACCEPTED.to_owned());
+        }
         let filtered = self
             .feasibility
             .check(node, tools.scratch)
@@ -264,7 +269,7 @@ impl<'a> Placer<'a> {
             capacity: &row.capacity,
             used: &used,
             siblings: tools.overlay.siblings(node.id),
-            penalized: failed_on.contains(&node.id),
+            penalized: past.nodes.contains(&node.id),
         };
         Verdict::Fits {
             score: self.ranking.score(node, &asked, tools.scratch),
@@ -273,11 +278,23 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Nodes on which earlier attempts failed: anywhere else is better.
-fn failed_on(wanted: &Wanted) -> BTreeSet<NodeId> {
-    let tracker = wanted.tracker.as_ref().filter(|_| wanted.penalized);
-    tracker
-        .into_iter()
-        .flat_map(|tracker| tracker.events.iter().map(|event| event.prev_node_id))
-        .collect()
+/// What became of earlier attempts at a placement.
+#[derive(Debug)]
+struct Past {
+    /// Where they failed, or were not accepted: anywhere else is better.
+    nodes: BTreeSet<NodeId>,
+    /// Where the last one was not accepted: there it is no use.
+    refused_by: Option<NodeId>,
+}
+
+impl Past {
+    fn of(wanted: &Wanted) -> Self {
+        let tracker = wanted.tracker.as_ref().filter(|_| wanted.penalized);
+        let events = tracker.into_iter().flat_map(|tracker| &tracker.events);
+        let mut nodes: BTreeSet<NodeId> = events.map(|event| event.prev_node_id).collect();
+        let previous = wanted.previous.as_ref().filter(|_| wanted.elsewhere);
+        let refused_by = previous.map(|alloc| alloc.node_id);
+        nodes.extend(refused_by);
+        Self { nodes, refused_by }
+    }
 }

@@ -115,8 +115,8 @@ proptest! {
             match step {
                 Step::Place(failed_on) => {
                     let wanted = wanted(&failed_on);
-                    let failed_on = super::failed_on(&wanted);
-                    let (_, anew) = placer.make_field(None, &failed_on, &mut tools).best();
+                    let past = super::Past::of(&wanted);
+                    let (_, anew) = placer.make_field(None, &past, &mut tools).best();
                     let told = match placer.place(&wanted, &mut tools) {
                         Ok(placement) => {
                             let id = protocol_model::AllocId(tools.ids.next_id());

@@ -150,7 +150,10 @@ impl Sorted {
             }
             Class::Leaving => {
                 buckets.migrate.push(shared);
-                self.gaps.push(gap());
+                self.gaps.push(Wanted {
+                    elsewhere: alloc.desired_transition.moves_elsewhere(),
+                    ..gap()
+                });
             }
             Class::Failed(Retry::Now) => {
                 buckets.reschedule.push(shared);

@@ -39,6 +39,8 @@ pub(crate) struct Wanted {
     pub(crate) tracker: Option<RescheduleTracker>,
     /// The previous one failed on its node: anywhere else is better.
     pub(crate) penalized: bool,
+    /// The previous one's node did not accept it: there it is no use.
+    pub(crate) elsewhere: bool,
     /// A system job's allocation belongs on this node.
     pub(crate) node: Option<protocol_model::NodeId>,
 }
@@ -50,6 +52,7 @@ impl Wanted {
             previous: None,
             tracker: None,
             penalized: false,
+            elsewhere: false,
             node: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Nodes that fall silent and come back: who counts, who makes way, who is given up.
 
 mod leases;
+mod unaccepted;
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The transitions. Each works on a [`Draft`] that shares everything with the state; the state
 //! takes the draft over when the transition succeeded, and drops it otherwise.
 
+mod acceptance;
 mod allocs;
 mod cluster;
 mod deployments;

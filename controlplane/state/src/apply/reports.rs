@@ -143,6 +143,7 @@ impl Draft {
             self.put_alloc(alloc.clone(), AllocTouch::Known);
         }
         self.put_mark(report.id, mark);
+        self.stay_where_it_is(&alloc);
         if let Some(trigger) = self.report_trigger(&before, &alloc) {
             wanted.want(alloc.job_key(), trigger, node);
         }

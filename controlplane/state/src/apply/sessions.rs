@@ -103,6 +103,7 @@ fn epoch_match(record: &NodeRecord, epoch: SessionEpoch, event: NodeEvent) -> Ep
         | NodeEvent::SyncDeadline
         | NodeEvent::HeartbeatMissed(_)
         | NodeEvent::WindowExpired
+        | NodeEvent::PendingExpired
         | NodeEvent::Purge => false,
     };
     let nobody = speaks && epoch == SessionEpoch::NONE;
@@ -233,6 +234,7 @@ impl Draft {
                 unknown.push(report.id);
             }
         }
+        self.accept_unchanged(synced.node, synced.epoch, &synced.unchanged);
         let lost = self.lose_unreported(synced, &seen, &mut wanted);
         self.become_ready(synced, wanted);
         Ok(Outcome::Synced { lost, unknown })

@@ -50,6 +50,7 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
         | Command::AllocsStop { .. }
+        | Command::PendingExpired { .. }
         | Command::NodeFacts { .. }
         | Command::NodeEligibility { .. }
         | Command::NodeDrain { .. }

@@ -116,6 +116,9 @@ pub enum Command {
     /// No allocation on these disconnected nodes has an open disconnect window any more.
     #[serde(skip)]
     WindowExpired { nodes: Vec<(NodeId, SessionEpoch)> },
+    /// Allocations that their nodes, which are ready, did not accept in time: they are to be moved
+    /// elsewhere.
+    PendingExpired { nodes: Vec<Unaccepted> },
     /// A node says something new about itself.
     NodeFacts {
         node: NodeId,
@@ -197,6 +200,7 @@ impl Command {
             | Self::NodePurge { .. }
             | Self::HeartbeatMissed { .. }
             | Self::WindowExpired { .. }
+            | Self::PendingExpired { .. }
             | Self::SyncDeadline { .. }
             | Self::SyncRejected { .. }
             | Self::DeploymentStatus(_)

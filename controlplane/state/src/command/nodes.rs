@@ -18,6 +18,17 @@ pub enum DrainSwitch {
     End,
 }
 
+/// See [`Command::PendingExpired`](super::Command::PendingExpired).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unaccepted {
+    /// Where they were placed.
+    pub node: NodeId,
+    /// The session that this was decided for.
+    pub epoch: SessionEpoch,
+    /// Those of which the node has said nothing.
+    pub allocs: Vec<AllocId>,
+}
+
 /// See [`Command::NodeHello`]. The proposer has checked versions and the join token.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeHello {

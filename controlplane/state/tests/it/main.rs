@@ -1,5 +1,6 @@
 //! The state machine as its users see it.
 
+mod acceptance;
 mod checkpoints;
 mod codec;
 mod deployments;

@@ -17,7 +17,7 @@ const PHASES: [NodePhase; 5] = [
     NodePhase::Down,
 ];
 
-const EVENTS: [NodeEvent; 15] = [
+const EVENTS: [NodeEvent; 16] = [
     NodeEvent::Register(Knock::Fresh),
     NodeEvent::Register(Knock::Repeated),
     NodeEvent::Register(Knock::Resumable),
@@ -32,6 +32,7 @@ const EVENTS: [NodeEvent; 15] = [
     NodeEvent::HeartbeatMissed(Tolerance::Window),
     NodeEvent::HeartbeatMissed(Tolerance::None),
     NodeEvent::WindowExpired,
+    NodeEvent::PendingExpired,
     NodeEvent::Purge,
 ];
 

@@ -16,6 +16,7 @@ mod not_stuck;
 mod one_leased;
 mod one_live_run;
 mod own_session;
+mod pending_moves;
 mod ready_after_sync;
 mod reports_due;
 mod restarts_offline;
@@ -135,6 +136,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<windows_end::WindowsEnd>::default(),
         Box::<reports_due::ReportsDue>::default(),
         Box::new(node_is_told::NodeIsTold),
+        Box::<pending_moves::PendingMoves>::default(),
         Box::new(somebody_looks::SomebodyLooks),
         Box::<own_session::OwnSession>::default(),
         Box::<restarts_offline::RestartsOffline>::default(),

@@ -1,7 +1,7 @@
 //! What is placed on a node that is well is told to it: no allocation stays pending because its
 //! node never heard of it.
 
-use protocol_model::{ClientStatus, DesiredStatus};
+use protocol_model::{ClientStatus, DesiredStatus, NodeStatus, UnixNanos};
 
 use super::{Invariant, Observation};
 use crate::node_ids::node_ix;
@@ -36,11 +36,16 @@ impl Invariant for NodeIsTold {
             let well = host
                 .reachable_since
                 .is_some_and(|at| world.now.saturating_sub(at) > TOLD_WITHIN);
+            // One that owes its report is told nothing: its disk may be full, or a server slow.
+            let ready = world.state().node(alloc.node_id).is_some_and(|record| {
+                let since = UnixNanos(record.node.status_updated_at.saturating_mul(1_000_000_000));
+                record.node.status == NodeStatus::Ready && since < before
+            });
             let unheard = host
                 .core
                 .as_ref()
                 .is_some_and(|core| core.alloc(alloc.id).is_none());
-            if waits && well && unheard {
+            if waits && well && ready && unheard {
                 return Err(format!(
                     "n{} does not know of {}, which was placed on it",
                     node_ix(alloc.node_id),

@@ -1,7 +1,7 @@
 //! The loop around the core: effects out, as far as the journal allows. The order and the rules of
 //! holding back are those of the daemon's `shell.rs`.
 
-use noded_core::effect::Lane;
+use noded_core::effect::{Lane, SessionMessage, UpdateClass};
 use noded_core::event::{AllocEvent, Recovery, RunEvent};
 use noded_core::journal::JournalRecord;
 use noded_core::{Durability, Effect, Event as CoreEvent, Issued, Watermark};
@@ -50,6 +50,9 @@ impl World {
                 continue;
             }
             sync |= needs == Durability::Synced;
+            if let (Some((class, seq)), Some(core)) = (batch_of(&effect), &mut node.core) {
+                core.on_batch_held(class, seq);
+            }
             node.held.push_back(Held {
                 needs,
                 record,
@@ -145,6 +148,12 @@ impl World {
             }
         }
         for effect in ready {
+            let now = self.nodes[ix as usize].now(self.now);
+            if let (Some((class, seq)), Some(core)) =
+                (batch_of(&effect), &mut self.nodes[ix as usize].core)
+            {
+                core.on_batch_sent(class, seq, now);
+            }
             self.execute(ix, effect);
         }
         if sync {
@@ -260,6 +269,17 @@ impl World {
         };
         let event = event.map(Box::new);
         self.node_input(ix, 20 * MICRO, NodeInput::LaneDone { alloc, event });
+    }
+}
+
+/// Which batch an effect sends, where it sends one.
+fn batch_of(effect: &Effect) -> Option<(UpdateClass, u64)> {
+    match effect {
+        Effect::Send {
+            message: SessionMessage::StatusBatch(batch),
+            ..
+        } => Some((batch.class, batch.seq)),
+        _ => None,
     }
 }
 

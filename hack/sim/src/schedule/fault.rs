@@ -114,7 +114,11 @@ impl Family {
                     few
                 }
             }
-            Scenario::Calm | Scenario::Lossy | Scenario::Outage | Scenario::Offline => Vec::new(),
+            Scenario::Calm
+            | Scenario::Lossy
+            | Scenario::Outage
+            | Scenario::Offline
+            | Scenario::Stuck => Vec::new(),
             Scenario::Partition | Scenario::PartitionWindow => vec![Self::Cuts],
             Scenario::Shutdown | Scenario::ShutdownWindow => vec![Self::Reboots],
             Scenario::Handover => vec![
@@ -176,6 +180,12 @@ pub(super) fn draw(
         Scenario::Outage => {
             let lasts = rng.between(2, 40) * SECOND;
             add(BEGIN + SECOND, lasts, FaultKind::CutAll);
+        }
+        Scenario::Stuck => {
+            for node in 0..size.nodes / 2 {
+                let at = BEGIN + rng.below(20 * SECOND);
+                add(at, Nanos::MAX, FaultKind::DiskFull { node });
+            }
         }
         Scenario::Offline => {
             for node in 0..size.nodes.min(3) {

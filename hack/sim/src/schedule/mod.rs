@@ -87,6 +87,9 @@ pub enum Scenario {
     /// As a storm, with groups that stop themselves when nobody hears them. No server's clock jumps:
     /// that their leases are over is known by a clock.
     Leased,
+    /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
+    /// nothing.
+    Stuck,
 }
 
 /// Everything that will be done to a run.
@@ -107,7 +110,11 @@ impl Schedule {
     pub fn of(settings: &Settings) -> Self {
         let mut shape = Rng::new(settings.seed, STREAM_SHAPE);
         let nodes = shape.between(3, 9);
-        let seconds = shape.between(40, 120);
+        let mut seconds = shape.between(40, 120);
+        if settings.scenario == Scenario::Stuck {
+            // What is not accepted is moved after a minute.
+            seconds += 80;
+        }
         let nodes = settings
             .nodes
             .unwrap_or_else(|| u32::try_from(nodes).unwrap_or(3));

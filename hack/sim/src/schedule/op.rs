@@ -66,6 +66,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Lossy
             | Scenario::Handover
             | Scenario::Damaged
+            | Scenario::Stuck
     );
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;

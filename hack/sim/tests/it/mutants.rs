@@ -74,3 +74,8 @@ fn a_group_that_stops_itself_only_while_its_daemon_lives_is_found() {
 fn a_leader_that_confirms_heartbeats_without_a_majority_is_found() {
     assert_eq!(found_by(Mutant::ConfirmsAlone), Some("one_leased"));
 }
+
+#[test]
+fn an_allocation_that_waits_for_ever_on_a_node_that_does_not_accept_it_is_found() {
+    assert_eq!(found_by(Mutant::PendingForEver), Some("pending_moves"));
+}

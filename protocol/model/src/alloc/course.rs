@@ -38,6 +38,11 @@ impl DesiredTransition {
         self.migrate == Some(true)
     }
 
+    /// Whether it is to be moved to another node: its own did not accept it in time.
+    pub fn moves_elsewhere(&self) -> bool {
+        self.should_migrate() && self.reschedule == Some(true)
+    }
+
     /// Whether an operator forces a reschedule.
     pub fn should_force_reschedule(&self) -> bool {
         self.force_reschedule == Some(true)

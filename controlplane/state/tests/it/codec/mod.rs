@@ -16,6 +16,7 @@ use controlplane_state::codec::{
 use controlplane_state::command::{
     AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainSwitch, GcCollect,
     JobDeregister, JobRegister, NodeBatch, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
+    Unaccepted,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,

@@ -137,6 +137,15 @@ fn plan() -> PlanApply {
     }
 }
 
+fn pending_expired(node: protocol_model::NodeId, epoch: SessionEpoch) -> Command {
+    let one = Unaccepted {
+        node,
+        epoch,
+        allocs: vec![AllocId::from_u128(7)],
+    };
+    Command::PendingExpired { nodes: vec![one] }
+}
+
 fn node_commands() -> Vec<(&'static str, Command)> {
     let (node, epoch) = (node_id(1), SessionEpoch(8));
     let synced = NodeSynced {
@@ -179,6 +188,7 @@ fn node_commands() -> Vec<(&'static str, Command)> {
             },
         ),
         ("window_expired", Command::WindowExpired { nodes }),
+        ("pending_expired", pending_expired(node, epoch)),
         (
             "node_facts",
             Command::NodeFacts {
