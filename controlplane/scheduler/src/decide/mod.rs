@@ -17,7 +17,7 @@ use crate::feasible::Standing;
 use crate::ids::Seeded;
 use crate::later::Later;
 use crate::place::{Overlay, Placer, Staying};
-use crate::reconcile::{self, Buckets, Subject};
+use crate::reconcile::{self, Buckets, Place, Subject};
 use crate::rollout::Rollout;
 use crate::scratch::Scratch;
 use crate::{Decision, GroupReport};
@@ -154,16 +154,18 @@ impl<'a> Deciding<'a> {
             };
             return reconcile::group(&subject, allocs, &self.rollout, &mut staying);
         }
-        let mut feasible: BTreeMap<NodeId, bool> = BTreeMap::new();
+        let mut places: BTreeMap<NodeId, Place> = BTreeMap::new();
         for record in self.snapshot.nodes() {
-            if placer.feasible(&record.node, self.scratch) {
-                feasible.insert(record.node.id, record.node.ready());
-            }
+            let node = &record.node;
+            let place = match placer.feasible(node, self.scratch) {
+                _ if !placer.in_scope(node) => continue,
+                true if node.ready() => Place::Open,
+                true => Place::Closed,
+                false => Place::Unsuited,
+            };
+            places.insert(node.id, place);
         }
-        if feasible.is_empty() {
-            self.note_classes(&placer);
-        }
-        reconcile::system(&subject, allocs, &feasible)
+        reconcile::system(&subject, allocs, &places)
     }
 
     /// The job's allocations as the plan leaves them so far.

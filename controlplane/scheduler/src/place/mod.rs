@@ -116,6 +116,11 @@ impl<'a> Placer<'a> {
         self.feasibility.escapes_class() || !self.distinct.is_idle()
     }
 
+    /// Whether `node` is in the job's pool and datacenters.
+    pub(crate) fn in_scope(&self, node: &Node) -> bool {
+        in_scope(self.job, node)
+    }
+
     /// Whether an allocation of this group may be on `node`, room and other allocations aside.
     pub(crate) fn feasible(&mut self, node: &Node, scratch: &mut Scratch) -> bool {
         in_scope(self.job, node) && self.feasibility.check(node, scratch).is_ok()

@@ -16,7 +16,7 @@ use protocol_model::{Allocation, EvalId, Job, RescheduleTracker, TaskGroup, Unix
 pub(crate) use self::condition::Taint;
 use self::difference::{Difference, difference_of};
 pub(crate) use self::group::group;
-pub(crate) use self::system::system;
+pub(crate) use self::system::{Place, system};
 
 /// What is reconciled: one group of a job, for an evaluation.
 #[derive(Clone, Copy, Debug)]

@@ -10,19 +10,30 @@ use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId};
 
 use super::condition::{Condition, awaited, condition};
 use super::group::NOT_NEEDED;
-use super::{Buckets, Difference, Subject, Wanted, difference_of};
+use super::{Buckets, Difference, Subject, Wanted, difference_of, runs_version};
 
 /// Stops of allocations on nodes that may not have them any more.
 const NOT_HERE: &str = "alloc not needed as node is not feasible";
 /// Stops of allocations that an operator wants elsewhere, or nowhere.
 const MIGRATING: &str = "alloc is being migrated";
 
-/// Sorts the group's allocations and says on which of the `feasible` nodes one is missing; of each
-/// of those, whether it may be placed on now.
+/// What a node of the job's pool and datacenters is to a group that runs on every one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// One may be placed there now.
+    Open,
+    /// One may be there, and none placed now.
+    Closed,
+    /// It is not feasible. What runs there with this very version goes on: a driver that is ill for
+    /// a minute, or a fact that changed, ends nothing (as in Nomad). Another version is not started.
+    Unsuited,
+}
+
+/// Sorts the group's allocations and says on which of the job's nodes, `places`, one is missing.
 pub(crate) fn system(
     subject: &Subject<'_>,
     existing: &[Arc<Allocation>],
-    feasible: &BTreeMap<NodeId, bool>,
+    places: &BTreeMap<NodeId, Place>,
 ) -> Buckets {
     let Subject {
         snapshot,
@@ -33,14 +44,14 @@ pub(crate) fn system(
     } = *subject;
     let nowhere = BTreeMap::new();
     // As many on every node: one, or none.
-    let (feasible, not_here) = match group.count() {
+    let (places, not_here) = match group.count() {
         0 => (&nowhere, NOT_NEEDED),
-        _ => (feasible, NOT_HERE),
+        _ => (places, NOT_HERE),
     };
     let mut sorting = Sorting {
         snapshot,
         job,
-        feasible,
+        places,
         not_here,
         covered: BTreeSet::new(),
         buckets: Buckets::default(),
@@ -65,8 +76,8 @@ pub(crate) fn system(
         ..
     } = sorting;
     let name = Allocation::name_of(&job.id, &group.name, 0);
-    for (node, ready) in feasible {
-        if *ready && !covered.contains(node) {
+    for (node, place) in places {
+        if *place == Place::Open && !covered.contains(node) {
             let wanted = Wanted {
                 node: Some(*node),
                 ..Wanted::new(name.clone())
@@ -80,7 +91,7 @@ pub(crate) fn system(
 struct Sorting<'a> {
     snapshot: &'a Snapshot,
     job: &'a Job,
-    feasible: &'a BTreeMap<NodeId, bool>,
+    places: &'a BTreeMap<NodeId, Place>,
     /// Why those on other nodes go.
     not_here: &'static str,
     /// Nodes that have theirs.
@@ -115,7 +126,12 @@ impl Sorting<'_> {
 
     fn stands(&mut self, alloc: Arc<Allocation>) {
         let twin = !self.covered.insert(alloc.node_id);
-        if twin || !self.feasible.contains_key(&alloc.node_id) {
+        let may_stay = match self.places.get(&alloc.node_id) {
+            Some(Place::Open | Place::Closed) => true,
+            Some(Place::Unsuited) => runs_version(&alloc, self.job),
+            None => false,
+        };
+        if twin || !may_stay {
             return self.buckets.stop.push((alloc, self.not_here));
         }
         if alloc.needs_reconnect() {

@@ -63,3 +63,49 @@ fn a_system_group_of_none_runs_nowhere() {
     assert_eq!(scene.run(&eval).groups["group"].stop, 2);
     assert_eq!(scene.live_count(&key("agent")), 0);
 }
+
+#[test]
+fn what_runs_outlives_a_driver_that_is_ill_and_another_version_does_not_start_there() {
+    let mut scene = Scene::new(2);
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 1));
+    scene.run(&eval);
+    scene.start_all(&key("agent"));
+    let mut ill = nodes::node(1);
+    for driver in ill.drivers.values_mut() {
+        driver.healthy = false;
+    }
+    ill.computed_class = "ill".to_owned();
+    scene.world.add_node(ill);
+    scene.settle(&key("agent"));
+    let eval = scene.world.register(jobs::job(JobType::System, "agent", 1));
+    scene.run(&eval);
+    assert_eq!(scene.live_count(&key("agent")), 2, "both go on");
+    let mut newer = jobs::draft(JobType::System, "agent", 1);
+    newer.task_groups[0].tasks[0]
+        .env
+        .insert("NEW".to_owned(), "1".to_owned());
+    newer.canonicalize();
+    let eval = scene.world.register(newer);
+    scene.run(&eval);
+    let live = scene.live(&key("agent")).into_values();
+    let nodes: Vec<_> = live.map(|alloc| alloc.node_id).collect();
+    assert_eq!(nodes, [nodes::node(2).id]);
+}
+
+#[test]
+fn a_node_that_leaves_the_datacenter_of_a_system_job_loses_its_allocation() {
+    let mut scene = Scene::new(2);
+    let mut job = jobs::draft(JobType::System, "agent", 1);
+    job.datacenters = vec!["dc1".to_owned()];
+    job.canonicalize();
+    let eval = scene.world.register(job.clone());
+    scene.run(&eval);
+    scene.start_all(&key("agent"));
+    let mut moved = nodes::node(1);
+    moved.datacenter = "dc2".to_owned();
+    scene.world.add_node(moved);
+    let eval = scene.world.register(job);
+    scene.run(&eval);
+    scene.settle(&key("agent"));
+    assert_eq!(scene.live_count(&key("agent")), 1);
+}
