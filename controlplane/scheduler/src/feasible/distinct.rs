@@ -160,11 +160,12 @@ impl Distinct {
     }
 }
 
+/// Written as `distinct_hosts = true`; `false`, or what else job files say for it, switches it off.
 fn wants_hosts(constraints: &[Constraint]) -> bool {
+    let off = |text: &str| matches!(text.to_ascii_lowercase().as_str(), "false" | "f" | "0");
     constraints
         .iter()
-        // Written as `distinct_hosts = true`; `false` switches it off.
-        .any(|constraint| constraint.operand == "distinct_hosts" && constraint.r_target != "false")
+        .any(|constraint| constraint.operand == "distinct_hosts" && !off(&constraint.r_target))
 }
 
 fn properties(constraints: &[Constraint], of_group: bool) -> Vec<Property> {

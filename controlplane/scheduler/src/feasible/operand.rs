@@ -62,8 +62,10 @@ fn order(left: &str, right: &str) -> Ordering {
     if let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) {
         return left.cmp(&right);
     }
-    if let (Ok(left), Ok(right)) = (left.parse::<f64>(), right.parse::<f64>()) {
-        return left.total_cmp(&right);
+    if let (Ok(left), Ok(right)) = (left.parse::<f64>(), right.parse::<f64>())
+        && let Some(order) = left.partial_cmp(&right)
+    {
+        return order;
     }
     left.cmp(right)
 }
@@ -107,6 +109,8 @@ mod tests {
             ("<", "9", "10", true),
             (">", "9.5", "10", false),
             (">=", "beta", "alpha", true),
+            (">=", "-0.0", "0.0", true),
+            ("<", "inf", "nan", true),
             ("version", "5.10.0", ">= 4.19", true),
             ("semver", "1.3.0-beta1", ">= 1.2.0", true),
             ("regexp", "amd64", "^(amd|arm)64$", true),

@@ -212,29 +212,28 @@ impl Sorted {
             )
         });
         self.standing = ranked.into_iter().map(|(_, alloc)| alloc).collect();
-        while len(&self.standing) > count {
-            let Some(surplus) = self.standing.pop() else {
-                return;
-            };
-            self.buckets
-                .reconnect
-                .retain(|alloc| alloc.id != surplus.id);
-            self.buckets.stop.push((surplus, NOT_NEEDED));
-        }
+        let surplus = self
+            .standing
+            .split_off(self.standing.len().min(count as usize));
+        let ids: BTreeSet<AllocId> = surplus.iter().map(|alloc| alloc.id).collect();
+        self.buckets
+            .reconnect
+            .retain(|alloc| !ids.contains(&alloc.id));
+        let stops = surplus.into_iter().rev().map(|alloc| (alloc, NOT_NEEDED));
+        self.buckets.stop.extend(stops);
     }
 
     /// As many gaps as are `open` are filled. What would have left its place for the others goes
     /// without a successor.
     fn close_gaps(&mut self, open: u32) {
         let surplus = self.gaps.split_off(self.gaps.len().min(open as usize));
-        for alloc in surplus.into_iter().filter_map(|gap| gap.previous) {
-            let buckets = &mut self.buckets;
-            for leaving in [&mut buckets.migrate, &mut buckets.reschedule] {
-                if let Some(at) = leaving.iter().position(|known| known.id == alloc.id) {
-                    leaving.remove(at);
-                    buckets.stop.push((Arc::clone(&alloc), NOT_NEEDED));
-                }
-            }
+        let surplus = surplus.into_iter().filter_map(|gap| gap.previous);
+        let ids: BTreeSet<AllocId> = surplus.map(|alloc| alloc.id).collect();
+        let buckets = &mut self.buckets;
+        for leaving in [&mut buckets.migrate, &mut buckets.reschedule] {
+            let surplus = |alloc: &mut Arc<Allocation>| ids.contains(&alloc.id);
+            let stops = leaving.extract_if(.., surplus);
+            buckets.stop.extend(stops.map(|alloc| (alloc, NOT_NEEDED)));
         }
     }
 }
