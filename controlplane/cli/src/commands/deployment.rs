@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length, shown};
 use crate::render::columns::{Columns, pairs};
-use crate::render::{job, word};
+use crate::render::{deployment, word};
 use crate::session::{Clock, Session};
 
 #[derive(Subcommand, Debug)]
@@ -103,5 +103,5 @@ fn one(deployment: &Deployment, length: Length, title: &str, clock: &Clock) -> S
         ("Status", word(&deployment.status)),
         ("Description", deployment.status_description.clone()),
     ]);
-    format!("{head}\n{title}\n{}", job::deployed(deployment, clock))
+    format!("{head}\n{title}\n{}", deployment::groups(deployment, clock))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::columns::{Columns, pairs};
 use super::eval::placement_failures;
-use super::{placement, word};
+use super::{deployment, placement, word};
 use crate::find::{Length, shown};
 use crate::output::Colour;
 use crate::session::Clock;
@@ -129,8 +129,8 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
         section("Future Rescheduling Attempts", later);
     }
     if let Some(deployment) = &parts.deployment {
-        section("Latest Deployment", deployment_head(deployment, length));
-        section("Deployed", deployed(deployment, clock));
+        section("Latest Deployment", deployment::head(deployment, length));
+        section("Deployed", deployment::groups(deployment, clock));
     }
     if parts.show_allocs {
         section("Allocations", allocations(&parts.allocs, length, clock));
@@ -209,53 +209,6 @@ fn unplaced(evals: &[Evaluation]) -> Option<String> {
         .filter(|eval| !eval.failed_tg_allocs.is_empty())
         .max_by_key(|eval| eval.create_index)?;
     waits.then(|| placement::failures(&newest.failed_tg_allocs))
-}
-
-/// A deployment's head, as the job and the deployment itself show it.
-pub(crate) fn deployment_head(deployment: &Deployment, length: Length) -> String {
-    pairs(&[
-        ("ID", shown(&deployment.id.to_string(), length)),
-        ("Status", word(&deployment.status)),
-        ("Description", deployment.status_description.clone()),
-    ])
-}
-
-/// A deployment's groups. What no group has is no column: reverting, canaries, a deadline.
-pub(crate) fn deployed(deployment: &Deployment, clock: &Clock) -> String {
-    let groups = &deployment.task_groups;
-    let reverts = groups.values().any(|group| group.auto_revert);
-    let canaries = groups.values().any(|group| group.desired_canaries > 0);
-    let deadline = groups
-        .values()
-        .any(|group| !group.progress_deadline.is_zero());
-    let mut heading = vec!["Task Group"];
-    heading.extend(reverts.then_some("Auto Revert"));
-    heading.extend(canaries.then_some("Promoted"));
-    heading.push("Desired");
-    heading.extend(canaries.then_some("Canaries"));
-    heading.extend(["Placed", "Healthy", "Unhealthy"]);
-    heading.extend(deadline.then_some("Progress Deadline"));
-    let mut table = Columns::new(&heading);
-    for (name, group) in groups {
-        let of_canaries = |text: String| match group.desired_canaries {
-            0 => "N/A".to_owned(),
-            _ => text,
-        };
-        let mut cells = vec![name.clone()];
-        cells.extend(reverts.then(|| group.auto_revert.to_string()));
-        cells.extend(canaries.then(|| of_canaries(group.promoted.to_string())));
-        cells.push(group.desired_total.to_string());
-        let count = group.desired_canaries.to_string();
-        cells.extend(canaries.then(|| of_canaries(count)));
-        cells.extend([
-            group.placed_allocs.to_string(),
-            group.healthy_allocs.to_string(),
-            group.unhealthy_allocs.to_string(),
-        ]);
-        cells.extend(deadline.then(|| clock.date_of(group.require_progress_by)));
-        table.row(cells);
-    }
-    table.render()
 }
 
 /// When failed allocations are tried again, by group: the first of each.

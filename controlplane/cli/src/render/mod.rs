@@ -2,6 +2,7 @@
 
 pub(crate) mod alloc;
 pub(crate) mod columns;
+pub(crate) mod deployment;
 pub(crate) mod diff;
 pub(crate) mod eval;
 pub(crate) mod job;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::job::{JobParts, JobStub, Summary};
 use super::plan::PlanAnswer;
-use super::{alloc, eval, job, node, plan};
+use super::{alloc, deployment, eval, job, node, plan};
 use crate::find::Length;
 use crate::output::Colour;
 use crate::session::Clock;
@@ -169,13 +169,13 @@ fn groups_of_a_deployment() {
 Task Group  Desired  Placed  Healthy  Unhealthy
 plain       2        2       1        0
 ";
-    assert_eq!(job::deployed(&deployment, &clock()), plain);
+    assert_eq!(deployment::groups(&deployment, &clock()), plain);
     let canary = read(json!({
         "DesiredTotal": 3, "DesiredCanaries": 1, "AutoRevert": true,
         "ProgressDeadline": 600 * SECOND, "RequireProgressBy": "2023-11-14T22:23:20Z",
     }));
     deployment.task_groups.insert("canary".to_owned(), canary);
-    insta::assert_snapshot!("deployed", job::deployed(&deployment, &clock()));
+    insta::assert_snapshot!("deployed", deployment::groups(&deployment, &clock()));
 }
 
 fn whole_alloc() -> Allocation {
