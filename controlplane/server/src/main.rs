@@ -10,7 +10,7 @@ use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::logging::Logging;
 use controlplane_server::threads::half_of_processors;
 use controlplane_server::{Server, dev};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// One server of Drover's control plane.
 #[derive(Debug, Clone, Parser)]
@@ -83,13 +83,16 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
     let (data_dir, region) = (config.data_dir.clone(), config.region.clone());
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    let file = arguments.config.clone();
-    tokio::spawn(async move {
-        while hangup.recv().await.is_some() {
-            on_hangup(file.as_deref(), &logging);
-        }
-    });
+    let mut hangup = Some(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?);
+    if let Some(file) = arguments.config.clone()
+        && let Some(mut hangup) = hangup.take()
+    {
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                on_hangup(&file, &logging);
+            }
+        });
+    }
     let mut server = Server::start(config).await?;
     tracing::info!(
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
@@ -108,6 +111,8 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
         reason = server.failed() => Some(reason),
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
+        // With --dev: its terminal was closed, and nobody would look for it any more.
+        () = hung_up(&mut hangup) => None,
         status = ended(&mut node) => Some(format!("the node ended: {status}")),
     };
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
@@ -121,12 +126,17 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
     }
 }
 
+async fn hung_up(hangup: &mut Option<Signal>) {
+    match hangup {
+        None => std::future::pending().await,
+        Some(hangup) => {
+            hangup.recv().await;
+        }
+    }
+}
+
 /// Reads the file again for the one thing that can change while a server runs.
-fn on_hangup(file: Option<&std::path::Path>, logging: &Logging) {
-    let Some(path) = file else {
-        tracing::warn!("SIGHUP: --dev has no configuration to be read again");
-        return;
-    };
+fn on_hangup(path: &std::path::Path, logging: &Logging) {
     let read = Config::load(path).map_err(anyhow::Error::from);
     let set = read.and_then(|config| {
         logging.set_level(config.log.level)?;

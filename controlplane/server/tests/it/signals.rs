@@ -22,9 +22,12 @@ struct Running {
 
 impl Running {
     fn start(config: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_controlplane"))
-            .arg("--config")
-            .arg(config)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_controlplane"));
+        Self::spawn(command.arg("--config").arg(config))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command
             .env_remove("DROVER_LOG")
             .stderr(Stdio::piped())
             .spawn()
@@ -104,6 +107,30 @@ fn sighup_ends_nothing_and_reads_the_log_level_again() {
     let line = running.wait_for("log_level is read");
     assert!(line.contains("DEBUG"), "{line}");
     running.signal(Signal::TERM);
+    let status = running.child.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+}
+
+/// Runs what follows in a network of its own, where the ports of `--dev` are free.
+const ALONE: &str = "ip link set lo up && exec \"$@\"";
+
+#[test]
+fn a_development_server_ends_with_its_terminal() {
+    let mut tried = Command::new("unshare");
+    let tried = tried.args(["-n", "sh", "-c", ALONE, "sh", "true"]).output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        println!("skipped: needs root, unshare and ip for a network of its own");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new("unshare");
+    command
+        .args(["-n", "sh", "-c", ALONE, "sh"])
+        .args([env!("CARGO_BIN_EXE_controlplane"), "--dev", "--data-dir"])
+        .arg(directory.path());
+    let mut running = Running::spawn(&mut command);
+    running.wait_for("serving");
+    running.signal(Signal::HUP);
     let status = running.child.wait().expect("it ends");
     assert!(status.success(), "{status}");
 }
