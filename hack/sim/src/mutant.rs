@@ -30,11 +30,12 @@ pub enum Mutant {
     LeaseWithDaemon,
     ConfirmsAlone,
     PendingForEver,
+    StartsAfterReboot,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -57,6 +58,7 @@ impl Mutant {
         Self::LeaseWithDaemon,
         Self::ConfirmsAlone,
         Self::PendingForEver,
+        Self::StartsAfterReboot,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -100,6 +102,9 @@ impl Mutant {
             Self::PendingForEver => {
                 "9: what a node does not accept, although it is ready, waits there for ever"
             }
+            Self::StartsAfterReboot => {
+                "10: a host that boots while it is cut off starts what is elsewhere by now"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -112,7 +117,7 @@ impl Mutant {
             Self::ExpiryWithoutEpoch | Self::BatchWithoutEpoch | Self::AckFromCommit => {
                 Scenario::Handover
             }
-            Self::WaitsAfterReboot => Scenario::Offline,
+            Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd => Scenario::PartitionWindow,
             Self::OwedForEver => Scenario::Calm,

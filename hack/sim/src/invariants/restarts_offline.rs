@@ -1,14 +1,16 @@
-//! A host that boots while it is cut off starts again what is its own, from its journal: what runs
-//! on every node is not moved elsewhere meanwhile.
+//! A host that boots while it is cut off starts again what is its own, from its journal, and nothing
+//! else: what runs on every node is not moved elsewhere meanwhile, and what is tolerated on a silent
+//! node is expected back within its window.
 
 use std::collections::BTreeMap;
 
 use protocol_model::{AllocId, DesiredStatus};
 
 use super::{Invariant, Observation};
+use crate::event::NodeIx;
 use crate::node_ids::node_id;
-use crate::schedule::jobs::Kind;
-use crate::time::{Nanos, SECOND};
+use crate::schedule::jobs::{Kind, WINDOW};
+use crate::time::{Nanos, SECOND, wall};
 use crate::world::World;
 
 /// How long starting may take, with a few failures on the way.
@@ -26,10 +28,17 @@ impl Invariant for RestartsOffline {
     }
 
     fn source(&self) -> &'static str {
-        "reconnect.md, hole 10: it may, from its journal"
+        "reconnect.md, hole 10: it may, within its group's disconnect window, from its journal"
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
+        if let Observation::Spawned { node, run } = seen {
+            let host = world.node(*node);
+            let told = host.boot <= 1 || host.told_in == host.boot;
+            if !told && !is_own(world, *node, run.alloc, 0) {
+                return Err(format!("n{node} was told nothing and starts {run}"));
+            }
+        }
         if !matches!(seen, Observation::Second) {
             return Ok(());
         }
@@ -43,10 +52,8 @@ impl Invariant for RestartsOffline {
                 continue;
             }
             for alloc in world.state().allocs_on_node(node_id(ix)) {
-                let own = matches!(
-                    world.kind_of(alloc.id),
-                    Some(Kind::System | Kind::SystemWindow)
-                );
+                // With a margin for the time between the boot and the daemon's start.
+                let own = is_own(world, ix, alloc.id, 5 * SECOND);
                 let told = core
                     .alloc(alloc.id)
                     .is_some_and(|known| known.spec().alloc().desired_status == DesiredStatus::Run);
@@ -68,5 +75,21 @@ impl Invariant for RestartsOffline {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a host may start an allocation again by its own word, when it boots; `margin` before its
+/// window ends.
+fn is_own(world: &World, node: NodeIx, alloc: AllocId, margin: Nanos) -> bool {
+    let host = world.node(node);
+    match world.kind_of(alloc) {
+        Some(Kind::System | Kind::SystemWindow) => true,
+        Some(Kind::Window | Kind::Patient) => {
+            let booted = wall(host.booted_at + margin, host.skew);
+            host.journal
+                .heard()
+                .is_some_and(|at| booted < at.saturating_add(WINDOW))
+        }
+        _ => false,
     }
 }

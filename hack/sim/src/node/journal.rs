@@ -2,6 +2,7 @@
 //! replaced when it grows.
 
 use noded_core::journal::{self, JournalRecord, RestoredNode};
+use protocol_model::UnixNanos;
 
 /// Records before the file is replaced by the fewest that say the same.
 const COMPACT_RECORDS: usize = 600;
@@ -45,6 +46,14 @@ impl Journal {
         self.records.push(record);
         self.written += 1;
         true
+    }
+
+    /// When the control plane last heard the host, as far as the file says.
+    pub fn heard(&self) -> Option<UnixNanos> {
+        self.records.iter().rev().find_map(|record| match record {
+            JournalRecord::Heard { at } => Some(*at),
+            _ => None,
+        })
     }
 
     pub(super) fn issued(&self) -> u64 {

@@ -238,7 +238,9 @@ impl World {
             },
             ToNode::BatchAck(ack) => SessionEvent::BatchAck(*ack),
             ToNode::Map(map) => {
-                self.nodes[ix as usize].told = true;
+                let node = &mut self.nodes[ix as usize];
+                node.told = true;
+                node.told_in = node.boot;
                 SessionEvent::WatchMap(self.bend_map(ix, *map))
             }
             ToNode::Delta(delta) => SessionEvent::WatchDelta(*delta),

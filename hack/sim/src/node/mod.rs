@@ -62,6 +62,8 @@ pub struct SimNode {
     pub unreachable_since: Option<Nanos>,
     /// Whether a server has told it anything since the daemon started, for a planted bug.
     told: bool,
+    /// The boot in which a server has told it something last.
+    pub told_in: u32,
     /// What the last sync said, for a planted bug.
     last_sync: Option<Vec<protocol_wire::report::AllocReport>>,
 }
@@ -105,6 +107,7 @@ impl SimNode {
             reachable_since: None,
             unreachable_since: None,
             told: false,
+            told_in: 0,
             last_sync: None,
         }
     }
@@ -203,6 +206,9 @@ impl World {
         node.life += 1;
         node.told = false;
         let mut restored: RestoredNode = node.journal.replay();
+        if self.mutant == Some(Mutant::StartsAfterReboot) {
+            restored.boot = Some(boot_id(node.boot));
+        }
         if ends {
             restored.watermark = noded_core::Watermark::default();
         }

@@ -48,7 +48,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         Scenario::PartitionWindow | Scenario::ShutdownWindow => {
             vec![Kind::Window, Kind::Patient, Kind::SystemWindow]
         }
-        Scenario::Offline => vec![Kind::Service, Kind::System],
+        Scenario::Offline => vec![Kind::Service, Kind::System, Kind::Window],
         Scenario::Leased => vec![Kind::Leased, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];

@@ -79,3 +79,11 @@ fn a_leader_that_confirms_heartbeats_without_a_majority_is_found() {
 fn an_allocation_that_waits_for_ever_on_a_node_that_does_not_accept_it_is_found() {
     assert_eq!(found_by(Mutant::PendingForEver), Some("pending_moves"));
 }
+
+#[test]
+fn a_host_that_starts_after_a_boot_what_is_elsewhere_by_now_is_found() {
+    assert_eq!(
+        found_by(Mutant::StartsAfterReboot),
+        Some("restarts_offline")
+    );
+}

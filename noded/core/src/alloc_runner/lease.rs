@@ -1,5 +1,7 @@
 //! A group with `stop_on_client_after` runs on a lease: see [`crate::node_core::leases`].
 
+use std::time::Duration;
+
 use super::AllocRunner;
 use crate::key::RunEpoch;
 use crate::node_core::leases::{LeaseNeed, LeaseTerm};
@@ -29,6 +31,12 @@ impl AllocRunner {
         } else {
             LeaseNeed::Open(LeaseTerm { window, whole })
         }
+    }
+
+    /// How long it is tolerated on a silent node, while it is not over.
+    pub(crate) fn tolerated(&self) -> Option<Duration> {
+        let window = self.spec.group().disconnect_window();
+        window.filter(|_| !self.all_dead())
     }
 
     /// Keeper holds its lease.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use protocol_model::UnixNanos;
+
 use super::health::HealthTracker;
 use super::{AllocRunner, Directory, PersistedAlloc, Removal, StartHold, World};
 use crate::alloc_spec::AllocSpec;
@@ -10,6 +12,7 @@ use crate::event::KeptPhase;
 use crate::journal::DestroyWanted;
 use crate::key::RunEpoch;
 use crate::lifecycle::Stage;
+use crate::node_core::last_heard::within;
 use crate::outbox::Outbox;
 use crate::task_runner::{Boot, LeftBehind, PersistedTask, TaskRunner};
 use crate::time::Now;
@@ -22,6 +25,8 @@ pub(crate) struct Restoration {
     pub(crate) destroy: DestroyWanted,
     pub(crate) tasks: BTreeMap<String, PersistedTask>,
     pub(crate) kept: BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>,
+    /// When the control plane last heard this node.
+    pub(crate) heard: Option<UnixNanos>,
 }
 
 impl AllocRunner {
@@ -39,8 +44,10 @@ impl AllocRunner {
             destroy,
             mut tasks,
             mut kept,
+            heard,
         } = restoration;
-        state.hold = hold_after(boot, destroy, &spec, state.hold);
+        let tolerated = within(spec.group().disconnect_window(), heard, now.wall);
+        state.hold = hold_after(boot, destroy, &spec, tolerated, state.hold);
         // The daemon may have ended between the word of another deployment and the health for it.
         let deployment = spec.alloc().deployment_id;
         state.health = state
@@ -86,15 +93,18 @@ impl AllocRunner {
 }
 
 /// After a restart of the host the control plane may have moved the work elsewhere; that of a
-/// system job belongs to this node, unless it may run here only while the control plane hears the
-/// node. Until it is heard no restart of the daemon changes that.
+/// system job belongs to this node, and what is tolerated on a silent node is expected back within
+/// its window, unless it may run here only while the control plane hears the node. Until it is heard
+/// no restart of the daemon changes that.
 fn hold_after(
     boot: Boot,
     destroy: DestroyWanted,
     spec: &AllocSpec,
+    tolerated: bool,
     before: StartHold,
 ) -> StartHold {
-    let stays = spec.job().job_type.is_per_node() && spec.group().stop_on_client_after().is_none();
+    let own = spec.job().job_type.is_per_node() || tolerated;
+    let stays = own && spec.group().stop_on_client_after().is_none();
     match (boot, destroy) {
         (Boot::Another, DestroyWanted::No) if !stays => StartHold::UntilTold,
         (Boot::Same, DestroyWanted::No) => before,

@@ -16,7 +16,7 @@ mod restored;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, Job, SpecHash};
+use protocol_model::{AllocId, Allocation, Job, SpecHash, UnixNanos};
 use serde::{Deserialize, Serialize};
 
 use crate::alloc_runner::PersistedAlloc;
@@ -54,6 +54,13 @@ pub enum JournalRecord {
     Confirmed {
         /// Then.
         at: Moment,
+    },
+    /// When the newest heartbeat was sent whose receipt the leader confirmed, by the wall clock: what
+    /// a host that boots while it is cut off can tell a disconnect window by. Written in steps, and
+    /// only where a group has one.
+    Heard {
+        /// Then.
+        at: UnixNanos,
     },
     /// A job specification; allocations refer to it.
     Spec {

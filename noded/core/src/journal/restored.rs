@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, Job, SpecHash};
+use protocol_model::{AllocId, Allocation, Job, SpecHash, UnixNanos};
 
 use super::JournalRecord;
 use crate::alloc_runner::{PersistedAlloc, StartHold};
@@ -23,6 +23,8 @@ pub struct RestoredNode {
     pub boot: Option<BootId>,
     /// The newest confirmed heartbeat of that boot.
     pub confirmed: Option<Moment>,
+    /// The newest confirmed heartbeat, by the wall clock.
+    pub heard: Option<UnixNanos>,
     /// Job specifications.
     pub specs: BTreeMap<SpecHash, Arc<Job>>,
     /// Its allocations.
@@ -81,6 +83,7 @@ fn apply(node: &mut RestoredNode, record: JournalRecord) {
             node.boot = Some(boot);
         }
         JournalRecord::Confirmed { at } => node.confirmed = Some(at),
+        JournalRecord::Heard { at } => node.heard = Some(at),
         JournalRecord::Spec { hash, job } => {
             node.specs.insert(hash, job);
         }
@@ -143,6 +146,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
         epoch,
         boot,
         confirmed,
+        heard,
         specs,
         allocs,
         foreign,
@@ -195,6 +199,7 @@ pub fn compact(node: &RestoredNode) -> Vec<JournalRecord> {
     // Last, as in the journal itself: they speak for everything before them.
     records.extend(boot.map(|boot| JournalRecord::Boot { boot }));
     records.extend(confirmed.map(|at| JournalRecord::Confirmed { at }));
+    records.extend(heard.map(|at| JournalRecord::Heard { at }));
     records.push(JournalRecord::Watermark { at: *watermark });
     records
 }

@@ -69,6 +69,10 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
             r#"{"kind":"boot","boot":[3,3,3,3,3,3,3,3,3,3,3,3,3,3,3,3]}"#,
         ),
         (
+            JournalRecord::Heard { at: UnixNanos(9) },
+            r#"{"kind":"heard","at":9}"#,
+        ),
+        (
             JournalRecord::Confirmed {
                 at: at(61_500).moment,
             },

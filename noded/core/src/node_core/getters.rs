@@ -109,6 +109,7 @@ impl NodeCore {
             epoch: self.session.last_epoch(),
             boot: Some(self.boot),
             confirmed: self.leases.journaled(),
+            heard: self.last_heard.journaled(),
             specs: self.specs.clone(),
             allocs,
             foreign: self.alloc_set.foreign().collect(),

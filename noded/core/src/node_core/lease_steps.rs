@@ -25,6 +25,9 @@ impl NodeCore {
         if let Some(at) = self.leases.poll_journal(confirmed) {
             self.outbox.journal(JournalRecord::Confirmed { at });
         }
+        if let Some(at) = self.last_heard.poll_journal(confirmed, now) {
+            self.outbox.journal(JournalRecord::Heard { at });
+        }
         if let Some(effect) = self.leases.poll(confirmed, now.moment) {
             self.outbox.push_after(crate::Durability::Nothing, effect);
         }

@@ -18,6 +18,7 @@ use protocol_wire::report::AllocReport;
 mod collect;
 mod commands;
 mod getters;
+pub(crate) mod last_heard;
 mod lease_steps;
 pub(crate) mod leases;
 mod restore;
@@ -40,6 +41,7 @@ use crate::time::{Moment, Now, earliest};
 use crate::update_batcher::UpdateBatcher;
 pub use collect::{DiskRelief, NotCollected};
 pub use getters::AllocStatus;
+use last_heard::LastHeard;
 use leases::Leases;
 use timers::Timers;
 
@@ -63,6 +65,7 @@ pub struct NodeCore {
     strays: BTreeSet<RunKey>,
     timers: Timers,
     leases: Leases,
+    last_heard: LastHeard,
     last_reports: BTreeMap<AllocId, AllocReport>,
     /// Allocations of which every task is dead.
     ended: BTreeSet<AllocId>,
@@ -192,6 +195,7 @@ impl NodeCore {
         if self.leases.set(alloc, runner.lease_need()) {
             runner.lose_lease();
         }
+        self.last_heard.set(alloc, runner.tolerated());
         match settled {
             Settled::Alive => {
                 let (report, timer) = (runner.report(), runner.poll_timeout());
@@ -211,6 +215,7 @@ impl NodeCore {
                 self.runners.remove(&alloc);
                 self.ended.remove(&alloc);
                 self.timers.set(alloc, None);
+                self.last_heard.set(alloc, None);
                 self.forget(alloc);
             }
         }

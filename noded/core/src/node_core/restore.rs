@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use protocol_model::{AllocId, Node};
 
+use super::last_heard::LastHeard;
 use super::leases::{LeaseNeed, Leases};
 use super::{NodeCore, Timers, Unrunnable, watch_steps};
 use crate::alloc_runner::{AllocRunner, Restoration, World};
@@ -42,6 +43,7 @@ impl NodeCore {
             epoch,
             boot: spoken_of,
             confirmed,
+            heard,
             specs,
             allocs,
             foreign,
@@ -83,6 +85,7 @@ impl NodeCore {
             strays: BTreeSet::new(),
             timers: Timers::default(),
             leases,
+            last_heard: LastHeard::new(heard),
             last_reports: BTreeMap::new(),
             ended: BTreeSet::new(),
             outbox: Outbox::default(),
@@ -165,6 +168,7 @@ impl NodeCore {
                     destroy,
                     tasks,
                     kept,
+                    heard: self.last_heard.journaled(),
                 };
                 let world = World {
                     settings: &self.settings,

@@ -1,6 +1,7 @@
 //! The whole core against a fake host and a fake control plane.
 
 mod anything;
+mod boots;
 mod collects;
 mod crashes;
 mod fake_host;
