@@ -60,8 +60,8 @@ impl BlockedEvals {
         self.keep(eval);
     }
 
-    /// A node of this class has more room than before, at log index `index`: new to whoever looked at `since` or
-    /// after.
+    /// A node of this class has more room than before, at log index `index`: new to whoever looked
+    /// at `since` or after.
     pub fn on_capacity(&mut self, class: &Arc<str>, since: UnixNanos, index: u64) {
         if self.freed.len() >= CLASSES_MAX && !self.freed.contains_key(class) {
             self.freed_unknown = self

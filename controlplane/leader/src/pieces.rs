@@ -1,7 +1,7 @@
 //! A large plan in pieces, so that each fits into a log entry and none holds readers up for long.
 //!
 //! ```text
-//!   plan --> [deployment, what leaves, updates, a, b] --> [c, d, e] --> ... --> [y, z, evaluations]
+//!   plan --> [deployment, leaving, updates, a, b] --> [c, d, e] --> ... --> [y, z, evaluations]
 //! ```
 //!
 //! A plan is cut where it was decided: placements stay in their order, each with what it takes the

@@ -131,9 +131,9 @@ fn check_node(
     Ok(())
 }
 
-/// Takes out what the plan wanted on `refused` nodes. A replaced allocation is stopped only together
-/// with its replacement: where the placement falls, the stop of what it replaces falls too. Answers
-/// who stays because of that.
+/// Takes out what the plan wanted on `refused` nodes. A replaced allocation is stopped only
+/// together with its replacement: where the placement falls, the stop of what it replaces falls
+/// too. Answers who stays because of that.
 fn without(
     plan: &mut PlanApply,
     refused: &BTreeSet<NodeId>,

@@ -25,7 +25,8 @@ pub(crate) enum Place {
     /// One may be there, and none placed now.
     Closed,
     /// It is not feasible. What runs there with this very version goes on: a driver that is ill for
-    /// a minute, or a fact that changed, ends nothing (as in Nomad). Another version is not started.
+    /// a minute, or a fact that changed, ends nothing (as in Nomad). Another version is not
+    /// started.
     Unsuited,
 }
 
