@@ -1,6 +1,6 @@
 //! Which nodes, although ready, do not accept what is placed on them. A node's first word about an
-//! allocation says that its journal has it; where that does not come, the allocation has to be moved,
-//! or it stays pending for as long as the node's disk hangs.
+//! allocation says that its journal has it; where that does not come, the allocation has to be
+//! moved, or it stays pending for as long as the node's disk hangs.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use protocol_model::{NodeId, NodeStatus, UnixNanos};
 use crate::deadlines::{Due, NodeDeadlines};
 use crate::time::Now;
 
-/// How long a node may take to accept an allocation, from when both are there. Far above what a node
-/// that is well takes under the heaviest load (typical reports wait for up to 10 s).
+/// How long a node may take to accept an allocation, from when both are there. Far above what a
+/// node that is well takes under the heaviest load (typical reports wait for up to 10 s).
 pub const ACCEPTED_WITHIN: Duration = Duration::from_secs(60);
 /// What was answered is answered again after this, until the state shows that it was done: the log
 /// may not have taken it.

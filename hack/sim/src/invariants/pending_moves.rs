@@ -1,5 +1,5 @@
-//! What a node that is ready does not accept does not wait there for ever: somebody is asked to move
-//! it elsewhere.
+//! What a node that is ready does not accept does not wait there for ever: somebody is asked to
+//! move it elsewhere.
 
 use std::collections::BTreeMap;
 

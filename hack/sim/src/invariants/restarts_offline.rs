@@ -1,6 +1,6 @@
-//! A host that boots while it is cut off starts again what is its own, from its journal, and nothing
-//! else: what runs on every node is not moved elsewhere meanwhile, and what is tolerated on a silent
-//! node is expected back within its window.
+//! A host that boots while it is cut off starts again what is its own, from its journal, and
+//! nothing else: what runs on every node is not moved elsewhere meanwhile, and what is tolerated on
+//! a silent node is expected back within its window.
 
 use std::collections::BTreeMap;
 

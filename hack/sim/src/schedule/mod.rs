@@ -84,8 +84,8 @@ pub enum Scenario {
     Offline,
     /// Daemons are killed, and their journals damaged meanwhile.
     Damaged,
-    /// As a storm, with groups that stop themselves when nobody hears them. No server's clock jumps:
-    /// that their leases are over is known by a clock.
+    /// As a storm, with groups that stop themselves when nobody hears them. No server's clock
+    /// jumps: that their leases are over is known by a clock.
     Leased,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.

@@ -94,8 +94,8 @@ impl AllocRunner {
 
 /// After a restart of the host the control plane may have moved the work elsewhere; that of a
 /// system job belongs to this node, and what is tolerated on a silent node is expected back within
-/// its window, unless it may run here only while the control plane hears the node. Until it is heard
-/// no restart of the daemon changes that.
+/// its window, unless it may run here only while the control plane hears the node. Until it is
+/// heard no restart of the daemon changes that.
 fn hold_after(
     boot: Boot,
     destroy: DestroyWanted,

@@ -55,9 +55,9 @@ pub enum JournalRecord {
         /// Then.
         at: Moment,
     },
-    /// When the newest heartbeat was sent whose receipt the leader confirmed, by the wall clock: what
-    /// a host that boots while it is cut off can tell a disconnect window by. Written in steps, and
-    /// only where a group has one.
+    /// When the newest heartbeat was sent whose receipt the leader confirmed, by the wall clock:
+    /// what a host that boots while it is cut off can tell a disconnect window by. Written in
+    /// steps, and only where a group has one.
     Heard {
         /// Then.
         at: UnixNanos,

@@ -1,5 +1,5 @@
-//! When the control plane last heard this node, by the wall clock, as the journal has it: a host that
-//! boots while it is cut off may start again what is still tolerated on a silent node.
+//! When the control plane last heard this node, by the wall clock, as the journal has it: a host
+//! that boots while it is cut off may start again what is still tolerated on a silent node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,8 +44,8 @@ impl LastHeard {
         self.journaled
     }
 
-    /// The time to be journaled, where the journal is too far behind. `confirmed` is when the newest
-    /// heartbeat was sent whose receipt the leader has confirmed.
+    /// The time to be journaled, where the journal is too far behind. `confirmed` is when the
+    /// newest heartbeat was sent whose receipt the leader has confirmed.
     pub(super) fn poll_journal(
         &mut self,
         confirmed: Option<Moment>,
