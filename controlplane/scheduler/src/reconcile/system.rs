@@ -154,9 +154,10 @@ impl Sorting<'_> {
 }
 
 /// A sysbatch allocation that ran to its end counts for the version it ran, and a failed one too:
-/// it is not tried on the same node again.
+/// it is not tried on the same node again. What another job of that name ran counts for nothing.
 fn done(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> bool {
     job.job_type == JobType::Sysbatch
+        && alloc.job_create_index == job.create_index
         && !alloc.server_terminal()
         && alloc.client_terminal()
         && alloc.client_status != ClientStatus::Lost

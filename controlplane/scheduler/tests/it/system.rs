@@ -1,5 +1,7 @@
 //! System and sysbatch jobs: one on every node that may have it.
 
+use controlplane_state::Command;
+use controlplane_state::command::{JobDeregister, Purge};
 use hack_testkit::{jobs, nodes};
 use protocol_model::{ClientStatus, JobType};
 
@@ -108,4 +110,24 @@ fn a_node_that_leaves_the_datacenter_of_a_system_job_loses_its_allocation() {
     scene.run(&eval);
     scene.settle(&key("agent"));
     assert_eq!(scene.live_count(&key("agent")), 1);
+}
+
+#[test]
+fn what_a_purged_job_of_that_name_ran_is_run_again() {
+    let mut scene = Scene::new(1);
+    let job = jobs::job(JobType::Sysbatch, "once", 1);
+    let eval = scene.world.register(job.clone());
+    scene.run(&eval);
+    let first = scene.live(&key("once")).into_values().next().expect("one");
+    scene.world.report(first.id, ClientStatus::Complete);
+    scene.settle(&key("once"));
+    scene.world.expect(Command::JobDeregister(JobDeregister {
+        key: key("once"),
+        purge: Purge::Forget,
+        eval: None,
+        no_shutdown_delay: false,
+    }));
+    let eval = scene.world.register(job);
+    scene.run(&eval);
+    assert_eq!(scene.live_count(&key("once")), 1);
 }
