@@ -1,8 +1,8 @@
 //! Snapshots: each whole or not at all.
 //!
 //! A file is written under a temporary name, synced, renamed, and the directory synced. The two
-//! newest are kept: if the newest is damaged, it is set aside and the older one and the log give the
-//! same state. The same bytes travel to servers that fell behind.
+//! newest are kept: if the newest is damaged, it is set aside and the older one and the log give
+//! the same state. The same bytes travel to servers that fell behind.
 
 mod file;
 mod hashed;
