@@ -13,6 +13,15 @@ pub(crate) async fn tend(
     extend: Vec<(AllocId, Moment)>,
     end: Vec<AllocId>,
 ) -> Option<LeasesAnswer> {
+    // First: what ends makes room, and is not named again where the rest is refused.
+    for alloc in end {
+        match keeper.end_lease(alloc.to_string()).await {
+            Ok(()) => {}
+            Err(CallError::ShuttingDown) => return None,
+            // Nothing of it runs, so that it ends nothing; it goes with the allocation.
+            Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "a lease was kept"),
+        }
+    }
     let leases: Vec<Lease> = extend
         .into_iter()
         .map(|(alloc, until)| Lease {
@@ -27,18 +36,10 @@ pub(crate) async fn tend(
             let reason = chain(&refused);
             tracing::error!(
                 %reason,
-                "keeper takes no leases: groups with stop_on_client_after are not started, and \
-                 those that run are stopped when theirs run out"
+                "keeper did not take the leases it was asked for: a group with \
+                 stop_on_client_after is not started without one, and stopped when its own runs out"
             );
             return Some(LeasesAnswer::Refused);
-        }
-    }
-    for alloc in end {
-        match keeper.end_lease(alloc.to_string()).await {
-            Ok(()) => {}
-            Err(CallError::ShuttingDown) => return None,
-            // Nothing of it runs, so that it ends nothing; it goes with the allocation.
-            Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "a lease was kept"),
         }
     }
     Some(LeasesAnswer::Done)

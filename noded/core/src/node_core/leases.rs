@@ -12,6 +12,10 @@
 //!
 //! One request is in flight at a time, so that none overtakes another, and a slow keeper is told
 //! the newest word only. It never waits for the journal: a disk that hangs must end no task.
+//!
+//! Keeper takes all of a request or nothing. One that named a lease it does not hold yet may have
+//! been refused for that one alone (its record finds no room), so what it holds is asked for once
+//! more by itself: a group that cannot start ends none that runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -65,6 +69,8 @@ pub(super) struct Leases {
     ended: BTreeSet<AllocId>,
     in_flight: Option<BTreeMap<AllocId, Moment>>,
     not_before: Moment,
+    /// What keeper does not hold yet is asked for after this.
+    new_not_before: Moment,
     /// The newest confirmation in the journal.
     journaled: Option<Moment>,
 }
@@ -122,7 +128,8 @@ impl Leases {
             let confirmed = confirmed?;
             let until = confirmed.after(term.whole);
             // A lease that is over already lets nothing start.
-            let worth = member.held.is_some() || now < confirmed.after(term.window);
+            let new = now >= self.new_not_before && now < confirmed.after(term.window);
+            let worth = member.held.is_some() || new;
             (worth && member.held < Some(until)).then_some((*alloc, until))
         });
         let extend: BTreeMap<AllocId, Moment> = wanted.collect();
@@ -145,7 +152,15 @@ impl Leases {
         match answer {
             LeasesAnswer::Done => {}
             LeasesAnswer::Refused => {
-                self.not_before = now.after(AGAIN_AFTER);
+                let again = now.after(AGAIN_AFTER);
+                let held = |alloc| {
+                    let member = self.members.get(alloc);
+                    member.is_some_and(|member| member.held.is_some())
+                };
+                if asked.keys().all(held) {
+                    self.not_before = again;
+                }
+                self.new_not_before = again;
                 return Vec::new();
             }
         }
@@ -235,6 +250,24 @@ mod tests {
         assert_eq!(leases.poll(Some(at(5)), at(5)), None);
         assert!(leases.poll(Some(at(5)), at(6)).is_some());
         assert_eq!(leases.on_answer(LeasesAnswer::Done, at(6)), [ALLOC]);
+    }
+
+    #[test]
+    fn what_keeper_cannot_take_anew_keeps_nobody_from_being_extended() {
+        const NEW: AllocId = AllocId::from_u128(2);
+        let mut leases = Leases::default();
+        leases.restore(ALLOC, TERM, at(5));
+        leases.set(NEW, LeaseNeed::Open(TERM));
+        let both = extended(leases.poll(Some(at(6)), at(6)));
+        assert_eq!(both, [(ALLOC, at(26)), (NEW, at(26))]);
+        assert!(leases.on_answer(LeasesAnswer::Refused, at(6)).is_empty());
+        let alone = extended(leases.poll(Some(at(6)), at(6)));
+        assert_eq!(alone, [(ALLOC, at(26))]);
+        assert!(leases.on_answer(LeasesAnswer::Done, at(6)).is_empty());
+        assert_eq!(leases.poll(Some(at(6)), at(6)), None);
+        let both = extended(leases.poll(Some(at(7)), at(7)));
+        assert_eq!(both, [(ALLOC, at(27)), (NEW, at(27))]);
+        assert_eq!(leases.on_answer(LeasesAnswer::Done, at(7)), [NEW]);
     }
 
     #[test]

@@ -197,3 +197,19 @@ fn a_batch_job_that_its_node_stops_by_itself_has_not_run_to_its_end() {
     host.run_for(31_000);
     assert_eq!(host.status(1), ClientStatus::Failed);
 }
+
+#[test]
+fn a_lease_that_cannot_be_recorded_ends_none_of_those_that_keeper_holds() {
+    let mut host = host();
+    let id = AllocId::from_u128(3);
+    host.unrecordable.insert(id);
+    assert_eq!(host.submit(leased()), id);
+    host.run_for(120_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    assert_eq!(host.status(3), ClientStatus::Pending);
+    // Until there is room.
+    host.unrecordable.clear();
+    host.run_for(10_000);
+    assert_eq!(host.status(3), ClientStatus::Running);
+    assert_eq!(host.status(1), ClientStatus::Running);
+}

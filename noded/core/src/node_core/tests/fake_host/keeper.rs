@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::TaskRunState;
+use protocol_model::{AllocId, TaskRunState};
 
 use super::{FakeHost, FakeRun, Luck, Manners};
 use crate::effect::Effect;
-use crate::event::{Exit, ExitStatus, Recovery, RunEvent};
+use crate::event::{Exit, ExitStatus, LeasesAnswer, Recovery, RunEvent};
 use crate::journal::{self, JournalRecord};
 use crate::key::RunKey;
 use crate::test_support::at;
+use crate::time::Moment;
 
 impl FakeHost {
     /// A task's process ends by itself.
@@ -79,6 +80,25 @@ impl FakeHost {
                 self.end(&run, ExitStatus::Signal(9), true);
             }
         }
+    }
+
+    /// As keeper and the daemon do it: all of what is to be extended, or nothing.
+    pub(super) fn tend_leases(
+        &mut self,
+        extend: Vec<(AllocId, Moment)>,
+        end: Vec<AllocId>,
+    ) -> LeasesAnswer {
+        for alloc in end {
+            self.leases.remove(&alloc);
+        }
+        let (held, unrecordable) = (&self.leases, &self.unrecordable);
+        let refused = |alloc| !held.contains_key(alloc) && unrecordable.contains(alloc);
+        if extend.iter().any(|(alloc, _)| refused(alloc)) {
+            return LeasesAnswer::Refused;
+        }
+        let extend = extend.into_iter().map(|(alloc, until)| (alloc, until.0));
+        self.leases.extend(extend);
+        LeasesAnswer::Done
     }
 
     /// Time passes, and nobody is there to see it but keeper.

@@ -15,7 +15,7 @@ use protocol_model::{
 use protocol_wire::report::AllocReport;
 
 use crate::effect::Effect;
-use crate::event::{AllocEvent, Event, Exit, LeasesAnswer, RunEvent, SessionEvent};
+use crate::event::{AllocEvent, Event, Exit, RunEvent, SessionEvent};
 use crate::journal;
 use crate::key::{Attempt, BootId, RunEpoch, RunKey, Watermark};
 use crate::test_support::at;
@@ -66,6 +66,8 @@ pub(super) struct FakeHost {
     pub(super) destroyed: BTreeSet<AllocId>,
     /// Until when keeper lets allocations run.
     pub(super) leases: BTreeMap<AllocId, Duration>,
+    /// What keeper finds no room to record a first lease for.
+    pub(super) unrecordable: BTreeSet<AllocId>,
     // --- the control plane ---
     pub(super) online: bool,
     pub(super) index: u64,
@@ -113,6 +115,7 @@ impl FakeHost {
             highest: BTreeMap::new(),
             destroyed: BTreeSet::new(),
             leases: BTreeMap::new(),
+            unrecordable: BTreeSet::new(),
             online: true,
             index: 10,
             incarnation: INCARNATION,
@@ -268,13 +271,8 @@ impl FakeHost {
                 }
             }
             Effect::TendLeases { extend, end } => {
-                for (alloc, until) in extend {
-                    self.leases.insert(alloc, until.0);
-                }
-                for alloc in end {
-                    self.leases.remove(&alloc);
-                }
-                self.pending.push_back(Event::Leases(LeasesAnswer::Done));
+                let answer = self.tend_leases(extend, end);
+                self.pending.push_back(Event::Leases(answer));
             }
             Effect::BuildAllocDirectory { spec } => {
                 self.log.push("directory".to_owned());
