@@ -454,7 +454,7 @@ impl Raft {
     /// The leader's barrier; `None` when this server cannot say, because it does not lead or its
     /// majority is silent.
     async fn leader_barrier(&self) -> Result<Option<u64>, StoppedError> {
-        if let Some(index) = self.inner.members.sole_voter_barrier() {
+        if let Some(index) = self.inner.members.lone_barrier() {
             return Ok(Some(index));
         }
         for policy in [ReadPolicy::LeaseRead, ReadPolicy::ReadIndex] {

@@ -198,16 +198,17 @@ impl Members {
         acked.is_some_and(|at| at.elapsed() <= lately)
     }
 
-    /// The barrier of a leader that is the only voter: what it applied. Nobody can be elected
-    /// beside it, so that neither the engine nor another server needs to be asked. `None` before it
-    /// has applied an entry of its own term: until then entries of earlier terms may be missing.
-    pub(crate) fn sole_voter_barrier(&self) -> Option<u64> {
+    /// The barrier of a leader that is alone: what it applied. Nobody can be elected beside it, and
+    /// nobody shows what it committed and did not apply yet, so that neither the engine nor another
+    /// server needs to be asked. `None` before it has applied an entry of its own term: until then
+    /// entries of earlier terms may be missing.
+    pub(crate) fn lone_barrier(&self) -> Option<u64> {
         use openraft::async_runtime::watch::WatchReceiver;
         let receiver = self.core.metrics();
         let metrics = receiver.borrow_watched();
         let leads = metrics.running_state.is_ok() && metrics.state == openraft::ServerState::Leader;
-        let mut voters = metrics.membership_config.voter_ids();
-        let alone = voters.all(|id| id == self.own_id.as_u64());
+        let mut members = metrics.membership_config.nodes();
+        let alone = members.all(|(id, _)| *id == self.own_id.as_u64());
         let applied = metrics.last_applied.as_ref().filter(|_| leads && alone)?;
         (*applied.leader_id == metrics.current_term).then_some(applied.index)
     }

@@ -103,7 +103,8 @@ pub(super) fn encode(
         }
         Request::Truncate { first, .. } => {
             group.push(Sort::Truncated, &first.to_be_bytes());
-            standing.next = standing.next.min(*first);
+            let kept = standing.purged.map_or(0, |purged| purged.index + 1);
+            standing.next = standing.next.min(*first).max(kept);
             changes.push(Change::Truncate { first: *first });
         }
         Request::Purge { upto, .. } => {

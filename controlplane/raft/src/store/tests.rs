@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::directory::DirectoryError;
 use super::log::LogStore;
+use super::segment::{Group, HEADER_BYTES, Sort};
 use super::segments::{SEGMENT_BYTES_MIN, path_of};
 use super::{recovery, segment};
 use crate::engine::{Command, Entry, LogId, Vote};
@@ -244,7 +245,7 @@ async fn segments_that_are_missing_are_missed_although_no_entry_is_left() {
     write_segments(&mut log).await;
     log.truncate_after(None).await.expect("truncates");
     close(log).await;
-    drop(open(directory.path()).expect("opens with all of them"));
+    close(open(directory.path()).expect("opens with all of them")).await;
     let log = directory.path().join("log");
     let (newest, _, _) = newest(&log);
     for number in 1..newest {
@@ -252,6 +253,25 @@ async fn segments_that_are_missing_are_missed_although_no_entry_is_left() {
     }
     let error = open(directory.path()).expect_err("must refuse").to_string();
     assert!(error.contains("are missing"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_segment_of_before_that_does_not_say_what_comes_next_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    write_segments(&mut log).await;
+    let before = Model::of(&mut log).await;
+    close(log).await;
+    let first = path_of(&directory.path().join("log"), 1);
+    let mut bytes = fs::read(&first).expect("reads");
+    let mut padding = Group::default();
+    padding.clear();
+    padding.push(Sort::End, &[0; 8]);
+    let old = padding.finish(1, HEADER_BYTES as u64);
+    bytes[HEADER_BYTES..HEADER_BYTES + old.len()].copy_from_slice(old);
+    fs::write(&first, bytes).expect("writes");
+    let mut log = open(directory.path()).expect("opens");
+    assert_eq!(Model::of(&mut log).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
