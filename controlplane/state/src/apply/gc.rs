@@ -112,7 +112,10 @@ fn count(kept: Kept, collected: &mut u64, kept_count: &mut u64) {
 /// What may be collected at all, however old it is. The leader asks the same questions before it
 /// names anything.
 impl crate::tables::Tables {
-    /// A job that is dead, has nothing open, and is no template that still waits for launches.
+    /// A job that is dead, has nothing open, and that nobody wants any more: stopped, or a batch or
+    /// sysbatch job that ran to its end. A service without allocations (`count = 0`, or all of them
+    /// failed for good) is dead, too, and yet somebody's: it may be scaled up again. So is a
+    /// template between two launches. (Nomad's rule.)
     pub fn job_is_collectable(&self, key: &JobKey) -> bool {
         let Some(job) = self.job(key) else {
             return false;
@@ -124,7 +127,8 @@ impl crate::tables::Tables {
         let tagged = self
             .job_versions(key)
             .any(|version| version.version_tag.is_some());
-        job.status == JobStatus::Dead && !open && !tagged && (!template || job.stop)
+        let ends = job.job_type.runs_to_completion() && !template;
+        job.status == JobStatus::Dead && !open && !tagged && (ends || job.stop)
     }
 
     /// An allocation that its node is done with (or that no node will ever speak of again) and that

@@ -2,7 +2,7 @@
 
 use controlplane_state::command::{GcCollect, Purge};
 use controlplane_state::{Collected, Command, Outcome};
-use protocol_model::{ClientStatus, JobType};
+use protocol_model::{ClientStatus, JobStatus, JobType};
 
 use crate::harness::{Harness, job, says};
 
@@ -66,6 +66,25 @@ fn a_stopped_job_goes_with_all_that_was_its_own() {
     let names = everything(&cluster);
     assert_eq!(collect(&mut cluster, names).allocs, 1);
     assert_eq!(cluster.tables().allocs().count(), 0);
+}
+
+#[test]
+fn a_service_that_nobody_stopped_stays_though_nothing_of_it_runs() {
+    for (job_type, jobs) in [(JobType::Service, 0), (JobType::Batch, 1)] {
+        let mut cluster = Harness::new();
+        let mut idle = job("idle", job_type);
+        idle.task_groups[0].count = Some(0);
+        let eval = cluster.register(&idle);
+        let finished = cluster.finished(eval);
+        cluster.done(Command::EvalsUpsert {
+            evals: vec![finished],
+        });
+        let status = cluster.tables().job(&idle.key()).map(|job| job.status);
+        assert_eq!(status, Some(JobStatus::Dead));
+        let names = everything(&cluster);
+        let collected = collect(&mut cluster, names);
+        assert_eq!((job_type, collected.jobs), (job_type, jobs));
+    }
 }
 
 #[test]
