@@ -55,7 +55,8 @@ impl AllocRunner {
     }
 
     /// Kills who is next: the lead task, then the others, then sidecars; poststop tasks never,
-    /// except where the allocation's directories do not exist.
+    /// except where the allocation's directories do not exist, and those that are not begun where
+    /// the lease is over for good: they would wait for another one for ever.
     pub(super) fn kill_wave(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
         let Some(ending) = &mut self.ending else {
             return;
@@ -68,6 +69,9 @@ impl AllocRunner {
         let mut wave = kill_order::next_wave(&self.members());
         if cause == KillCause::DirectoryFailed {
             wave = self.tasks.keys().cloned().collect();
+        } else if wave.is_empty() && self.state.lease_expired && self.awaits_lease() {
+            let unbegun = self.tasks.iter().filter(|(_, task)| task.is_unbegun());
+            wave = unbegun.map(|(name, _)| name.clone()).collect();
         }
         let delay = self.shutdown_delay();
         let Self { spec, tasks, .. } = self;

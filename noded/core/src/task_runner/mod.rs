@@ -244,6 +244,11 @@ impl TaskRunner {
         )
     }
 
+    /// Whether it is to run, and no attempt of it is under way.
+    pub(crate) fn is_unbegun(&self) -> bool {
+        matches!(self.phase, Phase::Waiting | Phase::Delayed { .. })
+    }
+
     /// Whether it waits for its stage, and nothing else keeps it from starting.
     pub(crate) fn may_start(&self) -> bool {
         self.phase == Phase::Waiting && self.strays.is_empty()

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use protocol_model::{AllocId, ClientStatus, DisconnectStrategy, Job, RestartPolicy};
+use protocol_model::{
+    AllocId, ClientStatus, DisconnectStrategy, Job, RestartPolicy, TaskLifecycle,
+};
 
 use super::fake_host::{FakeHost, Manners};
 use crate::event::ExitStatus;
@@ -31,6 +33,26 @@ fn leased() -> Job {
 fn host() -> FakeHost {
     let mut host = FakeHost::with_jobs(vec![leased(), job_with_tasks("free", vec![task("main")])]);
     host.run_for(60_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    host
+}
+
+/// As [`leased`], with something to do afterwards that is tried as often as it takes.
+fn with_poststop() -> Job {
+    let mut job = leased();
+    let mut after = task("after");
+    after.lifecycle = Some(TaskLifecycle {
+        hook: "poststop".to_owned(),
+        sidecar: false,
+    });
+    after.restart_policy = job.task_groups[0].tasks[0].restart_policy.clone();
+    job.task_groups[0].tasks.push(after);
+    job
+}
+
+fn host_with(job: Job) -> FakeHost {
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.run_for(10_000);
     assert_eq!(host.status(1), ClientStatus::Running);
     host
 }
@@ -212,4 +234,41 @@ fn a_lease_that_cannot_be_recorded_ends_none_of_those_that_keeper_holds() {
     host.run_for(10_000);
     assert_eq!(host.status(3), ClientStatus::Running);
     assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn a_poststop_task_that_no_lease_is_left_for_keeps_no_group_from_its_end() {
+    let mut host = host_with(with_poststop());
+    cut_off(&mut host);
+    host.without_daemon_for(60_000);
+    host.restart_daemon(Boot::Same);
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.live_runs(), Vec::new());
+}
+
+#[test]
+fn a_host_that_boots_when_a_lease_is_over_ends_the_group_poststop_task_and_all() {
+    let mut host = host_with(with_poststop());
+    host.manners = Manners::Ignores;
+    cut_off(&mut host);
+    host.run_for(31_000);
+    host.restart_daemon(Boot::Another);
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+}
+
+#[test]
+fn a_poststop_task_runs_in_what_is_left_of_the_lease() {
+    let mut host = host_with(with_poststop());
+    cut_off(&mut host);
+    host.run_for(31_000);
+    assert_eq!(host.live_run("after").alloc, ID);
+    host.restart_daemon(Boot::Same);
+    host.run_for(2_000);
+    let run = host.live_run("after");
+    host.exit(&run, ExitStatus::Code(0));
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert!(!host.task(1, "after").failed);
 }

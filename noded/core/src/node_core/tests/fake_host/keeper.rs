@@ -1,6 +1,7 @@
 //! keeper of the fake host: its runs, and what becomes of what is asked of them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol_model::{AllocId, TaskRunState};
 
@@ -198,7 +199,8 @@ impl FakeHost {
             self.journal.contains(&intent),
             "{run} starts before its intent is journaled"
         );
-        if self.luck == Luck::StartFails {
+        let expired = |until: &Duration| *until <= at(self.now).moment.0;
+        if self.luck == Luck::StartFails || self.leases.get(&run.alloc).is_some_and(expired) {
             self.runs.insert(run.clone(), FakeRun::NotStarted);
             let (message, recovery) = ("no".to_owned(), Recovery::Possible);
             self.answer(run, RunEvent::StartFailed { message, recovery });
