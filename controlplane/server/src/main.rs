@@ -83,7 +83,11 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
     let (data_dir, region) = (config.data_dir.clone(), config.region.clone());
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut hangup = Some(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?);
+    // Under nohup it is ignored, and with --dev stays so; asked before we listen, which ends that.
+    let mut hangup = (arguments.config.is_some() || !hangup_is_ignored())
+        .then(|| signal(SignalKind::hangup()))
+        .transpose()
+        .context("cannot listen for SIGHUP")?;
     if let Some(file) = arguments.config.clone()
         && let Some(mut hangup) = hangup.take()
     {
@@ -124,6 +128,16 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
         None => Ok(()),
         Some(reason) => anyhow::bail!("{reason}"),
     }
+}
+
+/// Whether whoever started us had SIGHUP ignored (proc(5), `SigIgn`; the lowest bit is signal 1).
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
 async fn hung_up(hangup: &mut Option<Signal>) {

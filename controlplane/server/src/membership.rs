@@ -123,6 +123,7 @@ async fn there(
         MembershipChange::TransferAway => Change::TransferTo(ANY_SERVER),
         MembershipChange::Remove(id) => Change::Remove(id.as_u64()),
     };
+    let names_nobody = change == Change::TransferTo(ANY_SERVER);
     let request = v1::MembershipRequest {
         change: Some(change),
     };
@@ -130,6 +131,10 @@ async fn there(
         cluster.call(leader, StreamKind::Forward, &request).await;
     match called {
         Ok(reply) if reply.kind == i32::from(Kind::Done) => Ok(()),
+        Ok(reply) if names_nobody && reply.kind == i32::from(Kind::UnknownServer) => {
+            let told = "the leader is of an older release: name the server that is to lead";
+            Err(MembershipError::Refused(told.to_owned()))
+        }
         Ok(reply) => Err(told(&reply)),
         Err(CallError::NotSent(_)) => Err(MembershipError::NoLeader),
         // It was sent: the leader may have done it.

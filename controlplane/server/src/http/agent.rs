@@ -253,7 +253,7 @@ fn trouble(status: &RaftStatus, caught_up: bool) -> Option<String> {
         return Some("no cluster leader".to_owned());
     };
     if !status.membership.voters.contains_key(&status.id) {
-        return Some("not a voter of the cluster yet".to_owned());
+        return Some("not a voter of the cluster".to_owned());
     }
     if caught_up {
         return None;

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
 
 use controlplane_server::dev;
 use protocol_transport::Region;
@@ -41,6 +42,18 @@ impl Running {
             }
         });
         Self { child, lines }
+    }
+
+    /// Waits for its end.
+    fn ended(&mut self) -> ExitStatus {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is ours") {
+                return status;
+            }
+            assert!(Instant::now() < limit, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -107,7 +120,7 @@ fn sighup_ends_nothing_and_reads_the_log_level_again() {
     let line = running.wait_for("log_level is read");
     assert!(line.contains("DEBUG"), "{line}");
     running.signal(Signal::TERM);
-    let status = running.child.wait().expect("it ends");
+    let status = running.ended();
     assert!(status.success(), "{status}");
 }
 
@@ -126,12 +139,14 @@ fn a_development_server_ends_with_its_terminal() {
     let mut command = Command::new("unshare");
     command
         .args(["-n", "sh", "-c", ALONE, "sh"])
+        // The tests themselves may run under nohup.
+        .args(["env", "--default-signal=HUP"])
         .args([env!("CARGO_BIN_EXE_controlplane"), "--dev", "--data-dir"])
         .arg(directory.path());
     let mut running = Running::spawn(&mut command);
     running.wait_for("serving");
     running.signal(Signal::HUP);
-    let status = running.child.wait().expect("it ends");
+    let status = running.ended();
     assert!(status.success(), "{status}");
 }
 

@@ -60,12 +60,13 @@ impl Stop {
                 Ok(Some(job)) => jobs.push(job),
                 Ok(None) => {
                     session.out.note("nothing was stopped");
-                    return Ok(Exit::NO);
+                    return ended(session, Exit::NO, failures);
                 }
                 Err(failure) => failures.push(failure),
             }
         }
         if !failures.is_empty() {
+            session.out.note("nothing was stopped");
             return ended(session, Exit::SUCCESS, failures);
         }
         let mut evals = Vec::new();
