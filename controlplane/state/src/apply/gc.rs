@@ -1,8 +1,8 @@
 //! Garbage collection: the leader names what looks old enough, and what is not really over stays.
 
 use protocol_model::{
-    AllocId, Allocation, DeploymentId, DesiredStatus, EvalId, JobKey, JobStatus, JobType, NodeId,
-    NodeStatus,
+    AllocId, Allocation, ClientStatus, DeploymentId, DesiredStatus, EvalId, JobKey, JobStatus,
+    JobType, NodeId, NodeStatus,
 };
 
 use super::draft::Draft;
@@ -150,15 +150,23 @@ impl crate::tables::Tables {
         if alloc.desired_status != DesiredStatus::Run {
             return true;
         }
-        // Wanted, and ended: a result, or what a reschedule starts from. Another version of a batch
-        // job runs again and a failure of an older version starts nothing any more, but what a
-        // sysbatch job has run on a node may count for this version, too.
+        let alone = alloc.next_allocation.is_none();
+        // Wanted, and ended. Another version of a batch job runs again and a failure of an older
+        // version starts nothing any more, but what a sysbatch job has run on a node may count for
+        // this version, too.
         if alloc.job_version != job.version {
-            return job.job_type != JobType::Sysbatch || alloc.next_allocation.is_some();
+            return job.job_type != JobType::Sysbatch || !alone;
         }
-        // A result counts whoever took its place meanwhile; a failure is kept until somebody has.
-        let result = job.job_type.runs_to_completion() && alloc.ran_successfully();
-        !result && alloc.next_allocation.is_some()
+        // A result counts whoever took its place meanwhile; a failure is kept until somebody has:
+        // the next attempt starts from it. A system job's is placed anew without a word of it, as
+        // what a service ended well is.
+        let retried = alloc.client_status == ClientStatus::Failed && alone;
+        !match job.job_type {
+            JobType::System => false,
+            JobType::Service => retried,
+            JobType::Batch => retried || alloc.ran_successfully(),
+            JobType::Sysbatch => alone || alloc.ran_successfully(),
+        }
     }
 
     /// An evaluation that is over and placed nothing that is still known.

@@ -117,3 +117,35 @@ fn a_dead_node_goes_when_nothing_on_it_is_waited_for() {
     assert_eq!(collect(&mut cluster, names).nodes, 1);
     assert!(cluster.tables().node(node).is_none());
 }
+
+#[test]
+fn what_ended_is_kept_only_where_a_decision_needs_it() {
+    use {ClientStatus::*, JobType::*};
+    // Of the version that is wanted, and without a successor.
+    for (job_type, status, collected) in [
+        // A system job's is placed anew without a word of this one.
+        (System, Failed, 1),
+        (System, Complete, 1),
+        // The next attempt starts from it; what ended well is placed anew.
+        (Service, Failed, 0),
+        (Service, Complete, 1),
+        // Attempts and results.
+        (Batch, Failed, 0),
+        (Batch, Complete, 0),
+        (Sysbatch, Failed, 0),
+        (Sysbatch, Complete, 0),
+    ] {
+        let mut cluster = Harness::new();
+        let node = cluster.join(1);
+        let wanted = job("wanted", job_type);
+        cluster.register(&wanted);
+        let alloc = cluster.place(&wanted.key(), node);
+        cluster.report(node, vec![says(alloc, 1, status)]);
+        let names = GcCollect {
+            allocs: vec![alloc],
+            ..GcCollect::default()
+        };
+        let found = collect(&mut cluster, names).allocs;
+        assert_eq!((job_type, status, found), (job_type, status, collected));
+    }
+}
