@@ -42,7 +42,7 @@ use crate::key::RunEpoch;
 use crate::lifecycle::Stage;
 use crate::outbox::Outbox;
 use crate::settings::Settings;
-use crate::task_runner::{RunContext, TaskRunner};
+use crate::task_runner::{KillCause, RunContext, ShutdownDelay, TaskRunner};
 use crate::time::{Moment, Now, earliest};
 pub use commands::{CommandError, RestartScope, SignalScope};
 use ending::{Begin, Ending};
@@ -209,10 +209,19 @@ impl AllocRunner {
     ) {
         if matches!(&event, RunEvent::Exited(exit) if exit.lease_expired) {
             self.expire_lease(out);
+            // Keeper starts nothing of it any more: a poststop task need not try.
+            self.lose_lease();
         }
         let Self { spec, tasks, .. } = self;
-        if let Some(task) = tasks.get_mut(task) {
-            task.on_run_event(epoch, event, world.context(spec), out, now);
+        let Some(task) = tasks.get_mut(task) else {
+            return;
+        };
+        let was_begun = !task.is_unbegun();
+        task.on_run_event(epoch, event, world.context(spec), out, now);
+        // In what is left of a lease nothing is tried twice: soon keeper refuses every start.
+        if self.state.lease_expired && was_begun && task.is_unbegun() {
+            let (cause, delay) = (KillCause::LeaseExpired, ShutdownDelay::Skip);
+            task.kill(cause, delay, world.context(spec), out, now);
         }
     }
 

@@ -6,7 +6,7 @@ use protocol_model::{
     AllocId, ClientStatus, DisconnectStrategy, Job, RestartPolicy, TaskLifecycle,
 };
 
-use super::fake_host::{FakeHost, Manners};
+use super::fake_host::{FakeHost, Luck, Manners};
 use crate::event::ExitStatus;
 use crate::task_runner::Boot;
 use crate::test_support::{at, job_with_tasks, task};
@@ -271,4 +271,27 @@ fn a_poststop_task_runs_in_what_is_left_of_the_lease() {
     host.run_for(10_000);
     assert_eq!(host.status(1), ClientStatus::Complete);
     assert!(!host.task(1, "after").failed);
+}
+
+#[test]
+fn a_poststop_task_is_not_begun_when_keeper_ended_the_main_task() {
+    let mut host = host_with(with_poststop());
+    cut_off(&mut host);
+    // The daemon hangs.
+    host.without_daemon_for(60_000);
+    host.deliver();
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.task(1, "after").restarts, 0);
+    assert_eq!(host.task(1, "after").started_at, None);
+}
+
+#[test]
+fn a_poststop_task_that_keeper_refuses_for_want_of_a_lease_is_not_tried_again() {
+    let mut host = host_with(with_poststop());
+    host.luck = Luck::StartFails;
+    cut_off(&mut host);
+    host.run_for(32_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    assert_eq!(host.task(1, "after").restarts, 1);
 }
