@@ -106,7 +106,12 @@ impl AllocRunner {
         }
     }
 
+    /// What keeper allows for the end of a lease is the kill timeouts: a delay before the signal
+    /// would take the place of the signal.
     pub(super) fn shutdown_delay(&self) -> ShutdownDelay {
+        if self.state.lease_expired {
+            return ShutdownDelay::Skip;
+        }
         match self.spec.alloc().desired_transition.no_shutdown_delay {
             Some(true) => ShutdownDelay::Skip,
             Some(false) | None => ShutdownDelay::Wait,

@@ -295,3 +295,16 @@ fn a_poststop_task_that_keeper_refuses_for_want_of_a_lease_is_not_tried_again() 
     assert_eq!(host.status(1), ClientStatus::Complete);
     assert_eq!(host.task(1, "after").restarts, 1);
 }
+
+#[test]
+fn a_lease_that_runs_out_waits_for_no_shutdown_delay() {
+    let mut job = leased();
+    job.task_groups[0].shutdown_delay = Some(Duration::from_secs(20));
+    job.task_groups[0].tasks[0].shutdown_delay = Duration::from_secs(20);
+    let mut host = host_with(job);
+    cut_off(&mut host);
+    host.run_for(31_000);
+    assert_eq!(host.status(1), ClientStatus::Complete);
+    let stops = host.log.iter().filter(|line| line.starts_with("stop main"));
+    assert_eq!(stops.count(), 1, "it was asked to end before it was killed");
+}
