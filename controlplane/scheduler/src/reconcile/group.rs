@@ -47,6 +47,9 @@ pub(crate) fn group(
     }
     let count = group.count();
     sorted.let_failures_make_way(count);
+    if rollout.is_halted() {
+        sorted.replace_what_is_gone(job, existing);
+    }
     sorted.stop_surplus(job, count);
     let mut open = count
         .saturating_sub(sorted.counted)
@@ -186,6 +189,28 @@ impl Sorted {
         }
     }
 
+    /// A halted rollout adds nothing, so that what left a gap behind is found by its record: the
+    /// newest of each number that nobody has.
+    fn replace_what_is_gone(&mut self, job: &Job, existing: &[Arc<Allocation>]) {
+        let standing = existing.iter().filter(|alloc| !alloc.terminal());
+        let waiting = self.buckets.reschedule_at.iter().map(|(alloc, _)| alloc);
+        let replaced = self.gaps.iter().filter_map(|gap| gap.previous.as_ref());
+        let mut numbers: BTreeSet<Option<u32>> = standing
+            .chain(&self.buckets.keep)
+            .chain(waiting)
+            .chain(replaced)
+            .map(|alloc| alloc.index())
+            .collect();
+        let gone = |alloc: &&Arc<Allocation>| left_a_gap(job, alloc);
+        let mut gone: Vec<&Arc<Allocation>> = self.buckets.ignore.iter().filter(gone).collect();
+        gone.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
+        for alloc in gone {
+            if numbers.insert(alloc.index()) {
+                self.gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
+            }
+        }
+    }
+
     /// Stops what stands above `count`: first of two with one number the one that does not run, is
     /// of an older version or is newer, as the replacement of somebody who is back; then those that
     /// do not run, then the highest numbers.
@@ -236,6 +261,17 @@ impl Sorted {
             buckets.stop.extend(stops.map(|alloc| (alloc, NOT_NEEDED)));
         }
     }
+}
+
+/// Whether an allocation that does not matter any more went without being asked to, and nobody took
+/// its place: it was lost, or failed in an older version of `job`.
+fn left_a_gap(job: &Job, alloc: &Allocation) -> bool {
+    let failed = alloc.client_status == ClientStatus::Failed
+        && !alloc.server_terminal()
+        && !runs_version(alloc, job);
+    (failed || alloc.client_status == ClientStatus::Lost)
+        && alloc.next_allocation.is_none()
+        && alloc.job_create_index == job.create_index
 }
 
 fn retried(group: &TaskGroup, alloc: &Arc<Allocation>, now: UnixNanos) -> Wanted {

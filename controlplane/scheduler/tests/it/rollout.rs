@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use controlplane_state::Command;
-use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate};
-use hack_testkit::jobs;
+use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, NodeSynced};
+use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    ClientStatus, DeploymentStatus, EvalTrigger, Job, JobType, ReschedulePolicy, UpdateStrategy,
+    Allocation, ClientStatus, DeploymentStatus, EvalTrigger, Job, JobType, ReschedulePolicy,
+    UpdateStrategy,
 };
 
 use crate::scene::{Scene, key};
@@ -200,6 +201,69 @@ fn a_failed_rollout_changes_nothing_more_but_replaces_what_is_lost() {
     scene.world.silence(node);
     scene.settle(&key("web"));
     assert_eq!(scene.live_count(&key("web")), 2, "what is lost is replaced");
+}
+
+/// A rollout of version 1 that stands as `status` after its first allocation, and one of version 0.
+fn halted(scene: &mut Scene, status: DeploymentStatus) -> Allocation {
+    rolled_out(scene, "1");
+    let eval = scene.world.register(version("2", 1));
+    scene.run(&eval);
+    scene.start_all(&key("web"));
+    set_status(scene, status);
+    let live = scene.live(&key("web"));
+    let old = live.into_values().find(|alloc| alloc.job_version == 0);
+    old.expect("one of three was replaced")
+}
+
+#[test]
+fn a_halted_rollout_replaces_what_fails_of_an_older_version() {
+    for status in [DeploymentStatus::Paused, DeploymentStatus::Failed] {
+        let mut scene = Scene::new(3);
+        let old = halted(&mut scene, status);
+        scene.world.report(old.id, ClientStatus::Failed);
+        scene.settle(&key("web"));
+        let live = scene.live(&key("web"));
+        assert_eq!(live.len(), 3, "{status:?}");
+        assert_eq!(live[&old.name].previous_allocation, Some(old.id));
+    }
+}
+
+#[test]
+fn a_halted_rollout_replaces_what_its_node_lost() {
+    let mut scene = Scene::new(3);
+    let old = halted(&mut scene, DeploymentStatus::Failed);
+    // Its node is back, and knows nothing of it.
+    let number = (1..=3).find(|number| nodes::node(*number).id == old.node_id);
+    let epoch = scene.world.greet(nodes::node(number.expect("one of ours")));
+    let snapshot = scene.world.snapshot();
+    let others = snapshot.allocs_on_node(old.node_id).map(|alloc| alloc.id);
+    let unchanged = others.filter(|id| *id != old.id).collect();
+    scene.world.expect(Command::NodeSynced(Box::new(NodeSynced {
+        node: old.node_id,
+        epoch,
+        watch_index: snapshot.index(),
+        changed: Vec::new(),
+        unchanged,
+        facts: None,
+    })));
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 3);
+}
+
+#[test]
+fn a_halted_rollout_replaces_what_was_lost_when_there_is_room() {
+    let mut scene = Scene::new(1);
+    let old = halted(&mut scene, DeploymentStatus::Failed);
+    scene.world.silence(old.node_id);
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 0, "there is no other node");
+    scene.world.add_node(nodes::node(2));
+    let again = scene.world.register(version("2", 1));
+    scene.run(&again);
+    let names: Vec<String> = scene.live(&key("web")).into_keys().collect();
+    assert_eq!(names, ["web.group[0]", "web.group[1]", "web.group[2]"]);
+    let again = scene.world.register(version("2", 1));
+    assert_eq!(scene.run(&again).plan.placed.len(), 0, "once");
 }
 
 #[test]
