@@ -19,8 +19,8 @@ use std::sync::Arc;
 use controlplane_state::Snapshot;
 use controlplane_state::command::DeploymentChange;
 use protocol_model::{
-    Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, Job, JobKey, JobType,
-    TaskGroup, UpdateStrategy,
+    Allocation, ClientStatus, Deployment, DeploymentId, DeploymentState, DeploymentStatus, Job,
+    JobKey, JobType, TaskGroup, UpdateStrategy,
 };
 
 use crate::reconcile::Buckets;
@@ -85,7 +85,8 @@ impl Rollout {
     }
 
     /// How many of the group may be replaced now: `max_parallel`, less those that were and are not
-    /// healthy yet. None, while one of them is unhealthy.
+    /// healthy yet. None, while one of them is unhealthy. One that ended by itself is waited for no
+    /// longer: it is placed anew, and that one counts.
     pub(crate) fn limit(
         &self,
         job: &Job,
@@ -105,7 +106,10 @@ impl Rollout {
         let mut limit = parallel;
         let members = existing
             .iter()
-            .filter(|alloc| alloc.deployment_id == Some(current.id) && !alloc.server_terminal());
+            .filter(|alloc| alloc.deployment_id == Some(current.id) && !alloc.server_terminal())
+            .filter(|alloc| {
+                !alloc.client_terminal() || alloc.client_status == ClientStatus::Failed
+            });
         for alloc in members {
             match alloc.deployment_status.as_ref().and_then(|s| s.healthy) {
                 Some(true) => {}

@@ -325,6 +325,27 @@ fn without_max_parallel_everything_is_replaced_at_once_and_nothing_is_deployed()
     assert!(scene.deployment(&key("web")).is_none());
 }
 
+#[test]
+fn what_ended_by_itself_does_not_hold_a_rollout_up() {
+    let mut scene = Scene::new(3);
+    rolled_out(&mut scene, "1");
+    let eval = scene.world.register(version("2", 1));
+    scene.run(&eval);
+    let live = scene.live(&key("web"));
+    let new = live.into_values().find(|alloc| alloc.job_version == 1);
+    let new = new.expect("the first of three").id;
+    // Before anybody knew whether it is healthy.
+    scene.world.report(new, ClientStatus::Complete);
+    for _ in 0..3 {
+        let again = scene.world.register(version("2", 1));
+        scene.run(&again);
+        scene.start_all(&key("web"));
+        scene.make_healthy(&key("web"));
+        scene.settle(&key("web"));
+    }
+    assert_eq!(versions(&scene), [1, 1, 1]);
+}
+
 /// [`version`] with this much processor time for each of `count`.
 fn sized(argument: &str, max_parallel: u32, count: u32, cpu: u64) -> Job {
     let mut job = version(argument, max_parallel);
