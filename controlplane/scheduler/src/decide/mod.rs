@@ -84,7 +84,13 @@ impl<'a> Deciding<'a> {
         let job = self.snapshot.job(&key).filter(|job| !job.stop).cloned();
         self.rollout = Rollout::of(self.snapshot, &key, job.as_deref());
         match job {
-            None => self.stop_all(&existing),
+            None => {
+                // What is stopped waits for nothing.
+                if let Some(stopped) = self.snapshot.job(&key) {
+                    self.queues_nothing(stopped);
+                }
+                self.stop_all(&existing);
+            }
             Some(job) => self.run_job(&job, existing),
         }
         self.finish()
@@ -103,7 +109,15 @@ impl<'a> Deciding<'a> {
         }
     }
 
+    /// None of the job's groups waits for room, as long as nothing else is found: it is said, since
+    /// the state keeps the last number that it was told.
+    fn queues_nothing(&mut self, job: &Job) {
+        let groups = job.task_groups.iter().map(|group| (group.name.clone(), 0));
+        self.queued.extend(groups);
+    }
+
     fn run_job(&mut self, job: &Arc<Job>, existing: Vec<Arc<Allocation>>) {
+        self.queues_nothing(job);
         let mut by_group: BTreeMap<String, Vec<Arc<Allocation>>> = BTreeMap::new();
         for alloc in existing {
             by_group

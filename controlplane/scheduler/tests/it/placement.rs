@@ -328,3 +328,27 @@ fn equal_inputs_give_equal_decisions() {
     let second = right.world.register(jobs::job(JobType::Batch, "run", 5));
     assert_eq!(left.decide(&first), right.decide(&second));
 }
+
+#[test]
+fn a_job_that_waits_no_longer_is_not_said_to_wait() {
+    let queued = |scene: &Scene| {
+        let summary = scene.world.snapshot().job_summary(&key("web"));
+        summary.groups["group"].queued
+    };
+    let mut scene = Scene::new(0);
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 2));
+    scene.run(&eval);
+    assert_eq!(queued(&scene), 2);
+    scene.world.add_node(nodes::node(1));
+    let eval = scene.world.register(jobs::job(JobType::Service, "web", 2));
+    scene.run(&eval);
+    assert_eq!((queued(&scene), scene.live_count(&key("web"))), (0, 2));
+    let eval = scene
+        .world
+        .register(jobs::job(JobType::Service, "web", 1000));
+    scene.run(&eval);
+    assert!(queued(&scene) > 0);
+    let eval = scene.world.deregister(&key("web"));
+    scene.run(&eval);
+    assert_eq!(queued(&scene), 0);
+}
