@@ -9,6 +9,11 @@ use protocol_model::{AllocId, Allocation, Constraint, Job, Node, NodeId, TaskGro
 
 use super::{Reason, target};
 
+/// Values of a property that reasons tell apart. The explanation of every placement holds all
+/// reasons: with as many values as nodes it would hold as many texts. Above it, one text is for all
+/// of them.
+const VALUES_NAMED_MAX: usize = 8;
+
 /// Whether a constraint is one of these.
 pub(super) fn is_distinct(constraint: &Constraint) -> bool {
     matches!(
@@ -125,10 +130,12 @@ impl Distinct {
             };
             let used = property.used.get(value).copied().unwrap_or(0);
             if used >= property.count_max {
-                let text = format!(
-                    "distinct_property: {}={value} used by {used} allocs",
-                    property.attribute
-                );
+                let attribute = &property.attribute;
+                let text = if property.used.len() > VALUES_NAMED_MAX {
+                    format!("distinct_property: {attribute} used up")
+                } else {
+                    format!("distinct_property: {attribute}={value} used by {used} allocs")
+                };
                 return Err(Reason(text));
             }
         }

@@ -352,3 +352,20 @@ fn a_job_that_waits_no_longer_is_not_said_to_wait() {
     scene.run(&eval);
     assert_eq!(queued(&scene), 0);
 }
+
+#[test]
+fn a_property_with_many_values_is_explained_in_one_line() {
+    for (count, texts) in [(8, 8), (9, 1)] {
+        let mut scene = Scene::new(count);
+        let mut job = jobs::draft(JobType::Service, "web", u32::from(count) + 1);
+        let apart = constraint("${node.unique.name}", "distinct_property", "1");
+        job.constraints.push(apart);
+        job.canonicalize();
+        let eval = scene.world.register(job);
+        let decision = scene.run(&eval);
+        let metric = &decision.failed["group"];
+        let told = &metric.constraint_filtered;
+        assert_eq!(told.len(), texts, "{told:?}");
+        assert_eq!(told.values().sum::<u64>(), u64::from(count));
+    }
+}
