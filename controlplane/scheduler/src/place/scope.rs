@@ -8,23 +8,23 @@ use protocol_model::{AllocMetric, Job, Node, NodeId};
 /// A node in the job's pool and datacenters that may be placed on.
 pub(super) type Candidate<'a> = (&'a NodeRow, &'a Arc<NodeRecord>);
 
-/// Nodes in the job's pool and datacenters that may be placed on; counted for the explanation.
+/// Nodes in the job's pool and datacenters that may be placed on; counted for the explanation. In
+/// the order of their ids, which ties are drawn in: that of the rows is history.
 pub(super) fn candidates<'s>(
     snapshot: &'s Snapshot,
     job: &Job,
     only: Option<NodeId>,
     metrics: &mut AllocMetric,
 ) -> Vec<Candidate<'s>> {
-    let rows: Vec<&NodeRow> = match only {
-        Some(node) => snapshot.node_columns().row(node).into_iter().collect(),
-        None => snapshot.node_columns().rows().map(|(_, row)| row).collect(),
+    let columns = snapshot.node_columns();
+    let records: Vec<&Arc<NodeRecord>> = match only {
+        Some(node) => snapshot.node(node).into_iter().collect(),
+        None => snapshot.nodes().collect(),
     };
     let mut found = Vec::new();
-    for row in rows {
-        if row.readiness != Readiness::Ready {
-            continue;
-        }
-        let Some(record) = snapshot.node(row.node) else {
+    for record in records {
+        let row = columns.row(record.node.id);
+        let Some(row) = row.filter(|row| row.readiness == Readiness::Ready) else {
             continue;
         };
         if !in_pool(job, &record.node) {

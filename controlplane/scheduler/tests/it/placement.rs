@@ -330,6 +330,24 @@ fn equal_inputs_give_equal_decisions() {
 }
 
 #[test]
+fn nothing_is_decided_by_the_order_in_which_nodes_came() {
+    let orders: [Vec<u8>; 2] = [(1..=9).collect(), (1..=9).rev().collect()];
+    let decided = orders.map(|numbers| {
+        let mut scene = Scene::new(0);
+        for number in numbers {
+            scene.world.add_node(nodes::node(number));
+        }
+        let eval = scene.world.register(jobs::job(JobType::Service, "web", 4));
+        let placed = scene.decide(&eval).plan.placed;
+        let placed = placed
+            .iter()
+            .map(|alloc| (alloc.name.clone(), alloc.node_id));
+        placed.collect::<Vec<_>>()
+    });
+    assert_eq!(decided[0], decided[1]);
+}
+
+#[test]
 fn a_job_that_waits_no_longer_is_not_said_to_wait() {
     let queued = |scene: &Scene| {
         let summary = scene.world.snapshot().job_summary(&key("web"));
