@@ -127,10 +127,16 @@ impl Leases {
             };
             let confirmed = confirmed?;
             let until = confirmed.after(term.whole);
-            // A lease that is over already lets nothing start.
-            let new = now >= self.new_not_before && now < confirmed.after(term.window);
-            let worth = member.held.is_some() || new;
-            (worth && member.held < Some(until)).then_some((*alloc, until))
+            let fresh = now < confirmed.after(term.window);
+            let due = match member.held {
+                // A lease that is over already lets nothing start.
+                None => fresh && now >= self.new_not_before,
+                // Its term became shorter. Where it is over by that, the group is being stopped,
+                // in all of its kill timeout.
+                Some(held) if held > until => fresh,
+                Some(held) => held < until,
+            };
+            due.then_some((*alloc, until))
         });
         let extend: BTreeMap<AllocId, Moment> = wanted.collect();
         let end: Vec<AllocId> = std::mem::take(&mut self.ended).into_iter().collect();
@@ -268,6 +274,22 @@ mod tests {
         let both = extended(leases.poll(Some(at(7)), at(7)));
         assert_eq!(both, [(ALLOC, at(27)), (NEW, at(27))]);
         assert_eq!(leases.on_answer(LeasesAnswer::Done, at(7)), [NEW]);
+    }
+
+    #[test]
+    fn a_term_that_became_shorter_is_keepers_too_unless_it_is_over_by_that() {
+        const SHORTER: LeaseTerm = LeaseTerm {
+            window: Duration::from_secs(6),
+            whole: Duration::from_secs(10),
+        };
+        let mut leases = Leases::default();
+        leases.restore(ALLOC, TERM, at(5));
+        leases.set(ALLOC, LeaseNeed::Open(SHORTER));
+        assert_eq!(leases.poll(Some(at(5)), at(11)), None);
+        let shorter = extended(leases.poll(Some(at(5)), at(10)));
+        assert_eq!(shorter, [(ALLOC, at(15))]);
+        leases.on_answer(LeasesAnswer::Done, at(10));
+        assert_eq!(leases.poll(Some(at(5)), at(10)), None);
     }
 
     #[test]
