@@ -71,9 +71,10 @@ impl Session {
         self.heard(now);
         if ack.confirmed_sent_nanos > 0 {
             let confirmed = Moment(Duration::from_nanos(ack.confirmed_sent_nanos));
-            // Nothing that was not sent yet can be confirmed.
-            let confirmed = confirmed.min(now.moment);
-            self.confirmed = self.confirmed.max(Some(confirmed));
+            // One that was not sent yet is another boot's, and says nothing of this one.
+            if confirmed <= now.moment {
+                self.confirmed = self.confirmed.max(Some(confirmed));
+            }
         }
     }
 

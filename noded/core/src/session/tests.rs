@@ -6,7 +6,7 @@ use protocol_wire::report::AllocReport;
 use super::greeting::RETRY_MAX;
 use super::*;
 use crate::effect::{DisconnectReason, Effect, Hello, SessionMessage};
-use crate::event::{Refused, RefusedReason, Welcome};
+use crate::event::{HeartbeatAck, Refused, RefusedReason, Welcome};
 use crate::journal::JournalRecord;
 use crate::key::Watermark;
 use crate::outbox::Outbox;
@@ -372,4 +372,19 @@ fn facts_whose_fate_is_unknown_are_told_again_when_the_session_is_resumed() {
         0,
         "a resume with nothing new is free"
     );
+}
+
+#[test]
+fn a_confirmation_of_another_boot_confirms_nothing() {
+    let (mut session, mut out) = session();
+    make_live(&mut session, &mut out, 5);
+    let ack = |sent| HeartbeatAck {
+        tick: 1,
+        typical_interval: Duration::ZERO,
+        confirmed_sent_nanos: at(sent).moment.as_nanos(),
+    };
+    session.on_heartbeat_ack(&ack(60_000), at(500));
+    assert_eq!(session.confirmed(), None, "it was not sent yet");
+    session.on_heartbeat_ack(&ack(400), at(500));
+    assert_eq!(session.confirmed(), Some(at(400).moment));
 }
