@@ -26,6 +26,11 @@ impl Draft {
             } = *wish;
             transition.migrate = migrate.or(transition.migrate);
             transition.reschedule = reschedule.or(transition.reschedule);
+            if migrate == Some(true) {
+                // Where it is to move because its node did not accept it in time, and the node
+                // does so now, that move is taken back, but not what is wished here.
+                transition.reschedule = reschedule;
+            }
             transition.force_reschedule = force_reschedule.or(transition.force_reschedule);
             transition.no_shutdown_delay = no_shutdown_delay.or(transition.no_shutdown_delay);
             // A mark for the scheduler; the node hears of it when the scheduler has decided.

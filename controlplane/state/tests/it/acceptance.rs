@@ -2,7 +2,7 @@
 
 use controlplane_state::Command;
 use controlplane_state::command::{NodeSynced, Unaccepted};
-use protocol_model::{AllocId, ClientStatus, EvalTrigger, Job, JobType, NodeId};
+use protocol_model::{AllocId, ClientStatus, DesiredTransition, EvalTrigger, Job, JobType, NodeId};
 
 use crate::harness::{Harness, job, knock, says};
 
@@ -101,4 +101,22 @@ fn a_complete_report_that_brings_no_news_of_it_says_that_it_was_accepted() {
     cluster.done(Command::NodeSynced(Box::new(synced)));
     expire(&mut cluster, node, alloc);
     assert!(!moves(&cluster, alloc));
+}
+
+#[test]
+fn what_an_operator_stops_is_stopped_although_its_node_accepts_it_after_all() {
+    let mut cluster = Harness::new();
+    let (node, _, alloc) = placed(&mut cluster, JobType::Service);
+    expire(&mut cluster, node, alloc);
+    let wish = DesiredTransition {
+        migrate: Some(true),
+        ..DesiredTransition::default()
+    };
+    cluster.done(Command::AllocsStop {
+        allocs: vec![(alloc, wish)],
+        evals: Vec::new(),
+    });
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
+    let transition = cluster.alloc(alloc).desired_transition;
+    assert!(transition.should_migrate());
 }
