@@ -258,11 +258,12 @@ impl Leader {
 
     /// No majority of the servers answers this one, which therefore hears nothing of the nodes that
     /// speak to the others, and may not even lead any more. Nobody is taken for silent, for owing a
-    /// report or for making no progress before a majority has been back for a while. To be called
-    /// again and again.
+    /// report, for not accepting what is placed or for making no progress before a majority has
+    /// been back for a while. To be called again and again.
     pub fn on_quorum_lost(&mut self, now: Now) {
         self.liveness.on_deaf(now);
         self.owed.on_stuck(now);
+        self.pending.on_stuck(now);
         let soon = now.monotonic + self.config.silence;
         if self.rollouts.poll_timeout().is_some_and(|due| due < soon) {
             self.rollouts.not_before(soon + self.config.silence);

@@ -40,6 +40,15 @@ impl PendingAllocs {
         self.nodes.remove(node);
     }
 
+    /// No node's word can get into the log. What they say meanwhile may come late when it can
+    /// again: whatever is due in the next half of their time gets all of it once more.
+    pub fn on_stuck(&mut self, now: Now) {
+        let soon = now.monotonic + ACCEPTED_WITHIN / 2;
+        if self.nodes.first().is_some_and(|first| first < soon) {
+            self.nodes.not_before(now.monotonic + ACCEPTED_WITHIN);
+        }
+    }
+
     /// Allocations that their nodes did not accept in time, at most [`EXPIRED_MAX`].
     pub fn poll_expired(&mut self, snapshot: &Snapshot, now: Now) -> Vec<Unaccepted> {
         let time = snapshot.now().max(now.wall);
@@ -189,5 +198,17 @@ mod tests {
         assert!(poll(&mut pending, &world).is_empty());
         world.wait(Duration::from_secs(31));
         assert_eq!(poll(&mut pending, &world), [second]);
+    }
+    #[test]
+    fn what_could_not_be_said_because_the_log_was_stuck_may_be_said_afterwards() {
+        let (mut world, mut pending, _, alloc) = scene(JobType::Service);
+        for _ in 0..100 {
+            pending.on_stuck(now(&world));
+            world.wait(Duration::from_secs(1));
+        }
+        world.wait(ACCEPTED_WITHIN / 2 - Duration::from_secs(2));
+        assert!(poll(&mut pending, &world).is_empty());
+        world.wait(ACCEPTED_WITHIN);
+        assert_eq!(poll(&mut pending, &world), [alloc]);
     }
 }

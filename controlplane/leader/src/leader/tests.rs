@@ -1,7 +1,8 @@
 //! What a leader does at take-over, with deadlines, and with what the log refused.
 
 use controlplane_state::State;
-use hack_testkit::{World, jobs, nodes};
+use controlplane_state::command::PlanApply;
+use hack_testkit::{World, allocs, jobs, nodes};
 use protocol_model::{JobKey, JobType, UnixNanos};
 
 use super::*;
@@ -186,6 +187,38 @@ fn a_leader_without_a_majority_takes_nobody_for_silent_nor_for_owing_a_report() 
     let later = now.plus(Duration::from_secs(5));
     leader.on_heard(nodes::node(2).id, owing, Duration::ZERO, later);
     assert_eq!(poll(&mut leader, &world, later), Some(overdue));
+}
+
+#[test]
+fn a_leader_without_a_majority_moves_nothing_for_want_of_a_nodes_word() {
+    let mut world = World::new();
+    ready(&mut world);
+    let job = jobs::job(JobType::Service, "web", 1);
+    let key = job.key();
+    world.register(job);
+    let alloc = allocs::allocation(&world.snapshot(), &key, nodes::node(1).id);
+    world.expect(Command::PlanApply(Box::new(PlanApply {
+        placed: vec![Arc::new(alloc)],
+        ..PlanApply::default()
+    })));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let start = world.now();
+    let mut now = at(0);
+    let moves = |leader: &mut Leader, now: Now| {
+        let wall = start.saturating_add(now.monotonic);
+        let command = poll(leader, &world, Now { wall, ..now });
+        matches!(command, Some(Command::PendingExpired { .. }))
+    };
+    for _ in 0..200 {
+        now = now.plus(Duration::from_millis(500));
+        leader.on_quorum_lost(now);
+        assert!(!moves(&mut leader, now));
+    }
+    let found = (0..200).any(|_| {
+        now = now.plus(Duration::from_millis(500));
+        moves(&mut leader, now)
+    });
+    assert!(found, "the majority has been back for a while");
 }
 
 /// A leader that gave up on the one evaluation of a state, and the command that says so.
