@@ -19,6 +19,9 @@ pub const ACCEPTED_WITHIN: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Allocations in one command: more take several.
 const EXPIRED_MAX: usize = 4096;
+/// Nodes that are looked at in one turn, with everything on them: the others are due in the next.
+/// A minute after a new leader took over that is all of them at once.
+const LOOKS_MAX: usize = 128;
 
 /// When to look at every node on which something was placed.
 #[derive(Debug, Default)]
@@ -49,14 +52,17 @@ impl PendingAllocs {
         }
     }
 
-    /// Allocations that their nodes did not accept in time, at most [`EXPIRED_MAX`].
+    /// Allocations that their nodes did not accept in time, at most [`EXPIRED_MAX`], of at most
+    /// [`LOOKS_MAX`] nodes.
     pub fn poll_expired(&mut self, snapshot: &Snapshot, now: Now) -> Vec<Unaccepted> {
         let time = snapshot.now().max(now.wall);
         let mut expired = Vec::new();
-        let mut count = 0;
+        let (mut count, mut looks) = (0, 0);
         while count < EXPIRED_MAX
+            && looks < LOOKS_MAX
             && let Some((node, epoch)) = self.nodes.take_overdue(now.monotonic)
         {
+            looks += 1;
             let Some(record) = snapshot.node(node).filter(|record| {
                 record.node.status == NodeStatus::Ready && record.session.epoch == epoch
             }) else {
@@ -199,6 +205,31 @@ mod tests {
         world.wait(Duration::from_secs(31));
         assert_eq!(poll(&mut pending, &world), [second]);
     }
+    #[test]
+    fn more_nodes_than_one_turn_looks_at_are_looked_at_in_the_next() {
+        let mut world = World::new();
+        let mut pending = PendingAllocs::default();
+        let mut placed = Vec::new();
+        for number in 0..=u8::try_from(LOOKS_MAX).expect("few") {
+            let node = world.add_node(nodes::node(1 + number));
+            pending.watch(node, world.epoch(node), now(&world));
+            if usize::from(number) % LOOKS_MAX == 0 {
+                placed.push(place(&mut world, JobType::Service, node));
+            }
+        }
+        world.wait(ACCEPTED_WITHIN + Duration::from_secs(2));
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            assert!(
+                pending
+                    .poll_timeout()
+                    .is_some_and(|due| due <= now(&world).monotonic)
+            );
+            found.push(poll(&mut pending, &world).len());
+        }
+        assert_eq!(found, [1, 1]);
+    }
+
     #[test]
     fn what_could_not_be_said_because_the_log_was_stuck_may_be_said_afterwards() {
         let (mut world, mut pending, _, alloc) = scene(JobType::Service);
