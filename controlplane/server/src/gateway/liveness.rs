@@ -48,7 +48,8 @@ pub struct HeardLog {
 struct HeardInner {
     /// Newest per node; bounded by the number of sessions.
     fresh: BTreeMap<NodeId, Heard>,
-    confirmed: BTreeMap<NodeId, u64>,
+    /// Of one session: boot clocks of another boot are not compared.
+    confirmed: BTreeMap<NodeId, (SessionEpoch, u64)>,
 }
 
 impl HeardLog {
@@ -57,9 +58,12 @@ impl HeardLog {
         self.lock().fresh.insert(heard.node, heard);
     }
 
-    /// The sending time of the newest heartbeat of `node` that the leader has confirmed; 0 = none.
-    pub fn confirmed(&self, node: NodeId) -> u64 {
-        self.lock().confirmed.get(&node).copied().unwrap_or(0)
+    /// The sending time of the newest heartbeat of a node's session that the leader has confirmed;
+    /// 0 = none.
+    pub fn confirmed(&self, node: NodeId, epoch: SessionEpoch) -> u64 {
+        let inner = self.lock();
+        let of_session = inner.confirmed.get(&node).filter(|(of, _)| *of == epoch);
+        of_session.map_or(0, |(_, sent)| *sent)
     }
 
     /// Forgets a node whose session ended.
@@ -78,7 +82,8 @@ impl HeardLog {
     fn confirm(&self, heard: &[Heard]) {
         let mut inner = self.lock();
         for one in heard {
-            inner.confirmed.insert(one.node, one.sent_boottime_ns);
+            let confirmed = (one.epoch, one.sent_boottime_ns);
+            inner.confirmed.insert(one.node, confirmed);
         }
     }
 
@@ -177,4 +182,29 @@ pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<Vec<Heard>
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_that_comes_after_its_session_ended_is_not_the_next_ones() {
+        let log = HeardLog::default();
+        let (node, before, after) = (NodeId::from_u128(1), SessionEpoch(7), SessionEpoch(9));
+        let heard = |epoch, sent_boottime_ns| Heard {
+            node,
+            epoch,
+            at: Instant::now(),
+            sent_boottime_ns,
+        };
+        log.heard(heard(before, 500));
+        let told = log.take();
+        // The node's host boots meanwhile.
+        log.forget(node);
+        log.confirm(&told);
+        assert_eq!(log.confirmed(node, after), 0);
+        log.confirm(&[heard(after, 3)]);
+        assert_eq!(log.confirmed(node, after), 3);
+    }
 }

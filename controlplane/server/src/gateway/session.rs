@@ -203,7 +203,7 @@ impl Session<'_> {
                 let ack = v1::HeartbeatAck {
                     tick: heartbeat.tick,
                     applied_index: self.gateway.cluster.snapshot().index(),
-                    confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node),
+                    confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node, self.epoch),
                     typical_interval_ms: millis(TYPICAL_INTERVAL),
                 };
                 write(writer, &ack).await
