@@ -271,6 +271,7 @@ impl Leading {
     fn turn(&mut self) {
         let now = self.now();
         self.look_at_quorum(now);
+        self.plans.keep(&mut self.leader, now);
         self.leader.on_timeout(now);
         while self.workers.idle() {
             let Some(delivery) = self.leader.dequeue(now) else {

@@ -1,16 +1,19 @@
 //! The plan queue: decisions are checked against the newest state and proposed, several at a time.
 //! A plan that another one overtook is refused by the state itself and scheduled again.
 
-use controlplane_leader::broker::Delivery;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use controlplane_leader::broker::{ANSWER_MAX, Delivery, Token};
 use controlplane_leader::{Leader, Now, pieces, plan};
 use controlplane_scheduler::Decision;
 use controlplane_state::command::PlanApply;
 use controlplane_state::{Command, Refusal, Snapshot};
-use protocol_model::JobType;
-use tokio::task::JoinSet;
+use protocol_model::{EvalId, JobType};
+use tokio::task::{Id, JoinSet};
 
 use super::workers::{Decided, Workers};
-use crate::cluster::{ChangeError, Cluster, LeadingError};
+use crate::cluster::{ChangeError, Changed, Cluster, LeadingError};
 
 /// Attempts at one delivery: services as Nomad, batch jobs fewer, because throughput matters more.
 const ATTEMPTS_MAX: u32 = 5;
@@ -20,11 +23,21 @@ const ATTEMPTS_BATCH_MAX: u32 = 2;
 /// apply.
 const PIECE_ITEMS_MAX: usize = 2000;
 
+/// Between two attempts at finding out what became of a plan.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often deliveries are kept whose plans are in the log's hands: often enough for a deadline,
+/// and seldom enough to cost nothing.
+const KEEP_INTERVAL: Duration = Duration::from_secs(ANSWER_MAX.as_secs() / 6);
+
 /// Plans in the log's hands, of one term of leading: what a leader that was replaced decided is not
 /// written by its successor, which decides anew.
 #[derive(Debug)]
 pub(super) struct Plans {
     in_flight: JoinSet<Done>,
+    deliveries: HashMap<Id, (EvalId, Token)>,
+    /// When those were kept last, by the monotonic clock.
+    kept: Duration,
     term: u64,
 }
 
@@ -51,6 +64,8 @@ impl Plans {
     pub(super) fn new(term: u64) -> Self {
         Self {
             in_flight: JoinSet::new(),
+            deliveries: HashMap::new(),
+            kept: Duration::ZERO,
             term,
         }
     }
@@ -62,14 +77,31 @@ impl Plans {
 
     /// The next plan that ended; never, where none is in flight.
     pub(super) async fn next(&mut self) -> Option<Done> {
-        match self.in_flight.join_next().await {
+        match self.in_flight.join_next_with_id().await {
             None => std::future::pending().await,
-            Some(Ok(done)) => Some(done),
+            Some(Ok((id, done))) => {
+                self.deliveries.remove(&id);
+                Some(done)
+            }
             Some(Err(error)) => {
+                self.deliveries.remove(&error.id());
                 // The broker's deadline hands the evaluation out again.
                 tracing::error!(%error, "a plan broke");
                 None
             }
+        }
+    }
+
+    /// An evaluation whose plan is in the log's hands is not handed out again, however long the
+    /// log takes: what is decided before the plan is seen in the state is decided twice. To be
+    /// called before deadlines are looked at.
+    pub(super) fn keep(&mut self, leader: &mut Leader, now: Now) {
+        if now.monotonic.saturating_sub(self.kept) < KEEP_INTERVAL {
+            return;
+        }
+        self.kept = now.monotonic;
+        for (eval, token) in self.deliveries.values() {
+            leader.holds(*eval, *token, now);
         }
     }
 
@@ -198,31 +230,49 @@ impl Plans {
         } else {
             PIECE_ITEMS_MAX
         };
-        self.in_flight.spawn(async move {
-            let end = match commit(&cluster, term, plan, items_max).await {
+        let eval = delivery.eval.id;
+        self.watch(delivery, attempt, async move {
+            match commit(&cluster, term, plan, items_max).await {
                 Ok(()) => committed,
                 Err(LeadingError::Change(ChangeError::Refused(Refusal::PlanRejected(nodes)))) => {
-                    tracing::debug!(eval = %delivery.eval.id, ?nodes, "plan was overtaken");
+                    tracing::debug!(%eval, ?nodes, "plan was overtaken");
                     End::Again
                 }
                 Err(LeadingError::Change(ChangeError::Refused(refusal))) => {
-                    tracing::info!(eval = %delivery.eval.id, %refusal, "plan refused");
+                    tracing::info!(%eval, %refusal, "plan refused");
+                    End::Again
+                }
+                Err(LeadingError::Change(ChangeError::OutcomeUnknown)) => {
+                    tracing::info!(%eval, "the log stalled: the state shows now what it took");
                     End::Again
                 }
                 Err(error) => End::Failed(error),
-            };
+            }
+        });
+    }
+
+    /// The plan of `delivery` is in the log's hands until `ending` says what became of it.
+    fn watch(
+        &mut self,
+        delivery: Delivery,
+        attempt: u32,
+        ending: impl Future<Output = End> + Send + 'static,
+    ) {
+        let held = (delivery.eval.id, delivery.token);
+        let task = self.in_flight.spawn(async move {
             Done {
                 delivery,
                 attempt,
-                end,
+                end: ending.await,
             }
         });
+        self.deliveries.insert(task.id(), held);
     }
 }
 
 /// Commits a plan, in pieces where it is large; pieces that are still too large for the log are
 /// halved. What was committed before an error stays: the evaluation is open, and the next attempt
-/// finds it.
+/// finds it. Where the outcome is not known the state shows it by then.
 async fn commit(
     cluster: &Cluster,
     term: u64,
@@ -249,10 +299,46 @@ async fn commit(
                 }
                 waiting.extend(halves.into_iter().rev());
             }
+            Err(LeadingError::Change(ChangeError::OutcomeUnknown)) => {
+                settled(|| barrier(cluster, term)).await?;
+                return Err(ChangeError::OutcomeUnknown.into());
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// A barrier, where the log can take one: while no majority answers, each would only lie in it.
+async fn barrier(cluster: &Cluster, term: u64) -> Result<Changed, LeadingError> {
+    if !cluster.leads_in(term) {
+        return Err(LeadingError::NotLeading(term));
+    }
+    if !cluster.raft().hears_majority() {
+        return Err(ChangeError::OutcomeUnknown.into());
+    }
+    cluster.change_as_leader(Command::Barrier, term).await
+}
+
+/// Waits until the log has taken a barrier, and with it whatever was proposed before: the entries of
+/// one term are in the order in which they were proposed.
+///
+/// # Errors
+/// Where it never will: another server leads, or the log has stopped.
+async fn settled<B>(mut barrier: impl FnMut() -> B) -> Result<(), LeadingError>
+where
+    B: Future<Output = Result<Changed, LeadingError>>,
+{
+    loop {
+        match barrier().await {
+            Ok(_) => return Ok(()),
+            // The log is still stalled, or overloaded.
+            Err(LeadingError::Change(ChangeError::OutcomeUnknown | ChangeError::NoLeader(_))) => {
+                tokio::time::sleep(SETTLE_PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn all_at_once(snapshot: &Snapshot, delivery: &Delivery) -> bool {
@@ -266,4 +352,74 @@ fn is_empty(plan: &PlanApply) -> bool {
         && plan.updated.is_empty()
         && plan.changed.is_empty()
         && plan.preempted.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_leader::LeaderConfig;
+    use controlplane_leader::gc::GcThresholds;
+    use controlplane_state::Outcome;
+    use hack_testkit::{World, jobs};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_in_the_logs_hands_is_not_handed_out_again_however_long_it_takes() {
+        let mut world = World::new();
+        world.register(jobs::job(JobType::Service, "web", 1));
+        let config = LeaderConfig {
+            silence: Duration::from_secs(10),
+            takeover_extra: Duration::ZERO,
+            gc: GcThresholds::FORCED,
+        };
+        let at = |seconds| Now {
+            monotonic: Duration::from_secs(seconds),
+            wall: world.now(),
+        };
+        let mut leader = Leader::take_over(&world.snapshot(), config, at(0));
+        let delivery = leader.dequeue(at(0)).expect("the job is to be placed");
+        let (eval, token) = (delivery.eval.id, delivery.token);
+        let mut plans = Plans::new(1);
+        let (tell, told) = tokio::sync::oneshot::channel();
+        plans.watch(delivery, 1, async move { told.await.expect("told") });
+        let ages = (1..10).map(|turn| turn * (ANSWER_MAX.as_secs() + 30));
+        for age in ages.clone() {
+            let now = at(age);
+            plans.keep(&mut leader, now);
+            leader.on_timeout(now);
+            assert!(leader.dequeue(now).is_none(), "{age}");
+        }
+        tell.send(End::Again).expect("it is waited for");
+        assert!(plans.next().await.is_some());
+        let last = ages.max().expect("some turns");
+        assert!(leader.holds(eval, token, at(last)));
+        // From now on a worker has it, and the deadline is the worker's.
+        let late = at(last + ANSWER_MAX.as_secs());
+        plans.keep(&mut leader, late);
+        leader.on_timeout(late);
+        assert!(!leader.holds(eval, token, late));
+    }
+
+    #[tokio::test]
+    async fn a_plan_of_which_nobody_knows_is_settled_by_a_barrier_behind_it() {
+        let unknown = || Err(LeadingError::from(ChangeError::OutcomeUnknown));
+        let changed = Changed {
+            index: 7,
+            outcome: Outcome::Done,
+        };
+        let mut answers = vec![Ok(changed), unknown(), unknown()];
+        let settled_late = settled(|| {
+            let answer = answers.pop().expect("not asked again once it is known");
+            async move { answer }
+        });
+        settled_late.await.expect("the log took a barrier");
+        assert!(answers.is_empty(), "it was asked until it was known");
+
+        let mut answers = vec![Err(LeadingError::NotLeading(3)), unknown()];
+        let deposed = settled(|| {
+            let answer = answers.pop().expect("not asked again once it is known");
+            async move { answer }
+        });
+        assert!(matches!(deposed.await, Err(LeadingError::NotLeading(3))));
+    }
 }
