@@ -114,9 +114,10 @@ impl Mutant {
         match self {
             Self::LongTakeOver | Self::TimersLostAtFailover | Self::TwoEntries => Scenario::Leaders,
             Self::OneEntryPerExpiry => Scenario::Outage,
-            Self::ExpiryWithoutEpoch | Self::BatchWithoutEpoch | Self::AckFromCommit => {
-                Scenario::Handover
-            }
+            Self::ExpiryWithoutEpoch
+            | Self::BatchWithoutEpoch
+            | Self::AckFromCommit
+            | Self::StaleAnswer => Scenario::Handover,
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd => Scenario::PartitionWindow,

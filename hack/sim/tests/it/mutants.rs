@@ -6,7 +6,7 @@ use hack_sim::schedule::Settings;
 
 /// The invariant that finds a planted bug within a few seeds, where the same run without it rests.
 fn found_by(mutant: Mutant) -> Option<&'static str> {
-    (0..60).find_map(|seed| {
+    (0..150).find_map(|seed| {
         let healthy = Settings {
             scenario: mutant.scenario(),
             state_check_every: 16,
