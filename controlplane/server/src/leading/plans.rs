@@ -320,8 +320,8 @@ async fn barrier(cluster: &Cluster, term: u64) -> Result<Changed, LeadingError> 
     cluster.change_as_leader(Command::Barrier, term).await
 }
 
-/// Waits until the log has taken a barrier, and with it whatever was proposed before: the entries of
-/// one term are in the order in which they were proposed.
+/// Waits until the log has taken a barrier, and with it whatever was proposed before: the entries
+/// of one term are in the order in which they were proposed.
 ///
 /// # Errors
 /// Where it never will: another server leads, or the log has stopped.
