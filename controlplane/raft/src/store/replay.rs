@@ -112,7 +112,8 @@ impl Replay {
         if self.purged.is_some_and(|purged| purged.index >= index) {
             return Err(format!("entry {index} was removed before"));
         }
-        // A segment of before `Next` was written does not say where it begins: its first entry does.
+        // A segment of before `Next` was written does not say where it begins: its first entry
+        // does.
         self.begins_at.get_or_insert(index);
         self.entries.push_back(log_id);
         places.push(index, place);
