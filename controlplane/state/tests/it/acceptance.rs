@@ -1,7 +1,7 @@
 //! What a node says nothing of although it is ready.
 
 use controlplane_state::Command;
-use controlplane_state::command::{NodeSynced, Unaccepted};
+use controlplane_state::command::Unaccepted;
 use protocol_model::{AllocId, ClientStatus, DesiredTransition, EvalTrigger, Job, JobType, NodeId};
 
 use crate::harness::{Harness, job, knock, says};
@@ -90,15 +90,7 @@ fn a_complete_report_that_brings_no_news_of_it_says_that_it_was_accepted() {
     let mut hello = knock(1, 2, last);
     hello.daemon = controlplane_state::command::DaemonLife::Restarted;
     let epoch = cluster.welcome(hello).epoch;
-    let synced = NodeSynced {
-        node,
-        epoch,
-        watch_index: cluster.index,
-        changed: Vec::new(),
-        unchanged: vec![alloc],
-        facts: None,
-    };
-    cluster.done(Command::NodeSynced(Box::new(synced)));
+    cluster.sync_unchanged(node, epoch, vec![alloc]);
     expire(&mut cluster, node, alloc);
     assert!(!moves(&cluster, alloc));
 }

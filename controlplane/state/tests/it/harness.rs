@@ -293,6 +293,24 @@ impl Harness {
         self.apply(Command::NodeSynced(Box::new(synced)))
     }
 
+    /// A complete report in which nothing of these allocations is news.
+    pub(crate) fn sync_unchanged(
+        &mut self,
+        node: NodeId,
+        epoch: SessionEpoch,
+        allocs: Vec<AllocId>,
+    ) {
+        let synced = NodeSynced {
+            node,
+            epoch,
+            watch_index: self.index,
+            changed: Vec::new(),
+            unchanged: allocs,
+            facts: None,
+        };
+        self.done(Command::NodeSynced(Box::new(synced)));
+    }
+
     pub(crate) fn silent(&mut self, node: NodeId) -> Applied {
         let epoch = self.epoch(node);
         self.apply(Command::HeartbeatMissed {

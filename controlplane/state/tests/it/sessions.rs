@@ -95,15 +95,7 @@ fn hole_2_an_empty_report_opens_the_gate() {
     cluster.silent(node);
     let epoch = cluster.welcome(knock(1, 2, last)).epoch;
     // Nothing changed on the node: the report says so, and that is enough.
-    let synced = NodeSynced {
-        node,
-        epoch,
-        watch_index: cluster.index,
-        changed: Vec::new(),
-        unchanged: vec![alloc],
-        facts: None,
-    };
-    cluster.done(Command::NodeSynced(Box::new(synced)));
+    cluster.sync_unchanged(node, epoch, vec![alloc]);
     assert_eq!(cluster.status(node), NodeStatus::Ready);
     assert_eq!(cluster.alloc(alloc).client_status, ClientStatus::Running);
 }
