@@ -29,6 +29,7 @@ use crate::input::Input;
 use crate::journal::{Journal, JournalError};
 use crate::keeper_events;
 use crate::keeper_link::{self, LinkError};
+use crate::reach::Reach;
 use crate::session::SessionContext;
 use crate::shell::{INPUTS_MAX, Shell, ShellError};
 use crate::upkeep::{Caretaker, Surroundings};
@@ -149,16 +150,19 @@ pub async fn run(
     let node = Arc::new(found);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
-    let session = Arc::new(SessionContext {
+    let reach = Arc::new(Reach {
         endpoint: endpoint.clone(),
-        identity: identity.clone(),
         config: live.clone(),
+        calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
+    });
+    let session = Arc::new(SessionContext {
+        outside: Arc::<Reach>::clone(&reach),
+        identity: identity.clone(),
         boot_id: boot_id.0,
         facts: Mutex::new(Arc::clone(&node)),
-        calls: Arc::new(CallServer::new(Arc::clone(&executor), io, inputs.clone())),
         inputs,
     });
-    let caretaker = Caretaker::new(&session, path, engine, seed);
+    let caretaker = Caretaker::new(&reach, &session, path, engine, seed);
     let settings = settings(&config, seed);
     tracing::info!(
         node = %identity.id,
@@ -170,9 +174,9 @@ pub async fn run(
     let core = NodeCore::new(settings, node, restored, kept, boot_id, clock::now());
     let shell = Shell {
         core,
-        journal,
+        journal: Box::new(journal),
         journal_news,
-        executor,
+        hands: executor,
         session,
         configured: config.servers.clone(),
         inputs: received,

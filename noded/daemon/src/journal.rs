@@ -16,6 +16,7 @@
 mod bell;
 mod file;
 pub mod frames;
+mod records;
 mod shared;
 mod syncer;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use noded_core::journal::{self, JournalRecord, RestoredNode};
 use crate::keeper_link::chain;
 use bell::Bell;
 use file::{Opened, RESERVE_BYTES, Replaced};
+pub use records::Records;
 use shared::{Compaction, Shared, Trust};
 use writer::Writer;
 
@@ -182,24 +184,17 @@ impl Journal {
         };
         Ok((journal, restored))
     }
+}
 
-    /// Appends a record to the group that [`Self::hand_over`] hands over next; returns its number,
-    /// from 1. Whether it is in the file yet is said by [`Self::progress`].
-    ///
-    /// # Errors
-    /// Where it cannot be encoded, or too much waits for the disk.
-    pub fn append(&mut self, record: &JournalRecord) -> Result<u64, JournalError> {
+impl Records for Journal {
+    fn append(&mut self, record: &JournalRecord) -> Result<u64, JournalError> {
         let bytes = journal::encode(record).map_err(JournalError::Encode)?;
         self.issued += 1;
         self.group.extend(frame(&bytes));
         Ok(self.issued)
     }
 
-    /// Gives what was appended to the writer.
-    ///
-    /// # Errors
-    /// Where too much waits for the disk.
-    pub fn hand_over(&mut self) -> Result<(), JournalError> {
+    fn hand_over(&mut self) -> Result<(), JournalError> {
         if self.group.is_empty() {
             return Ok(());
         }
@@ -218,32 +213,26 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits for what was handed over: a moment, and not at all while the disk is known to take
-    /// longer. `on_progress` is called in time where it did not get there.
-    pub fn wait_written(&self) {
+    fn wait_written(&self) {
         self.shared.wait_written(WRITE_PATIENCE);
     }
 
-    /// Asks for everything appended so far to be synced; `on_progress` tells when it is.
-    pub fn request_sync(&self) {
+    fn request_sync(&self) {
         let mut state = self.shared.lock();
         state.sync_upto = self.issued;
         drop(state);
         self.shared.sync_work.notify_one();
     }
 
-    /// The number of the newest record.
-    pub fn issued(&self) -> u64 {
+    fn issued(&self) -> u64 {
         self.issued
     }
 
-    /// How far it is.
-    pub fn progress(&self) -> Progress {
+    fn progress(&self) -> Progress {
         self.shared.progress()
     }
 
-    /// Whether the file should be replaced by a compacted one: it has grown, or cannot be trusted.
-    pub fn wants_compaction(&self) -> bool {
+    fn wants_compaction(&self) -> bool {
         let state = self.shared.lock();
         let large = state.end > COMPACT_BYTES.max(2 * state.compacted);
         (large || state.trust == Trust::Lost)
@@ -251,9 +240,7 @@ impl Journal {
             && state.written == self.issued
     }
 
-    /// Has the file replaced by `records`, which say the same as everything appended so far. All of
-    /// that is on the disk afterwards; what is appended meanwhile waits for it.
-    pub fn compact(&self, records: Vec<JournalRecord>) {
+    fn compact(&mut self, records: Vec<JournalRecord>) {
         let upto = self.issued;
         self.shared.lock().compaction = Compaction::Wanted { records, upto };
         self.shared.work.ring();

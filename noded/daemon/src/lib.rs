@@ -17,6 +17,8 @@
 //!   files, exec, restart, signal, stats).
 //! - [`executor`] does what an allocation needs, one effect at a time per allocation;
 //!   [`keeper_link`] is its way to the process that owns the tasks.
+//! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:
+//!   a process that simulates many nodes has others.
 //! - [`journal`] is what survives; [`identity`] who we are; [`fingerprint`] what the host is.
 //! - [`alloc_dir`] reaches files of tasks by descriptor only; [`file_io`] reads them on a thread
 //!   with io_uring, or plainly where the host refuses that.
@@ -36,6 +38,7 @@ pub mod executor;
 pub mod file_io;
 mod file_watch;
 pub mod fingerprint;
+pub mod hands;
 pub mod identity;
 pub mod input;
 pub mod journal;
@@ -45,6 +48,7 @@ mod lane;
 mod leases;
 pub mod os_signal;
 mod poll_fd;
+pub mod reach;
 pub mod session;
 pub mod shell;
 pub mod template;

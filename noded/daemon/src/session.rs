@@ -14,22 +14,22 @@ mod bulk;
 mod control;
 mod convert;
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::{Attempt, SessionEpoch};
 use protocol_model::Node;
-use protocol_transport::{Endpoint, FrameReader, FrameWriter, StreamKind};
+use protocol_transport::{ConnectError, FrameReader, FrameWriter, Secret, StreamKind};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::calls::CallServer;
-use crate::config::LiveConfig;
 use crate::identity::NodeIdentity;
 use crate::input::Input;
 use crate::keeper_link::chain;
@@ -45,23 +45,34 @@ const BATCHES_MAX: usize = 4;
 /// not cost the node its tasks.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
+/// What a session needs of the process around it: noded, or one that simulates many nodes.
+pub trait Outside: std::fmt::Debug + Send + Sync {
+    /// A connection to the server at `address`.
+    fn connect(
+        &self,
+        address: SocketAddr,
+    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>>;
+
+    /// What a control plane that does not know us wants to see, as it is now.
+    fn join_token(&self) -> Option<Secret>;
+
+    /// Serves a call: a stream that the server opened.
+    fn accept_call(&self, send: quinn::SendStream, recv: quinn::RecvStream);
+}
+
 /// What every attempt needs.
 #[derive(Debug)]
 pub struct SessionContext {
-    /// The node's one UDP socket.
-    pub endpoint: Endpoint,
+    /// Who connects, and who answers calls.
+    pub outside: Arc<dyn Outside>,
     /// Who we are.
     pub identity: NodeIdentity,
-    /// Its join token is what a control plane that does not know us wants to see.
-    pub config: LiveConfig,
     /// This boot of the host.
     pub boot_id: [u8; 16],
     /// What we say about ourselves.
     pub facts: Mutex<Arc<Node>>,
     /// Where everything that happens goes.
     pub inputs: mpsc::Sender<Input>,
-    /// Who answers calls.
-    pub calls: Arc<CallServer>,
 }
 
 /// An attempt that goes on. Dropping it ends its connections.
@@ -175,7 +186,7 @@ async fn connect(context: &SessionContext, address: &str) -> Result<quinn::Conne
         .await
         .map_err(|error| format!("finding {address:?}: {error}"))?;
     for address in found {
-        match context.endpoint.connect(address).await {
+        match context.outside.connect(address).await {
             Ok(connection) => return Ok(connection),
             Err(error) => last = chain(&error),
         }
@@ -293,7 +304,7 @@ impl Own {
         } else {
             None
         };
-        let join_token = context.config.now().join_token.clone();
+        let join_token = context.outside.join_token();
         Ok(v1::Hello {
             node_id: context.identity.id.as_bytes().to_vec().into(),
             secret: context.identity.secret.to_vec().into(),

@@ -30,9 +30,9 @@ use noded_core::{Effect, Event, NodeCore};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock;
-use crate::executor::Executor;
+use crate::hands::Hands;
 use crate::input::Input;
-use crate::journal::{Journal, JournalError};
+use crate::journal::{JournalError, Records};
 use crate::session::{Link, Outbound, SessionContext};
 use holding::{Holding, Issued};
 use host::DiskState;
@@ -58,11 +58,11 @@ pub struct Shell {
     /// Every decision.
     pub core: NodeCore,
     /// What survives us.
-    pub journal: Journal,
+    pub journal: Box<dyn Records>,
     /// Says that the journal got further.
     pub journal_news: Arc<Notify>,
     /// Does things.
-    pub executor: Arc<Executor>,
+    pub hands: Arc<dyn Hands>,
     /// Sessions.
     pub session: Arc<SessionContext>,
     /// The servers of the configuration.
@@ -94,7 +94,7 @@ impl Shell {
             servers: Servers::new(self.configured.clone()),
             link: None,
             holding: Holding::default(),
-            lanes: Lanes::new(Arc::clone(&self.executor), self.session.inputs.clone()),
+            lanes: Lanes::new(Arc::clone(&self.hands), self.session.inputs.clone()),
             disk: DiskState::Roomy,
             watermarks: VecDeque::new(),
             shell: self,

@@ -23,6 +23,7 @@ use crate::fingerprint::{disk, fingerprint};
 use crate::identity::NodeIdentity;
 use crate::input::Input;
 use crate::keeper_link::chain;
+use crate::reach::Reach;
 use crate::session::SessionContext;
 
 /// The part of an interval that chance may add: nodes that start together do not look together.
@@ -67,17 +68,18 @@ impl Caretaker {
     /// A caretaker for the node of this session; `path` is the configuration's file, chance comes
     /// from `seed`.
     pub(crate) fn new(
+        reach: &Reach,
         session: &SessionContext,
         path: PathBuf,
         engine: Engine,
         seed: [u8; 16],
     ) -> Self {
         Self {
-            config: session.config.clone(),
+            config: reach.config.clone(),
             path,
             identity: session.identity.clone(),
             engine,
-            endpoint: session.endpoint.clone(),
+            endpoint: reach.endpoint.clone(),
             inputs: session.inputs.clone(),
             measure: Arc::new(Notify::new()),
             seed,

@@ -7,7 +7,7 @@ use noded_core::SessionEpoch;
 use protocol_transport::{Role, StreamKind};
 use protocol_wire::v1;
 
-use super::{NODE_FRAME_BYTES_MAX, Own, connect, open, parse, write};
+use super::{Own, connect, open, parse, write};
 use crate::keeper_link::chain;
 
 /// Between two attempts.
@@ -41,7 +41,7 @@ async fn attach(own: &Own, epoch: SessionEpoch) -> Result<(), String> {
             .map_err(|error| error.to_string())?;
         match StreamKind::read(&mut recv, Role::Server).await {
             Ok(StreamKind::NodeCall) => {
-                std::sync::Arc::clone(&context.calls).accept(send, recv, NODE_FRAME_BYTES_MAX);
+                context.outside.accept_call(send, recv);
             }
             Ok(kind) => tracing::debug!(%kind, "a stream that nothing serves"),
             Err(error) => tracing::debug!(error = %chain(&error), "a stream without a kind"),

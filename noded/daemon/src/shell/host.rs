@@ -11,7 +11,7 @@ use super::Running;
 use crate::clock;
 use crate::config::Config;
 use crate::daemon::reconfigured;
-use crate::fingerprint::{refresh, runtime};
+use crate::fingerprint::refresh;
 use crate::upkeep::DiskUse;
 
 /// Whether the disk is fuller than the operator allows.
@@ -43,8 +43,7 @@ impl Running {
         }
         let changed = changed_facts(&previous, &settled).join(", ");
         tracing::info!(%changed, "the facts of this host changed");
-        let run_dir = &self.shell.executor.config.now().run_dir;
-        runtime::tell(run_dir, Some(&previous), &settled);
+        self.shell.hands.on_facts(&previous, &settled);
         let settled = Arc::new(settled);
         *facts.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settled);
         self.shell.core.set_node(settled);
@@ -70,14 +69,11 @@ impl Running {
     /// The disk was measured: beyond the operator's limit the oldest ended allocation goes, then it
     /// is measured again.
     pub(super) fn disk_measured(&mut self, measured: DiskUse) {
-        let upkeep = self.shell.executor.config.now().upkeep;
         let DiskUse {
             bytes_percent,
             inodes_percent,
         } = measured;
-        let full = bytes_percent > upkeep.gc_disk_usage_threshold
-            || inodes_percent > upkeep.gc_inode_usage_threshold;
-        if !full {
+        if !self.shell.hands.is_too_full(measured) {
             self.disk = DiskState::Roomy;
             return;
         }

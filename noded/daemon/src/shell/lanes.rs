@@ -8,22 +8,22 @@ use noded_core::{Effect, Event, Moment};
 use protocol_model::AllocId;
 use tokio::sync::mpsc;
 
-use crate::executor::Executor;
+use crate::hands::Hands;
 use crate::input::Input;
-use crate::{lane, leases};
+use crate::lane;
 
 /// Allocations with an effect under way, and what waits behind it.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    executor: Arc<Executor>,
+    hands: Arc<dyn Hands>,
     inputs: mpsc::Sender<Input>,
     waiting: BTreeMap<AllocId, VecDeque<Effect>>,
 }
 
 impl Lanes {
-    pub(super) fn new(executor: Arc<Executor>, inputs: mpsc::Sender<Input>) -> Self {
+    pub(super) fn new(hands: Arc<dyn Hands>, inputs: mpsc::Sender<Input>) -> Self {
         Self {
-            executor,
+            hands,
             inputs,
             waiting: BTreeMap::new(),
         }
@@ -52,10 +52,10 @@ impl Lanes {
 
     /// Leases are no allocation's: the core asks for nothing more about them before the answer.
     pub(super) fn tend_leases(&self, extend: Vec<(AllocId, Moment)>, end: Vec<AllocId>) {
-        let keeper = self.executor.keeper.clone();
+        let hands = Arc::clone(&self.hands);
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
-            if let Some(answer) = leases::tend(&keeper, extend, end).await {
+            if let Some(answer) = hands.tend_leases(extend, end).await {
                 // A loop that ended no longer wants to know.
                 let _ = inputs.send(Input::Event(Event::Leases(answer))).await;
             }
@@ -63,13 +63,10 @@ impl Lanes {
     }
 
     fn begin(&self, alloc: AllocId, effect: Effect) {
-        let executor = Arc::clone(&self.executor);
+        let hands = Arc::clone(&self.hands);
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
-            let run = |effect| {
-                let executor = Arc::clone(&executor);
-                async move { executor.execute(effect).await }
-            };
+            let run = |effect| Arc::clone(&hands).carry_out(effect);
             for event in lane::carry_out(effect, lane::AGAIN, run).await {
                 // A loop that ended no longer wants to know.
                 let _ = inputs.send(Input::Event(event)).await;

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use noded_core::BootId;
 use noded_core::journal::JournalRecord;
-use noded_daemon::journal::Journal;
+use noded_daemon::journal::{Journal, Records};
 use tempfile::TempDir;
 
 use crate::fake_server::{FakeServer, PATIENCE};

@@ -1,0 +1,62 @@
+//! What the loop has done on the host, behind an interface: by the executor and keeper here, by an
+//! imitation where one process simulates many nodes.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use noded_core::event::LeasesAnswer;
+use noded_core::{Effect, Event, Moment};
+use protocol_model::{AllocId, Node};
+
+use crate::executor::Executor;
+use crate::fingerprint::runtime;
+use crate::leases;
+use crate::upkeep::DiskUse;
+
+/// Whoever does what the core asks for beyond sessions and the journal.
+pub trait Hands: std::fmt::Debug + Send + Sync {
+    /// Does what an effect of an allocation's lane says; answers what is known of it at once. The
+    /// next effect of the allocation comes after this one's answer.
+    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>>;
+
+    /// Extends and ends leases; `None` = the node ends.
+    fn tend_leases(
+        &self,
+        extend: Vec<(AllocId, Moment)>,
+        end: Vec<AllocId>,
+    ) -> BoxFuture<'_, Option<LeasesAnswer>>;
+
+    /// The facts of the host changed.
+    fn on_facts(&self, before: &Node, now: &Node);
+
+    /// Whether a disk that is so full is fuller than the operator allows.
+    fn is_too_full(&self, measured: DiskUse) -> bool;
+}
+
+impl Hands for Executor {
+    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>> {
+        Box::pin(async move { self.execute(effect).await })
+    }
+
+    fn tend_leases(
+        &self,
+        extend: Vec<(AllocId, Moment)>,
+        end: Vec<AllocId>,
+    ) -> BoxFuture<'_, Option<LeasesAnswer>> {
+        Box::pin(leases::tend(&self.keeper, extend, end))
+    }
+
+    fn on_facts(&self, before: &Node, now: &Node) {
+        runtime::tell(&self.config.now().run_dir, Some(before), now);
+    }
+
+    fn is_too_full(&self, measured: DiskUse) -> bool {
+        let DiskUse {
+            bytes_percent,
+            inodes_percent,
+        } = measured;
+        let upkeep = self.config.now().upkeep;
+        bytes_percent > upkeep.gc_disk_usage_threshold
+            || inodes_percent > upkeep.gc_inode_usage_threshold
+    }
+}
