@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
+use controlplane_state::Command;
 use protocol_model::AllocId;
 use protocol_transport::frame::Frame;
 use protocol_transport::{FrameReader, FrameWriter};
@@ -11,7 +13,7 @@ use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 
-use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX};
+use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX, merged_reply};
 use crate::gateway::Gateway;
 use crate::gateway::liveness::{self, Heard};
 use crate::{membership, versions};
@@ -59,7 +61,7 @@ impl Forward {
         match frame.kind {
             v1::ProposeRequest::KIND => {
                 let request: v1::ProposeRequest = parse(frame)?;
-                reply(writer, &self.cluster.propose_here(request.command).await).await
+                reply(writer, &self.propose(request.command).await).await
             }
             v1::LivenessReport::KIND => {
                 let report: v1::LivenessReport = parse(frame)?;
@@ -99,6 +101,20 @@ impl Forward {
                 reply(writer, &membership::serve(&self.cluster, request).await?).await
             }
             other => Err(format!("frame kind {other} is no request between servers")),
+        }
+    }
+
+    /// Proposes what another server sent. Updates of its nodes wait with those of this server's, and
+    /// become one entry.
+    async fn propose(&self, command: Bytes) -> v1::ProposeReply {
+        let bytes = command.len();
+        match self.cluster.read_forwarded(&command) {
+            Err(reply) => reply,
+            Ok(Command::AllocUpdates { batches }) if self.cluster.is_leader() => {
+                let coalescer = self.gateway.coalescer();
+                merged_reply(coalescer.submit_merged(batches, bytes).await)
+            }
+            Ok(_) => self.cluster.propose_here(command).await,
         }
     }
 

@@ -30,37 +30,44 @@ pub struct CompleteReport {
 }
 
 impl CompleteReport {
-    /// The command that takes it in, and the versions that the node acts on already: its watch
-    /// begins with them.
-    pub fn into_command(self, tables: &Tables) -> (NodeSynced, BTreeMap<AllocId, u64>) {
-        let Self {
-            node,
-            epoch,
-            ours,
-            watch_index,
-            reports,
-            facts,
-        } = self;
-        let known = reports
+    /// The command that takes it in, as news to `tables`.
+    pub fn command(&self, tables: &Tables) -> NodeSynced {
+        let (changed, same): (Vec<_>, Vec<_>) = self
+            .reports
             .iter()
-            // Versions of another history say nothing: all of it is told anew.
-            .map(|report| (report.id, if ours { report.desired_version } else { 0 }))
-            .collect();
-        let (changed, same): (Vec<_>, Vec<_>) = reports.into_iter().partition(|report| {
-            tables
-                .alloc(report.id)
-                .is_none_or(|alloc| is_news(report, alloc))
-        });
-        let command = NodeSynced {
-            node,
-            epoch,
-            watch_index: if ours { watch_index } else { 0 },
-            changed: durable(changed),
+            .partition(|report| is_news_to(report, tables));
+        NodeSynced {
+            node: self.node,
+            epoch: self.epoch,
+            watch_index: if self.ours { self.watch_index } else { 0 },
+            changed: durable(changed.into_iter().cloned().collect()),
             unchanged: same.into_iter().map(|report| report.id).collect(),
-            facts,
-        };
-        (command, known)
+            facts: self.facts.clone(),
+        }
     }
+
+    /// The versions that the node acts on already: its watch begins with them.
+    pub fn known(&self) -> BTreeMap<AllocId, u64> {
+        let version = |report: &AllocReport| {
+            // Versions of another history say nothing: all of it is told anew.
+            if self.ours { report.desired_version } else { 0 }
+        };
+        self.reports
+            .iter()
+            .map(|report| (report.id, version(report)))
+            .collect()
+    }
+
+    /// Whether it says something that `tables` do not have.
+    pub fn is_news(&self, tables: &Tables) -> bool {
+        self.reports.iter().any(|report| is_news_to(report, tables))
+    }
+}
+
+fn is_news_to(report: &AllocReport, tables: &Tables) -> bool {
+    tables
+        .alloc(report.id)
+        .is_none_or(|alloc| is_news(report, alloc))
 }
 
 /// Whether a report says something that the state does not have. Events are volatile and do not

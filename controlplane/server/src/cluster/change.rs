@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep};
 
 use super::call::CallError;
 use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in, wall_clock};
-use crate::versions::{self, TooOld};
 
 /// How long a leader that was replaced may still take to answer what it was asked before.
 const REPLACED_GRACE: Duration = Duration::from_millis(500);
@@ -77,7 +76,8 @@ impl Cluster {
         let bytes = codec::encode(&stamp(command))
             .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
         let bytes = Bytes::from(bytes);
-        let deadline = Instant::now() + PATIENCE;
+        let begun = Instant::now();
+        let deadline = begun + PATIENCE;
         loop {
             let tried = match self.raft.propose(bytes.clone()).await {
                 Ok(proposed) => changed(&proposed.response),
@@ -92,7 +92,13 @@ impl Cluster {
                     sleep(RETRY_PAUSE).await;
                 }
                 Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
-                done => return done,
+                Ok(changed) => {
+                    let now = Instant::now();
+                    self.pace()
+                        .on_sample(now.duration_since(begun), now.into_std());
+                    return Ok(changed);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -124,43 +130,6 @@ impl Cluster {
                 Err(error) => Err(own_error(error).into()),
             },
         }
-    }
-
-    /// Proposes encoded bytes here only: what a forwarded change arrives at.
-    pub(crate) async fn propose_here(&self, command: Bytes) -> v1::ProposeReply {
-        use v1::propose_error::Kind;
-        // A follower that was upgraded already may speak of what this release cannot apply: once in
-        // the log it would stop every server of this release.
-        let understood = match codec::decode(&command) {
-            // Nor what another server of an older release cannot.
-            Ok(stamped) => self.understood(&stamped.command),
-            Err(error) => {
-                tracing::warn!(%error, "a forwarded command is not understood and was refused");
-                Err(self.too_old_itself())
-            }
-        };
-        if let Err(why) = understood {
-            return not_proposed(Kind::OldServer, why);
-        }
-        let error = match self.raft.propose(command).await {
-            Ok(proposed) => {
-                return v1::ProposeReply {
-                    index: proposed.index,
-                    response: proposed.response.into(),
-                    error: None,
-                };
-            }
-            Err(error) => error,
-        };
-        let kind = match error {
-            ProposeError::NotLeader { .. } => Kind::NotLeader,
-            ProposeError::TooLarge { .. } => Kind::TooLarge,
-            ProposeError::OutcomeUnknown => Kind::Unspecified,
-            ProposeError::Unavailable { .. }
-            | ProposeError::Overloaded
-            | ProposeError::Stopped(_) => Kind::Unavailable,
-        };
-        not_proposed(kind, error.to_string())
     }
 
     async fn forward(
@@ -211,30 +180,12 @@ impl Cluster {
     }
 
     /// Whether every server would understand a command; who would not, and what to do, if not.
-    fn understood(&self, command: &Command) -> Result<(), String> {
+    pub(super) fn understood(&self, command: &Command) -> Result<(), String> {
         let status = self.status.borrow();
         let too_old = self
             .versions
             .too_old(command.level(), status.id, &status.membership);
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
-    }
-
-    /// What is said of this server where it does not know a command that another one proposed.
-    fn too_old_itself(&self) -> String {
-        let own = self.server_id();
-        let (id, release) = (own, Some(versions::BUILD.to_owned()));
-        let name = self
-            .status
-            .borrow()
-            .membership
-            .get(own)
-            .map(|info| info.name.clone());
-        TooOld {
-            id,
-            name: name.unwrap_or_default(),
-            release,
-        }
-        .to_string()
     }
 }
 
@@ -254,19 +205,6 @@ fn changed(response: &[u8]) -> Result<Changed, ChangeError> {
     match applied.outcome {
         Outcome::Refused(refusal) => Err(ChangeError::Refused(refusal)),
         outcome => Ok(Changed { index, outcome }),
-    }
-}
-
-/// Why a forwarded change was not proposed.
-fn not_proposed(kind: v1::propose_error::Kind, message: String) -> v1::ProposeReply {
-    let error = v1::ProposeError {
-        kind: kind.into(),
-        message,
-    };
-    v1::ProposeReply {
-        index: 0,
-        response: Bytes::new(),
-        error: Some(error),
     }
 }
 

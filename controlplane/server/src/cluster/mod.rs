@@ -1,11 +1,13 @@
 //! The cluster as the rest of the server sees it: one handle to read the state, to change it
-//! through whoever leads (`change`), to ask other servers (`call`), and to know who leads.
+//! through whoever leads (`change`, and `forwarded` at the other end), to ask other servers (`call`), and to know who leads.
 
 mod call;
 mod change;
+mod forwarded;
+mod pace;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use controlplane_raft::{Leader, Raft, RaftStatus, ReadError, ServerId};
@@ -17,6 +19,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
 pub use self::change::{ChangeError, Changed, LeadingError};
+pub(crate) use self::forwarded::merged_reply;
+pub(crate) use self::pace::Pace;
 use crate::machine::Hub;
 use crate::versions::Versions;
 
@@ -33,6 +37,8 @@ pub struct Cluster {
     pool: Pool,
     status: watch::Receiver<RaftStatus>,
     versions: Arc<Versions>,
+    /// How long changes take.
+    changes: Arc<Mutex<Pace>>,
 }
 
 impl Cluster {
@@ -45,6 +51,7 @@ impl Cluster {
             pool,
             status,
             versions: Arc::default(),
+            changes: Arc::default(),
         }
     }
 
@@ -61,6 +68,15 @@ impl Cluster {
     /// Where changes of the state are told.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// How long the slowest change of late took; zero where none was made.
+    pub(crate) fn slowest_change(&self, now: std::time::Instant) -> Duration {
+        self.pace().peak(now)
+    }
+
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The log, for operators' routes.

@@ -1,6 +1,6 @@
 //! What a node is answered when it says Hello, or when its session ends.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use controlplane_state::{Refusal, Welcome, WelcomeKind};
 use protocol_transport::FrameWriter;
@@ -10,10 +10,13 @@ use super::Gateway;
 use super::frames::write;
 use crate::cluster::ChangeError;
 
-/// What a node is told to wait before it knocks again.
-const RETRY: Duration = Duration::from_millis(500);
-/// How long typical updates may be merged on the node.
-pub(super) const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
+/// What a node is told to wait before it knocks again, at least.
+const RETRY_MIN: Duration = Duration::from_millis(500);
+/// And at most.
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// What it waits, as a multiple of the slowest change of late: so that what it knocks for is not
+/// asked again while it is under way.
+const RETRY_PER_CHANGE: u32 = 4;
 /// How long urgent updates are held back on the node to be merged: not at all. The node has one
 /// urgent batch in flight, and what comes meanwhile gathers behind it, so under load the log's own
 /// latency does the merging, as in the coalescer; an idle cluster pays for no timer.
@@ -30,9 +33,9 @@ pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome) -> v1::Welcome {
         applied_urgent_seq: welcome.applied_urgent_seq,
         applied_typical_seq: welcome.applied_typical_seq,
         heartbeat_interval_ms: millis(gateway.liveness_config.heartbeat_interval),
-        typical_interval_ms: millis(TYPICAL_INTERVAL),
+        typical_interval_ms: millis(gateway.coalescer.typical_interval(Instant::now())),
         urgent_delay_ms: millis(URGENT_DELAY),
-        retry_interval_ms: millis(RETRY),
+        retry_interval_ms: millis(retry(gateway)),
         applied: Some(v1::Watermark {
             incarnation: incarnation
                 .map(|incarnation| incarnation.as_bytes().to_vec().into())
@@ -66,7 +69,7 @@ impl Refuse {
         let refused = v1::Refused {
             reason: self.reason.into(),
             message: self.message,
-            retry_interval_ms: millis(RETRY),
+            retry_interval_ms: millis(retry(gateway)),
             servers: servers(gateway),
         };
         write(writer, &refused).await?;
@@ -103,6 +106,12 @@ fn servers(gateway: &Gateway) -> Vec<v1::ServerAddress> {
             address: info.address.clone(),
         })
         .collect()
+}
+
+/// How long a node is to wait before it knocks again.
+fn retry(gateway: &Gateway) -> Duration {
+    let slowest = gateway.cluster.slowest_change(Instant::now());
+    (slowest * RETRY_PER_CHANGE).clamp(RETRY_MIN, RETRY_MAX)
 }
 
 pub(super) fn millis(duration: Duration) -> u32 {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   node --- session stream ---> session   Hello, heartbeats, the complete report, facts
-//!        --- update streams ---> updates   batches, merged into few log entries
+//!        --- update streams ---> updates   batches, merged into few log entries (coalescer)
 //!        <-- watch stream ------ watch     desired state, as a chain
 //!   node <== second connection = calls     logs, files, exec, restarts: server to node
 //!                                liveness  who was heard, told to the leader
@@ -16,6 +16,7 @@
 
 mod answers;
 pub mod calls;
+mod coalescer;
 pub mod detail;
 mod frames;
 mod hello;
@@ -41,7 +42,7 @@ use crate::cluster::Cluster;
 use crate::config::LivenessConfig;
 
 pub use calls::{CallNodeError, NodeCallStream};
-pub use updates::{Coalescer, CoalescerLoop};
+pub use coalescer::{Coalescer, CoalescerLoop};
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -106,6 +107,11 @@ impl Gateway {
     /// Who was heard here lately.
     pub fn heard(&self) -> &liveness::HeardLog {
         &self.heard
+    }
+
+    /// Where updates of nodes become entries of the log.
+    pub(crate) fn coalescer(&self) -> &Coalescer {
+        &self.coalescer
     }
 
     /// How many nodes are in a session here.

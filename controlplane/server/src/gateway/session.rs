@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
-use super::answers::{Refuse, TYPICAL_INTERVAL, millis, welcomed};
+use super::answers::{Refuse, millis, welcomed};
 use super::frames::{parse, read_frames, write};
 use super::hello::{History, history, knock, read_facts, read_hello};
 use super::liveness::Heard;
@@ -194,17 +194,18 @@ impl Session<'_> {
             v1::Heartbeat::KIND => {
                 let heartbeat: v1::Heartbeat = parse(kind, body)?;
                 self.check_epoch(heartbeat.epoch)?;
+                let now = Instant::now();
                 self.gateway.heard.heard(Heard {
                     node: self.node,
                     epoch: self.epoch,
-                    at: Instant::now(),
+                    at: now,
                     sent_boottime_ns: heartbeat.sent_boottime_ns,
                 });
                 let ack = v1::HeartbeatAck {
                     tick: heartbeat.tick,
                     applied_index: self.gateway.cluster.snapshot().index(),
                     confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node, self.epoch),
-                    typical_interval_ms: millis(TYPICAL_INTERVAL),
+                    typical_interval_ms: millis(self.gateway.coalescer.typical_interval(now)),
                 };
                 write(writer, &ack).await
             }

@@ -16,7 +16,7 @@ use protocol_wire::v1;
 
 use super::detail::{self, AllocEvents};
 use super::{Gateway, reports};
-use crate::cluster::ChangeError;
+use crate::cluster::{ChangeError, Changed};
 
 /// Allocations in one complete report; a node with more is refused with a reason.
 const REPORTS_MAX: usize = 100_000;
@@ -111,9 +111,6 @@ pub(super) async fn commit(
         facts: _,
     } = whole;
     let volatile = detail::events(&reports);
-    // What is news is decided against a state that knows this session; a follower may lag.
-    let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
-    let snapshot = gateway.cluster.at_least(epoch.0, deadline).await?;
     let report = CompleteReport {
         node,
         epoch,
@@ -122,10 +119,7 @@ pub(super) async fn commit(
         reports,
         facts,
     };
-    let (synced, known) = report.into_command(&snapshot);
-    drop(snapshot);
-    let command = Command::NodeSynced(Box::new(synced));
-    let changed = gateway.cluster.change(command).await?;
+    let changed = propose(&gateway, &report).await?;
     if let Outcome::Synced { unknown, .. } = &changed.outcome {
         let unknown: BTreeSet<_> = unknown.iter().collect();
         let own = |events: &AllocEvents| !unknown.contains(&events.alloc());
@@ -133,8 +127,34 @@ pub(super) async fn commit(
             .detail
             .take_in(node, volatile.into_iter().filter(own));
     }
-    gateway.set_known(node, epoch, known);
+    gateway.set_known(node, epoch, report.known());
     Ok(changed.index)
+}
+
+/// Proposes a report, and what of it is news still where an earlier one of the same session was
+/// taken in first.
+async fn propose(gateway: &Gateway, report: &CompleteReport) -> Result<Changed, ChangeError> {
+    let CompleteReport { node, epoch, .. } = *report;
+    let caught_up = async |index| {
+        let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+        gateway.cluster.at_least(index, deadline).await
+    };
+    // What is news is decided against a state that knows this session; a follower may lag.
+    let snapshot = caught_up(epoch.0).await?;
+    let command = Command::NodeSynced(Box::new(report.command(&snapshot)));
+    drop(snapshot);
+    let changed = gateway.cluster.change(command).await?;
+    let snapshot = caught_up(changed.index).await?;
+    let was_first = snapshot
+        .node(node)
+        .is_none_or(|record| record.session.synced_index == changed.index);
+    // What was the same as in the state may not be the same as in the report that was on its way.
+    if was_first || !report.is_news(&snapshot) {
+        return Ok(changed);
+    }
+    let command = Command::NodeSynced(Box::new(report.command(&snapshot)));
+    drop(snapshot);
+    gateway.cluster.change(command).await
 }
 
 #[cfg(test)]

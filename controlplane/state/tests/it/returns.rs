@@ -5,6 +5,7 @@ use std::time::Duration;
 use controlplane_state::command::{
     AllocChange, Change, DaemonLife, DrainSwitch, NodeSynced, PlanApply,
 };
+use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, Refusal, SessionEpoch, Signal, WindowEnd};
 use protocol_model::{
     ClientStatus, DesiredStatus, Eligibility, EvalTrigger, Job, JobKey, JobType, NodeId,
@@ -72,6 +73,37 @@ fn of_two_reports_of_one_session_the_newer_word_counts() {
         (over.client_status, over.desired_status),
         (ClientStatus::Failed, DesiredStatus::Run)
     );
+}
+
+#[test]
+fn what_was_the_same_before_an_earlier_report_was_taken_in_is_news_after_it() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = job("web", JobType::Service);
+    cluster.register(&web);
+    let alloc = cluster.place(&web.key(), node);
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
+    let epoch = restart(&mut cluster, node);
+    // The node says it twice: that it could not restore the task, and then that it did.
+    let mut first = says(alloc, 2, ClientStatus::Running);
+    first.client_description = "not found yet".to_owned();
+    let second = CompleteReport {
+        node,
+        epoch,
+        ours: true,
+        watch_index: cluster.index,
+        reports: vec![says(alloc, 3, ClientStatus::Running)],
+        facts: None,
+    };
+    let early = second.command(cluster.tables());
+    assert_eq!((early.changed.len(), early.unchanged.len()), (0, 1));
+    cluster.sync(node, epoch, vec![first]);
+    cluster.apply(Command::NodeSynced(Box::new(early)));
+    assert!(second.is_news(cluster.tables()));
+    let late = second.command(cluster.tables());
+    cluster.apply(Command::NodeSynced(Box::new(late)));
+    assert_eq!(cluster.alloc(alloc).client_description, "");
+    assert!(!second.is_news(cluster.tables()));
 }
 
 #[test]

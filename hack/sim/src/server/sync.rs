@@ -84,8 +84,8 @@ impl World {
             reports,
             facts: message.facts,
         };
-        let (synced, known) = report.into_command(&server.snapshot);
-        let command = Command::NodeSynced(Box::new(synced));
+        let known = report.known();
+        let command = Command::NodeSynced(Box::new(report.command(&server.snapshot)));
         self.change(ix, command, Then::Synced { conn, known });
     }
 
