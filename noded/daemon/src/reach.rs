@@ -9,7 +9,7 @@ use protocol_transport::{ConnectError, Endpoint, Secret};
 
 use crate::calls::CallServer;
 use crate::config::LiveConfig;
-use crate::session::{NODE_FRAME_BYTES_MAX, Outside};
+use crate::session::{NODE_FRAME_BYTES_MAX, Outside, Purpose};
 
 /// See the top of this file.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ impl Outside for Reach {
     fn connect(
         &self,
         address: SocketAddr,
+        _purpose: Purpose,
     ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
         Box::pin(self.endpoint.connect(address))
     }

@@ -45,12 +45,22 @@ const BATCHES_MAX: usize = 4;
 /// not cost the node its tasks.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The session itself: an attempt begins with it.
+    Session,
+    /// Calls of the server, beside a session.
+    Calls,
+}
+
 /// What a session needs of the process around it: noded, or one that simulates many nodes.
 pub trait Outside: std::fmt::Debug + Send + Sync {
     /// A connection to the server at `address`.
     fn connect(
         &self,
         address: SocketAddr,
+        purpose: Purpose,
     ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>>;
 
     /// What a control plane that does not know us wants to see, as it is now.
@@ -158,7 +168,7 @@ async fn run(
     address: &str,
     messages: mpsc::Receiver<Outbound>,
 ) -> Result<(), String> {
-    let connection = timeout(CONNECT_MAX, connect(context, address))
+    let connection = timeout(CONNECT_MAX, connect(context, address, Purpose::Session))
         .await
         .map_err(|_| format!("no connection within {CONNECT_MAX:?}"))??;
     let (writer, reader) = open(&connection, StreamKind::NodeSession).await?;
@@ -180,13 +190,17 @@ async fn run(
     }
 }
 
-async fn connect(context: &SessionContext, address: &str) -> Result<quinn::Connection, String> {
+async fn connect(
+    context: &SessionContext,
+    address: &str,
+    purpose: Purpose,
+) -> Result<quinn::Connection, String> {
     let mut last = format!("{address:?} has no address");
     let found = tokio::net::lookup_host(address)
         .await
         .map_err(|error| format!("finding {address:?}: {error}"))?;
     for address in found {
-        match context.outside.connect(address).await {
+        match context.outside.connect(address, purpose).await {
             Ok(connection) => return Ok(connection),
             Err(error) => last = chain(&error),
         }

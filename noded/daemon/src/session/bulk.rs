@@ -7,7 +7,7 @@ use noded_core::SessionEpoch;
 use protocol_transport::{Role, StreamKind};
 use protocol_wire::v1;
 
-use super::{Own, connect, open, parse, write};
+use super::{Own, Purpose, connect, open, parse, write};
 use crate::keeper_link::chain;
 
 /// Between two attempts.
@@ -24,7 +24,7 @@ pub(super) async fn serve(own: Own, epoch: SessionEpoch) -> Result<(), String> {
 
 async fn attach(own: &Own, epoch: SessionEpoch) -> Result<(), String> {
     let context = &own.context;
-    let connection = connect(context, &own.address).await?;
+    let connection = connect(context, &own.address, Purpose::Calls).await?;
     let (mut writer, mut reader) = open(&connection, StreamKind::Bulk).await?;
     let attach = v1::AttachBulk {
         node_id: context.identity.id.as_bytes().to_vec().into(),

@@ -76,22 +76,34 @@ impl Endpoint {
     /// # Errors
     /// When the address cannot be bound, or the identity or limits cannot be used.
     pub fn bind(config: &EndpointConfig) -> Result<Self, BindError> {
+        Self::bind_on(config, Arc::new(quinn::TokioRuntime))
+    }
+
+    /// As [`Self::bind`], with the socket and the drivers of connections as `runtime` makes them:
+    /// how a process that simulates many nodes comes between one of them and the network.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn bind_on(
+        config: &EndpointConfig,
+        runtime: Arc<dyn quinn::Runtime>,
+    ) -> Result<Self, BindError> {
         let limits = &config.limits;
+        let here = Handle::try_current();
         let (server, client) = halves(&config.identity, limits)?;
         let bound = |source| BindError::Bind {
             address: config.listen,
             source,
         };
         let socket = std::net::UdpSocket::bind(config.listen).map_err(bound)?;
-        let runtime = quinn::default_runtime()
-            .ok_or_else(|| bound(io::Error::other("there is no tokio runtime")))?;
+        let here = here.map_err(|_| bound(io::Error::other("there is no tokio runtime")))?;
         let endpoint = remembering(&config.identity, config.listen);
         let quinn = quinn::Endpoint::new(endpoint, Some(server), socket, runtime).map_err(bound)?;
         Ok(Self {
             quinn,
             own: config.identity.own().clone(),
             limits: limits.clone(),
-            runtime: Handle::current(),
+            runtime: here,
             client: Arc::new(RwLock::new(client)),
         })
     }
