@@ -90,16 +90,13 @@ pub struct SidecarTask {
 
 /// Settings of a proxy.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, from = "ConnectProxySent")]
 pub struct ConnectProxy {
     /// The address of the local service.
-    #[serde(deserialize_with = "or_default")]
     pub local_service_address: String,
     /// The port of the local service.
-    #[serde(deserialize_with = "or_default")]
     pub local_service_port: u32,
     /// Paths exposed without the mesh.
-    #[serde(alias = "ExposeConfig")]
     pub expose: Option<ExposeConfig>,
     /// Services that the task reaches through the proxy.
     #[serde(with = "nullable")]
@@ -109,6 +106,46 @@ pub struct ConnectProxy {
     /// The proxy's own settings.
     #[serde(with = "nullable")]
     pub config: BTreeMap<String, serde_json::Value>,
+}
+
+/// [`ConnectProxy`] as clients send it: Nomad's own client names what is exposed twice in one
+/// document, by its present and by an older name, and leaves one of them null.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ConnectProxySent {
+    #[serde(deserialize_with = "or_default")]
+    local_service_address: String,
+    #[serde(deserialize_with = "or_default")]
+    local_service_port: u32,
+    expose: Option<ExposeConfig>,
+    expose_config: Option<ExposeConfig>,
+    #[serde(with = "nullable")]
+    upstreams: Vec<Upstream>,
+    transparent_proxy: Option<TransparentProxy>,
+    #[serde(with = "nullable")]
+    config: BTreeMap<String, serde_json::Value>,
+}
+
+impl From<ConnectProxySent> for ConnectProxy {
+    fn from(sent: ConnectProxySent) -> Self {
+        let ConnectProxySent {
+            local_service_address,
+            local_service_port,
+            expose,
+            expose_config,
+            upstreams,
+            transparent_proxy,
+            config,
+        } = sent;
+        Self {
+            local_service_address,
+            local_service_port,
+            expose: expose.or(expose_config),
+            upstreams,
+            transparent_proxy,
+            config,
+        }
+    }
 }
 
 /// A service that a task reaches through its proxy.
@@ -163,11 +200,29 @@ pub struct MeshGateway {
 
 /// Paths exposed without the mesh.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, from = "ExposeConfigSent")]
 pub struct ExposeConfig {
     /// The paths.
-    #[serde(alias = "Path", with = "nullable")]
+    #[serde(with = "nullable")]
     pub paths: Vec<ExposePath>,
+}
+
+/// [`ExposeConfig`] as clients send it: by two names, as in [`ConnectProxySent`].
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ExposeConfigSent {
+    #[serde(with = "nullable")]
+    paths: Vec<ExposePath>,
+    #[serde(with = "nullable")]
+    path: Vec<ExposePath>,
+}
+
+impl From<ExposeConfigSent> for ExposeConfig {
+    fn from(ExposeConfigSent { paths, path }: ExposeConfigSent) -> Self {
+        Self {
+            paths: if paths.is_empty() { path } else { paths },
+        }
+    }
 }
 
 /// One path exposed without the mesh.

@@ -40,9 +40,9 @@ impl Task {
             set_if_empty(&mut consul.cluster, defaults::CLUSTER);
         }
         if let Some(plugin) = &mut self.csi_plugin_config {
-            plugin
-                .health_timeout
-                .get_or_insert(defaults::CSI_HEALTH_TIMEOUT);
+            // Some clients send 0 where nothing was said.
+            let given = plugin.health_timeout.filter(|timeout| !timeout.is_zero());
+            plugin.health_timeout = Some(given.unwrap_or(defaults::CSI_HEALTH_TIMEOUT));
         }
         for scaling in &mut self.scaling_policies {
             scaling.canonicalize(job, group, Some(&self.name));
@@ -142,6 +142,9 @@ impl Template {
         self.splay.get_or_insert(defaults::TEMPLATE_SPLAY);
         self.perms
             .get_or_insert_with(|| defaults::TEMPLATE_PERMS.to_owned());
+        // The node agent's. Job files say -1, and some clients nothing.
+        self.uid.get_or_insert(-1);
+        self.gid.get_or_insert(-1);
         self.left_delim.get_or_insert_with(|| "{{".to_owned());
         self.right_delim.get_or_insert_with(|| "}}".to_owned());
         self.envvars.get_or_insert(false);

@@ -36,6 +36,14 @@ pub struct NodeListStub {
 }
 
 impl Node {
+    /// Which release of noded runs there; empty where it does not say. (`nomad.version`, on which
+    /// job files constrain, is that of the API that it follows.)
+    fn release(&self) -> &str {
+        self.attributes
+            .get("drover.version")
+            .map_or("", String::as_str)
+    }
+
     /// The short form, for lists.
     pub fn stub(&self) -> NodeListStub {
         NodeListStub {
@@ -50,11 +58,7 @@ impl Node {
             name: self.name.clone(),
             node_class: self.node_class.clone(),
             node_pool: self.node_pool.clone(),
-            version: self
-                .attributes
-                .get("nomad.version")
-                .cloned()
-                .unwrap_or_default(),
+            version: self.release().to_owned(),
             drain: self.drain,
             scheduling_eligibility: self.scheduling_eligibility,
             status: self.status,
@@ -65,5 +69,22 @@ impl Node {
             create_index: self.create_index,
             modify_index: self.modify_index,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_shows_the_release_of_the_node_and_not_of_the_api() {
+        let mut node = Node::new(NodeId(uuid::Uuid::nil()), "node-1", "dc1");
+        let set = |node: &mut Node, name: &str, value: &str| {
+            node.attributes.insert(name.to_owned(), value.to_owned());
+        };
+        set(&mut node, "nomad.version", "1.10.0");
+        assert_eq!(node.stub().version, "");
+        set(&mut node, "drover.version", "0.1.0");
+        assert_eq!(node.stub().version, "0.1.0");
     }
 }

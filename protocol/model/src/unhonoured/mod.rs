@@ -45,18 +45,19 @@ impl Job {
             }
         }
         for group in &self.task_groups {
-            unhonoured_group(group, &mut warnings);
+            unhonoured_group(self, group, &mut warnings);
         }
         warnings
     }
 }
 
-fn unhonoured_group(group: &TaskGroup, warnings: &mut Vec<Warning>) {
+fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
     let place = format!("group {:?} > ", group.name);
     for row in ROWS {
         let block = match row.probe {
             Probe::Job(_) | Probe::Task(_) | Probe::NamedTask(_) => None,
             Probe::Group(present) => present(group).then(|| row.block.to_owned()),
+            Probe::GroupOf(present) => present(job, group).then(|| row.block.to_owned()),
             Probe::NamedGroup(name) => name(group).map(|name| format!("{} {name:?}", row.block)),
         };
         warnings.extend(block.map(|block| row.warning(&place, &block)));
@@ -65,7 +66,7 @@ fn unhonoured_group(group: &TaskGroup, warnings: &mut Vec<Warning>) {
         let place = format!("{place}task {:?} > ", task.name);
         for row in ROWS {
             let block = match row.probe {
-                Probe::Job(_) | Probe::Group(_) | Probe::NamedGroup(_) => None,
+                Probe::Job(_) | Probe::Group(_) | Probe::GroupOf(_) | Probe::NamedGroup(_) => None,
                 Probe::Task(present) => present(task).then(|| row.block.to_owned()),
                 Probe::NamedTask(name) => name(task).map(|name| format!("{} {name:?}", row.block)),
             };
@@ -78,6 +79,8 @@ fn unhonoured_group(group: &TaskGroup, warnings: &mut Vec<Warning>) {
 enum Probe {
     Job(fn(&Job) -> bool),
     Group(fn(&TaskGroup) -> bool),
+    /// The same for blocks that mean something else in each type of job.
+    GroupOf(fn(&Job, &TaskGroup) -> bool),
     /// The same for blocks whose name must be told.
     NamedGroup(fn(&TaskGroup) -> Option<&str>),
     Task(fn(&Task) -> bool),

@@ -27,6 +27,24 @@ pub(super) fn has_update(group: &TaskGroup, wants: impl Fn(&UpdateStrategy) -> b
     group.update.as_ref().is_some_and(wants)
 }
 
+/// Services go on with the health of what was replaced.
+pub(super) fn staggers_in_vain(job: &Job, group: &TaskGroup) -> bool {
+    let differs = |update: &UpdateStrategy| update.stagger() != defaults::UPDATE_STAGGER;
+    job.job_type != JobType::System && has_update(group, differs)
+}
+
+/// A system job's update without canaries, promotion and manual health, which are told for
+/// themselves.
+pub(super) fn asks_for_health_in_vain(job: &Job, group: &TaskGroup) -> bool {
+    let differs = |update: &UpdateStrategy| {
+        update.min_healthy_time() != defaults::MIN_HEALTHY_TIME
+            || update.healthy_deadline() != defaults::HEALTHY_DEADLINE
+            || update.progress_deadline() != defaults::PROGRESS_DEADLINE
+            || update.auto_revert()
+    };
+    job.job_type == JobType::System && has_update(group, differs)
+}
+
 pub(super) fn unhonoured_mode(group: &TaskGroup) -> Option<&str> {
     group
         .networks

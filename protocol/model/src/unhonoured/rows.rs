@@ -1,10 +1,11 @@
 //! Every block that is not honoured: delete the row of what you make work, and its probe if nothing
 //! else uses it.
 
-use super::Probe::{Group as OfGroup, Job as OfJob, NamedGroup, NamedTask, Task as OfTask};
+use super::Probe::{
+    Group as OfGroup, GroupOf, Job as OfJob, NamedGroup, NamedTask, Task as OfTask,
+};
 use super::Row;
 use super::probes::*;
-use crate::canonical::defaults;
 use crate::policy::UpdateStrategy;
 
 const fn row(block: &'static str, probe: super::Probe, effect: &'static str) -> Row {
@@ -57,7 +58,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),
-        "a node is not chosen for its volumes",
+        "a node is chosen by the names of its host volumes alone: with another kind the group waits",
     ),
     row(
         "service",
@@ -131,8 +132,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "update stagger",
-        OfGroup(|group| has_update(group, |update| update.stagger() != defaults::UPDATE_STAGGER)),
-        "updates go on as soon as what they started is healthy",
+        GroupOf(staggers_in_vain),
+        "updates of a service go on as soon as what they started is healthy",
+    ),
+    row(
+        "update",
+        GroupOf(asks_for_health_in_vain),
+        "a system job is paced by max_parallel and stagger alone: nobody judges its health",
     ),
     row(
         "update canary",
@@ -298,7 +304,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "resources cores",
         OfTask(reserves_cores),
-        "no cores are reserved by this release",
+        "no core is the task's alone: the time that as many cores of its node come to is reserved",
     ),
     row(
         "resources disk",

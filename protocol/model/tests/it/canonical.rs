@@ -301,6 +301,12 @@ fn files_of_a_task_get_their_places_and_modes() {
     assert_eq!(task.templates[0].change_mode.as_deref(), Some("restart"));
     assert_eq!(task.templates[0].mode_bits(), Some(0o644));
     assert_eq!(task.templates[1].change_signal.as_deref(), Some("SIGHUP"));
+    let owner = (task.templates[0].uid, task.templates[0].gid);
+    assert_eq!(
+        owner,
+        (Some(-1), Some(-1)),
+        "as a job file that says nothing"
+    );
     assert_eq!(task.artifacts[0].relative_dest.as_deref(), Some("local/"));
     assert_eq!(
         task.artifacts[1].relative_dest.as_deref(),
@@ -320,6 +326,17 @@ fn cores_take_the_place_of_the_default_share() {
         (0, 2, 300)
     );
     assert_eq!(job.validate(), Ok(()));
+}
+
+#[test]
+fn a_storage_plugin_has_time_although_a_client_sends_none() {
+    for sent in [json!(null), json!(0)] {
+        let plugin = json!({"ID": "p", "Type": "node", "HealthTimeout": sent});
+        let job = service(json!({}), json!({}), json!({"CSIPluginConfig": plugin}));
+        let plugin = job.task_groups[0].tasks[0].csi_plugin_config.as_ref();
+        let timeout = plugin.expect("it is kept").health_timeout;
+        assert_eq!(timeout, Some(Duration::from_secs(30)));
+    }
 }
 
 #[test]

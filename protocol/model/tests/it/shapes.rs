@@ -45,6 +45,25 @@ fn nothing_that_a_parser_yields_is_lost() {
     assert_eq!(lost, Vec::<String>::new());
 }
 
+/// Nomad's own client sends both names at once, one of them null.
+#[test]
+fn what_is_exposed_is_read_by_either_of_its_names() {
+    let path = json!([{"Path": "/health", "ListenerPort": "http"}]);
+    let pairs = [
+        json!({"Expose": {"Paths": path, "Path": null}, "ExposeConfig": null}),
+        json!({"Expose": null, "ExposeConfig": {"Paths": null, "Path": path}}),
+    ];
+    for proxy in pairs {
+        let connect = json!({"SidecarService": {"Proxy": proxy}});
+        let services = json!({"Services": [{"Connect": connect}]});
+        let job = service(json!({}), services, json!({}));
+        let written = serde_json::to_value(&job).expect("a job is JSON");
+        let proxy = &written["TaskGroups"][0]["Services"][0]["Connect"]["SidecarService"]["Proxy"];
+        assert_eq!(proxy["Expose"]["Paths"][0]["Path"], "/health");
+        assert_eq!(proxy["ExposeConfig"], Value::Null, "one name is answered");
+    }
+}
+
 #[test]
 fn unknown_fields_are_ignored() {
     let read = job(json!({"ID": "example", "NotOfThisRelease": {"a": [1, 2]}}));
