@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::canonical::defaults;
 use crate::group::TaskGroup;
 use crate::identity::WorkloadIdentity;
+use crate::job::{Job, JobType};
 use crate::network::{NetworkMode, NetworkResource, Port};
 use crate::policy::{HealthCheck, UpdateStrategy};
 use crate::resources::Resources;

@@ -170,6 +170,31 @@ fn every_block_without_effect_is_named_with_its_place() {
 }
 
 #[test]
+fn a_service_waits_for_health_and_a_system_job_for_time() {
+    let of = |kind: &str, update: Value| {
+        paths(json!({"Type": kind}), json!({"Update": update}), json!({}))
+    };
+    let stagger = || json!({"MaxParallel": 2, "Stagger": "7s"});
+    let health = || json!({"MaxParallel": 2, "MinHealthyTime": "7s"});
+    let quiet = Vec::<String>::new();
+    assert_eq!(of("system", stagger()), quiet);
+    assert_eq!(of("service", health()), quiet);
+    assert_eq!(of("service", stagger()), ["group \"web\" > update stagger"]);
+    assert_eq!(of("system", health()), ["group \"web\" > update"]);
+    for one in [
+        json!({"AutoRevert": true}),
+        json!({"ProgressDeadline": 0}),
+        json!({"HealthyDeadline": "8m"}),
+    ] {
+        assert_eq!(
+            of("system", one.clone()),
+            ["group \"web\" > update"],
+            "{one}"
+        );
+    }
+}
+
+#[test]
 fn a_template_with_its_own_delimiters_is_judged_by_them() {
     let of = |delimiter: &str| {
         paths(
