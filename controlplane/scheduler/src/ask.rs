@@ -6,7 +6,7 @@ use controlplane_state::{Capacity, Usage};
 use protocol_model::{
     AllocatedCpuResources, AllocatedMemoryResources, AllocatedPort, AllocatedResources,
     AllocatedSharedResources, AllocatedTaskResources, EphemeralDisk, NetworkResource, Node, Port,
-    Task, TaskGroup,
+    Resources, Task, TaskGroup,
 };
 
 use crate::ids::Seeded;
@@ -21,6 +21,26 @@ pub(crate) fn fixed(group: &TaskGroup) -> Usage {
         network.dynamic_ports.clear();
     }
     Usage::of(&resources)
+}
+
+/// How many whole cores the group asks for.
+pub(crate) fn cores(group: &TaskGroup) -> u64 {
+    let of_tasks = group
+        .tasks
+        .iter()
+        .filter_map(|task| task.resources.as_ref());
+    of_tasks.fold(0, |sum, resources| sum.saturating_add(resources.cores()))
+}
+
+/// What so many whole cores of `node` come to, in MHz; `None` where it has fewer. No core is kept
+/// from others: what is asked for is reserved as processor time.
+pub(crate) fn mhz_of_cores(node: &Node, cores: u64) -> Option<i64> {
+    let cpu = &node.node_resources.cpu;
+    if cores > u64::from(cpu.total_cpu_cores) {
+        return None;
+    }
+    let of_one = cpu.cpu_shares / i64::from(cpu.total_cpu_cores.max(1));
+    Some(signed(cores).saturating_mul(of_one))
 }
 
 /// How many ports are chosen for the group on each node.
@@ -59,8 +79,8 @@ pub(crate) fn has_dynamic_ports(capacity: &Capacity, used: &Usage, count: usize)
     range.len().saturating_sub(taken.len()) >= count
 }
 
-/// What the group is given on `node`: as [`fixed`], with whole cores and dynamic ports chosen among
-/// those that `used` leaves. `None` where there are not enough.
+/// What the group is given on `node`: as [`fixed`], with the time of whole cores, and dynamic ports
+/// chosen among those that `used` leaves. `None` where there are not enough.
 pub(crate) fn resources(
     group: &TaskGroup,
     node: &Node,
@@ -69,6 +89,14 @@ pub(crate) fn resources(
     ids: &mut Seeded,
 ) -> Option<AllocatedResources> {
     let mut resources = unassigned(group);
+    for task in &group.tasks {
+        let cores = task.resources.as_ref().map_or(0, Resources::cores);
+        if cores > 0
+            && let Some(given) = resources.tasks.get_mut(&task.name)
+        {
+            given.cpu.cpu_shares = mhz_of_cores(node, cores)?;
+        }
+    }
     let mut taken = used.clone();
     taken.add(&fixed(group));
     let mut picker = PortPicker {
@@ -195,8 +223,8 @@ impl PortPicker<'_> {
     }
 }
 
-/// Resources of a group that is updated in place: everything asked anew, except the ports, which
-/// the running tasks have.
+/// Resources of a group that is updated in place: everything asked anew, except what depends on the
+/// node and the running tasks have: ports, and the time of whole cores.
 pub(crate) fn in_place(group: &TaskGroup, old: &AllocatedResources) -> AllocatedResources {
     let mut resources = unassigned(group);
     resources.shared.networks.clone_from(&old.shared.networks);
@@ -206,6 +234,10 @@ pub(crate) fn in_place(group: &TaskGroup, old: &AllocatedResources) -> Allocated
         if let Some(old) = given.get(name) {
             task.networks.clone_from(&old.networks);
             task.cpu.reserved_cores.clone_from(&old.cpu.reserved_cores);
+            let asked = group.task(name).and_then(|task| task.resources.as_ref());
+            if asked.is_some_and(|resources| resources.cores() > 0) {
+                task.cpu.cpu_shares = old.cpu.cpu_shares;
+            }
         }
     }
     resources

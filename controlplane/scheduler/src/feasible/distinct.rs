@@ -51,13 +51,20 @@ pub(crate) struct Standing<'p> {
     pub(crate) placed: &'p [Arc<Allocation>],
 }
 
-/// Whom it concerns that an allocation came or went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Whom it concerns that an allocation came or went, besides its node.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ripple {
-    /// Its node.
-    Node,
-    /// Every node that has a property in common with it.
+    /// The nodes that have these in common with it; often none.
+    Alike(Vec<Alike>),
+    /// Every node: from now on, they are told something else.
     All,
+}
+
+/// A property that is to be distinct, by its number, and one of its values.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Alike {
+    property: usize,
+    value: String,
 }
 
 impl Distinct {
@@ -142,28 +149,53 @@ impl Distinct {
         Ok(())
     }
 
+    /// What `node` may have in common with others.
+    pub(crate) fn values_of(&self, node: &Node) -> Vec<Alike> {
+        let values = self.properties.iter().enumerate();
+        let values = values.filter_map(|(property, it)| {
+            let value = target::resolve(&it.attribute, node).value()?.to_owned();
+            Some(Alike { property, value })
+        });
+        values.collect()
+    }
+
     fn count(&mut self, alloc: &Allocation, node: &Node, change: impl Fn(&mut u32)) -> Ripple {
         if self.is_idle() {
-            return Ripple::Node;
+            return Ripple::Alike(Vec::new());
         }
         let same_group = alloc.task_group == self.group;
         change(self.hosts.entry(node.id).or_default());
         if same_group {
             change(self.group_hosts.entry(node.id).or_default());
         }
-        let mut ripple = Ripple::Node;
-        let concerned = |one: &&mut Property| same_group || !one.of_group;
-        for property in self.properties.iter_mut().filter(concerned) {
-            if let Some(value) = target::resolve(&property.attribute, node).value() {
-                let used = property.used.entry(value.to_owned()).or_default();
-                let was_full = *used >= property.count_max;
-                change(used);
-                if was_full != (*used >= property.count_max) {
-                    ripple = Ripple::All;
-                }
+        let mut alike = Vec::new();
+        let mut all = false;
+        for (number, property) in self.properties.iter_mut().enumerate() {
+            if property.of_group && !same_group {
+                continue;
             }
+            let resolved = target::resolve(&property.attribute, node);
+            let Some(value) = resolved.value() else {
+                continue;
+            };
+            let named = property.used.len() <= VALUES_NAMED_MAX;
+            let used = property.used.entry(value.to_owned()).or_default();
+            let before = *used;
+            change(used);
+            // Reasons name the number, which may be more than the most that is allowed now.
+            if before.max(*used) >= property.count_max {
+                alike.push(Alike {
+                    property: number,
+                    value: value.to_owned(),
+                });
+            }
+            all |= named && property.used.len() > VALUES_NAMED_MAX;
         }
-        ripple
+        if all {
+            Ripple::All
+        } else {
+            Ripple::Alike(alike)
+        }
     }
 }
 

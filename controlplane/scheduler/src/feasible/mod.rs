@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use protocol_model::{Constraint, Job, NetworkMode, NetworkResource, Node, Task, TaskGroup};
 
-pub(crate) use self::distinct::{Distinct, Ripple, Standing};
+pub(crate) use self::distinct::{Alike, Distinct, Ripple, Standing};
 use crate::scratch::Scratch;
 
 /// Why a node is out of the question, in the words that users know from Nomad.
@@ -73,7 +73,7 @@ impl<'a> Feasibility<'a> {
             self.add_ports(network);
         }
         for volume in group.volumes.values() {
-            if volume.volume_type == "host" {
+            if matches!(volume.volume_type.as_str(), "" | "host") {
                 let check = Check::HostVolume {
                     name: &volume.source,
                     writes: !volume.read_only,

@@ -112,6 +112,18 @@ impl<'a> Field<'a> {
         field
     }
 
+    /// The nodes of all candidates.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &'a Node> + '_ {
+        let nodes = self.candidates.iter();
+        nodes.map(|judged| -> &'a Node { &judged.candidate.1.node })
+    }
+
+    /// How often somebody was judged once more.
+    #[cfg(test)]
+    pub(super) fn judged_again(&self) -> u32 {
+        self.candidates.iter().map(|judged| judged.times).sum()
+    }
+
     /// Something changed for `node`, if it is in the field.
     pub(super) fn judge_again(
         &mut self,

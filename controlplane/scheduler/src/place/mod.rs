@@ -9,17 +9,18 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_state::{Snapshot, Usage, fit};
+use controlplane_state::{Capacity, Snapshot, Usage, fit};
 use protocol_model::{AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup};
 
 use self::field::{Field, Verdict};
 pub(crate) use self::overlay::Overlay;
 use self::scope::{Candidate, candidates, in_scope};
 use crate::ask;
-use crate::feasible::{Distinct, Feasibility, Ripple, Standing};
+use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
 use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
@@ -29,6 +30,8 @@ use crate::scratch::Scratch;
 const NOT_ACCEPTED: &str = "did not accept it in time";
 /// Why a node without a free port of those that are handed out does not fit (Nomad's words).
 const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
+/// Why a node with fewer cores than a group asks for does not fit.
+const TOO_FEW_CORES: &str = "cores";
 
 /// A placement that found its node.
 #[derive(Debug)]
@@ -77,11 +80,15 @@ pub(crate) struct Placer<'a> {
     distinct: Distinct,
     ranking: Ranking<'a>,
     ask: Usage,
+    /// Whole cores, which come to something else on each node.
+    cores: u64,
     dynamic_ports: usize,
     /// All candidates; made for the first placement that may go anywhere.
     field: Option<Field<'a>>,
     /// Nodes for which something changed since they were judged.
     touched: BTreeSet<NodeId>,
+    /// The candidates by what is to be distinct; made when a value is used up.
+    alike: Option<BTreeMap<Alike, Vec<NodeId>>>,
 }
 
 impl<'a> Placer<'a> {
@@ -100,9 +107,11 @@ impl<'a> Placer<'a> {
             distinct: Distinct::new(snapshot, job, group, standing),
             ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
             ask: ask::fixed(group),
+            cores: ask::cores(group),
             dynamic_ports: ask::dynamic_ports(group),
             field: None,
             touched: BTreeSet::new(),
+            alike: None,
         }
     }
 
@@ -150,6 +159,45 @@ impl<'a> Placer<'a> {
         apart
     }
 
+    /// Whether a successor of `alloc` fits on its node, once that one is gone, as the snapshot has
+    /// it: what else this decision changes is not looked at.
+    pub(crate) fn makes_room(&self, alloc: &Allocation) -> bool {
+        let Some(row) = self.snapshot.node_columns().row(alloc.node_id) else {
+            return false;
+        };
+        let Some(record) = self.snapshot.node(alloc.node_id) else {
+            return false;
+        };
+        let mut used = row.used.clone();
+        used.subtract(&Usage::of(&alloc.allocated_resources));
+        self.with_ask(&record.node, &row.capacity, used).is_ok()
+    }
+
+    /// What is used of `node` once one of the group is placed there.
+    ///
+    /// # Errors
+    /// What there is too little of.
+    fn with_ask(
+        &self,
+        node: &Node,
+        capacity: &Capacity,
+        mut used: Usage,
+    ) -> Result<Usage, Cow<'static, str>> {
+        let mut ask = Cow::Borrowed(&self.ask);
+        if self.cores > 0 {
+            let mhz = ask::mhz_of_cores(node, self.cores).ok_or(TOO_FEW_CORES)?;
+            let ask = ask.to_mut();
+            ask.cpu = ask.cpu.saturating_add(mhz);
+        }
+        fit::fits(capacity, &used, &ask).map_err(|dimension| dimension.to_string())?;
+        used.add(&ask);
+        if ask::has_dynamic_ports(capacity, &used, self.dynamic_ports) {
+            Ok(used)
+        } else {
+            Err(NO_DYNAMIC_PORTS.into())
+        }
+    }
+
     /// `alloc` of this group leaves if its successor finds a node.
     pub(crate) fn make_way(&mut self, alloc: &Allocation, overlay: &mut Overlay) {
         overlay.make_way(self.snapshot, alloc);
@@ -171,11 +219,18 @@ impl<'a> Placer<'a> {
     }
 
     fn touch(&mut self, node: NodeId, ripple: Ripple) {
+        self.touched.insert(node);
         match ripple {
-            Ripple::Node => {
-                self.touched.insert(node);
+            Ripple::Alike(values) if values.is_empty() => {}
+            Ripple::Alike(values) => {
+                let Some(field) = &self.field else { return };
+                let distinct = &self.distinct;
+                let alike = self
+                    .alike
+                    .get_or_insert_with(|| alike(distinct, field.nodes()));
+                let nodes = values.iter().filter_map(|value| alike.get(value));
+                self.touched.extend(nodes.flatten());
             }
-            // A property that many nodes have is used up, or is free again.
             Ripple::All => self.field = None,
         }
     }
@@ -262,14 +317,11 @@ impl<'a> Placer<'a> {
         if let Err(reason) = filtered {
             return Verdict::Filtered(reason.0);
         }
-        let mut used = tools.overlay.used(row).clone();
-        if let Err(dimension) = fit::fits(&row.capacity, &used, &self.ask) {
-            return Verdict::Exhausted(dimension.to_string());
-        }
-        used.add(&self.ask);
-        if !ask::has_dynamic_ports(&row.capacity, &used, self.dynamic_ports) {
-            return Verdict::Exhausted(NO_DYNAMIC_PORTS.to_owned());
-        }
+        let used = tools.overlay.used(row).clone();
+        let used = match self.with_ask(node, &row.capacity, used) {
+            Ok(used) => used,
+            Err(dimension) => return Verdict::Exhausted(dimension.into_owned()),
+        };
         let asked = Asked {
             capacity: &row.capacity,
             used: &used,
@@ -281,6 +333,20 @@ impl<'a> Placer<'a> {
             tie: tools.ids.below(u32::MAX),
         }
     }
+}
+
+/// Nodes by what they may have in common.
+fn alike<'a>(
+    distinct: &Distinct,
+    nodes: impl Iterator<Item = &'a Node>,
+) -> BTreeMap<Alike, Vec<NodeId>> {
+    let mut alike: BTreeMap<Alike, Vec<NodeId>> = BTreeMap::new();
+    for node in nodes {
+        for value in distinct.values_of(node) {
+            alike.entry(value).or_default().push(node.id);
+        }
+    }
+    alike
 }
 
 /// What became of earlier attempts at a placement.

@@ -16,18 +16,19 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => prop::collection::vec(1..7u8, 0..3).prop_map(Step::Place),
+        3 => prop::collection::vec(1..11u8, 0..3).prop_map(Step::Place),
         1 => (0..20usize, any::<bool>()).prop_map(|(pick, stays)| Step::Move { pick, stays }),
     ]
 }
 
-/// Six nodes in two racks, one of which is not feasible, and one small.
+/// Ten nodes in two racks, one of which is not feasible, and one small.
 fn world() -> World {
     let mut world = World::new();
-    for number in 1..=6u8 {
+    for number in 1..=10u8 {
         let mut node = nodes::node(number);
         let rack = if number % 2 == 0 { "even" } else { "odd" };
         node.meta.insert("rack".to_owned(), rack.to_owned());
+        node.meta.insert("num".to_owned(), number.to_string());
         node.computed_class = format!("{rack}-{number}");
         node.node_class = rack.to_owned();
         match number {
@@ -65,8 +66,8 @@ fn distinct() -> impl Strategy<Value = Option<Constraint>> {
     prop_oneof![
         Just(None),
         Just(Some(constraint("", "distinct_hosts", "true"))),
-        (1..6u8).prop_map(|count| Some(constraint(
-            "${meta.rack}",
+        ("rack|num", 1..6u8).prop_map(|(property, count)| Some(constraint(
+            &format!("${{meta.{property}}}"),
             "distinct_property",
             &count.to_string()
         ))),
@@ -94,6 +95,34 @@ fn without_ties(mut metrics: AllocMetric) -> (AllocMetric, Vec<f64>) {
     let scores = std::mem::take(&mut metrics.score_meta_data);
     let norms = scores.iter().map(|it| it.norm_score).collect();
     (metrics, norms)
+}
+
+#[test]
+fn what_is_used_up_concerns_only_those_who_have_it() {
+    let snapshot = world().snapshot();
+    let job = job(Some(constraint("${meta.num}", "distinct_property", "1")));
+    let group = &job.task_groups[0];
+    let standing = Standing {
+        leaving: &BTreeSet::new(),
+        placed: &[],
+    };
+    let mut placer = Placer::new(&snapshot, &job, group, standing);
+    let (mut overlay, mut ids, mut scratch) =
+        (Overlay::default(), Seeded::new([1; 16]), Scratch::new());
+    for number in 1..=8u8 {
+        let mut tools = Tools {
+            overlay: &mut overlay,
+            ids: &mut ids,
+            scratch: &mut scratch,
+        };
+        let placement = placer.place(&wanted(&[]), &mut tools).expect("one is left");
+        let field = placer.field.as_ref().expect("the field is kept");
+        assert_eq!(field.judged_again(), u32::from(number) - 1);
+        let id = protocol_model::AllocId::from_u128(u128::from(number));
+        let mut alloc = hack_testkit::allocs::bare(id, placement.node.id);
+        alloc.task_group.clone_from(&group.name);
+        placer.placed(&alloc);
+    }
 }
 
 proptest! {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    Affinity, Constraint, EvalStatus, JobType, NetworkResource, NodeId, Port, UpdateStrategy,
+    Affinity, Allocation, Constraint, EvalStatus, Job, JobType, NetworkResource, NodeId, Port,
+    UpdateStrategy,
 };
 
 use crate::scene::{Scene, key};
@@ -69,6 +70,36 @@ fn what_does_not_fit_is_explained_by_dimension() {
     let decision = scene.run(&eval);
     assert_eq!(decision.failed["group"].dimension_exhausted["memory"], 1);
     assert_eq!(decision.failed["group"].nodes_exhausted, 1);
+}
+
+/// A job whose task asks for so many whole cores.
+fn with_cores(cores: u64, count: u32) -> Job {
+    let mut job = jobs::draft(JobType::Service, "web", count);
+    let resources = job.task_groups[0].tasks[0].resources.as_mut();
+    let resources = resources.expect("the fixture has resources");
+    (resources.cores, resources.cpu) = (Some(cores), None);
+    job.canonicalize();
+    job
+}
+
+#[test]
+fn whole_cores_are_reserved_as_the_time_that_they_come_to() {
+    let mut scene = Scene::new(1);
+    let eval = scene.world.register(with_cores(3, 2));
+    let decision = scene.run(&eval);
+    let given = |alloc: &Allocation| alloc.allocated_resources.tasks["task"].cpu.cpu_shares;
+    // The node has four cores of 1000 MHz.
+    let placed: Vec<i64> = decision.plan.placed.iter().map(|it| given(it)).collect();
+    assert_eq!(placed, [3000]);
+    assert_eq!(decision.failed["group"].dimension_exhausted["cpu"], 1);
+    let mut updated = with_cores(3, 1);
+    updated.priority = 70;
+    let eval = scene.world.register(updated);
+    let updated = scene.run(&eval).plan.updated;
+    assert_eq!((updated.len(), given(&updated[0])), (1, 3000));
+    let eval = scene.world.register(with_cores(5, 1));
+    let decision = scene.run(&eval);
+    assert_eq!(decision.failed["group"].dimension_exhausted["cores"], 1);
 }
 
 #[test]
