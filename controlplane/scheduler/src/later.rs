@@ -54,7 +54,8 @@ pub(crate) struct Later {
 
 impl Later {
     /// The evaluation of the job that looks again at `at` or up to a second later. One that is
-    /// pending for that very time and reason is shared; `deciding` itself is over then.
+    /// pending for that very time and reason is shared, and of a rollout one that comes sooner;
+    /// `deciding` itself is over then.
     pub(crate) fn look_again(
         &mut self,
         snapshot: &Snapshot,
@@ -68,6 +69,13 @@ impl Later {
         let known = self
             .known
             .get_or_insert_with(|| pending(snapshot, deciding));
+        if why == Why::Rollout {
+            // Each look makes the next one: of two that are pending there would be two for ever.
+            let mut sooner = known.range(..=(at, why.trigger())).rev();
+            if let Some((_, id)) = sooner.find(|((_, trigger), _)| *trigger == why.trigger()) {
+                return *id;
+            }
+        }
         *known.entry((at, why.trigger())).or_insert_with(|| {
             let mut later = Evaluation::new(
                 EvalId(ids.next_id()),

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use controlplane_state::command::{AllocChange, Change};
-use protocol_model::{AllocId, Allocation, ClientStatus, EvalId, Job, TaskGroup, UnixNanos};
+use protocol_model::{
+    AllocId, Allocation, ClientStatus, EvalId, Job, TaskGroup, UnixNanos, UpdateStrategy,
+};
 
 use super::Deciding;
 use crate::GroupReport;
@@ -52,17 +54,26 @@ impl Deciding<'_> {
         for alloc in &buckets.in_place {
             self.update_in_place(job, group, alloc);
         }
-        let deployment = self.rollout.deployment_of(group);
-        if !buckets.later.is_empty() && deployment.is_none() && !self.rollout.is_halted() {
-            // Nobody counts their health any more: what came back from an older version follows
-            // when those that are being replaced had time to become healthy.
-            let wait = group
-                .update
-                .as_ref()
-                .map(|update| update.min_healthy_time());
-            let at = self.now.saturating_add(wait.unwrap_or_default());
-            self.look_again(at, Why::Rollout);
+    }
+
+    /// Who looks at what is replaced later, where nobody's health says when. After placements: what
+    /// found no room is looked at when there is some.
+    pub(super) fn go_on_later(&mut self, group: &TaskGroup, buckets: &Buckets) {
+        if buckets.later.is_empty()
+            || self.rollout.deployment_of(group).is_some()
+            || self.rollout.is_halted()
+        {
+            return;
         }
+        let now_due = &buckets.destructive;
+        if !now_due.is_empty() && !now_due.iter().any(|it| self.leaving.contains(&it.id)) {
+            return;
+        }
+        // Without a deployment: what came back from an older version follows when those that are
+        // being replaced had time to become healthy.
+        let wait = group.update.as_ref().map(UpdateStrategy::min_healthy_time);
+        let healthy_at = self.now.saturating_add(wait.unwrap_or_default());
+        self.look_again(buckets.later_at.unwrap_or(healthy_at), Why::Rollout);
     }
 
     fn update_in_place(&mut self, job: &Job, group: &TaskGroup, alloc: &Arc<Allocation>) {

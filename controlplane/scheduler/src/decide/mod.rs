@@ -150,6 +150,9 @@ impl<'a> Deciding<'a> {
         for (group, buckets, allocs) in &sorted {
             self.place_group(job, group, buckets, allocs);
         }
+        for (group, buckets, _) in &sorted {
+            self.go_on_later(group, buckets);
+        }
     }
 
     fn reconcile(&mut self, job: &Job, group: &TaskGroup, allocs: &[Arc<Allocation>]) -> Buckets {
@@ -179,7 +182,7 @@ impl<'a> Deciding<'a> {
             };
             places.insert(node.id, place);
         }
-        reconcile::system(&subject, allocs, &places)
+        reconcile::system(&subject, allocs, &places, |alloc| placer.makes_room(alloc))
     }
 
     /// The job's allocations as the plan leaves them so far.

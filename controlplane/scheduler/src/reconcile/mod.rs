@@ -6,6 +6,7 @@ mod condition;
 mod difference;
 mod group;
 mod names;
+mod pace;
 mod system;
 
 use std::sync::Arc;
@@ -84,6 +85,8 @@ pub(crate) struct Buckets {
     pub(crate) destructive: Vec<Arc<Allocation>>,
     /// Another job version, later: the rollout's limit is reached.
     pub(crate) later: Vec<Arc<Allocation>>,
+    /// When more of those may be replaced, where it is time that tells.
+    pub(crate) later_at: Option<UnixNanos>,
     /// Leave their node. The placement is among `place`.
     pub(crate) migrate: Vec<Arc<Allocation>>,
     /// Failed, and tried elsewhere now. The placement is among `place`.

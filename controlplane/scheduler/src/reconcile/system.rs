@@ -10,6 +10,7 @@ use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId};
 
 use super::condition::{Condition, awaited, condition};
 use super::group::NOT_NEEDED;
+use super::pace::Pace;
 use super::{Buckets, Difference, Subject, Wanted, difference_of, runs_version};
 
 /// Stops of allocations on nodes that may not have them any more.
@@ -31,10 +32,12 @@ pub(crate) enum Place {
 }
 
 /// Sorts the group's allocations and says on which of the job's nodes, `places`, one is missing.
+/// `makes_room`: whether a successor fits where an allocation is, once that one is gone.
 pub(crate) fn system(
     subject: &Subject<'_>,
     existing: &[Arc<Allocation>],
     places: &BTreeMap<NodeId, Place>,
+    makes_room: impl Fn(&Allocation) -> bool,
 ) -> Buckets {
     let Subject {
         snapshot,
@@ -55,6 +58,8 @@ pub(crate) fn system(
         places,
         not_here,
         covered: BTreeSet::new(),
+        outdated: Vec::new(),
+        failed: BTreeMap::new(),
         buckets: Buckets::default(),
     };
     // Newest first: of two on one node the older one goes.
@@ -65,7 +70,7 @@ pub(crate) fn system(
             sorting.covered.insert(alloc.node_id);
             sorting.buckets.keep.push(Arc::clone(alloc));
         } else if alloc.terminal() {
-            sorting.buckets.ignore.push(Arc::clone(alloc));
+            sorting.is_over(alloc);
         } else {
             let condition = condition(snapshot, group, alloc, now);
             sorting.take(alloc, condition, awaited(snapshot, alloc, eval));
@@ -73,17 +78,37 @@ pub(crate) fn system(
     }
     let Sorting {
         covered,
+        mut outdated,
+        mut failed,
         mut buckets,
         ..
     } = sorting;
+    let open = |node: &NodeId| places.get(node) == Some(&Place::Open);
+    failed.retain(|node, _| open(node) && !covered.contains(node));
+    if let Some(pace) = Pace::of(group) {
+        // Those first that can be replaced now: a node without room must not hold all others up.
+        let can = |alloc: &Allocation| open(&alloc.node_id) && makes_room(alloc);
+        outdated.sort_by_cached_key(|alloc| (!can(alloc), alloc.node_id));
+        let retried: BTreeSet<NodeId> = failed.keys().copied().collect();
+        let slots = pace.slots(job, existing, &retried, now);
+        buckets.later = outdated.split_off(outdated.len().min(slots.free));
+        buckets.later_at = Some(slots.again_at);
+    }
+    for alloc in outdated {
+        buckets.place.push(Wanted {
+            node: Some(alloc.node_id),
+            ..Wanted::replacing(alloc.name.clone(), &alloc)
+        });
+        buckets.destructive.push(alloc);
+    }
     let name = Allocation::name_of(&job.id, &group.name, 0);
     for (node, place) in places {
         if *place == Place::Open && !covered.contains(node) {
-            let wanted = Wanted {
+            buckets.place.push(Wanted {
                 node: Some(*node),
+                previous: failed.remove(node),
                 ..Wanted::new(name.clone())
-            };
-            buckets.place.push(wanted);
+            });
         }
     }
     buckets
@@ -97,10 +122,25 @@ struct Sorting<'a> {
     not_here: &'static str,
     /// Nodes that have theirs.
     covered: BTreeSet<NodeId>,
+    /// They run a version that tasks feel the difference to.
+    outdated: Vec<Arc<Allocation>>,
+    /// The newest failure of this very version, by node: another one takes its place.
+    failed: BTreeMap<NodeId, Arc<Allocation>>,
     buckets: Buckets,
 }
 
 impl Sorting<'_> {
+    fn is_over(&mut self, alloc: &Arc<Allocation>) {
+        let failed = alloc.client_status == ClientStatus::Failed
+            && !alloc.server_terminal()
+            && alloc.next_allocation.is_none();
+        if failed && runs_version(alloc, self.job) {
+            let newest = self.failed.entry(alloc.node_id);
+            newest.or_insert_with(|| Arc::clone(alloc));
+        }
+        self.buckets.ignore.push(Arc::clone(alloc));
+    }
+
     /// `awaited`: an evaluation is due that will look at it again.
     fn take(&mut self, alloc: &Arc<Allocation>, condition: Condition, awaited: bool) {
         let shared = Arc::clone(alloc);
@@ -141,14 +181,7 @@ impl Sorting<'_> {
         match difference_of(self.snapshot, self.job, &alloc) {
             None => self.buckets.keep.push(alloc),
             Some(Difference::InPlace) => self.buckets.in_place.push(alloc),
-            Some(Difference::Destructive) => {
-                let wanted = Wanted {
-                    node: Some(alloc.node_id),
-                    ..Wanted::replacing(alloc.name.clone(), &alloc)
-                };
-                self.buckets.place.push(wanted);
-                self.buckets.destructive.push(alloc);
-            }
+            Some(Difference::Destructive) => self.outdated.push(alloc),
         }
     }
 }
