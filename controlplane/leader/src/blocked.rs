@@ -2,16 +2,53 @@
 //!
 //! An evaluation knows which classes of nodes it looked at: a class that was not feasible cannot
 //! help it, any other may. One whose constraints look at properties unique to a node ("escaped")
-//! may be helped by any node. Per job at most one is kept; the older one is needless.
+//! may be helped by any node. Nodes outside of the job's pool and datacenters help nobody: whoever
+//! calls says which those are. Per job at most one is kept; the older one is needless.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use protocol_model::{EvalId, Evaluation, JobKey, UnixNanos};
+use protocol_model::{EvalId, Evaluation, JobKey, NodeId, UnixNanos};
 
 /// Classes whose last change is remembered, to notice a change between an evaluation's snapshot and
 /// its arrival here. When full all go, which can only cause a needless try.
 const CLASSES_MAX: usize = 4096;
+
+/// Whether a node is one of those that an evaluation's job is about at all.
+pub type Concerns<'c> = &'c dyn Fn(&Evaluation, NodeId) -> bool;
+
+/// A node has more room than before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Freed<'f> {
+    /// The node.
+    pub node: NodeId,
+    /// Its class.
+    pub class: &'f Arc<str>,
+    /// It is new to whoever looked then or later.
+    pub since: UnixNanos,
+    /// The log index of the change.
+    pub index: u64,
+}
+
+impl<'f> Freed<'f> {
+    /// See the fields.
+    pub fn new(node: NodeId, class: &'f Arc<str>, since: UnixNanos, index: u64) -> Self {
+        Self {
+            node,
+            class,
+            since,
+            index,
+        }
+    }
+}
+
+/// The last change of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Last {
+    index: u64,
+    /// All nodes of a class are in one pool and datacenter: this one stands for them.
+    node: NodeId,
+}
 
 /// See the top of this file.
 #[derive(Debug, Default)]
@@ -20,8 +57,8 @@ pub struct BlockedEvals {
     by_job: BTreeMap<JobKey, BTreeSet<EvalId>>,
     /// How many of them any node may help.
     escaped: usize,
-    /// The index at which a class last had more room than before.
-    freed: BTreeMap<Arc<str>, u64>,
+    /// When a class last had more room than before.
+    freed: BTreeMap<Arc<str>, Last>,
     /// An index at or above every forgotten entry of `freed`.
     freed_unknown: u64,
     unblocked: VecDeque<Arc<Evaluation>>,
@@ -36,11 +73,11 @@ impl BlockedEvals {
 
     /// Keeps an evaluation until something that could help it changes; lets it go at once where
     /// that happened after the snapshot that it was scheduled from.
-    pub fn block(&mut self, eval: Arc<Evaluation>) {
+    pub fn block(&mut self, eval: Arc<Evaluation>, concerns: Concerns<'_>) {
         if self.evals.contains_key(&eval.id) {
             return;
         }
-        if self.missed(&eval) {
+        if self.missed(&eval, concerns) {
             self.unblocked.push_back(eval);
             return;
         }
@@ -60,24 +97,25 @@ impl BlockedEvals {
         self.keep(eval);
     }
 
-    /// A node of this class has more room than before, at log index `index`: new to whoever looked
-    /// at `since` or after.
-    pub fn on_capacity(&mut self, class: &Arc<str>, since: UnixNanos, index: u64) {
+    /// A node has more room than before.
+    pub fn on_capacity(&mut self, freed: &Freed<'_>, concerns: Concerns<'_>) {
+        let Freed {
+            node,
+            class,
+            since,
+            index,
+        } = *freed;
         if self.freed.len() >= CLASSES_MAX && !self.freed.contains_key(class) {
-            self.freed_unknown = self
-                .freed
-                .values()
-                .copied()
-                .max()
-                .unwrap_or(0)
-                .max(self.freed_unknown);
+            let forgotten = self.freed.values().map(|last| last.index).max();
+            self.freed_unknown = self.freed_unknown.max(forgotten.unwrap_or(0));
             self.freed.clear();
         }
-        self.freed.insert(Arc::clone(class), index);
+        self.freed.insert(Arc::clone(class), Last { index, node });
         let helped: Vec<EvalId> = self
             .evals
             .values()
-            .filter(|eval| eval.modify_time >= since && class_may_help(eval, class))
+            .filter(|eval| eval.modify_time >= since)
+            .filter(|eval| class_may_help(eval, class) && concerns(eval, node))
             .map(|eval| eval.id)
             .collect();
         for id in helped {
@@ -152,15 +190,16 @@ impl BlockedEvals {
     }
 
     /// Whether a class that may help had more room after the evaluation's snapshot.
-    fn missed(&self, eval: &Evaluation) -> bool {
+    fn missed(&self, eval: &Evaluation, concerns: Concerns<'_>) -> bool {
         if eval.snapshot_index == 0 {
             return false;
         }
-        eval.snapshot_index < self.freed_unknown
-            || self
-                .freed
-                .iter()
-                .any(|(class, index)| *index > eval.snapshot_index && class_may_help(eval, class))
+        let helps = |(class, last): (&Arc<str>, &Last)| {
+            last.index > eval.snapshot_index
+                && class_may_help(eval, class)
+                && concerns(eval, last.node)
+        };
+        eval.snapshot_index < self.freed_unknown || self.freed.iter().any(helps)
     }
 }
 
@@ -194,30 +233,63 @@ mod tests {
     }
 
     fn freed_since(blocked: &mut BlockedEvals, class: &str, since: UnixNanos, index: u64) -> usize {
-        blocked.on_capacity(&Arc::from(class), since, index);
+        let class = &Arc::from(class);
+        blocked.on_capacity(&Freed::new(NodeId::from_u128(1), class, since, index), ALL);
         blocked.take_unblocked(100).len()
+    }
+
+    const ALL: Concerns<'static> = &|_, _| true;
+
+    #[test]
+    fn a_node_that_is_none_of_its_job_s_business_wakes_nobody() {
+        let of_a: Concerns<'_> = &|eval, node| (eval.job_id == "a") == (node.0.as_u128() == 7);
+        let unheard: &Arc<str> = &Arc::from("another pool's");
+        let freed = |index| Freed::new(NodeId::from_u128(7), unheard, UnixNanos::ZERO, index);
+        let mut blocked = BlockedEvals::new();
+        blocked.block(Arc::new(eval(1, "a")), of_a);
+        blocked.block(Arc::new(eval(2, "b")), of_a);
+        let escaped = Evaluation {
+            escaped_computed_class: true,
+            ..eval(3, "c")
+        };
+        blocked.block(Arc::new(escaped), of_a);
+        blocked.on_capacity(&freed(11), of_a);
+        let woken = blocked.take_unblocked(100);
+        assert_eq!(woken.len(), 1);
+        assert_eq!(woken[0].job_id, "a");
+        // What was freed while they were scheduled, too.
+        blocked.block(Arc::new(eval(4, "d")), of_a);
+        assert_eq!(blocked.take_unblocked(100).len(), 0);
+        blocked.block(Arc::new(eval(5, "a")), of_a);
+        assert_eq!(blocked.take_unblocked(100).len(), 1);
     }
 
     #[test]
     fn only_a_class_that_may_help_wakes_an_evaluation() {
         let mut blocked = BlockedEvals::new();
-        blocked.block(Arc::new(eval(1, "a")));
+        blocked.block(Arc::new(eval(1, "a")), ALL);
         assert_eq!(freed(&mut blocked, "bad", 11), 0);
         assert_eq!(freed(&mut blocked, "good", 12), 1);
-        blocked.block(Arc::new(Evaluation {
-            snapshot_index: 12,
-            ..eval(2, "a")
-        }));
+        blocked.block(
+            Arc::new(Evaluation {
+                snapshot_index: 12,
+                ..eval(2, "a")
+            }),
+            ALL,
+        );
         assert_eq!(freed(&mut blocked, "never seen", 13), 1);
     }
 
     #[test]
     fn an_escaped_evaluation_is_woken_by_any_class() {
         let mut blocked = BlockedEvals::new();
-        blocked.block(Arc::new(Evaluation {
-            escaped_computed_class: true,
-            ..eval(1, "a")
-        }));
+        blocked.block(
+            Arc::new(Evaluation {
+                escaped_computed_class: true,
+                ..eval(1, "a")
+            }),
+            ALL,
+        );
         assert_eq!(freed(&mut blocked, "bad", 11), 1);
     }
 
@@ -230,12 +302,12 @@ mod tests {
                 ..eval(number, job)
             })
         };
-        blocked.block(escaped(1, "a"));
-        blocked.block(escaped(1, "a"));
-        blocked.block(escaped(2, "b"));
-        blocked.block(Arc::new(eval(3, "c")));
+        blocked.block(escaped(1, "a"), ALL);
+        blocked.block(escaped(1, "a"), ALL);
+        blocked.block(escaped(2, "b"), ALL);
+        blocked.block(Arc::new(eval(3, "c")), ALL);
         assert_eq!((blocked.len(), blocked.escaped()), (3, 2));
-        blocked.block(Arc::new(eval(4, "b")));
+        blocked.block(Arc::new(eval(4, "b")), ALL);
         assert_eq!((blocked.len(), blocked.escaped()), (3, 1));
         blocked.remove(EvalId::from_u128(1));
         assert_eq!((blocked.len(), blocked.escaped()), (2, 0));
@@ -245,12 +317,15 @@ mod tests {
     fn room_that_appeared_after_the_snapshot_is_not_missed() {
         let mut blocked = BlockedEvals::new();
         assert_eq!(freed(&mut blocked, "good", 20), 0);
-        blocked.block(Arc::new(eval(1, "a")));
+        blocked.block(Arc::new(eval(1, "a")), ALL);
         assert_eq!(blocked.take_unblocked(10).len(), 1);
-        blocked.block(Arc::new(Evaluation {
-            snapshot_index: 20,
-            ..eval(2, "a")
-        }));
+        blocked.block(
+            Arc::new(Evaluation {
+                snapshot_index: 20,
+                ..eval(2, "a")
+            }),
+            ALL,
+        );
         assert_eq!(blocked.len(), 1);
     }
 
@@ -263,8 +338,8 @@ mod tests {
                 ..eval(number, &number.to_string())
             })
         };
-        blocked.block(looked(1, 99));
-        blocked.block(looked(2, 100));
+        blocked.block(looked(1, 99), ALL);
+        blocked.block(looked(2, 100), ALL);
         assert_eq!(freed_since(&mut blocked, "good", UnixNanos(100), 20), 1);
         assert_eq!(blocked.len(), 1);
     }
@@ -272,9 +347,9 @@ mod tests {
     #[test]
     fn one_evaluation_per_job_is_kept_the_newest() {
         let mut blocked = BlockedEvals::new();
-        blocked.block(Arc::new(eval(2, "a")));
-        blocked.block(Arc::new(eval(1, "a")));
-        blocked.block(Arc::new(eval(3, "a")));
+        blocked.block(Arc::new(eval(2, "a")), ALL);
+        blocked.block(Arc::new(eval(1, "a")), ALL);
+        blocked.block(Arc::new(eval(3, "a")), ALL);
         assert_eq!(blocked.len(), 1);
         let needless: Vec<_> = blocked
             .take_duplicates(10)

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot, covers};
 use protocol_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, NodeId, NodeStatus};
 
-use crate::blocked::BlockedEvals;
+use crate::blocked::{BlockedEvals, Concerns, Freed};
 use crate::broker::{BrokerStats, Delivery, EvalBroker, Nacked, Token};
 use crate::gc::{self, GcThresholds};
 use crate::liveness::Liveness;
@@ -117,21 +117,23 @@ impl Leader {
 
     /// Something was applied.
     pub fn on_applied(&mut self, index: u64, signals: &[Signal], snapshot: &Snapshot, now: Now) {
+        let concerns: Concerns<'_> = &|eval, node| concerns(snapshot, eval, node);
         for signal in signals {
             match signal {
                 Signal::EvalPending(eval) => self.broker.enqueue(eval, now),
                 Signal::EvalBlocked(eval) => {
                     // It may still be in flight, with the worker that blocked it.
                     self.broker.remove(eval.id);
-                    self.blocked.block(Arc::clone(eval));
+                    self.blocked.block(Arc::clone(eval), concerns);
                 }
                 Signal::EvalEnded { id, .. } => {
                     self.broker.remove(*id);
                     self.blocked.remove(*id);
                 }
                 Signal::JobRemoved(job) | Signal::JobChanged(job) => self.blocked.untrack(job),
-                Signal::CapacityFreed { class, since, .. } => {
-                    self.blocked.on_capacity(class, *since, index);
+                Signal::CapacityFreed { node, class, since } => {
+                    let freed = Freed::new(*node, class, *since, index);
+                    self.blocked.on_capacity(&freed, concerns);
                 }
                 Signal::NodeSessionStarted { node, epoch } => {
                     self.liveness.watch(*node, *epoch, Duration::ZERO, now);
@@ -472,6 +474,14 @@ fn halves(evals: &[Evaluation]) -> Vec<Vec<Evaluation>> {
     cut.map_or_else(Vec::new, |(front, back)| {
         vec![front.to_vec(), back.to_vec()]
     })
+}
+
+/// Whether `node` is in the pool and datacenters of an evaluation's job, as far as is known.
+fn concerns(snapshot: &Snapshot, eval: &Evaluation, node: NodeId) -> bool {
+    let job = snapshot.job(&eval.job_key());
+    let record = snapshot.node(node);
+    job.zip(record)
+        .is_none_or(|(job, record)| covers(job, &record.node))
 }
 
 fn in_session(status: NodeStatus) -> bool {

@@ -1,7 +1,7 @@
 //! What a leader does at take-over, with deadlines, and with what the log refused.
 
 use controlplane_state::State;
-use controlplane_state::command::PlanApply;
+use controlplane_state::command::{NodeSynced, PlanApply};
 use hack_testkit::{World, allocs, jobs, nodes};
 use protocol_model::{JobKey, JobType, UnixNanos};
 
@@ -323,4 +323,40 @@ fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
         let follow_up = eval.next_eval.map(|next| snapshot.eval(next).is_some());
         assert_eq!(follow_up, written_off.then_some(true));
     }
+}
+
+#[test]
+fn room_in_another_pool_or_datacenter_wakes_nobody() {
+    let mut world = World::new();
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.datacenters = vec!["dc*".to_owned()];
+    job.canonicalize();
+    let mut eval = world.register(job);
+    eval.status = EvalStatus::Blocked;
+    eval.snapshot_index = 1;
+    let blocked = Command::EvalsUpsert { evals: vec![eval] };
+    apply(&mut world, &mut leader, blocked, at(1));
+    // Nodes of classes that the evaluation never saw.
+    let mut joins = |number: u8, pool: &str, datacenter: &str| {
+        let mut node = nodes::node(number);
+        node.node_pool = pool.to_owned();
+        node.datacenter = datacenter.to_owned();
+        node.computed_class = format!("{pool} {datacenter}");
+        let epoch = world.greet(node);
+        let synced = NodeSynced {
+            node: nodes::node(number).id,
+            epoch,
+            watch_index: 0,
+            changed: Vec::new(),
+            unchanged: Vec::new(),
+            facts: None,
+        };
+        let synced = Command::NodeSynced(Box::new(synced));
+        apply(&mut world, &mut leader, synced, at(2));
+        leader.blocked_stats().0
+    };
+    assert_eq!(joins(1, "gpu", "dc1"), 1);
+    assert_eq!(joins(2, "default", "eu"), 1);
+    assert_eq!(joins(3, "default", "dc2"), 0);
 }
