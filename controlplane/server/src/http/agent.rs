@@ -81,7 +81,7 @@ async fn members(ask: &Ask) -> Answered {
 
 async fn all_members(api: &Api) -> Vec<Member> {
     let status = api.cluster.status();
-    let leader = status.leader.as_ref().map(|leader| leader.id);
+    let leader = api.leader().map(|leader| leader.id);
     let voters = status.membership.voters.iter().map(|entry| (entry, "true"));
     let learners = status
         .membership
@@ -233,7 +233,10 @@ async fn health(ask: &Ask) -> Answered {
     }
     let raft = ask.api.cluster.raft();
     let caught_up = matches!(timeout(CATCH_UP_MAX, raft.read_barrier()).await, Ok(Ok(_)));
-    let trouble = trouble(&ask.api.cluster.status(), caught_up);
+    let trouble = match raft.is_removed() {
+        true => Some("no member of the cluster any more: it was removed or replaced".to_owned()),
+        false => trouble(&ask.api.cluster.status(), caught_up),
+    };
     let ok = trouble.is_none();
     let server = json!({ "ok": ok, "message": trouble.unwrap_or_else(|| "ok".to_owned()) });
     let mut response = ask.answer(&json!({ "server": server }), index)?;

@@ -14,6 +14,7 @@ use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
 use super::lookup;
+use super::older::AllocShown;
 use super::page::{ByIndex, Page, page_where};
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
@@ -145,7 +146,8 @@ async fn read(ask: &Ask, id: AllocId) -> Answered {
     let mut alloc = Allocation::clone(found);
     alloc.job = snapshot.job_of_alloc(found);
     let detail = detail::merge(&ask.api, &mut alloc).await;
-    let mut response = ask.answer(&alloc, snapshot.table_index(&[Table::Allocs]))?;
+    let shown = AllocShown::new(Arc::new(alloc));
+    let mut response = ask.answer(&shown, snapshot.table_index(&[Table::Allocs]))?;
     detail.tell(&mut response);
     Ok(response)
 }

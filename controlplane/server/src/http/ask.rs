@@ -194,7 +194,7 @@ impl Ask {
     /// What every answer says about where it comes from.
     pub(super) fn put_headers(&self, headers: &mut HeaderMap, index: u64) {
         let cluster = &self.api.cluster;
-        let known_leader = cluster.leader().is_some();
+        let known_leader = self.api.leader().is_some();
         let contact = cluster
             .raft()
             .last_contact()

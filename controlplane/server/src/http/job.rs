@@ -126,6 +126,8 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct EvaluateRequest {
+    #[serde(rename = "JobID", deserialize_with = "or_default")]
+    job_id: String,
     #[serde(deserialize_with = "or_default")]
     eval_options: EvalOptions,
 }
@@ -139,6 +141,9 @@ struct EvalOptions {
 
 async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
     let request: EvaluateRequest = ask.json_or_default()?;
+    if !request.job_id.is_empty() && request.job_id != key.id {
+        return Err(HttpError::bad_request("JobID does not match"));
+    }
     let snapshot = ask.api.cluster.consistent().await?;
     let job = lookup::job(&snapshot, key)?;
     if job.is_periodic() {

@@ -228,6 +228,8 @@ pub(super) struct ParseRequest {
     pub(super) variables: String,
     #[serde(deserialize_with = "or_default")]
     canonicalize: bool,
+    #[serde(rename = "HCLv1", alias = "hclv1", deserialize_with = "or_default")]
+    hcl_v1: bool,
 }
 
 /// Job file in, job out. The server's own files and environment are not the caller's to read.
@@ -235,6 +237,11 @@ async fn parse(ask: &Ask) -> Answered {
     let request: ParseRequest = ask.json()?;
     if request.job_hcl.is_empty() {
         return Err(HttpError::bad_request("Job spec is empty"));
+    }
+    if request.hcl_v1 {
+        // As HCL2 the same text may mean another job.
+        let refused = "HCL1 is not read by this release: leave HCLv1 out, and the file is HCL2";
+        return Err(HttpError::bad_request(refused));
     }
     let mut variables = Variables::default();
     if !request.variables.is_empty() {

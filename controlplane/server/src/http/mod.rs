@@ -47,6 +47,7 @@ mod lookup;
 mod metrics;
 mod namespaces;
 mod nodes;
+mod older;
 mod operator;
 pub mod requests;
 mod restore;
@@ -58,6 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use controlplane_raft::Leader;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -83,6 +85,16 @@ pub struct Api {
     pub leading: watch::Receiver<LeadingStats>,
     /// Held while a snapshot is restored here: one at a time.
     pub restoring: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Api {
+    /// Who leads; nobody where this server would, and no majority answers it: it does not cease to
+    /// be the leader by itself, and can do nothing as one.
+    fn leader(&self) -> Option<Leader> {
+        let leader = self.cluster.leader()?;
+        let own = leader.id == self.cluster.server_id();
+        (!own || self.cluster.raft().hears_majority()).then_some(leader)
+    }
 }
 
 /// Serves the API until `stopped` says so; requests that go on then are cut off after two seconds.

@@ -15,6 +15,7 @@ use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
+use super::older::{AllocShown, NodeShown};
 use super::page::{ByIndex, page_where};
 use super::{client_alloc, detail, lookup};
 
@@ -108,7 +109,8 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
         (Verb::Get, []) => {
             ask.read(&[Table::Nodes], |snapshot| {
                 let record = snapshot.node(id).map(|record| Arc::clone(&record.node));
-                record.ok_or_else(|| HttpError::not_found("node not found"))
+                let node = record.ok_or_else(|| HttpError::not_found("node not found"))?;
+                Ok(NodeShown::new(node))
             })
             .await
         }
@@ -153,7 +155,8 @@ async fn allocations(ask: &Ask, id: NodeId) -> Answered {
     };
     let mut allocs: Vec<_> = snapshot.allocs_on_node(id).map(whole).collect();
     let detail = detail::merge_all(&ask.api, &mut allocs).await;
-    let mut response = ask.answer(&allocs, snapshot.table_index(&[Table::Allocs]))?;
+    let shown: Vec<_> = allocs.into_iter().map(AllocShown::new).collect();
+    let mut response = ask.answer(&shown, snapshot.table_index(&[Table::Allocs]))?;
     detail.tell(&mut response);
     Ok(response)
 }

@@ -86,7 +86,7 @@ async fn configuration(ask: &Ask) -> Answered {
         index,
         ..
     } = status.membership;
-    let leader = status.leader.map(|leader| leader.id);
+    let leader = ask.api.leader().map(|leader| leader.id);
     // The log begins with the members, at 0: to a client that index would mean "nothing yet".
     let index = index.max(1);
     let server = |id: &ServerId, info: &controlplane_raft::ServerInfo, voter: bool| {

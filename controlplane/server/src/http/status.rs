@@ -14,7 +14,7 @@ pub(super) fn route(ask: &Ask, rest: &[&str]) -> Answered {
 
 /// The leader's QUIC address as `host:port`; empty where nobody leads.
 fn leader(ask: &Ask) -> Answered {
-    let leader = ask.api.cluster.leader().and_then(|leader| leader.info);
+    let leader = ask.api.leader().and_then(|leader| leader.info);
     let address = leader.map(|info| info.address).unwrap_or_default();
     ask.answer(&address, ask.api.cluster.snapshot().index())
 }

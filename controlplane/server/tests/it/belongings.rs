@@ -125,6 +125,20 @@ async fn a_placed_job_shows_its_allocations_everywhere() {
         .await
         .expect("the allocation");
     assert_eq!(alloc["Job"]["ID"], "web", "the job is joined in");
+    let given = &alloc["AllocatedResources"]["Tasks"]["server"]["Cpu"]["CpuShares"];
+    assert!(given.as_i64().is_some_and(|mhz| mhz > 0), "{alloc}");
+    // Nomad's command line reads no other, here and in the node's list.
+    assert_eq!(&alloc["TaskResources"]["server"]["CPU"], given);
+    assert_eq!(&alloc["Resources"]["CPU"], given);
+    assert_eq!(
+        alloc["Resources"]["DiskMB"],
+        alloc["AllocatedResources"]["Shared"]["DiskMB"]
+    );
+    let of_node = world
+        .get(&format!("/v1/node/{}/allocations", node.id))
+        .await
+        .expect("a list");
+    assert_eq!(of_node[0]["Resources"], alloc["Resources"]);
     assert_eq!(alloc["NodeID"], node.id.to_string());
     let eval = world
         .get(&format!("/v1/evaluation/{eval}"))
@@ -155,4 +169,8 @@ async fn a_placed_job_shows_its_allocations_everywhere() {
         .await
         .expect("evaluated");
     assert_eq!(again["EvalID"].as_str().map(str::len), Some(36));
+    let other = world
+        .put("/v1/job/web/evaluate", json!({ "JobID": "other" }))
+        .await;
+    assert_eq!(refusal(other), (400, "JobID does not match".to_owned()));
 }

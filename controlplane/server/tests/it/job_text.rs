@@ -27,6 +27,11 @@ async fn a_job_file_is_parsed_with_its_variables() {
     );
     assert_eq!(status, 400);
     assert!(words.contains("job.hcl"), "{words}");
+    for name in ["HCLv1", "hclv1"] {
+        let older = json!({ "JobHCL": hcl, "Variables": "count = 3", name: true });
+        let (status, words) = refusal(world.put("/v1/jobs/parse", older).await);
+        assert!(status == 400 && words.contains("HCL1"), "{words}");
+    }
     let secrets = json!({ "JobHCL": "job \"x\" { name = file(\"/etc/shadow\") }" });
     assert_eq!(refusal(world.put("/v1/jobs/parse", secrets).await).0, 400);
 }

@@ -67,7 +67,21 @@ async fn a_server_that_no_majority_answers_is_not_well_and_shows_no_members_as_t
     let path = "/v1/operator/raft/configuration";
     let stale = Query::new().with("stale", "");
     let own: Answer<Value> = client.get(path, &stale).await.expect("its own view");
-    assert_eq!(own.value["Servers"].as_array().map(Vec::len), Some(3));
+    let servers = own.value["Servers"].as_array().expect("members");
+    assert_eq!(servers.len(), 3);
+    // What cannot do anything as the leader is not shown as one.
+    assert!(servers.iter().all(|it| it["Leader"] == false), "{own:?}");
+    assert!(!own.known_leader, "{own:?}");
+    let leader = client
+        .get::<String>("/v1/status/leader", &Query::new())
+        .await;
+    assert_eq!(leader.expect("an answer").value, "");
+    let members = client
+        .get::<Value>("/v1/agent/members", &Query::new())
+        .await;
+    let members = members.expect("an answer").value;
+    let members = members["Members"].as_array().expect("members").clone();
+    assert!(members.iter().all(|it| it["Tags"]["leader"] == "false"));
     let refused = client.get::<Value>(path, &Query::new()).await;
     assert_eq!(refusal(refused).0, 500);
 }

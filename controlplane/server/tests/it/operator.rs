@@ -137,6 +137,8 @@ async fn a_node_is_switched_off_and_on_and_forgotten() {
         .expect("is switched");
     let shown = world.get(&path).await.expect("the node");
     assert_eq!(shown["SchedulingEligibility"], "ineligible");
+    assert_eq!(shown["Resources"]["MemoryMB"], 8192);
+    assert_eq!(shown["Reserved"]["MemoryMB"], 0);
     world
         .put("/v1/jobs", json!({ "Job": service("web") }))
         .await
