@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use controlplane_raft::{ChangeError, Leader, Raft, ReadError, ServerId};
+use controlplane_raft::{ChangeError, Leader, Raft, RaftStatus, ReadError, ServerId};
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use protocol_wire::v1::membership_reply::Kind;
@@ -108,9 +108,31 @@ async fn transfer_away(raft: &Raft) -> Result<(), ChangeError> {
             ReadError::Unavailable { waited } => ChangeError::Unavailable { waited },
             ReadError::Stopped(error) => ChangeError::Stopped(error),
         })?;
-    let alone = || ChangeError::Refused("there is no other voter".to_owned());
-    raft.transfer_leadership(raft.successor().ok_or_else(alone)?)
-        .await
+    let asked = Instant::now();
+    match raft.successor() {
+        Some(next) => raft.transfer_leadership(next).await,
+        None => Err(no_successor(&raft.standing().borrow(), asked.elapsed())),
+    }
+}
+
+/// Why nobody can be handed the leadership: it may have been lost since it was confirmed, and what
+/// is tried again then is not a refusal.
+fn no_successor(standing: &RaftStatus, waited: Duration) -> ChangeError {
+    match &standing.leader {
+        Some(leader) if leader.id != standing.id => ChangeError::NotLeader {
+            leader: leader.clone(),
+        },
+        _ if !standing.is_leader() => ChangeError::Unavailable { waited },
+        _ => {
+            let mut voters = standing.membership.voters.keys();
+            let words = if voters.any(|id| *id != standing.id) {
+                "no other voter has answered lately"
+            } else {
+                "there is no other voter"
+            };
+            ChangeError::Refused(words.to_owned())
+        }
+    }
 }
 
 async fn there(
@@ -175,5 +197,62 @@ fn told(reply: &v1::MembershipReply) -> MembershipError {
         Ok(Kind::Refused) => MembershipError::Refused(words),
         // A kind that only a newer server knows is no success here.
         Ok(Kind::OutcomeUnknown | Kind::Done) | Err(_) => MembershipError::OutcomeUnknown(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_raft::{Membership, RaftRole, ServerInfo};
+
+    use super::*;
+
+    /// How server 1 stands in a cluster of `voters`, of which one leads.
+    fn standing(voters: &[u64], leader: Option<u64>) -> RaftStatus {
+        let voters = voters.iter().copied().map(ServerId::from_u64);
+        RaftStatus {
+            id: ServerId::from_u64(1),
+            role: match leader {
+                Some(1) => RaftRole::Leader,
+                Some(_) => RaftRole::Follower,
+                None => RaftRole::Candidate,
+            },
+            term: 3,
+            leader: leader.map(|id| Leader {
+                id: ServerId::from_u64(id),
+                info: None,
+            }),
+            last_index: 9,
+            committed_index: 9,
+            applied_index: 9,
+            snapshot_index: 0,
+            purged_index: 0,
+            membership: Membership {
+                voters: voters.map(|id| (id, ServerInfo::default())).collect(),
+                ..Membership::default()
+            },
+            failure: None,
+        }
+    }
+
+    fn why(voters: &[u64], leader: Option<u64>) -> ChangeError {
+        no_successor(&standing(voters, leader), Duration::ZERO)
+    }
+
+    #[test]
+    fn who_has_lost_the_leadership_meanwhile_does_not_say_that_it_is_alone() {
+        let elsewhere = why(&[1, 2, 3], Some(2));
+        assert!(matches!(elsewhere, ChangeError::NotLeader { .. }));
+        assert!(matches!(
+            why(&[1, 2, 3], None),
+            ChangeError::Unavailable { .. }
+        ));
+    }
+
+    #[test]
+    fn a_leader_tells_silent_voters_from_none() {
+        let said = why(&[1, 2, 3], Some(1)).to_string();
+        assert!(said.contains("answered lately"), "{said}");
+        let said = why(&[1], Some(1)).to_string();
+        assert!(said.contains("there is no other voter"), "{said}");
     }
 }
