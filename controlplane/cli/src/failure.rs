@@ -65,6 +65,9 @@ pub(crate) enum Failure {
         #[source]
         source: io::Error,
     },
+    /// A signal came while a file was being written.
+    #[error("interrupted: nothing is left of {}", path.display())]
+    Interrupted { path: PathBuf },
     /// A file that is no whole snapshot.
     #[error("{} is no snapshot that can be restored", path.display())]
     Snapshot {

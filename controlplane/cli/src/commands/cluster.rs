@@ -107,6 +107,7 @@ impl ServerCommand {
         if !led {
             let note = "warning: the server that was asked knows no leader";
             session.out.note(note);
+            return Ok(Exit::NO);
         }
         Ok(Exit::SUCCESS)
     }

@@ -55,7 +55,7 @@ pub(crate) struct Status {
     /// What the API answers
     #[arg(long)]
     json: bool,
-    /// Whole ids
+    /// Whole ids and times
     #[arg(long)]
     verbose: bool,
 }

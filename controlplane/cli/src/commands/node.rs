@@ -42,6 +42,12 @@ pub(crate) struct Status {
     /// In the list: how many allocations each node runs
     #[arg(long)]
     allocs: bool,
+    /// In the list: which system each node runs
+    #[arg(long)]
+    os: bool,
+    /// In the list: the whole ids, and nothing else
+    #[arg(long, conflicts_with_all = ["node", "this", "json"])]
+    quiet: bool,
     /// What the host itself measures now
     #[arg(long)]
     stats: bool,
@@ -127,7 +133,8 @@ impl Status {
         let query = Query::new()
             .with_some("filter", self.filter.as_ref())
             .with_some("per_page", self.per_page)
-            .with_some("next_token", self.page_token.as_ref());
+            .with_some("next_token", self.page_token.as_ref())
+            .with_some("os", self.os.then_some(true));
         if self.json {
             let nodes: Value = client.get("/v1/nodes", &query).await?.value;
             session.out.json(&nodes)?;
@@ -135,15 +142,20 @@ impl Status {
         }
         let answer = client.get::<Vec<NodeListStub>>("/v1/nodes", &query).await?;
         let nodes = answer.value;
-        let counts = if self.allocs {
-            Some(running(client, &nodes).await?)
+        if self.quiet {
+            let ids: Vec<String> = nodes.iter().map(|node| node.id.to_string()).collect();
+            session.out.data(&ids.join("\n"))?;
         } else {
-            None
-        };
-        let length = Length::new(self.verbose);
-        session
-            .out
-            .data(&node::list(&nodes, counts.as_deref(), length))?;
+            let counts = if self.allocs {
+                Some(running(client, &nodes).await?)
+            } else {
+                None
+            };
+            let length = Length::new(self.verbose);
+            session
+                .out
+                .data(&node::list(&nodes, counts.as_deref(), length))?;
+        }
         if let Some(token) = answer.next_token {
             let hint = format!("hint: there is more: -page-token {token}");
             session.out.note(&hint);
@@ -199,9 +211,9 @@ impl SetEligibility {
         let path = format!("/v1/node/{id}/eligibility");
         let _: Value = client.put(&path, &Query::new(), &body).await?.value;
         let word = crate::render::word(&wish);
-        session
-            .out
-            .data(&format!("Node {id:?} scheduling eligibility set: {word}"))?;
+        session.out.data(&format!(
+            "Node {id:?} scheduling eligibility set: {word} for scheduling"
+        ))?;
         Ok(Exit::SUCCESS)
     }
 }

@@ -12,11 +12,12 @@ use controlplane_state::RESTORE_BYTES_MAX;
 use controlplane_state::checkpoint::{self, CheckpointSummary};
 use futures::Stream;
 use protocol_client::{Client, Query};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
 use crate::render::snapshot as render;
 use crate::render::time;
-use crate::session::{PATIENCE_WHOLE_STATE, Session};
+use crate::session::{Clock, PATIENCE_WHOLE_STATE, Session};
 
 const PATH: &str = "/v1/operator/snapshot";
 /// What is read of a file and sent at once.
@@ -40,8 +41,9 @@ pub(crate) struct Save {
     /// Any server's state will do, even without a leader
     #[arg(long)]
     stale: bool,
-    #[command(flatten)]
-    file: SnapshotFile,
+    /// The snapshot; drover-state-DATE-SECONDS.snap in this folder where not given
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -68,7 +70,7 @@ impl SnapshotCommand {
                 if stale {
                     query = query.with("stale", "");
                 }
-                let SnapshotFile { file } = file;
+                let file = file.unwrap_or_else(|| unnamed(&session.clock()));
                 // Its first byte comes when all of it was verified.
                 let client = session.client()?.with_patience(PATIENCE_WHOLE_STATE);
                 save(&client, &query, &file).await?;
@@ -87,6 +89,13 @@ impl SnapshotCommand {
         }
         Ok(Exit::SUCCESS)
     }
+}
+
+/// What a snapshot is called that was given no name.
+fn unnamed(clock: &Clock) -> PathBuf {
+    let seconds = clock.now.0 / 1_000_000_000;
+    let day = clock.date(clock.now).chars().take(10).collect::<String>();
+    format!("drover-state-{}-{seconds}.snap", day.replace('-', "")).into()
 }
 
 /// What a file holds, if it is whole; and its length.
@@ -120,6 +129,8 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
     let mut partial = file.as_os_str().to_owned();
     partial.push(format!(".{}.partial", uuid::Uuid::new_v4().simple()));
     let partial = PathBuf::from(partial);
+    // From here on an end would leave half a file behind.
+    let mut ends = Ends::new()?;
     // It holds the digests of access tokens.
     let mut output = OpenOptions::new()
         .write(true)
@@ -127,7 +138,7 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
         .mode(0o600)
         .open(&partial)
         .map_err(failed)?;
-    let mut write = async || -> Result<(), Failure> {
+    let write = async {
         while let Some(bytes) = stream.next().await? {
             output.write_all(&bytes).map_err(failed)?;
         }
@@ -140,12 +151,58 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
         let folder = File::open(folder.unwrap_or_else(|| Path::new("."))).map_err(failed)?;
         folder.sync_all().map_err(failed)
     };
-    let written = write().await;
+    let written = tokio::select! {
+        written = write => written,
+        number = ends.next() => Err(Failure::Interrupted { path: file.to_owned() }.with_code(128 + number)),
+    };
     if written.is_err() {
         // Half a snapshot must not be taken for one.
         let _ = std::fs::remove_file(&partial);
     }
     written
+}
+
+/// Signals that would end the process: of a person, of a service manager, of a closed terminal.
+struct Ends(Vec<(Signal, u8)>);
+
+impl Ends {
+    /// From now on they are told instead. Those that are ignored stay so: `nohup` means it.
+    fn new() -> Result<Self, Failure> {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .unwrap_or(0);
+        let mut all = Vec::new();
+        for (kind, number) in [
+            (SignalKind::hangup(), 1),
+            (SignalKind::interrupt(), 2),
+            (SignalKind::terminate(), 15),
+        ] {
+            if mask >> (number - 1) & 1 == 0 {
+                let what = "watching for signals";
+                let watched = signal(kind).map_err(|source| Failure::Host { what, source })?;
+                all.push((watched, number));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// The number of the next that comes.
+    async fn next(&mut self) -> u8 {
+        let each = self.0.iter_mut().map(|(signal, number)| {
+            Box::pin(async move {
+                signal.recv().await;
+                *number
+            })
+        });
+        let each: Vec<_> = each.collect();
+        if each.is_empty() {
+            return std::future::pending().await;
+        }
+        futures::future::select_all(each).await.0
+    }
 }
 
 /// Gives a file its name; unlike a rename, it replaces nothing that was made meanwhile.

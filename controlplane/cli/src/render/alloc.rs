@@ -58,14 +58,8 @@ impl View<'_> {
 
     fn head(&self, alloc: &Allocation) -> String {
         let id = |id: String| shown(&id, self.length);
-        let created = match self.length {
-            Length::Short => self.clock.ago(alloc.create_time),
-            Length::Whole => self.clock.date(alloc.create_time),
-        };
-        let modified = match self.length {
-            Length::Short => self.clock.ago(alloc.modify_time),
-            Length::Whole => self.clock.date(alloc.modify_time),
-        };
+        let created = self.clock.past(alloc.create_time, self.length);
+        let modified = self.clock.past(alloc.modify_time, self.length);
         let mut all = vec![
             ("ID", alloc.id.to_string()),
             ("Eval ID", id(alloc.eval_id.to_string())),

@@ -19,6 +19,7 @@ pub(crate) fn list(evals: &[Evaluation], length: Length) -> String {
         "Triggered By",
         "Job ID",
         "Namespace",
+        "Node ID",
         "Status",
         "Placement Failures",
     ]);
@@ -29,6 +30,8 @@ pub(crate) fn list(evals: &[Evaluation], length: Length) -> String {
             word(&eval.triggered_by),
             eval.job_id.clone(),
             eval.namespace.clone(),
+            eval.node_id
+                .map_or_else(String::new, |id| shown(&id.to_string(), length)),
             word(&eval.status),
             placement_failures(eval),
         ]);
@@ -53,8 +56,8 @@ pub(crate) fn one(eval: &Evaluation, length: Length, colour: Colour, clock: &Clo
     };
     let mut all = vec![
         ("ID", id(eval.id.to_string())),
-        ("Create Time", clock.ago(eval.create_time)),
-        ("Modify Time", clock.ago(eval.modify_time)),
+        ("Create Time", clock.past(eval.create_time, length)),
+        ("Modify Time", clock.past(eval.modify_time, length)),
         ("Status", word(&eval.status)),
         ("Status Description", description),
         ("Type", eval.job_type.to_string()),

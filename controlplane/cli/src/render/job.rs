@@ -118,7 +118,9 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
     let mut section = |title: &str, body: String| {
         sections.push(format!("{}\n{body}", colour.bold(title)));
     };
-    section("Summary", summary(parts.summary));
+    if parts.show_allocs {
+        section("Summary", summary(parts.summary));
+    }
     if parts.show_evals && !parts.evals.is_empty() {
         section("Evaluations", evaluations(&parts.evals, length));
     }
@@ -247,9 +249,11 @@ pub(crate) fn allocations(allocs: &[AllocationListStub], length: Length, clock: 
     if allocs.is_empty() {
         return "No allocations placed\n".to_owned();
     }
-    let mut table = Columns::new(&[
-        "ID",
-        "Node ID",
+    let mut heading = vec!["ID", "Node ID"];
+    if length == Length::Whole {
+        heading = vec!["ID", "Eval ID", "Node ID", "Node Name"];
+    }
+    heading.extend([
         "Task Group",
         "Version",
         "Desired",
@@ -257,19 +261,27 @@ pub(crate) fn allocations(allocs: &[AllocationListStub], length: Length, clock: 
         "Created",
         "Modified",
     ]);
+    let mut table = Columns::new(&heading);
     let mut newest: Vec<&AllocationListStub> = allocs.iter().collect();
     newest.sort_by_key(|alloc| (Reverse(alloc.create_index), alloc.name.clone()));
     for alloc in newest {
-        table.row([
-            shown(&alloc.id.to_string(), length),
-            shown(&alloc.node_id.to_string(), length),
+        let mut cells = vec![shown(&alloc.id.to_string(), length)];
+        if length == Length::Whole {
+            cells.push(alloc.eval_id.to_string());
+        }
+        cells.push(shown(&alloc.node_id.to_string(), length));
+        if length == Length::Whole {
+            cells.push(alloc.node_name.clone());
+        }
+        cells.extend([
             alloc.task_group.clone(),
             alloc.job_version.to_string(),
             word(&alloc.desired_status),
             alloc.client_status.as_str().to_owned(),
-            clock.ago(alloc.create_time),
-            clock.ago(alloc.modify_time),
+            clock.past(alloc.create_time, length),
+            clock.past(alloc.modify_time, length),
         ]);
+        table.row(cells);
     }
     table.render()
 }

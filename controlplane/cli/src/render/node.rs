@@ -9,7 +9,8 @@ use crate::find::{Length, shown};
 use crate::output::Colour;
 use crate::session::Clock;
 
-/// All nodes; `running` are the counts of their allocations, in the same order.
+/// All nodes; `running` are the counts of their allocations, in the same order. Which system each
+/// runs is shown where the answer says it.
 pub(crate) fn list(nodes: &[NodeListStub], running: Option<&[usize]>, length: Length) -> String {
     if nodes.is_empty() {
         return "No nodes registered".to_owned();
@@ -17,6 +18,10 @@ pub(crate) fn list(nodes: &[NodeListStub], running: Option<&[usize]>, length: Le
     let mut heading = vec!["ID", "Node Pool", "DC", "Name", "Class"];
     if length == Length::Whole {
         heading.extend(["Address", "Version"]);
+    }
+    let systems = nodes.iter().any(|node| node.attributes.is_some());
+    if systems {
+        heading.push("OS");
     }
     heading.extend(["Drain", "Eligibility", "Status"]);
     if running.is_some() {
@@ -34,6 +39,9 @@ pub(crate) fn list(nodes: &[NodeListStub], running: Option<&[usize]>, length: Le
         if length == Length::Whole {
             cells.extend([node.address.clone(), node.version.clone()]);
         }
+        if systems {
+            cells.push(system(node));
+        }
         cells.extend([
             node.drain.to_string(),
             word(&node.scheduling_eligibility),
@@ -45,6 +53,17 @@ pub(crate) fn list(nodes: &[NodeListStub], running: Option<&[usize]>, length: Le
         table.row(cells);
     }
     table.render()
+}
+
+/// The system that a node runs: `debian 12`.
+fn system(node: &NodeListStub) -> String {
+    let attributes = node.attributes.iter().flatten();
+    let named = |wanted: &str| {
+        let mut found = attributes.clone().filter(|(name, _)| *name == wanted);
+        found.next().map(|(_, value)| value.as_str())
+    };
+    let words = [named("os.name"), named("os.version")];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether an allocation occupies its node.
@@ -155,8 +174,8 @@ impl View<'_> {
                 alloc.job_version.to_string(),
                 word(&alloc.desired_status),
                 alloc.client_status.as_str().to_owned(),
-                self.clock.ago(alloc.create_time),
-                self.clock.ago(alloc.modify_time),
+                self.clock.past(alloc.create_time, self.length),
+                self.clock.past(alloc.modify_time, self.length),
             ]);
         }
         table.render()

@@ -94,9 +94,67 @@ fn one_job() {
 }
 
 #[test]
+fn a_jobs_short_form_is_the_job_and_its_long_form_names_all_of_an_allocation() {
+    let job = web();
+    let summary = Summary::default();
+    let mut parts = JobParts {
+        job: &job,
+        summary: &summary,
+        deployment: None,
+        allocs: vec![stub()],
+        evals: Vec::new(),
+        show_evals: false,
+        show_allocs: true,
+    };
+    let text = job::one(&parts, Length::Whole, Colour::Off, &clock());
+    let row = text.lines().last().expect("an allocation");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[..5], [ALLOC, EVAL, NODE, "n1", "web"]);
+    let times = ["2023-11-14T22:12:15Z", "2023-11-14T22:13:17Z"];
+    assert_eq!(cells[cells.len() - 2..], times);
+    parts.show_allocs = false;
+    let text = job::one(&parts, Length::Short, Colour::Off, &clock());
+    assert!(
+        text.lines()
+            .last()
+            .is_some_and(|it| it.starts_with("Parameterized")),
+        "{text}"
+    );
+}
+
+#[test]
 fn one_evaluation() {
     let text = eval::one(&blocked(), Length::Short, Colour::Off, &clock());
     insta::assert_snapshot!("eval", text);
+    let whole = eval::one(&blocked(), Length::Whole, Colour::Off, &clock());
+    assert!(
+        whole.contains("Create Time        = 2023-11-14T22:12:15Z"),
+        "{whole}"
+    );
+}
+
+#[test]
+fn a_list_of_evaluations_names_the_node_that_made_one() {
+    let mut of_node = blocked();
+    of_node.node_id = Some(read(json!(NODE)));
+    let list = eval::list(&[blocked(), of_node], Length::Short);
+    let cells = |line: usize| -> Vec<String> {
+        let line = list.lines().nth(line).unwrap_or_default();
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(cells(1)[5..7], ["<none>", "blocked"], "{list}");
+    assert_eq!(cells(2)[5..7], ["517fc88c", "blocked"], "{list}");
+}
+
+#[test]
+fn times_have_the_users_offset_and_z_where_there_is_none() {
+    let at = UnixNanos(NOW);
+    assert_eq!(clock().date(at), "2023-11-14T22:13:20Z");
+    let east = Clock {
+        zone: TimeZone::fixed(jiff::tz::offset(2)),
+        ..clock()
+    };
+    assert_eq!(east.date(at), "2023-11-15T00:13:20+02:00");
 }
 
 #[test]
@@ -108,7 +166,7 @@ fn an_evaluation_that_waits_for_its_time_says_so() {
         "CreateTime": NOW - 65 * SECOND, "ModifyTime": NOW - 65 * SECOND,
     }));
     let text = eval::one(&delayed, Length::Short, Colour::Off, &clock());
-    let line = "Wait Until         = 2023-11-14T22:14:25+00:00 (1m5s from now)";
+    let line = "Wait Until         = 2023-11-14T22:14:25Z (1m5s from now)";
     assert!(text.lines().any(|it| it == line), "{text}");
     let list = eval::list(&[blocked(), delayed], Length::Short);
     assert!(list.contains("blocked  N/A - In Progress"), "{list}");
@@ -240,8 +298,15 @@ fn nodes() {
         "NodeResources": { "Cpu": { "CpuShares": 4000 }, "Memory": { "MemoryMB": 2048 },
                            "Disk": { "DiskMB": 10240 } },
     }));
-    let list: NodeListStub = one.stub();
-    insta::assert_snapshot!("nodes", node::list(&[list], Some(&[3]), Length::Short));
+    let mut list: NodeListStub = one.stub();
+    insta::assert_snapshot!(
+        "nodes",
+        node::list(&[list.clone()], Some(&[3]), Length::Short)
+    );
+    list.attributes = Some(read(json!({ "os.name": "debian", "os.version": "12" })));
+    let text = node::list(&[list], None, Length::Short);
+    let row = text.lines().last().unwrap_or_default();
+    assert!(row.contains("<none>  debian 12  false"), "{text}");
     let view = node::View {
         length: Length::Short,
         colour: Colour::Off,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use protocol_model::UnixNanos;
 
+use crate::find::Length;
 use crate::session::Clock;
 
 /// What is shown where there is no time.
@@ -13,7 +14,7 @@ const NEVER: &str = "N/A";
 const MIB: u64 = 1024 * 1024;
 
 impl Clock {
-    /// A point in time, to the second, with its offset.
+    /// A point in time, to the second, with its offset; `Z` where that is none.
     pub(crate) fn date(&self, at: UnixNanos) -> String {
         if at.is_zero() {
             return NEVER.to_owned();
@@ -21,7 +22,11 @@ impl Clock {
         match Timestamp::from_nanosecond(i128::from(at.0)) {
             Ok(timestamp) => {
                 let zoned = timestamp.to_zoned(self.zone.clone());
-                zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+                let form = match zoned.offset().seconds() {
+                    0 => "%Y-%m-%dT%H:%M:%SZ",
+                    _ => "%Y-%m-%dT%H:%M:%S%:z",
+                };
+                zoned.strftime(form).to_string()
             }
             Err(_) => NEVER.to_owned(),
         }
@@ -30,6 +35,14 @@ impl Clock {
     /// The same, where there may be none.
     pub(crate) fn date_of(&self, at: Option<UnixNanos>) -> String {
         self.date(at.unwrap_or(UnixNanos::ZERO))
+    }
+
+    /// When something was: how long ago, or to the second where all is shown.
+    pub(crate) fn past(&self, at: UnixNanos, length: Length) -> String {
+        match length {
+            Length::Short => self.ago(at),
+            Length::Whole => self.date(at),
+        }
     }
 
     /// How long ago something was.

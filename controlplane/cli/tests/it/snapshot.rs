@@ -2,8 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use controlplane_state::{Command, Stamped, State};
+use controlplane_state::{Command as StateCommand, Stamped, State};
 use protocol_model::{Incarnation, UnixNanos};
 
 use crate::fake_server::{Canned, FakeServer};
@@ -18,7 +20,7 @@ fn checkpoint() -> Vec<u8> {
     let stamped = Stamped {
         now: UnixNanos(1_700_000_000_000_000_000),
         seed: [0; 16],
-        command: Command::ClusterInit { incarnation },
+        command: StateCommand::ClusterInit { incarnation },
     };
     state.apply(7, stamped);
     let mut bytes = Vec::new();
@@ -123,6 +125,66 @@ fn a_saved_file_is_whole_or_not_there() -> Result {
     );
     let again = save(&bytes)?;
     assert_eq!(again.status.code(), Some(1), "nothing is replaced");
+    Ok(())
+}
+
+/// A server that sends half of a snapshot and then nothing; it holds the connection until the other
+/// end closes it.
+fn stalling(body: Vec<u8>) -> std::io::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("http://{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else {
+            return;
+        };
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(&body[..body.len() / 2]);
+        let _ = stream.read(&mut request);
+    });
+    Ok(address)
+}
+
+#[test]
+fn nothing_is_left_of_a_snapshot_that_its_user_interrupts() -> Result {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let folder = tempfile::tempdir()?;
+        let address = stalling(checkpoint())?;
+        let mut saving = Command::new(env!("CARGO_BIN_EXE_drover"))
+            .args(["operator", "snapshot", "save", "-address", &address])
+            .current_dir(folder.path())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        while std::fs::read_dir(folder.path())?.count() == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let id = saving.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status()?;
+        assert!(sent.success());
+        let mut words = String::new();
+        let mut errors = saving.stderr.take().ok_or("it is piped")?;
+        errors.read_to_string(&mut words)?;
+        assert_eq!(saving.wait()?.code(), Some(code), "{words}");
+        assert!(words.contains("nothing is left"), "{words}");
+        assert_eq!(std::fs::read_dir(folder.path())?.count(), 0, "{signal}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_snapshot_without_a_name_is_called_by_its_time() -> Result {
+    let folder = tempfile::tempdir()?;
+    let address = answering(checkpoint())?;
+    let save = ["operator", "snapshot", "save", "-address", &address];
+    let saved = drover(folder.path(), &save);
+    assert!(saved.status.success(), "{}", stderr(&saved));
+    let told = stdout(&saved);
+    let name = told.trim().strip_prefix("State file written to: ");
+    let name = name.ok_or_else(|| told.clone())?;
+    assert!(name.starts_with("drover-state-2"), "{told}");
+    assert_eq!(std::fs::read(folder.path().join(name))?, checkpoint());
     Ok(())
 }
 

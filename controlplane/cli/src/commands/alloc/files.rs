@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use protocol_client::{Client, Query};
+use protocol_model::UnixNanos;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use super::target;
 use crate::failure::{Exit, Failure};
 use crate::render::columns::Columns;
 use crate::render::time;
-use crate::session::Session;
+use crate::session::{Clock, Session};
 
 /// How often a followed file is asked for more.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(500);
@@ -66,6 +67,8 @@ struct FileInfo {
     file_mode: String,
     #[serde(default)]
     mod_time: String,
+    #[serde(default)]
+    content_type: String,
 }
 
 impl Files {
@@ -106,7 +109,8 @@ impl Files {
             what: "the list of files",
             source,
         })?;
-        session.out.data(&table(&list, self.machine))?;
+        let clock = session.clock();
+        session.out.data(&self.table(&list, is_list, &clock))?;
         Ok(Exit::SUCCESS)
     }
 
@@ -150,18 +154,37 @@ impl Files {
     }
 }
 
-fn table(list: &[FileInfo], machine: bool) -> String {
-    let mut table = Columns::new(&["Mode", "Size", "Modified Time", "Name"]);
-    for file in list {
-        let size = match machine {
-            true => file.size.to_string(),
-            false => time::bytes(file.size),
-        };
-        let name = match file.is_dir {
-            true => format!("{}/", file.name.trim_end_matches('/')),
-            false => file.name.clone(),
-        };
-        table.row([file.file_mode.clone(), size, file.mod_time.clone(), name]);
+impl Files {
+    fn table(&self, list: &[FileInfo], is_list: bool, clock: &Clock) -> String {
+        let mut heading = vec!["Mode", "Size", "Modified Time"];
+        if !is_list {
+            heading.push("Content Type");
+        }
+        heading.push("Name");
+        let mut table = Columns::new(&heading);
+        for file in list {
+            let size = match self.machine {
+                true => file.size.to_string(),
+                false => time::bytes(file.size),
+            };
+            let name = match file.is_dir {
+                true => format!("{}/", file.name.trim_end_matches('/')),
+                false => file.name.clone(),
+            };
+            let mut cells = vec![file.file_mode.clone(), size, modified(file, clock)];
+            if !is_list {
+                cells.push(file.content_type.clone());
+            }
+            cells.push(name);
+            table.row(cells);
+        }
+        table.render()
     }
-    table.render()
+}
+
+/// When a file was last written, as other times are shown.
+fn modified(file: &FileInfo, clock: &Clock) -> String {
+    let told = file.mod_time.parse::<jiff::Timestamp>().ok();
+    let nanos = told.and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+    nanos.map_or_else(|| file.mod_time.clone(), |at| clock.date(UnixNanos(at)))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Status {
     /// What the API answers
     #[arg(long)]
     json: bool,
-    /// No allocations
+    /// Only what the job itself is
     #[arg(long)]
     short: bool,
     /// Allocations of an earlier job of the same name too
@@ -27,7 +27,7 @@ pub(crate) struct Status {
     /// The job's evaluations too
     #[arg(long)]
     evals: bool,
-    /// Whole ids, and evaluations
+    /// Whole ids and times, names of nodes, and evaluations
     #[arg(long)]
     verbose: bool,
 }
