@@ -1,6 +1,7 @@
 //! Starting a server's part in the log: files first, then the driver, then who answers peers.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::member::{ServerId, ServerInfo};
 use crate::members::Members;
 use crate::network::addresses::Addresses;
 use crate::network::client::{Caller, Clients};
+use crate::network::reach::Reach;
 use crate::network::server::{Service, ServiceParts};
 use crate::status::{RaftRole, RaftStatus};
 use crate::store::directory::DirectoryError;
@@ -67,6 +69,8 @@ pub(crate) struct Inner {
     pub(crate) proposals: Semaphore,
     /// Taken at shutdown, to write the committed index a last time.
     pub(crate) log: Mutex<Option<LogStore>>,
+    /// Whether the cluster goes on without this server.
+    pub(crate) removed: AtomicBool,
     /// Ends when the log's file is closed.
     pub(crate) closed: watch::Receiver<()>,
 }
@@ -92,6 +96,7 @@ pub(crate) async fn open(
         caller: caller.clone(),
         addresses: addresses.clone(),
         append_limit: config.append,
+        reach: Reach::default(),
     };
     let machine = MachineAdapter::new(machine, Arc::clone(&snapshots));
     let core = Core::build(
@@ -142,6 +147,7 @@ pub(crate) async fn open(
         snapshots,
         status,
         standing,
+        removed: AtomicBool::new(false),
         closed: log.closed(),
         log: Mutex::new(Some(log)),
     })

@@ -5,6 +5,8 @@
 
 mod decide;
 mod promise;
+mod removal;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,9 +16,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use openraft::errors::{InitializeError, RaftError};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::decide::{Pledge, Step, View, decide};
 use self::promise::Promise;
+use self::told::Told;
 use crate::engine::Core;
 use crate::error::StoppedError;
 use crate::member::{ServerId, ServerInfo};
@@ -33,6 +37,22 @@ const HEARD_OF_MAX: usize = 16;
 pub(crate) const SERVERS_MAX: usize = 16;
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 const ROUND: Duration = Duration::from_millis(500);
+
+/// Whom one round of introductions reached.
+#[derive(Debug, Default)]
+struct Introduced {
+    peers: BTreeMap<ServerId, Introduction>,
+    /// Why others did not answer, by address.
+    unreached: BTreeMap<String, String>,
+}
+
+/// What came of one round.
+#[derive(Debug)]
+struct Round {
+    /// Why nothing changed.
+    reason: Option<String>,
+    unreached: BTreeMap<String, String>,
+}
 
 /// Why a server can never become part of a cluster as it is configured.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +151,7 @@ impl Formation {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = expect;
         let mut status = self.inner.status.clone();
-        let mut last_reason = None;
+        let mut told = Told::default();
         loop {
             {
                 let status = status.borrow_and_update();
@@ -144,36 +164,42 @@ impl Formation {
                     None => check(expect, retry_join)?,
                 }
             }
-            let reason = self.round(retry_join).await?;
-            if reason.is_some() && reason != last_reason {
-                tracing::info!(reason = reason.as_deref(), "no cluster yet");
-            }
-            last_reason = reason;
+            let Round { reason, unreached } = self.round(retry_join).await?;
+            told.tell(reason, &unreached, Instant::now());
             // A change of the status may be the membership; otherwise try again in a while.
             let _ = tokio::time::timeout(ROUND, status.changed()).await;
         }
         self.inner.promise.clear().await.map_err(FormError::Promise)
     }
 
-    /// One try; a text says why it changed nothing.
-    async fn round(&self, retry_join: &[String]) -> Result<Option<String>, FormError> {
+    /// One try.
+    async fn round(&self, retry_join: &[String]) -> Result<Round, FormError> {
+        let Introduced { peers, unreached } = self.introduce(retry_join).await;
+        let reason = self.step(&peers).await?;
+        Ok(Round { reason, unreached })
+    }
+
+    /// What follows from who answered; a text says why it changed nothing.
+    async fn step(
+        &self,
+        peers: &BTreeMap<ServerId, Introduction>,
+    ) -> Result<Option<String>, FormError> {
         let initialized = self
             .inner
             .core
             .is_initialized()
             .await
             .map_err(|fatal| FormError::Stopped(StoppedError::from_fatal(&fatal)))?;
-        let peers = self.introduce(retry_join).await;
         if initialized {
             // The log has arrived, but this server does not vote yet, or it has moved.
-            return Ok(self.rejoin(&peers).await.err());
+            return Ok(self.rejoin(peers).await.err());
         }
         let own = self.introduction();
         let pledge = self.inner.promise.current().await;
         match decide(&View {
             own: &own,
             pledge: pledge.as_ref(),
-            peers: &peers,
+            peers,
         }) {
             Step::Wait(reason) => Ok(Some(reason.to_string())),
             Step::Join(addresses) => {
@@ -187,9 +213,9 @@ impl Formation {
     }
 
     /// Tells everyone we know who we are, and learns the same of them.
-    async fn introduce(&self, retry_join: &[String]) -> BTreeMap<ServerId, Introduction> {
+    async fn introduce(&self, known: &[String]) -> Introduced {
         let own = self.introduction();
-        let mut addresses: BTreeSet<String> = retry_join.iter().cloned().collect();
+        let mut addresses: BTreeSet<String> = known.iter().cloned().collect();
         addresses.extend(own.heard_of.iter().cloned());
         addresses.remove(&own.info.address);
         let calls = addresses.into_iter().map(|address| {
@@ -200,21 +226,24 @@ impl Formation {
                     .caller
                     .call(&address, 0, CallKind::Introduce, own, CALL_LIMIT)
                     .await;
-                if let Err(error) = &answer {
-                    tracing::debug!(address, error = chain(error), "no introduction");
-                }
-                answer.ok()
+                answer.map_err(|error| (address, chain(&error)))
             }
         });
-        let mut peers = BTreeMap::new();
-        for peer in futures::future::join_all(calls).await.into_iter().flatten() {
-            // Our own address may be listed under another name.
-            if peer.id != self.inner.own_id {
-                self.hear_of(&peer);
-                peers.insert(peer.id, peer);
+        let mut introduced = Introduced::default();
+        for answer in futures::future::join_all(calls).await {
+            match answer {
+                // Our own address may be listed under another name.
+                Ok(peer) if peer.id == self.inner.own_id => {}
+                Ok(peer) => {
+                    self.hear_of(&peer);
+                    introduced.peers.insert(peer.id, peer);
+                }
+                Err((address, reason)) => {
+                    introduced.unreached.insert(address, reason);
+                }
             }
         }
-        peers
+        introduced
     }
 
     fn leader_addresses(&self, peers: &BTreeMap<ServerId, Introduction>) -> Vec<String> {

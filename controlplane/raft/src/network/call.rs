@@ -137,6 +137,8 @@ pub(crate) struct SnapshotOffer {
 pub(crate) enum ReadIndexAnswer {
     Index(u64),
     NotLeader,
+    /// Whoever asks is in no configuration of the cluster; to an older server it is no answer.
+    NotMember,
 }
 
 /// What a server says of itself when it looks for its cluster.

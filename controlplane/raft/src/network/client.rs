@@ -24,8 +24,9 @@ use super::call::{
     AppendAnswer, AppendRecord, CHUNK_BYTES, Call, CallKind, FRAME_BYTES_MAX, SnapshotOffer,
     TransferAnswer, TransferCall, VoteAnswer, VoteCall,
 };
+use super::reach::{News, Reach};
 use crate::engine::{SnapshotMeta, TypeConfig, Vote};
-use crate::member::ServerInfo;
+use crate::member::{ServerId, ServerInfo};
 use crate::record::{self, RecordError, VoteRecord};
 use crate::store::snapshot::SnapshotFile;
 
@@ -280,6 +281,7 @@ pub(crate) struct Client {
     addresses: Addresses,
     lane: Lane,
     append_limit: Duration,
+    reach: Reach,
 }
 
 /// Makes clients.
@@ -288,6 +290,7 @@ pub(crate) struct Clients {
     pub(crate) caller: Caller,
     pub(crate) addresses: Addresses,
     pub(crate) append_limit: Duration,
+    pub(crate) reach: Reach,
 }
 
 impl Clients {
@@ -300,6 +303,7 @@ impl Clients {
             addresses: self.addresses.clone(),
             lane,
             append_limit,
+            reach: self.reach.clone(),
         }
     }
 }
@@ -312,6 +316,7 @@ impl RaftNetworkFactory<TypeConfig> for Clients {
     }
 
     async fn new_heartbeat_client(&mut self, target: u64, node: &ServerInfo) -> Client {
+        self.reach.forget(target);
         self.client(target, node, Lane::Heartbeat)
     }
 }
@@ -328,6 +333,22 @@ impl Client {
             .call(&self.address(), self.to, kind, body, limit)
             .await
             .map_err(|error| self.library_error(action, &error))
+    }
+
+    /// Tells people when the server ceases to answer, and when it answers again.
+    fn tell(&self, error: Option<&RPCError<TypeConfig>>) {
+        let news = match error {
+            None => self.reach.on_answered(self.to),
+            Some(_) => self.reach.on_failed(self.to, tokio::time::Instant::now()),
+        };
+        let (server, address) = (ServerId::from_u64(self.to), self.address());
+        match (news, error) {
+            (Some(News::Silent), Some(error)) => {
+                tracing::warn!(%server, address, %error, "a server does not answer");
+            }
+            (Some(News::Back), _) => tracing::info!(%server, address, "a server answers again"),
+            _ => {}
+        }
     }
 
     fn address(&self) -> String {
@@ -367,10 +388,13 @@ impl RaftNetworkV2<TypeConfig> for Client {
             Lane::Heartbeat => option.soft_ttl(),
         };
         let body = AppendRecord::from(rpc);
-        let answer: AppendAnswer = self
+        let answer: Result<AppendAnswer, _> = self
             .call(RPCTypes::AppendEntries, CallKind::Append, body, limit)
-            .await?;
-        Ok(answer.into())
+            .await;
+        if self.lane == Lane::Heartbeat {
+            self.tell(answer.as_ref().err());
+        }
+        Ok(answer?.into())
     }
 
     async fn vote(

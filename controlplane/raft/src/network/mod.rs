@@ -10,6 +10,7 @@
 pub(crate) mod addresses;
 pub(crate) mod call;
 pub(crate) mod client;
+pub(crate) mod reach;
 pub(crate) mod server;
 
 pub use server::ServeError;

@@ -279,6 +279,7 @@ impl Service {
     }
 
     async fn read_index(&self, bytes: &[u8]) -> Result<Answer, ServeError> {
+        let call: Call<()> = record::decode("read request", bytes)?;
         if let Err(reason) = self.open::<()>("read request", bytes)? {
             return Ok(Err(reason));
         }
@@ -291,12 +292,23 @@ impl Service {
             Err(fatal) => Err(fatal),
         };
         Ok(match answer {
+            // It would wait for entries that nobody sends it.
+            Ok(_) if !self.is_member(call.from) => Ok(record::encode(&ReadIndexAnswer::NotMember)),
             Ok((read_log_id, _)) => Ok(record::encode(&ReadIndexAnswer::Index(
                 read_log_id.log_id().index,
             ))),
             Err(RaftError::APIError(_)) => Ok(record::encode(&ReadIndexAnswer::NotLeader)),
             Err(RaftError::Fatal(fatal)) => Err(stopped(&fatal)),
         })
+    }
+
+    /// Whether a server is in the configuration that counts here.
+    fn is_member(&self, id: u64) -> bool {
+        use openraft::async_runtime::watch::WatchReceiver;
+        let receiver = self.parts.core.metrics();
+        let metrics = receiver.borrow_watched();
+        let mut members = metrics.membership_config.nodes();
+        members.any(|(member, _)| *member == id)
     }
 
     fn heard_leader(&self) {

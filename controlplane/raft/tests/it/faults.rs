@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controlplane_raft::{ProposeError, RaftConfig};
 
-use super::cluster::{Authority, config, form, leader_of, propose};
+use super::cluster::{Authority, PATIENCE, Server, config, form, leader_of, propose};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_leads_when_the_leader_dies_and_nothing_acknowledged_is_lost() {
@@ -78,6 +78,36 @@ async fn a_leader_without_a_majority_refuses() {
         server.heal();
     }
     propose(&servers, "after").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hears_nobody_for_a_while_begins_no_terms() {
+    let authority = Authority::new();
+    let config = config();
+    let mut servers = form(&authority, 3, &config).await;
+    let leader = leader_of(&servers).await;
+    let deaf = servers.remove((leader + 1) % 3);
+    deaf.cut_off();
+    // Time for several elections, one after the other.
+    let several = config.election_max * 4;
+    let long_ago = async {
+        while deaf.raft.last_contact().is_none_or(|ago| ago < several) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, long_ago)
+        .await
+        .expect("it hears nobody");
+    let term = |server: &Server| server.raft.status().borrow().term;
+    let newest = servers.iter().map(term).max().unwrap_or(0);
+    assert!(
+        term(&deaf) <= newest,
+        "it began term {}, the others are in {newest}",
+        term(&deaf)
+    );
+    deaf.heal();
+    let last = propose(&servers, "after").await.index;
+    deaf.wait_applied(last).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,10 @@
 //! Three servers: replication, leadership, members coming and going.
 
+use std::time::Duration;
+
 use controlplane_raft::{ChangeError, ProposeError, RaftConfig, RaftRole};
 
-use super::cluster::{Authority, Server, config, form, leader_of, propose};
+use super::cluster::{Authority, PATIENCE, Server, config, form, leader_of, propose};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_leader_accepts_reaches_everyone() {
@@ -173,6 +175,33 @@ async fn servers_are_added_and_removed() {
     added.wait_applied(last).await;
     servers[gone] = added;
     leader_of(&servers).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_removed_while_it_was_away_learns_of_it() {
+    let authority = Authority::new();
+    let mut servers = form(&authority, 3, &config()).await;
+    let leader = leader_of(&servers).await;
+    let away = servers.remove((leader + 1) % 3);
+    let id = away.id();
+    let away = away.kill().await;
+    let leader = leader_of(&servers).await;
+    let raft = servers[leader].raft.clone();
+    raft.remove_server(id).await.expect("is removed");
+    let back = away.start(&authority, config()).await;
+    assert!(back.raft.configuration().contains(id), "its log is old");
+    let looking = back.raft.clone();
+    let looking = tokio::spawn(async move { looking.watch_removal(&[]).await });
+    let told = async {
+        while !back.raft.is_removed() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("is told");
+    looking.abort();
+    // Who is a member, and only hears nobody for a while, is not.
+    let other = servers[1 - leader_of(&servers).await].raft.clone();
+    assert!(!other.is_removed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
