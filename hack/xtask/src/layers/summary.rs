@@ -53,6 +53,7 @@ const LAYERS: &[(LayerName, &str, &[&str])] = &[
             "controlplane-server",
             "controlplane-cli",
             "noded-daemon",
+            "hack-nodesim",
         ],
     ),
     (

@@ -78,6 +78,15 @@ const TABLE: &[(&str, &[&str])] = &[
         "hack-e2e",
         &["protocol-client", "protocol-model", "protocol-transport"],
     ),
+    (
+        "hack-nodesim",
+        &[
+            "protocol-model",
+            "protocol-transport",
+            "noded-core",
+            "noded-daemon",
+        ],
+    ),
     ("hack-testkit", PURE),
     ("hack-sim", PURE),
 ];

@@ -1,0 +1,127 @@
+//! What a simulated node does on its host: nothing, but it answers as if it had.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use noded_core::effect::StartTask;
+use noded_core::event::{AllocEvent, LeasesAnswer, Recovery, RunEvent};
+use noded_core::{Effect, Event, Moment};
+use noded_daemon::driver::DriverConfig;
+use noded_daemon::hands::Hands;
+use noded_daemon::upkeep::DiskUse;
+use protocol_model::{AllocId, Node};
+
+use crate::tasks::{Manners, Script, Tasks};
+
+/// See the top of this file.
+#[derive(Debug)]
+pub struct IdleHands {
+    /// The node's tasks.
+    pub tasks: Arc<Tasks>,
+    /// How they behave where their jobs do not say.
+    pub manners: Manners,
+}
+
+impl IdleHands {
+    /// The events that answer an effect at once. `StartTask` is answered by the task itself.
+    fn answer(&self, effect: Effect) -> Vec<Event> {
+        match effect {
+            Effect::BuildAllocDirectory { spec } => vec![Event::Alloc {
+                alloc: spec.id(),
+                event: AllocEvent::DirectoryBuilt,
+            }],
+            Effect::DestroyAlloc { alloc } => vec![Event::Alloc {
+                alloc,
+                event: AllocEvent::Destroyed,
+            }],
+            Effect::PrepareTask(task) => vec![Event::Run {
+                run: task.run,
+                event: RunEvent::Prepared {
+                    environment: BTreeMap::new(),
+                },
+            }],
+            Effect::StartTask(task) => self.start(*task),
+            Effect::StopTask { run, .. } => self.tasks.stop(run),
+            Effect::KillTask { run } => self.tasks.kill(run),
+            Effect::ReleaseRun { run } => {
+                self.tasks.release(&run);
+                Vec::new()
+            }
+            Effect::RetireAlloc { .. }
+            | Effect::SignalTask { .. }
+            | Effect::Append(_)
+            | Effect::Connect { .. }
+            | Effect::Disconnect { .. }
+            | Effect::OpenWatch { .. }
+            | Effect::TendLeases { .. }
+            | Effect::Send { .. } => Vec::new(),
+        }
+    }
+
+    fn start(&self, task: StartTask) -> Vec<Event> {
+        match self.script(&task) {
+            Ok(script) => {
+                self.tasks.start(task.run, script);
+                Vec::new()
+            }
+            Err(event) => vec![Event::Run {
+                run: task.run,
+                event,
+            }],
+        }
+    }
+
+    /// What a task will do: `mock_driver` says it in the job, others run until they are ended.
+    fn script(&self, task: &StartTask) -> Result<Script, RunEvent> {
+        let parsed = DriverConfig::parse(&task.driver, &task.config);
+        let config = parsed.map_err(|error| failed(error.to_string(), Recovery::Hopeless))?;
+        let DriverConfig::Mock(mock) = config else {
+            return Ok(Script {
+                start_after: self.manners.start_delay,
+                run_for: None,
+                exit_code: 0,
+                stop_after: self.manners.stop_delay,
+            });
+        };
+        if let Some(message) = mock.start_error {
+            let recovery = if mock.start_error_recoverable {
+                Recovery::Possible
+            } else {
+                Recovery::Hopeless
+            };
+            return Err(failed(message, recovery));
+        }
+        Ok(Script {
+            start_after: self.manners.start_delay + mock.start_block_for,
+            run_for: mock.run_for,
+            exit_code: mock.exit_code,
+            stop_after: self.manners.stop_delay + mock.kill_after,
+        })
+    }
+}
+
+impl Hands for IdleHands {
+    fn carry_out(self: Arc<Self>, effect: Effect) -> BoxFuture<'static, Vec<Event>> {
+        Box::pin(async move { self.answer(effect) })
+    }
+
+    fn tend_leases(
+        &self,
+        _extend: Vec<(AllocId, Moment)>,
+        _end: Vec<AllocId>,
+    ) -> BoxFuture<'_, Option<LeasesAnswer>> {
+        // Nobody but the core itself watches them here.
+        Box::pin(async { Some(LeasesAnswer::Done) })
+    }
+
+    fn on_facts(&self, _before: &Node, _now: &Node) {}
+
+    fn is_too_full(&self, _measured: DiskUse) -> bool {
+        false
+    }
+}
+
+fn failed(message: String, recovery: Recovery) -> RunEvent {
+    RunEvent::StartFailed { message, recovery }
+}

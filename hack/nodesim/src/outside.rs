@@ -1,0 +1,49 @@
+//! What a simulated node's sessions reach: servers, through the socket that it shares with all
+//! others, over a wire of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use noded_daemon::session::{Outside, Purpose};
+use protocol_transport::{ConnectError, Endpoint, Secret};
+
+use crate::net::{Wire, runtime};
+use crate::progress::Progress;
+
+/// See the top of this file.
+#[derive(Debug)]
+pub struct SharedSocket {
+    /// The socket of all nodes.
+    pub endpoint: Endpoint,
+    /// This node's wire.
+    pub wire: Arc<Wire>,
+    /// What new nodes show.
+    pub join_token: Secret,
+    /// How far this node's session is.
+    pub progress: Arc<Progress>,
+}
+
+impl Outside for SharedSocket {
+    fn connect(
+        &self,
+        address: SocketAddr,
+        purpose: Purpose,
+    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
+        if purpose == Purpose::Session {
+            self.progress.on_connecting();
+        }
+        let wire = Arc::clone(&self.wire);
+        Box::pin(runtime::connecting(wire, self.endpoint.connect(address)))
+    }
+
+    fn join_token(&self) -> Option<Secret> {
+        Some(self.join_token.clone())
+    }
+
+    fn accept_call(&self, mut send: quinn::SendStream, mut recv: quinn::RecvStream) {
+        // There are no files and no processes to ask about. An error means it has ended already.
+        let _ = send.reset(0_u32.into());
+        let _ = recv.stop(0_u32.into());
+    }
+}

@@ -1,0 +1,266 @@
+//! How far each node's session is, as the node itself sees it, and how long the way there took.
+//!
+//! ```text
+//!   away --connect--> connecting --connected--> greeting --Welcome--> syncing --SyncAck--> live
+//!     ^                                             `-----Welcome, resumed-----------------^
+//!     `------ disconnected, refused ------------------------------------------------------'
+//! ```
+//!
+//! A node that finds its server silent is shown as live until it connects again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use noded_core::event::SessionEvent;
+use noded_core::key::Attempt;
+
+/// Samples that are kept between two marks; more are not.
+const SAMPLES_MAX: usize = 100_000;
+
+/// Where a node's session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Stage {
+    /// Between two attempts.
+    #[default]
+    Away,
+    /// A connection is being made.
+    Connecting,
+    /// Hello was sent.
+    Greeting,
+    /// The complete report was sent.
+    Syncing,
+    /// The session lives.
+    Live,
+}
+
+/// The way to one live session.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// From the first packet until the connection stood.
+    pub connect: Duration,
+    /// From there until the Welcome.
+    pub greet: Duration,
+    /// From there until the answer to the complete report; nothing for a resumed session.
+    pub sync: Duration,
+    /// From the last mark until it lived.
+    pub since_mark: Duration,
+    /// Whether an earlier session went on.
+    pub resumed: bool,
+}
+
+/// What all nodes of a fleet went through since the last mark.
+#[derive(Debug)]
+pub struct Journey {
+    inner: Mutex<JourneyInner>,
+}
+
+#[derive(Debug)]
+struct JourneyInner {
+    marked: Instant,
+    samples: Vec<Sample>,
+    refusals: u64,
+    breaks: u64,
+}
+
+impl Default for Journey {
+    fn default() -> Self {
+        let inner = JourneyInner {
+            marked: Instant::now(),
+            samples: Vec::new(),
+            refusals: 0,
+            breaks: 0,
+        };
+        Self {
+            inner: Mutex::new(inner),
+        }
+    }
+}
+
+/// What happened since the last mark.
+#[derive(Debug, Clone)]
+pub struct Travelled {
+    /// The ways to live sessions.
+    pub samples: Vec<Sample>,
+    /// Sessions that a server refused.
+    pub refusals: u64,
+    /// Attempts and sessions whose connection ended.
+    pub breaks: u64,
+}
+
+impl Journey {
+    /// Time is counted from now on, and what was is forgotten.
+    pub fn mark(&self) {
+        let mut inner = self.lock();
+        inner.marked = Instant::now();
+        inner.samples.clear();
+        inner.refusals = 0;
+        inner.breaks = 0;
+    }
+
+    /// What happened since the last mark.
+    pub fn travelled(&self) -> Travelled {
+        let inner = self.lock();
+        Travelled {
+            samples: inner.samples.clone(),
+            refusals: inner.refusals,
+            breaks: inner.breaks,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JourneyInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How far one node's session is.
+#[derive(Debug)]
+pub struct Progress {
+    journey: Arc<Journey>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    stage: Stage,
+    attempt: Attempt,
+    begun: Option<Instant>,
+    connected: Option<Instant>,
+    welcomed: Option<Instant>,
+}
+
+impl Progress {
+    /// A node that has not tried yet.
+    pub fn new(journey: Arc<Journey>) -> Self {
+        Self {
+            journey,
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Where the session is.
+    pub fn stage(&self) -> Stage {
+        self.lock().stage
+    }
+
+    /// The newest attempt that got a connection.
+    pub fn attempt(&self) -> Attempt {
+        self.lock().attempt
+    }
+
+    /// The daemon ended; the next one counts its attempts anew.
+    pub fn on_stopped(&self) {
+        *self.lock() = Inner::default();
+    }
+
+    /// An attempt begins.
+    pub fn on_connecting(&self) {
+        let attempt = self.attempt();
+        *self.lock() = Inner {
+            stage: Stage::Connecting,
+            attempt,
+            begun: Some(Instant::now()),
+            ..Inner::default()
+        };
+    }
+
+    /// Something happened in the session of an attempt.
+    pub fn on_event(&self, attempt: Attempt, event: &SessionEvent) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        match event {
+            SessionEvent::Connected => {
+                inner.stage = Stage::Greeting;
+                inner.attempt = attempt;
+                inner.connected = Some(now);
+            }
+            SessionEvent::Welcome(welcome) => {
+                inner.welcomed = Some(now);
+                inner.stage = Stage::Syncing;
+                if welcome.resumed {
+                    self.arrived(&mut inner, true, now);
+                }
+            }
+            SessionEvent::SyncAck { .. } if inner.stage == Stage::Syncing => {
+                self.arrived(&mut inner, false, now);
+            }
+            SessionEvent::Refused(_) => {
+                inner.stage = Stage::Away;
+                self.journey.lock().refusals += 1;
+            }
+            // The end of one attempt may be told after the next began.
+            SessionEvent::Disconnected { .. } if attempt >= inner.attempt => {
+                inner.stage = Stage::Away;
+                self.journey.lock().breaks += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn arrived(&self, inner: &mut Inner, resumed: bool, now: Instant) {
+        inner.stage = Stage::Live;
+        let (Some(begun), Some(connected), Some(welcomed)) =
+            (inner.begun, inner.connected, inner.welcomed)
+        else {
+            return;
+        };
+        let mut journey = self.journey.lock();
+        if journey.samples.len() < SAMPLES_MAX {
+            let since_mark = now.saturating_duration_since(journey.marked);
+            journey.samples.push(Sample {
+                connect: connected.saturating_duration_since(begun),
+                greet: welcomed.saturating_duration_since(connected),
+                sync: now.saturating_duration_since(welcomed),
+                since_mark,
+                resumed,
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noded_core::SessionEpoch;
+
+    use super::*;
+
+    #[test]
+    fn a_session_is_live_when_its_report_is_answered_and_its_way_is_counted_once() {
+        let journey = Arc::new(Journey::default());
+        let progress = Progress::new(Arc::clone(&journey));
+        let synced = SessionEvent::SyncAck {
+            epoch: SessionEpoch(1),
+            index: 1,
+        };
+        progress.on_connecting();
+        progress.on_event(Attempt(1), &SessionEvent::Connected);
+        assert_eq!(progress.stage(), Stage::Greeting);
+        // Nobody was welcomed yet.
+        progress.on_event(Attempt(1), &synced);
+        assert_eq!(progress.stage(), Stage::Greeting);
+        progress.lock().stage = Stage::Syncing;
+        progress.lock().welcomed = Some(Instant::now());
+        progress.on_event(Attempt(1), &synced);
+        progress.on_event(Attempt(1), &synced);
+        assert_eq!(progress.stage(), Stage::Live);
+        assert_eq!(journey.travelled().samples.len(), 1);
+        journey.mark();
+        assert_eq!(journey.travelled().samples.len(), 0);
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_attempt_does_not_end_this_one() {
+        let progress = Progress::new(Arc::default());
+        let ended = SessionEvent::Disconnected {
+            reason: String::new(),
+        };
+        progress.on_event(Attempt(2), &SessionEvent::Connected);
+        progress.on_event(Attempt(1), &ended);
+        assert_eq!(progress.stage(), Stage::Greeting);
+        progress.on_event(Attempt(2), &ended);
+        assert_eq!(progress.stage(), Stage::Away);
+    }
+}

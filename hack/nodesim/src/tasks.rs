@@ -1,0 +1,222 @@
+//! Imitated tasks: each is a timer and what is told when it goes off.
+//!
+//! ```text
+//!   start --delay--> Started --run_for--> Exited(exit_code)
+//!                       |---stop, delay--> Exited(0)
+//!                       `---kill--> Exited(signal 9)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, RunEvent};
+use noded_core::{Event, RunKey};
+use noded_daemon::clock;
+use noded_daemon::input::Input;
+use tokio::sync::{mpsc, watch};
+
+/// How tasks behave where their jobs do not say.
+#[derive(Debug, Clone, Copy)]
+pub struct Manners {
+    /// From being asked until a task runs.
+    pub start_delay: Duration,
+    /// From being asked until it has ended.
+    pub stop_delay: Duration,
+}
+
+/// How one task behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Script {
+    /// From being asked until it runs.
+    pub start_after: Duration,
+    /// How long it runs by itself; `None` = until it is ended.
+    pub run_for: Option<Duration>,
+    /// Its exit code then.
+    pub exit_code: i32,
+    /// From being asked until it has ended.
+    pub stop_after: Duration,
+}
+
+/// What the tasks of all nodes did, counted.
+#[derive(Debug, Default)]
+pub struct TaskCounts {
+    /// Runs that began.
+    pub starts: AtomicU64,
+    /// Runs that were asked to end.
+    pub stops: AtomicU64,
+    /// Runs that ended, however.
+    pub ends: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Run,
+    Stop,
+    Kill,
+}
+
+/// The imitated tasks of one node. As keeper's, they outlive the daemon, and how they ended is kept
+/// until it is acknowledged.
+#[derive(Debug)]
+pub struct Tasks {
+    counts: Arc<TaskCounts>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// The daemon of this moment.
+    inputs: mpsc::Sender<Input>,
+    runs: BTreeMap<RunKey, Run>,
+}
+
+#[derive(Debug)]
+struct Run {
+    phase: KeptPhase,
+    wish: watch::Sender<Wish>,
+}
+
+impl Tasks {
+    /// No task yet. What they do is told to `inputs`.
+    pub fn new(inputs: mpsc::Sender<Input>, counts: Arc<TaskCounts>) -> Self {
+        let runs = BTreeMap::new();
+        Self {
+            counts,
+            inner: Mutex::new(Inner { inputs, runs }),
+        }
+    }
+
+    /// Another daemon is told from now on; answers what it has to know at its start.
+    pub fn hand_over(&self, inputs: mpsc::Sender<Input>) -> Vec<KeptRun> {
+        let mut inner = self.lock();
+        inner.inputs = inputs;
+        let runs = inner.runs.iter();
+        runs.map(|(run, kept)| KeptRun {
+            run: run.clone(),
+            phase: kept.phase.clone(),
+        })
+        .collect()
+    }
+
+    /// Begins a run.
+    pub fn start(self: &Arc<Self>, run: RunKey, script: Script) {
+        let (wish, wishes) = watch::channel(Wish::Run);
+        let phase = KeptPhase::Starting;
+        self.lock().runs.insert(run.clone(), Run { phase, wish });
+        self.counts.starts.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(Arc::clone(self).live(run, script, wishes));
+    }
+
+    /// Asks a run to end; what is known at once where there is none of this name.
+    pub fn stop(&self, run: RunKey) -> Vec<Event> {
+        self.wish(run, Wish::Stop)
+    }
+
+    /// Ends a run; what is known at once where there is none of this name.
+    pub fn kill(&self, run: RunKey) -> Vec<Event> {
+        self.wish(run, Wish::Kill)
+    }
+
+    /// The end of a run is recorded.
+    pub fn release(&self, run: &RunKey) {
+        self.lock().runs.remove(run);
+    }
+
+    /// The runs that go on.
+    pub fn running(&self) -> Vec<RunKey> {
+        let inner = self.lock();
+        let goes_on = |run: &&Run| !matches!(run.phase, KeptPhase::Exited(_));
+        let runs = inner.runs.iter().filter(|(_, run)| goes_on(run));
+        runs.map(|(run, _)| run.clone()).collect()
+    }
+
+    fn wish(&self, run: RunKey, wish: Wish) -> Vec<Event> {
+        let ended = match self.lock().runs.get(&run) {
+            Some(Run {
+                phase: KeptPhase::Exited(exit),
+                ..
+            }) => exit.clone(),
+            Some(kept) => {
+                self.counts.stops.fetch_add(1, Ordering::Relaxed);
+                kept.wish.send_replace(wish);
+                return Vec::new();
+            }
+            None => exit(ExitStatus::Unknown),
+        };
+        let event = RunEvent::Exited(ended);
+        vec![Event::Run { run, event }]
+    }
+
+    async fn live(self: Arc<Self>, run: RunKey, script: Script, mut wishes: watch::Receiver<Wish>) {
+        tokio::time::sleep(script.start_after).await;
+        let at = clock::wall();
+        // A task has a process, and so a number; nobody looks for it.
+        let running = KeptPhase::Running {
+            pid: 1,
+            at,
+            stopping: false,
+        };
+        self.becomes(&run, running, RunEvent::Started { pid: 1, at })
+            .await;
+        let by_itself = async {
+            match script.run_for {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        let asked = async {
+            wishes
+                .wait_for(|wish| *wish != Wish::Run)
+                .await
+                .map(|it| *it)
+        };
+        let status = tokio::select! {
+            () = by_itself => ExitStatus::Code(script.exit_code),
+            wish = asked => match wish {
+                Ok(Wish::Stop) => {
+                    tokio::time::sleep(script.stop_after).await;
+                    ExitStatus::Code(0)
+                }
+                Ok(Wish::Kill | Wish::Run) => ExitStatus::Signal(9),
+                // The node is gone, and with it whoever could be told.
+                Err(_) => return,
+            },
+        };
+        self.counts.ends.fetch_add(1, Ordering::Relaxed);
+        let exit = exit(status);
+        let told = RunEvent::Exited(exit.clone());
+        self.becomes(&run, KeptPhase::Exited(exit), told).await;
+    }
+
+    async fn becomes(&self, run: &RunKey, phase: KeptPhase, told: RunEvent) {
+        let inputs = {
+            let mut inner = self.lock();
+            if let Some(kept) = inner.runs.get_mut(run) {
+                kept.phase = phase;
+            }
+            inner.inputs.clone()
+        };
+        let event = Event::Run {
+            run: run.clone(),
+            event: told,
+        };
+        // A daemon that ended will hear of it from the next list.
+        let _ = inputs.send(Input::Event(event)).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    Exit {
+        status,
+        oom_killed: false,
+        signal_discarded: false,
+        lease_expired: false,
+        at: clock::wall(),
+    }
+}
