@@ -104,8 +104,8 @@ impl Forward {
         }
     }
 
-    /// Proposes what another server sent. Updates of its nodes wait with those of this server's, and
-    /// become one entry.
+    /// Proposes what another server sent. Updates of its nodes wait with those of this server's,
+    /// and become one entry.
     async fn propose(&self, command: Bytes) -> v1::ProposeReply {
         let bytes = command.len();
         match self.cluster.read_forwarded(&command) {

@@ -159,6 +159,8 @@ pub enum ToNode {
     },
     HeartbeatAck {
         confirmed: u64,
+        /// The server has not reached the leader for a while.
+        cut_off: bool,
     },
     FactsAck {
         epoch: u64,

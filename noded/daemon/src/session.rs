@@ -4,6 +4,7 @@
 //!   connection 1   NodeSession  Hello, heartbeats, sync  <->  Welcome, acks
 //!                  NodeUpdates  one per class: batch      ->  its acknowledgement
 //!                  NodeWatch    StreamHello               ->  map, deltas   (when the core asks)
+//!                  nothing, while it stands by for another one
 //!   connection 2   Bulk         AttachBulk; then the server opens NodeCall streams
 //! ```
 //!
@@ -166,12 +167,11 @@ async fn run(
     context: &Arc<SessionContext>,
     attempt: Attempt,
     address: &str,
-    messages: mpsc::Receiver<Outbound>,
+    mut messages: mpsc::Receiver<Outbound>,
 ) -> Result<(), String> {
     let connection = timeout(CONNECT_MAX, connect(context, address, Purpose::Session))
         .await
         .map_err(|_| format!("no connection within {CONNECT_MAX:?}"))??;
-    let (writer, reader) = open(&connection, StreamKind::NodeSession).await?;
     let own = Own {
         context: Arc::clone(context),
         attempt,
@@ -180,9 +180,18 @@ async fn run(
         epoch: Arc::new(AtomicU64::new(0)),
     };
     own.tell(SessionEvent::Connected, Vec::new()).await?;
+    // A connection that stands by says nothing until it is needed.
+    let first = tokio::select! {
+        message = messages.recv() => message,
+        reason = own.connection.closed() => return Err(reason.to_string()),
+    };
+    let Some(first) = first else {
+        return Ok(());
+    };
+    let (writer, reader) = open(&own.connection, StreamKind::NodeSession).await?;
     let (urgent, urgent_batches) = mpsc::channel(BATCHES_MAX);
     let (typical, typical_batches) = mpsc::channel(BATCHES_MAX);
-    let outgoing = own.write(writer, messages, [urgent, typical]);
+    let outgoing = own.write(writer, first, messages, [urgent, typical]);
     let incoming = own.read(reader, [urgent_batches, typical_batches]);
     tokio::select! {
         ended = outgoing => ended,

@@ -15,6 +15,7 @@ mod holding;
 mod host;
 mod keeper;
 mod lanes;
+mod links;
 mod questions;
 mod servers;
 
@@ -22,7 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use noded_core::effect::{Lane, SessionMessage, UpdateClass};
+use noded_core::effect::{Lane, ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::journal::JournalRecord;
 use noded_core::key::{Attempt, Watermark};
@@ -33,10 +34,11 @@ use crate::clock;
 use crate::hands::Hands;
 use crate::input::Input;
 use crate::journal::{JournalError, Records};
-use crate::session::{Link, Outbound, SessionContext};
+use crate::session::{Outbound, SessionContext};
 use holding::{Holding, Issued};
 use host::DiskState;
 use lanes::Lanes;
+use links::Links;
 use servers::Servers;
 
 /// Inputs that wait for the loop; beyond, those that bring them wait.
@@ -76,7 +78,7 @@ pub struct Shell {
 struct Running {
     shell: Shell,
     servers: Servers,
-    link: Option<Link>,
+    links: Links,
     holding: Holding,
     lanes: Lanes,
     disk: DiskState,
@@ -92,7 +94,7 @@ impl Shell {
     pub async fn run(self, mut stop: watch::Receiver<bool>) -> Result<(), ShellError> {
         let mut running = Running {
             servers: Servers::new(self.configured.clone()),
-            link: None,
+            links: Links::default(),
             holding: Holding::default(),
             lanes: Lanes::new(Arc::clone(&self.hands), self.session.inputs.clone()),
             disk: DiskState::Roomy,
@@ -166,6 +168,9 @@ impl Running {
                 servers,
             } => {
                 let event = self.servers.heard(event, servers);
+                if let SessionEvent::Disconnected { .. } = event {
+                    self.end_link(attempt);
+                }
                 self.shell
                     .core
                     .on_event(Event::Session { attempt, event }, now);
@@ -264,25 +269,10 @@ impl Running {
         tracing::trace!(lane = ?effect.lane(), "effect");
         match effect {
             Effect::Append(_) => {}
-            Effect::Connect { attempt, server } => {
-                self.holding.forget_before(attempt);
-                let Some(address) = self.servers.choose(server.offset) else {
-                    tracing::error!(offset = server.offset, "the core chose an unknown server");
-                    return;
-                };
-                tracing::debug!(%address, "connecting");
-                // A healthy disk is done before there is a connection to greet on.
-                self.shell.journal.request_sync();
-                self.link = Some(Link::start(&self.shell.session, attempt, address));
-            }
+            Effect::Connect { attempt, server } => self.connect(attempt, server),
             Effect::Disconnect { attempt, reason } => {
-                if self
-                    .link
-                    .as_ref()
-                    .is_some_and(|link| link.attempt() == attempt)
-                {
+                if self.end_link(attempt) {
                     tracing::info!(%reason, "leaving the server");
-                    self.link = None;
                 }
             }
             Effect::OpenWatch { attempt } => {
@@ -308,18 +298,42 @@ impl Running {
         }
     }
 
-    fn send(&mut self, attempt: Attempt, message: Outbound) {
-        let Some(link) = self.link.as_ref().filter(|link| link.attempt() == attempt) else {
-            return;
+    fn connect(&mut self, attempt: Attempt, server: ServerChoice) {
+        let apart_from = match server.apart_from {
+            Some(other) => self.links.address_of(other),
+            None => {
+                self.holding.forget_before(attempt);
+                self.links.end_all();
+                // A healthy disk is done before there is a connection to greet on.
+                self.shell.journal.request_sync();
+                None
+            }
         };
-        if let Err(full) = link.send(message) {
-            self.link = None;
-            let event = SessionEvent::Disconnected {
-                reason: full.to_string(),
-            };
-            let event = Event::Session { attempt, event };
-            self.shell.core.on_event(event, clock::now());
+        let Some(address) = self.servers.choose(server.offset, apart_from) else {
+            return self.lost(attempt, "there is no such server".to_owned());
+        };
+        tracing::debug!(%address, standby = server.apart_from.is_some(), "connecting");
+        self.links.begin(&self.shell.session, attempt, address);
+    }
+
+    fn send(&mut self, attempt: Attempt, message: Outbound) {
+        let sent = self.links.of(attempt).map(|link| link.send(message));
+        if let Some(Err(full)) = sent {
+            self.end_link(attempt);
+            self.lost(attempt, full.to_string());
         }
+    }
+
+    /// Ends a connection, and forgets what still waits to be said on it.
+    fn end_link(&mut self, attempt: Attempt) -> bool {
+        self.holding.forget(attempt);
+        self.links.end(attempt)
+    }
+
+    fn lost(&mut self, attempt: Attempt, reason: String) {
+        let event = SessionEvent::Disconnected { reason };
+        let event = Event::Session { attempt, event };
+        self.shell.core.on_event(event, clock::now());
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Hello --no place, too many refusals--> Refused        without a look
-//!     |  --resumed, repeated--> Welcome                   from the leader's state
+//!     |  --resumed, repeated--> Welcome                   from the leader's state, or a consistent read
 //!     |  --wrong secret, wrong token--> Refused           from a consistent read
 //!     +-- new session --NodeHello--> Welcome              (commit)
 //! ```
@@ -92,6 +92,10 @@ pub(super) async fn knock(
         let text = "this server holds as many sessions as it may";
         return Err(Refuse::new(Reason::Overloaded, text));
     }
+    if gateway.heard.is_cut_off() {
+        let text = "this server does not reach the leader";
+        return Err(Refuse::new(Reason::NoLeader, text));
+    }
     if !gateway.knocks().may_knock(address, Instant::now()) {
         let text = "too many knocks of this address were refused lately";
         return Err(Refuse::new(Reason::Overloaded, text));
@@ -135,19 +139,8 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
             JoinVerdict::Denied
         },
     };
-    // The leader's own state may answer a resume or a repeat without a commit; a follower's may be
-    // older than the session.
-    if gateway.cluster.is_leader()
-        && let HelloAnswer::Welcome(welcome) = gateway.cluster.snapshot().answer_hello(&knock)
-    {
-        return Ok(welcome);
-    }
-    // What would be refused is not worth an entry: it is looked at again on what is on a majority.
-    if let HelloAnswer::Refused(_) = gateway.cluster.snapshot().answer_hello(&knock) {
-        let newest = gateway.cluster.consistent().await?;
-        if let HelloAnswer::Refused(refusal) = newest.answer_hello(&knock) {
-            return Err(ChangeError::Refused(refusal).into());
-        }
+    if let Some(answer) = answer_without_entry(gateway, &knock).await? {
+        return answer;
     }
     let command = Command::NodeHello(Box::new(knock));
     match gateway.cluster.change(command).await?.outcome {
@@ -166,6 +159,29 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
             Err(Refuse::new(v1::RefusedReason::NoLeader, text))
         }
     }
+}
+
+/// What needs no entry of the log: a resume, a repeat, a refusal. The leader's own state may welcome;
+/// a follower's may be older than the session, and what would be refused may be of yesterday, so that
+/// is asked of what is on a majority.
+async fn answer_without_entry(
+    gateway: &Gateway,
+    knock: &NodeHello,
+) -> Result<Option<Result<Welcome, Refuse>>, Refuse> {
+    let leads = gateway.cluster.is_leader();
+    let at_hand = gateway.cluster.snapshot().answer_hello(knock);
+    let answer = match at_hand {
+        HelloAnswer::Propose => return Ok(None),
+        HelloAnswer::Welcome(_) if leads => at_hand,
+        HelloAnswer::Welcome(_) | HelloAnswer::Refused(_) => {
+            gateway.cluster.consistent().await?.answer_hello(knock)
+        }
+    };
+    Ok(match answer {
+        HelloAnswer::Propose => None,
+        HelloAnswer::Welcome(welcome) => Some(Ok(welcome)),
+        HelloAnswer::Refused(refusal) => Some(Err(ChangeError::Refused(refusal).into())),
+    })
 }
 
 /// A server behind what the node has seen waits a little, then sends the node elsewhere.

@@ -2,9 +2,11 @@
 //!
 //! Any server may hold a node's session. Every [`REPORT_EVERY`] it tells the leader which of its
 //! nodes it heard; the leader's pure `Liveness` decides who is silent. What the leader confirms is
-//! told back to the nodes with the next heartbeat's answer.
+//! told back to the nodes with the next heartbeat's answer, and so is it when the leader confirms
+//! nothing for a while: then another server may serve them better.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,11 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// says the same again, to whoever leads then.
 const CONFIRMED_WITHIN: Duration = Duration::from_millis(500);
 
+/// How long the leader may confirm nothing before this server counts as cut off from it. Longer than
+/// an election takes as a rule: a leader that dies must not send every node around. Short beside the
+/// time after which the leader takes the nodes for silent.
+const CUT_OFF_AFTER: Duration = Duration::from_millis(1_200);
+
 /// One node, heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -42,6 +49,7 @@ pub struct Heard {
 #[derive(Debug, Default)]
 pub struct HeardLog {
     inner: Mutex<HeardInner>,
+    cut_off: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +72,23 @@ impl HeardLog {
         let inner = self.lock();
         let of_session = inner.confirmed.get(&node).filter(|(of, _)| *of == epoch);
         of_session.map_or(0, |(_, sent)| *sent)
+    }
+
+    /// Whether the leader has confirmed nothing for a while of what this server heard.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Relaxed)
+    }
+
+    fn set_cut_off(&self, cut_off: bool) {
+        if self.cut_off.swap(cut_off, Ordering::Relaxed) != cut_off {
+            if cut_off {
+                tracing::warn!(
+                    "the leader confirms nothing: nodes are told that another server may serve them"
+                );
+            } else {
+                tracing::info!("the leader confirms again who was heard");
+            }
+        }
     }
 
     /// Forgets a node whose session ended.
@@ -106,32 +131,55 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0_u64;
+    let mut confirmed = Instant::now();
     loop {
         tick.tick().await;
         let heard = gateway.heard.take();
         if heard.is_empty() {
-            continue;
-        }
-        number += 1;
-        if gateway.cluster.is_leader() {
-            // The loop is the only reader; when it is busy, this report is merged into the next.
-            match own.try_send(heard.clone()) {
-                // Leases count from what is confirmed: one that may have been replaced confirms
-                // nothing, since its successor may have given the nodes up.
-                Ok(()) if gateway.cluster.raft().hears_majority() => gateway.heard.confirm(&heard),
-                Ok(()) => {}
-                Err(_) => gateway.heard.put_back(heard),
-            }
-            continue;
-        }
-        match tell(&gateway, number, &heard).await {
-            Ok(()) => gateway.heard.confirm(&heard),
-            Err(reason) => {
-                tracing::debug!(%reason, "the leader was not told who is alive");
-                gateway.heard.put_back(heard);
+            // Nobody is here who could go elsewhere.
+            confirmed = Instant::now();
+        } else {
+            number += 1;
+            match report_once(&gateway, &own, number, heard).await {
+                Ok(()) => confirmed = Instant::now(),
+                Err(reason) => {
+                    tracing::debug!(%reason, "the leader was not told who is alive");
+                }
             }
         }
+        gateway
+            .heard
+            .set_cut_off(confirmed.elapsed() >= CUT_OFF_AFTER);
     }
+}
+
+/// One report. Fails where nothing is confirmed; what the leader did not get is told again.
+async fn report_once(
+    gateway: &Gateway,
+    own: &mpsc::Sender<Vec<Heard>>,
+    number: u64,
+    heard: Vec<Heard>,
+) -> Result<(), String> {
+    if !gateway.cluster.is_leader() {
+        if let Err(reason) = tell(gateway, number, &heard).await {
+            gateway.heard.put_back(heard);
+            return Err(reason);
+        }
+        gateway.heard.confirm(&heard);
+        return Ok(());
+    }
+    // The loop is the only reader; when it is busy, this report is merged into the next.
+    if own.try_send(heard.clone()).is_err() {
+        gateway.heard.put_back(heard);
+        return Err("the leader's loop is busy".to_owned());
+    }
+    // Leases count from what is confirmed: one that may have been replaced confirms nothing, since
+    // its successor may have given the nodes up.
+    if !gateway.cluster.raft().hears_majority() {
+        return Err("this leader does not hear a majority".to_owned());
+    }
+    gateway.heard.confirm(&heard);
+    Ok(())
 }
 
 async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), String> {

@@ -206,6 +206,7 @@ impl Session<'_> {
                     applied_index: self.gateway.cluster.snapshot().index(),
                     confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node, self.epoch),
                     typical_interval_ms: millis(self.gateway.coalescer.typical_interval(now)),
+                    cut_off: self.gateway.heard.is_cut_off(),
                 };
                 write(writer, &ack).await
             }

@@ -1,14 +1,14 @@
 //! A node's connections, and what it says on them: the daemon's `session.rs`.
 
 use noded_core::Event as CoreEvent;
-use noded_core::effect::{DisconnectReason, SessionMessage, UpdateClass};
+use noded_core::effect::{DisconnectReason, ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::{Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Link;
-use crate::event::{HelloMessage, NodeInput, NodeIx, ServerIx, SyncMessage, ToNode, ToServer};
+use crate::event::{HelloMessage, NodeInput, NodeIx, SyncMessage, ToNode, ToServer};
 use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Side, Stream};
@@ -19,22 +19,32 @@ use crate::world::World;
 const CONNECT_MAX: Nanos = 2 * SECOND;
 
 impl World {
-    pub(super) fn connect(&mut self, ix: NodeIx, attempt: Attempt, offset: usize) {
-        self.drop_link(ix);
+    pub(super) fn connect(&mut self, ix: NodeIx, attempt: Attempt, choice: ServerChoice) {
+        if choice.apart_from.is_none() {
+            while let Some(link) = self.nodes[ix as usize].links.first().copied() {
+                self.drop_link(ix, link.attempt);
+            }
+        }
         let servers = self.servers.len();
         let node = &mut self.nodes[ix as usize];
+        let apart_from = choice.apart_from.and_then(|attempt| node.link(attempt));
+        let apart_from = apart_from.map(|link| link.server);
         // The server that was tried last is not the next.
+        let avoided = apart_from.or(node.last_server);
+        let offset = choice.offset;
         let mut chosen = u8::try_from(offset % servers).unwrap_or(0);
-        if node.last_server == Some(chosen) {
+        if avoided == Some(chosen) {
             chosen = u8::try_from((offset + 1) % servers).unwrap_or(0);
         }
         node.last_server = Some(chosen);
-        node.link = Some(Link {
+        node.links.push(Link {
             attempt,
+            server: chosen,
             conn: None,
             epoch: 0,
         });
-        let stands = self.servers[usize::from(chosen)].up
+        let stands = apart_from != Some(chosen)
+            && self.servers[usize::from(chosen)].up
             && self.net.passes(ix, chosen, Side::Server)
             && self.net.passes(ix, chosen, Side::Node);
         // A round trip and a half, when both ends and the way between them are well.
@@ -56,7 +66,7 @@ impl World {
 
     pub(super) fn on_connection(&mut self, ix: NodeIx, attempt: Attempt, conn: Option<ConnId>) {
         let node = &mut self.nodes[ix as usize];
-        let current = node.link.as_mut().filter(|link| link.attempt == attempt);
+        let current = node.links.iter_mut().find(|link| link.attempt == attempt);
         match (current, conn) {
             (Some(link), Some(conn)) => {
                 let gone = self
@@ -73,6 +83,7 @@ impl World {
                 self.feed(ix, CoreEvent::Session { attempt, event });
             }
             (Some(_), None) => {
+                self.drop_link(ix, attempt);
                 let reason = "no connection in time".to_owned();
                 let event = SessionEvent::Disconnected { reason };
                 self.feed(ix, CoreEvent::Session { attempt, event });
@@ -85,8 +96,10 @@ impl World {
         }
     }
 
-    fn drop_link(&mut self, ix: NodeIx) {
-        let link = self.nodes[ix as usize].link.take();
+    fn drop_link(&mut self, ix: NodeIx, attempt: Attempt) {
+        let node = &mut self.nodes[ix as usize];
+        let link = node.link(attempt);
+        node.links.retain(|link| link.attempt != attempt);
         if let Some(conn) = link.and_then(|link| link.conn) {
             self.close_from_node(conn);
         }
@@ -105,22 +118,18 @@ impl World {
         if matches!(reason, DisconnectReason::WatchBroken { .. }) {
             self.counts.watches_broken += 1;
         }
-        let current = self.nodes[ix as usize].link;
-        if current.is_some_and(|link| link.attempt == attempt) {
-            self.drop_link(ix);
-        }
+        self.drop_link(ix, attempt);
     }
 
     fn conn_of(&self, ix: NodeIx, attempt: Attempt) -> Option<ConnId> {
-        let link = self.nodes[ix as usize].link?;
-        (link.attempt == attempt).then_some(link.conn).flatten()
+        self.nodes[ix as usize].link(attempt)?.conn
     }
 
     pub(super) fn ask_for_watch(&mut self, ix: NodeIx, attempt: Attempt) {
-        let Some(link) = self.nodes[ix as usize].link else {
+        let Some(link) = self.nodes[ix as usize].link(attempt) else {
             return;
         };
-        if let Some(conn) = self.conn_of(ix, attempt) {
+        if let Some(conn) = link.conn {
             let epoch = link.epoch;
             self.send_to_server(conn, Stream::Watch, ToServer::OpenWatch { epoch });
         }
@@ -205,16 +214,18 @@ impl World {
         if node.life != life || node.core.is_none() {
             return;
         }
-        let Some(link) = node.link.as_mut().filter(|link| link.conn == Some(conn)) else {
+        let link = node.links.iter_mut().find(|it| it.conn == Some(conn));
+        let Some(link) = link else {
             return;
         };
         let attempt = link.attempt;
         let event = match message {
-            ToNode::HeartbeatAck { confirmed } => {
+            ToNode::HeartbeatAck { confirmed, cut_off } => {
                 SessionEvent::HeartbeatAck(noded_core::event::HeartbeatAck {
                     tick: 0,
                     typical_interval: Duration::ZERO,
                     confirmed_sent_nanos: confirmed,
+                    cut_off,
                 })
             }
             ToNode::Welcome(welcome) => {
@@ -245,7 +256,7 @@ impl World {
             }
             ToNode::Delta(delta) => SessionEvent::WatchDelta(*delta),
             ToNode::Ended => {
-                self.nodes[ix as usize].link = None;
+                self.nodes[ix as usize].forget_link(conn);
                 self.net.leave(conn, Side::Node);
                 let reason = "the server ended a stream".to_owned();
                 SessionEvent::Disconnected { reason }
@@ -266,19 +277,12 @@ impl World {
         if node.life != life {
             return;
         }
-        let Some(link) = node.link.take_if(|link| link.conn == Some(conn)) else {
+        let Some(attempt) = node.forget_link(conn) else {
             return;
         };
         let reason = "the connection is dead".to_owned();
         let event = SessionEvent::Disconnected { reason };
-        let attempt = link.attempt;
         self.feed(ix, CoreEvent::Session { attempt, event });
         self.drain(ix);
-    }
-
-    /// The server that a node is connected to.
-    pub fn server_of(&self, ix: NodeIx) -> Option<ServerIx> {
-        let conn = self.nodes[ix as usize].link?.conn?;
-        Some(self.net.conn(conn)?.server)
     }
 }

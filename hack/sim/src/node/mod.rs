@@ -51,7 +51,8 @@ pub struct SimNode {
     pub facts: Arc<Node>,
     pub journal: Journal,
     pub keeper: Keeper,
-    link: Option<Link>,
+    /// The session's connection, and the one that stands by.
+    links: Vec<Link>,
     last_server: Option<ServerIx>,
     held: VecDeque<Held>,
     lanes: BTreeMap<AllocId, VecDeque<Effect>>,
@@ -72,6 +73,7 @@ pub struct SimNode {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     attempt: Attempt,
+    server: ServerIx,
     /// None until it stands.
     conn: Option<ConnId>,
     epoch: u64,
@@ -87,6 +89,19 @@ struct Held {
 }
 
 impl SimNode {
+    fn link(&self, attempt: Attempt) -> Option<Link> {
+        self.links
+            .iter()
+            .find(|link| link.attempt == attempt)
+            .copied()
+    }
+
+    /// Forgets a connection that is gone, and says whose it was.
+    fn forget_link(&mut self, conn: ConnId) -> Option<Attempt> {
+        let place = self.links.iter().position(|link| link.conn == Some(conn))?;
+        Some(self.links.remove(place).attempt)
+    }
+
     pub fn new(ix: NodeIx, skew: i64) -> Self {
         Self {
             on: false,
@@ -98,7 +113,7 @@ impl SimNode {
             facts: facts(ix),
             journal: Journal::default(),
             keeper: Keeper::default(),
-            link: None,
+            links: Vec::new(),
             last_server: None,
             held: VecDeque::new(),
             lanes: BTreeMap::new(),
@@ -181,7 +196,7 @@ impl World {
         node.armed = None;
         node.last_server = None;
         node.journal.daemon_died();
-        node.link = None;
+        node.links.clear();
         let life = self.nodes[ix as usize].life;
         // Nobody says goodbye: servers notice by silence.
         for conn in self

@@ -166,7 +166,7 @@ impl World {
             Effect::Connect { attempt, server } => {
                 // What Hello names is on the disk by then, where the disk is well.
                 self.request_sync(ix);
-                self.connect(ix, attempt, server.offset);
+                self.connect(ix, attempt, server);
             }
             Effect::Disconnect { attempt, reason } => self.leave_server(ix, attempt, &reason),
             Effect::OpenWatch { attempt } => self.ask_for_watch(ix, attempt),

@@ -130,6 +130,9 @@ impl World {
             boot_id,
             facts,
         } = *message;
+        if server.heard.is_cut_off() {
+            return self.refuse(ix, conn, RefusedReason::NoLeader);
+        }
         session.watermark = hello.watermark;
         let knock = NodeHello {
             node: node_id(session.node),

@@ -14,6 +14,9 @@ const REPORT_EVERY: Nanos = 200 * MILLI;
 /// How long the leader may take to confirm (as the server).
 const CONFIRMED_WITHIN: Nanos = 500 * MILLI;
 
+/// How long the leader may confirm nothing before the server counts as cut off (as the server).
+const CUT_OFF_AFTER: Nanos = 1_200 * MILLI;
+
 /// One node, heard. `at` is the hearing server's; only ages are told to others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -34,16 +37,21 @@ pub(super) struct HeardLog {
     /// The report that the leader was told and did not answer yet.
     told: Option<(u64, Vec<Heard>)>,
     number: u64,
+    /// When the leader last confirmed something, or there was nothing to confirm.
+    confirmed_at: Nanos,
+    cut_off: bool,
 }
 
 impl HeardLog {
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(super) fn new(nodes: usize, now: Nanos) -> Self {
         Self {
             fresh: vec![None; nodes],
             touched: Vec::new(),
             confirmed: vec![0; nodes],
             told: None,
             number: 0,
+            confirmed_at: now,
+            cut_off: false,
         }
     }
 
@@ -57,6 +65,10 @@ impl HeardLog {
 
     pub(super) fn confirmed(&self, node: NodeIx) -> u64 {
         self.confirmed[node as usize]
+    }
+
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.cut_off
     }
 
     pub(super) fn forget(&mut self, node: NodeIx) {
@@ -73,7 +85,8 @@ impl HeardLog {
             .collect()
     }
 
-    fn confirm(&mut self, heard: &[Heard]) {
+    fn confirm(&mut self, heard: &[Heard], now: Nanos) {
+        self.confirmed_at = now;
         for one in heard {
             self.confirmed[one.node as usize] = one.sent;
         }
@@ -90,7 +103,9 @@ impl HeardLog {
 
 impl World {
     pub(super) fn report_heard(&mut self, ix: ServerIx) {
+        let now = self.now;
         let server = &mut self.servers[usize::from(ix)];
+        server.heard.cut_off = now.saturating_sub(server.heard.confirmed_at) >= CUT_OFF_AFTER;
         if server.heard.told.is_some() {
             // The next report waits for this one's answer.
             return self.server_event(ix, 10 * MILLI, ServerEvent::ReportTick);
@@ -100,12 +115,14 @@ impl World {
         let heard = server.heard.take();
         self.server_event(ix, REPORT_EVERY, ServerEvent::ReportTick);
         if heard.is_empty() {
+            // Nobody is here who could go elsewhere.
+            self.servers[usize::from(ix)].heard.confirmed_at = now;
             return;
         }
         if leads {
             self.lead_on_heard(ix, &heard);
             if self.may_confirm(ix) {
-                self.servers[usize::from(ix)].heard.confirm(&heard);
+                self.servers[usize::from(ix)].heard.confirm(&heard, now);
             }
             return;
         }
@@ -174,12 +191,13 @@ impl World {
     }
 
     pub(super) fn on_report_answered(&mut self, ix: ServerIx, number: u64, confirmed: bool) {
+        let now = self.now;
         let log = &mut self.servers[usize::from(ix)].heard;
         let Some((_, heard)) = log.told.take_if(|(told, _)| *told == number) else {
             return;
         };
         if confirmed {
-            log.confirm(&heard);
+            log.confirm(&heard, now);
         } else {
             log.put_back(heard);
         }

@@ -90,7 +90,7 @@ impl Server {
             conns: BTreeMap::new(),
             conns_of: BTreeMap::new(),
             waits: BTreeSet::new(),
-            heard: HeardLog::new(nodes),
+            heard: HeardLog::new(nodes, 0),
             coalescer: Coalescer::default(),
         }
     }
@@ -108,7 +108,7 @@ impl Server {
 impl World {
     /// A server starts: its log is where it was, everything else begins anew.
     pub(crate) fn start_server(&mut self, ix: ServerIx) {
-        let nodes = self.nodes.len();
+        let (nodes, now) = (self.nodes.len(), self.now);
         let server = &mut self.servers[usize::from(ix)];
         if server.up {
             return;
@@ -121,7 +121,7 @@ impl World {
         server.conns = BTreeMap::new();
         server.conns_of = BTreeMap::new();
         server.waits = BTreeSet::new();
-        server.heard = HeardLog::new(nodes);
+        server.heard = HeardLog::new(nodes, now);
         server.coalescer = Coalescer::default();
         let life = server.life;
         self.note(|| format!("s{ix} starts"));

@@ -117,8 +117,11 @@ impl World {
                 at,
                 sent,
             });
-            let confirmed = server.heard.confirmed(node);
-            self.send_to_node(conn, Stream::Session, ToNode::HeartbeatAck { confirmed });
+            let ack = ToNode::HeartbeatAck {
+                confirmed: server.heard.confirmed(node),
+                cut_off: server.heard.is_cut_off(),
+            };
+            self.send_to_node(conn, Stream::Session, ack);
         } else if let ToServer::Facts { facts, .. } = frame {
             let command = Command::NodeFacts {
                 node: node_id(node),

@@ -3,7 +3,7 @@
 use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
-use crate::key::{SessionEpoch, Watermark};
+use crate::key::{Attempt, SessionEpoch, Watermark};
 use crate::time::Moment;
 
 /// Which of the known servers to connect to.
@@ -11,6 +11,8 @@ use crate::time::Moment;
 pub struct ServerChoice {
     /// The offset into the list of servers.
     pub offset: usize,
+    /// The attempt whose server is not meant, while its connection stands.
+    pub apart_from: Option<Attempt>,
 }
 
 /// Why a session's connection is closed from this side.
@@ -44,9 +46,9 @@ pub enum DisconnectReason {
         /// What was waited for.
         waiting_for: &'static str,
     },
-    /// The server sent us elsewhere.
-    #[error("the server asked us to go elsewhere")]
-    GoAway,
+    /// The session goes on at another server.
+    #[error("the session goes on at another server")]
+    Moved,
     /// The server refused the session.
     #[error("the server refused the session")]
     Refused,

@@ -45,8 +45,6 @@ pub enum SessionEvent {
         /// Its number.
         seq: u64,
     },
-    /// The server cannot serve the session any more.
-    GoAway,
     /// A part of the complete map, first on every watch.
     WatchMap(WatchMap),
     /// A change of desired state.
@@ -128,6 +126,8 @@ pub struct HeartbeatAck {
     /// Sending time (`CLOCK_BOOTTIME` nanoseconds) of the newest heartbeat that the leader
     /// confirmed.
     pub confirmed_sent_nanos: u64,
+    /// Whether the server has not reached the leader for a while: another one may.
+    pub cut_off: bool,
 }
 
 /// The server's answer to a batch, made from the result of applying it.

@@ -86,6 +86,8 @@ impl NodeCore {
             Event::Session { attempt, event } => {
                 if attempt == self.session.attempt() {
                     self.on_session_event(event, now);
+                } else if self.session.is_standby(attempt) {
+                    self.on_standby_event(event, now);
                 }
             }
             Event::Alloc { alloc, event } => {
@@ -102,9 +104,8 @@ impl NodeCore {
 
     /// A deadline has come.
     pub fn on_timeout(&mut self, now: Now) {
-        if self.session.on_timeout(&mut self.outbox, now) {
-            self.connection_ended();
-        }
+        self.session.on_timeout(&mut self.outbox, now);
+        self.notice_closed();
         if self.batcher.overdue(now.moment) {
             let reason = crate::effect::DisconnectReason::Silent {
                 waiting_for: "the answer to a status batch",

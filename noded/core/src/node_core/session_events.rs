@@ -19,13 +19,13 @@ impl NodeCore {
         match event {
             SessionEvent::Connected => self.session.on_connected(&mut self.outbox, now),
             SessionEvent::Disconnected { reason: _ } => {
-                self.session.on_disconnected(now);
-                self.connection_ended();
+                self.session.on_disconnected(&mut self.outbox, now);
+                self.notice_closed();
             }
             SessionEvent::Welcome(welcome) => self.on_welcome(&welcome, now),
             SessionEvent::Refused(refused) => {
                 self.session.on_refused(&refused, &mut self.outbox, now);
-                self.connection_ended();
+                self.notice_closed();
             }
             SessionEvent::SyncAck { epoch, index: _ } => {
                 match self.session.on_sync_ack(epoch, &mut self.outbox, now) {
@@ -37,7 +37,7 @@ impl NodeCore {
                 self.session.on_facts_ack(epoch, &mut self.outbox, now);
             }
             SessionEvent::HeartbeatAck(ack) => {
-                self.session.on_heartbeat_ack(&ack, now);
+                self.session.on_heartbeat_ack(&ack, &mut self.outbox, now);
                 if !ack.typical_interval.is_zero() {
                     self.batcher.set_intervals(None, Some(ack.typical_interval));
                 }
@@ -51,7 +51,6 @@ impl NodeCore {
             SessionEvent::BatchFailed { class, seq } => {
                 self.batcher.on_send_failed(class, seq, now.moment);
             }
-            SessionEvent::GoAway => self.disconnect(DisconnectReason::GoAway, now),
             SessionEvent::WatchMap(map) => {
                 if self.watch_is_open(now) {
                     let steps = self.alloc_set.on_map(map, now.moment);
@@ -69,11 +68,44 @@ impl NodeCore {
     /// Ends the connection from this side.
     pub(super) fn disconnect(&mut self, reason: DisconnectReason, now: Now) {
         self.session.close(reason, &mut self.outbox, now);
-        self.connection_ended();
+        self.notice_closed();
     }
 
-    /// Whatever the connection carried is over.
-    pub(super) fn connection_ended(&mut self) {
+    /// What is said on the second connection, which has no session yet.
+    pub(super) fn on_standby_event(&mut self, event: SessionEvent, now: Now) {
+        match event {
+            SessionEvent::Connected => self.session.on_standby_connected(),
+            SessionEvent::Disconnected { reason: _ } => self.session.on_standby_lost(now),
+            SessionEvent::Refused(_) => {
+                let reason = DisconnectReason::Refused;
+                self.session.leave_standby(reason, &mut self.outbox, now);
+            }
+            SessionEvent::Welcome(welcome) if self.session.adopt_standby(&mut self.outbox) => {
+                self.notice_closed();
+                self.on_welcome(&welcome, now);
+            }
+            SessionEvent::Welcome(_)
+            | SessionEvent::SyncAck { .. }
+            | SessionEvent::FactsAck { .. }
+            | SessionEvent::HeartbeatAck(_)
+            | SessionEvent::BatchAck(_)
+            | SessionEvent::BatchFailed { .. }
+            | SessionEvent::WatchMap(_)
+            | SessionEvent::WatchDelta(_) => {
+                let reason = DisconnectReason::Unexpected {
+                    message: "an answer to nothing",
+                    phase: "standing by",
+                };
+                self.session.leave_standby(reason, &mut self.outbox, now);
+            }
+        }
+    }
+
+    /// Whatever a connection carried that ended is over.
+    pub(super) fn notice_closed(&mut self) {
+        if !self.session.take_closed() {
+            return;
+        }
         self.batcher.on_disconnected();
         self.alloc_set.close();
         self.forget_unused_specs();
@@ -142,14 +174,7 @@ impl NodeCore {
             return true;
         }
         self.session.unexpected("the watch", &mut self.outbox, now);
-        self.connection_ended();
+        self.notice_closed();
         false
-    }
-
-    /// The session may have closed itself over an answer that makes no sense.
-    fn notice_closed(&mut self) {
-        if let crate::session::SessionPhase::Disconnected { .. } = self.session.phase() {
-            self.connection_ended();
-        }
     }
 }

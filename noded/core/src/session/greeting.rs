@@ -34,6 +34,11 @@ impl Session {
         self.phase = SessionPhase::Greeting {
             deadline: now.moment.after(self.answer_limit),
         };
+        self.say_hello(self.attempt, out);
+    }
+
+    /// Says Hello on the connection of an attempt.
+    pub(super) fn say_hello(&mut self, attempt: Attempt, out: &mut Outbox) {
         let (last_epoch, watermark) = match self.history {
             History::Known => (self.last_epoch, self.durable),
             History::GivenUp => (SessionEpoch::default(), Watermark::default()),
@@ -45,13 +50,7 @@ impl Session {
             daemon_restarted: self.life == DaemonLife::Restarted,
         };
         let message = SessionMessage::Hello(hello);
-        out.push_after(
-            Durability::Nothing,
-            Effect::Send {
-                attempt: self.attempt,
-                message,
-            },
-        );
+        out.push_after(Durability::Nothing, Effect::Send { attempt, message });
     }
 
     /// The server made or resumed the session. An answer that makes no sense ends the connection.
@@ -131,12 +130,13 @@ impl Session {
     }
 
     pub(super) fn connect(&mut self, out: &mut Outbox, now: Now) {
-        self.attempt = Attempt(self.attempt.0 + 1);
+        self.attempt = self.next_attempt();
         self.phase = SessionPhase::Connecting {
             deadline: now.moment.after(self.answer_limit),
         };
         let server = ServerChoice {
             offset: self.server % self.servers.max(1),
+            apart_from: None,
         };
         let attempt = self.attempt;
         let connect = Effect::Connect { attempt, server };
@@ -150,12 +150,16 @@ impl Session {
         number.to_le_bytes()
     }
 
-    /// The connection is gone: waits, then tries the next server.
-    pub(crate) fn on_disconnected(&mut self, now: Now) {
+    /// The connection is gone: goes on over the second one, or waits and tries the next server.
+    pub(crate) fn on_disconnected(&mut self, out: &mut Outbox, now: Now) {
         if let SessionPhase::Disconnected { .. } = self.phase {
             return;
         }
+        self.closed = true;
         self.facts.on_disconnected();
+        if self.promote_standby(out, now) {
+            return;
+        }
         let exponent = self.failures.min(6);
         let longest = (self.retry_interval * 2_u32.pow(exponent)).min(RETRY_MAX);
         let number = mix(halves(&self.seed).1, self.attempt.0);
@@ -173,7 +177,7 @@ impl Session {
         let attempt = self.attempt;
         let disconnect = Effect::Disconnect { attempt, reason };
         out.push_after(Durability::Nothing, disconnect);
-        self.on_disconnected(now);
+        self.on_disconnected(out, now);
     }
 
     /// A message came where it makes no sense: the connection is not worth keeping.

@@ -16,35 +16,34 @@ const SILENCE_LIMIT: Duration = Duration::from_millis(2_600);
 const HEARTBEATS_UNANSWERED_MAX: u32 = 4;
 
 impl Session {
-    /// Attempts, heartbeats and deadlines. Returns whether a connection ended.
-    pub(crate) fn on_timeout(&mut self, out: &mut Outbox, now: Now) -> bool {
+    /// Attempts, heartbeats and deadlines.
+    pub(crate) fn on_timeout(&mut self, out: &mut Outbox, now: Now) {
         let due = |at: Moment| at <= now.moment;
         match self.phase {
             SessionPhase::Disconnected { retry_at: Some(at) } if due(at) => {
                 self.connect(out, now);
-                false
             }
             SessionPhase::Connecting { deadline } if due(deadline) => {
-                self.close_silent("connecting", out, now)
+                self.close_silent("connecting", out, now);
             }
             SessionPhase::Greeting { deadline } if due(deadline) => {
-                self.close_silent("the answer to Hello", out, now)
+                self.close_silent("the answer to Hello", out, now);
             }
             SessionPhase::Syncing { deadline, .. } if due(deadline) => {
-                self.close_silent("the answer to the sync", out, now)
+                self.close_silent("the answer to the sync", out, now);
             }
             SessionPhase::Syncing { epoch, .. } | SessionPhase::Live { epoch } => {
                 if due(self.silent_at()) {
                     return self.close_silent("the answer to a heartbeat", out, now);
                 }
+                self.tend_standby(out, now);
                 if due(self.next_heartbeat) {
                     self.send_heartbeat(epoch, out, now);
                 }
-                false
             }
             SessionPhase::Disconnected { .. }
             | SessionPhase::Connecting { .. }
-            | SessionPhase::Greeting { .. } => false,
+            | SessionPhase::Greeting { .. } => {}
         }
     }
 
@@ -57,7 +56,7 @@ impl Session {
                 Some(deadline)
             }
             SessionPhase::Syncing { deadline, .. } => earliest(Some(deadline), Some(alive())),
-            SessionPhase::Live { .. } => Some(alive()),
+            SessionPhase::Live { .. } => earliest(Some(alive()), self.standby_due()),
         }
     }
 
@@ -67,8 +66,11 @@ impl Session {
     }
 
     /// The server answered a heartbeat.
-    pub(crate) fn on_heartbeat_ack(&mut self, ack: &HeartbeatAck, now: Now) {
+    pub(crate) fn on_heartbeat_ack(&mut self, ack: &HeartbeatAck, out: &mut Outbox, now: Now) {
         self.heard(now);
+        if ack.cut_off {
+            self.on_cut_off(out, now);
+        }
         if ack.confirmed_sent_nanos > 0 {
             let confirmed = Moment(Duration::from_nanos(ack.confirmed_sent_nanos));
             // One that was not sent yet is another boot's, and says nothing of this one.
@@ -105,13 +107,7 @@ impl Session {
         out.push_after(Durability::Nothing, Effect::Send { attempt, message });
     }
 
-    pub(super) fn close_silent(
-        &mut self,
-        waiting_for: &'static str,
-        out: &mut Outbox,
-        now: Now,
-    ) -> bool {
+    pub(super) fn close_silent(&mut self, waiting_for: &'static str, out: &mut Outbox, now: Now) {
         self.close(DisconnectReason::Silent { waiting_for }, out, now);
-        true
     }
 }

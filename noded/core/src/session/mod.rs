@@ -5,8 +5,11 @@
 //!   disconnected ------------> connecting ------> greeting ----------------> syncing ------> live
 //!        ^                         |                 |    \---Welcome(resumed)-----------------^
 //!        |                         |                 |                         |                |
-//!        +--- Disconnected, Refused, GoAway, silence, an answer that makes no sense ------------+
+//!        +--- Disconnected, Refused, silence, an answer that makes no sense --------------------+
 //! ```
+//!
+//! A live session has a second connection, to another server (`standby`): when the first one ends,
+//! the session goes on there without a wait.
 //!
 //! Every connection has an attempt number; what an earlier one says is dropped. The nonce stays the
 //! same until a session is live, so that retries under load are answered without a commit and
@@ -17,6 +20,7 @@ use std::time::Duration;
 mod facts;
 mod greeting;
 mod liveness;
+mod standby;
 mod sync;
 
 use crate::key::{Attempt, SessionEpoch, Watermark};
@@ -24,6 +28,7 @@ use crate::pseudo_random::halves;
 use crate::time::{Moment, Now};
 use crate::update_batcher::SessionMode;
 use facts::Facts;
+use standby::Standby;
 pub use sync::SYNC_PART_BYTES_MAX;
 
 /// The first wait after a failed attempt where no server said how long.
@@ -88,7 +93,14 @@ pub(crate) struct Begun {
 #[derive(Debug)]
 pub struct Session {
     phase: SessionPhase,
+    /// The session's connection.
     attempt: Attempt,
+    /// The newest connection that was asked for.
+    newest: Attempt,
+    standby: Standby,
+    standby_failures: u32,
+    /// Whether a connection ended, and what it carried with it, since [`Session::take_closed`].
+    closed: bool,
     servers: usize,
     server: usize,
     failures: u32,
@@ -135,6 +147,10 @@ impl Session {
         Self {
             phase: SessionPhase::Disconnected { retry_at: None },
             attempt: Attempt(0),
+            newest: Attempt(0),
+            standby: Standby::None { retry_at: None },
+            standby_failures: 0,
+            closed: false,
             servers: 0,
             // Nodes that start together do not all ask the same server first.
             server: usize::try_from(halves(&seed).0 >> 33).unwrap_or(0),
@@ -166,9 +182,19 @@ impl Session {
         self.phase
     }
 
-    /// The newest attempt.
+    /// The attempt whose connection is the session's.
     pub fn attempt(&self) -> Attempt {
         self.attempt
+    }
+
+    /// Whether the session's connection ended since the last call: whatever it carried is over.
+    pub(crate) fn take_closed(&mut self) -> bool {
+        std::mem::take(&mut self.closed)
+    }
+
+    fn next_attempt(&mut self) -> Attempt {
+        self.newest = Attempt(self.newest.0 + 1);
+        self.newest
     }
 
     /// The last session that the node accepted.

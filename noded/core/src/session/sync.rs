@@ -111,6 +111,7 @@ impl Session {
         self.life = DaemonLife::Synced;
         self.failures = 0;
         self.series += 1;
+        self.plan_standby();
         self.send_facts(out);
     }
 

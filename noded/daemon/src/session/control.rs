@@ -19,16 +19,19 @@ impl Own {
     pub(super) async fn write(
         &self,
         mut writer: FrameWriter,
+        first: Outbound,
         mut messages: mpsc::Receiver<Outbound>,
         [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
     ) -> Result<(), String> {
         let mut watch: JoinSet<Result<(), String>> = JoinSet::new();
+        let mut first = Some(first);
         loop {
             let outbound = tokio::select! {
                 Some(ended) = watch.join_next() => {
                     let why = ended.map_err(|error| error.to_string())?;
                     return Err(why.err().unwrap_or_else(|| "the watch ended".to_owned()));
                 }
+                Some(first) = async { first.take() } => Some(first),
                 outbound = messages.recv() => outbound,
             };
             let message = match outbound {

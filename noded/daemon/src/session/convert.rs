@@ -100,6 +100,7 @@ pub(super) fn heartbeat_ack(message: &v1::HeartbeatAck) -> HeartbeatAck {
         tick: message.tick,
         typical_interval: millis(message.typical_interval_ms),
         confirmed_sent_nanos: message.confirmed_sent_boottime_ns,
+        cut_off: message.cut_off,
     }
 }
 

@@ -72,11 +72,20 @@ impl Holding {
     /// What earlier attempts still wait to say is void, and one more would come with every attempt
     /// while the disk hangs: it goes.
     pub(super) fn forget_before(&mut self, now: Attempt) {
+        self.keep(|attempt| attempt >= now);
+    }
+
+    /// The same of one attempt that ended.
+    pub(super) fn forget(&mut self, ended: Attempt) {
+        self.keep(|attempt| attempt != ended);
+    }
+
+    fn keep(&mut self, wanted: impl Fn(Attempt) -> bool) {
         self.held.retain(|held| match &held.effect {
             Effect::Send { attempt, .. }
             | Effect::OpenWatch { attempt }
             | Effect::Connect { attempt, .. }
-            | Effect::Disconnect { attempt, .. } => *attempt >= now,
+            | Effect::Disconnect { attempt, .. } => wanted(*attempt),
             _ => true,
         });
         self.lanes = self.held.iter().map(|held| held.effect.lane()).collect();

@@ -52,15 +52,20 @@ impl Servers {
         }
     }
 
-    /// The server at `offset`, or the one after it where that is the one that was tried last.
+    /// The server at `offset`, or the one after it where that is the one that was tried last. Where
+    /// one is to be another than `apart_from`, that alone counts.
     ///
     /// The core counts offsets in a list that a welcome may have replaced by one in another order,
     /// so the next offset may be the server that has just fallen silent. Trying it again would cost
     /// the time of a handshake that nobody answers, and with it the node its tasks.
-    pub(super) fn choose(&mut self, offset: usize) -> Option<String> {
+    pub(super) fn choose(&mut self, offset: usize, apart_from: Option<&str>) -> Option<String> {
         let mut chosen = self.all.get(offset)?;
-        if self.last.as_ref() == Some(chosen) {
+        let avoided = apart_from.or(self.last.as_deref());
+        if avoided == Some(chosen) {
             chosen = self.all.get((offset + 1) % self.all.len())?;
+        }
+        if apart_from == Some(chosen) {
+            return None;
         }
         self.last = Some(chosen.clone());
         self.last.clone()
@@ -84,7 +89,7 @@ mod tests {
         let next = |offset, last: Option<&str>| {
             let mut servers = Servers::new(["a", "b", "c"].map(str::to_owned).to_vec());
             servers.last = last.map(str::to_owned);
-            servers.choose(offset)
+            servers.choose(offset, None)
         };
         assert_eq!(next(1, Some("a")).as_deref(), Some("b"));
         assert_eq!(next(1, Some("b")).as_deref(), Some("c"));
@@ -93,19 +98,30 @@ mod tests {
         // The only one there is.
         let mut only = Servers::new(vec!["a".to_owned()]);
         for _ in 0..2 {
-            assert_eq!(only.choose(0).as_deref(), Some("a"));
+            assert_eq!(only.choose(0, None).as_deref(), Some("a"));
         }
+    }
+
+    #[test]
+    fn the_server_to_stand_by_is_another_one_whichever_was_tried_last() {
+        let mut servers = Servers::new(["a", "b"].map(str::to_owned).to_vec());
+        for _ in 0..2 {
+            assert_eq!(servers.choose(1, Some("a")).as_deref(), Some("b"));
+            assert_eq!(servers.choose(0, Some("a")).as_deref(), Some("b"));
+        }
+        let mut only = Servers::new(vec!["a".to_owned()]);
+        assert_eq!(only.choose(0, Some("a")), None);
     }
 
     #[test]
     fn those_of_the_configuration_stay_whatever_a_server_says() {
         let mut servers = Servers::new(vec!["a".to_owned()]);
         let named = vec!["b".to_owned(), "c".to_owned()];
-        servers.heard(SessionEvent::GoAway, named);
+        servers.heard(SessionEvent::Connected, named);
         assert_eq!(servers.all, ["b", "c", "a"]);
         servers.reconfigure(&["d".to_owned()]);
         assert_eq!(servers.all, ["b", "c", "a", "d"]);
-        servers.heard(SessionEvent::GoAway, Vec::new());
+        servers.heard(SessionEvent::Connected, Vec::new());
         assert_eq!(servers.count(), 4);
     }
 }

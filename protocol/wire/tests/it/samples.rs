@@ -150,7 +150,18 @@ fn session_samples() -> Vec<Sample> {
             applied_index: 300,
             confirmed_sent_boottime_ns: 10,
             typical_interval_ms: 1000,
+            cut_off: false,
         }),
+        Sample {
+            variant: "cut_off",
+            ..sample(v1::HeartbeatAck {
+                tick: 9,
+                applied_index: 300,
+                confirmed_sent_boottime_ns: 10,
+                typical_interval_ms: 1000,
+                cut_off: true,
+            })
+        },
         sample(v1::WatchAck {
             epoch: 8,
             index: 300,

@@ -82,8 +82,8 @@ impl Coalescer {
         (coalescer, updates)
     }
 
-    /// Proposes a node's batch together with whatever else waits, and answers what the state said to
-    /// it. Waits for room first, where there is none.
+    /// Proposes a node's batch together with whatever else waits, and answers what the state said
+    /// to it. Waits for room first, where there is none.
     pub(super) async fn submit(
         &self,
         batch: NodeBatch,

@@ -196,6 +196,7 @@ impl FakeHost {
                     tick,
                     typical_interval: Duration::ZERO,
                     confirmed_sent_nanos: sent.as_nanos().max(1),
+                    cut_off: false,
                 };
                 self.session(attempt, SessionEvent::HeartbeatAck(ack));
             }

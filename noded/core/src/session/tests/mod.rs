@@ -3,6 +3,8 @@
 use protocol_model::{AllocId, ClientStatus, Incarnation};
 use protocol_wire::report::AllocReport;
 
+mod standby;
+
 use super::greeting::RETRY_MAX;
 use super::*;
 use crate::effect::{DisconnectReason, Effect, Hello, SessionMessage};
@@ -129,7 +131,7 @@ fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
     let (mut session, mut out) = session();
     let first = greet(&mut session, &mut out, 0);
     session.on_welcome(&welcome(5, false), &mut out, at(1));
-    session.on_disconnected(at(2));
+    session.on_disconnected(&mut out, at(2));
     effects(&mut out);
     let retry = session
         .poll_timeout()
@@ -144,7 +146,7 @@ fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
     );
     session.on_welcome(&welcome(5, false), &mut out, at(retry));
     session.on_sync_ack(SessionEpoch(5), &mut out, at(retry));
-    session.on_disconnected(at(retry + 1));
+    session.on_disconnected(&mut out, at(retry + 1));
     effects(&mut out);
     let third = greet(&mut session, &mut out, retry + 60_000);
     assert_ne!(second.nonce, third.nonce);
@@ -174,7 +176,8 @@ fn heartbeats_go_out_at_their_interval_and_silence_ends_the_connection() {
         );
     }
     assert_eq!(ticks, (1..=8).collect::<Vec<u64>>());
-    assert!(session.on_timeout(&mut out, at(2_602)));
+    session.on_timeout(&mut out, at(2_602));
+    assert!(session.take_closed());
     assert!(matches!(
         effects(&mut out)[..],
         [Effect::Disconnect {
@@ -193,9 +196,11 @@ fn a_server_that_asks_for_rare_heartbeats_may_be_silent_for_longer() {
     session.on_welcome(&rare, &mut out, at(1));
     session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
     for millis in (3..20_003).step_by(1_000) {
-        assert!(!session.on_timeout(&mut out, at(millis)), "{millis}");
+        session.on_timeout(&mut out, at(millis));
+        assert!(!session.take_closed(), "{millis}");
     }
-    assert!(session.on_timeout(&mut out, at(20_002)));
+    session.on_timeout(&mut out, at(20_002));
+    assert!(session.take_closed());
 }
 
 #[test]
@@ -210,7 +215,7 @@ fn waits_grow_with_failures_and_every_server_gets_its_turn() {
             panic!("attempt {attempt}: {sent:?}");
         };
         servers.insert(server.offset);
-        session.on_disconnected(at(now));
+        session.on_disconnected(&mut out, at(now));
         let next = session
             .poll_timeout()
             .expect("another attempt")
@@ -300,7 +305,8 @@ fn deadlines_end_every_phase_that_waits() {
         wait(&mut session, &mut out);
         let deadline = session.poll_timeout().expect("a deadline");
         assert_eq!(deadline, at(5_000).moment);
-        assert!(session.on_timeout(&mut out, at(5_000)));
+        session.on_timeout(&mut out, at(5_000));
+        assert!(session.take_closed());
         assert_eq!(session.phase().name(), "disconnected");
     }
 }
@@ -357,14 +363,14 @@ fn changed_facts_are_told_once_and_again_only_when_they_change_again() {
 fn facts_whose_fate_is_unknown_are_told_again_when_the_session_is_resumed() {
     let (mut session, mut out) = live_and_told();
     session.on_facts_changed(&mut out);
-    session.on_disconnected(at(5));
+    session.on_disconnected(&mut out, at(5));
     session.on_facts_changed(&mut out);
     effects(&mut out);
     greet(&mut session, &mut out, 20_000);
     session.on_welcome(&welcome(5, true), &mut out, at(20_001));
     assert_eq!(facts_sent(&effects(&mut out)), 1);
     session.on_facts_ack(SessionEpoch(5), &mut out, at(20_002));
-    session.on_disconnected(at(20_003));
+    session.on_disconnected(&mut out, at(20_003));
     greet(&mut session, &mut out, 40_000);
     session.on_welcome(&welcome(5, true), &mut out, at(40_001));
     assert_eq!(
@@ -382,9 +388,10 @@ fn a_confirmation_of_another_boot_confirms_nothing() {
         tick: 1,
         typical_interval: Duration::ZERO,
         confirmed_sent_nanos: at(sent).moment.as_nanos(),
+        cut_off: false,
     };
-    session.on_heartbeat_ack(&ack(60_000), at(500));
+    session.on_heartbeat_ack(&ack(60_000), &mut out, at(500));
     assert_eq!(session.confirmed(), None, "it was not sent yet");
-    session.on_heartbeat_ack(&ack(400), at(500));
+    session.on_heartbeat_ack(&ack(400), &mut out, at(500));
     assert_eq!(session.confirmed(), Some(at(400).moment));
 }

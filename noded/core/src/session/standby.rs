@@ -1,0 +1,264 @@
+//! The second connection: to another server, handshaken and without a session, so that the session
+//! can move before anybody thinks the node silent.
+//!
+//! ```text
+//!   live --a moment--> connecting ---> ready --the session's server is silent or cut off--> greeting
+//!                          ^             |                                                     |
+//!                          +--- lost ----+-- the first connection is lost: it is the first     |
+//!                                             Welcome: the session goes on here <--------------+
+//! ```
+//!
+//! The first connection stays until the other server has said Welcome: where it was only slow, and
+//! the other server refuses, nothing is lost.
+
+use std::time::Duration;
+
+use super::{RETRY_DEFAULT, Session, SessionPhase};
+use crate::effect::{DisconnectReason, Durability, Effect, ServerChoice};
+use crate::key::Attempt;
+use crate::outbox::Outbox;
+use crate::pseudo_random::{halves, mix, part_of};
+use crate::session::greeting::RETRY_MAX;
+use crate::time::{Moment, Now};
+
+/// How long a session is live before the second connection is made, at most: nodes that came
+/// together do not make it together.
+const STANDBY_AFTER: Duration = Duration::from_secs(1);
+/// How long the session's server may be silent before the other one is asked. The leader gives a
+/// node up after 2.6 s.
+const WORRY_AFTER: Duration = Duration::from_millis(800);
+/// As often has a heartbeat gone unanswered by then, where they are rare.
+const WORRY_HEARTBEATS: u32 = 2;
+
+/// How long the other server may take to answer a Hello.
+const WELCOME_LIMIT: Duration = Duration::from_millis(1_500);
+
+/// Where the second connection stands. There is one only while the session is live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Standby {
+    /// There is none; one is made then.
+    None {
+        /// `None` = when the session is live.
+        retry_at: Option<Moment>,
+    },
+    /// It is being made.
+    Connecting {
+        attempt: Attempt,
+        server: usize,
+        deadline: Moment,
+    },
+    /// It stands.
+    Ready { attempt: Attempt, server: usize },
+    /// Hello was sent on it.
+    Greeting {
+        attempt: Attempt,
+        server: usize,
+        deadline: Moment,
+    },
+}
+
+impl Standby {
+    fn attempt(self) -> Option<Attempt> {
+        match self {
+            Self::None { .. } => None,
+            Self::Connecting { attempt, .. }
+            | Self::Ready { attempt, .. }
+            | Self::Greeting { attempt, .. } => Some(attempt),
+        }
+    }
+}
+
+impl Session {
+    /// Whether an attempt is the second connection's.
+    pub(crate) fn is_standby(&self, attempt: Attempt) -> bool {
+        self.standby.attempt() == Some(attempt)
+    }
+
+    /// The session is live: the second connection is due soon.
+    pub(super) fn plan_standby(&mut self) {
+        let number = mix(halves(&self.seed).0, self.newest.0);
+        let retry_at = self.last_heard.after(part_of(STANDBY_AFTER, number));
+        self.standby = Standby::None {
+            retry_at: Some(retry_at),
+        };
+    }
+
+    /// Makes it, gives it up, or greets on it, where that is due.
+    pub(super) fn tend_standby(&mut self, out: &mut Outbox, now: Now) {
+        let SessionPhase::Live { .. } = self.phase else {
+            return;
+        };
+        match self.standby {
+            Standby::None { retry_at } if retry_at.is_some_and(|at| at <= now.moment) => {
+                if self.servers > 1 {
+                    self.connect_standby(out, now);
+                }
+            }
+            Standby::Ready { .. } if self.worry_at() <= now.moment => self.greet_standby(out, now),
+            Standby::Connecting {
+                attempt, deadline, ..
+            }
+            | Standby::Greeting {
+                attempt, deadline, ..
+            } if deadline <= now.moment => {
+                let reason = DisconnectReason::Silent {
+                    waiting_for: "a second server",
+                };
+                let disconnect = Effect::Disconnect { attempt, reason };
+                out.push_after(Durability::Nothing, disconnect);
+                self.on_standby_lost(now);
+            }
+            Standby::None { .. }
+            | Standby::Ready { .. }
+            | Standby::Connecting { .. }
+            | Standby::Greeting { .. } => {}
+        }
+    }
+
+    /// When [`Self::tend_standby`] is next due.
+    pub(super) fn standby_due(&self) -> Option<Moment> {
+        match self.standby {
+            Standby::None { retry_at } => retry_at.filter(|_| self.servers > 1),
+            Standby::Ready { .. } => Some(self.worry_at()),
+            Standby::Connecting { deadline, .. } | Standby::Greeting { deadline, .. } => {
+                Some(deadline)
+            }
+        }
+    }
+
+    /// The second connection stands.
+    pub(crate) fn on_standby_connected(&mut self) {
+        if let Standby::Connecting {
+            attempt, server, ..
+        } = self.standby
+        {
+            self.standby_failures = 0;
+            self.standby = Standby::Ready { attempt, server };
+        }
+    }
+
+    /// The second connection is gone: another one is made after a while.
+    pub(crate) fn on_standby_lost(&mut self, now: Now) {
+        let Some(attempt) = self.standby.attempt() else {
+            return;
+        };
+        let exponent = self.standby_failures.min(6);
+        let longest = (STANDBY_AFTER * 2_u32.pow(exponent)).min(RETRY_MAX);
+        self.standby_failures = self.standby_failures.saturating_add(1);
+        let wait = RETRY_DEFAULT + part_of(longest, mix(halves(&self.seed).1, attempt.0));
+        self.standby = Standby::None {
+            retry_at: Some(now.moment.after(wait)),
+        };
+    }
+
+    /// The server of the second connection says something that does not fit: it is given up.
+    pub(crate) fn leave_standby(&mut self, reason: DisconnectReason, out: &mut Outbox, now: Now) {
+        if let Some(attempt) = self.standby.attempt() {
+            let disconnect = Effect::Disconnect { attempt, reason };
+            out.push_after(Durability::Nothing, disconnect);
+            self.on_standby_lost(now);
+        }
+    }
+
+    /// The session's server cannot reach the leader: another one may.
+    pub(super) fn on_cut_off(&mut self, out: &mut Outbox, now: Now) {
+        if let Standby::Ready { .. } = self.standby {
+            self.greet_standby(out, now);
+        }
+    }
+
+    /// The other server welcomes the node: the session is there now, and the first connection goes.
+    /// Returns whether a Welcome was waited for.
+    pub(crate) fn adopt_standby(&mut self, out: &mut Outbox) -> bool {
+        let Standby::Greeting {
+            attempt,
+            server,
+            deadline,
+        } = self.standby
+        else {
+            return false;
+        };
+        let disconnect = Effect::Disconnect {
+            attempt: self.attempt,
+            reason: DisconnectReason::Moved,
+        };
+        out.push_after(Durability::Nothing, disconnect);
+        self.facts.on_disconnected();
+        self.closed = true;
+        self.take_over(attempt, server);
+        self.phase = SessionPhase::Greeting { deadline };
+        true
+    }
+
+    /// The first connection is gone: the second one takes its place, as far as it is. Returns
+    /// whether there was one.
+    pub(super) fn promote_standby(&mut self, out: &mut Outbox, now: Now) -> bool {
+        match self.standby {
+            Standby::None { .. } => return false,
+            Standby::Connecting {
+                attempt,
+                server,
+                deadline,
+            } => {
+                self.take_over(attempt, server);
+                self.phase = SessionPhase::Connecting { deadline };
+            }
+            Standby::Ready { attempt, server } => {
+                self.take_over(attempt, server);
+                let deadline = now.moment.after(self.answer_limit);
+                self.phase = SessionPhase::Connecting { deadline };
+                self.on_connected(out, now);
+            }
+            Standby::Greeting {
+                attempt,
+                server,
+                deadline,
+            } => {
+                self.take_over(attempt, server);
+                self.phase = SessionPhase::Greeting { deadline };
+            }
+        }
+        true
+    }
+
+    fn take_over(&mut self, attempt: Attempt, server: usize) {
+        self.attempt = attempt;
+        self.server = server;
+        self.standby = Standby::None { retry_at: None };
+    }
+
+    fn connect_standby(&mut self, out: &mut Outbox, now: Now) {
+        let failures = usize::try_from(self.standby_failures).unwrap_or(0);
+        let server = self.server.wrapping_add(1).wrapping_add(failures);
+        let attempt = self.next_attempt();
+        self.standby = Standby::Connecting {
+            attempt,
+            server,
+            deadline: now.moment.after(self.answer_limit),
+        };
+        let server = ServerChoice {
+            offset: server % self.servers.max(1),
+            apart_from: Some(self.attempt),
+        };
+        let connect = Effect::Connect { attempt, server };
+        out.push_after(Durability::Nothing, connect);
+    }
+
+    fn greet_standby(&mut self, out: &mut Outbox, now: Now) {
+        let Standby::Ready { attempt, server } = self.standby else {
+            return;
+        };
+        self.standby = Standby::Greeting {
+            attempt,
+            server,
+            deadline: now.moment.after(self.answer_limit.min(WELCOME_LIMIT)),
+        };
+        self.say_hello(attempt, out);
+    }
+
+    /// When the session's server will have been silent for long enough to ask another one.
+    fn worry_at(&self) -> Moment {
+        let unanswered = self.heartbeat_interval.saturating_mul(WORRY_HEARTBEATS);
+        self.last_heard.after(WORRY_AFTER.max(unanswered))
+    }
+}

@@ -1,0 +1,197 @@
+//! The connection that stands by.
+
+use super::*;
+use crate::effect::ServerChoice;
+
+const FIRST: Attempt = Attempt(1);
+const SECOND: Attempt = Attempt(2);
+
+/// A live session at server 0 of three whose second connection stands since `at(1_500)`, by when
+/// the first was heard last.
+fn standing_by() -> (Session, Outbox) {
+    let (mut session, mut out) = session();
+    make_live(&mut session, &mut out, 5);
+    session.on_timeout(&mut out, at(1_002));
+    session.on_standby_connected();
+    session.heard(at(1_500));
+    effects(&mut out);
+    (session, out)
+}
+
+fn helloes(effects: &[Effect]) -> Vec<Attempt> {
+    let hello = |effect: &Effect| match effect {
+        Effect::Send {
+            attempt,
+            message: SessionMessage::Hello(_),
+        } => Some(*attempt),
+        _ => None,
+    };
+    effects.iter().filter_map(hello).collect()
+}
+
+fn moved(effects: &[Effect]) -> bool {
+    let reason = DisconnectReason::Moved;
+    effects.contains(&Effect::Disconnect {
+        attempt: FIRST,
+        reason,
+    })
+}
+
+#[test]
+fn a_live_session_soon_has_a_connection_to_another_server() {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    let first = session.server;
+    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.on_timeout(&mut out, at(1_500));
+    assert!(
+        session.standby_due().is_none(),
+        "it owes its complete report"
+    );
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(1_500));
+    effects(&mut out);
+    session.on_timeout(&mut out, at(2_500));
+    let connect = effects(&mut out)
+        .into_iter()
+        .find_map(|effect| match effect {
+            Effect::Connect { attempt, server } => Some((attempt, server)),
+            _ => None,
+        });
+    let server = ServerChoice {
+        offset: (first + 1) % 3,
+        apart_from: Some(FIRST),
+    };
+    assert_eq!(connect, Some((SECOND, server)));
+}
+
+#[test]
+fn where_there_is_one_server_none_stands_by() {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    let mut alone = welcome(5, false);
+    alone.servers = 1;
+    session.on_welcome(&alone, &mut out, at(1));
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
+    effects(&mut out);
+    session.on_timeout(&mut out, at(2_000));
+    let sent = effects(&mut out);
+    assert!(
+        !sent
+            .iter()
+            .any(|effect| matches!(effect, Effect::Connect { .. })),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn a_session_moves_before_its_server_has_been_silent_for_too_long() {
+    let (mut session, mut out) = standing_by();
+    session.on_timeout(&mut out, at(2_299));
+    assert_eq!(helloes(&effects(&mut out)), []);
+    session.on_timeout(&mut out, at(2_300));
+    let sent = effects(&mut out);
+    assert_eq!(helloes(&sent), [SECOND]);
+    assert!(!hello_of(&sent).daemon_restarted);
+    assert_eq!(session.attempt(), FIRST, "until there is an answer");
+    assert!(session.adopt_standby(&mut out));
+    assert!(moved(&effects(&mut out)) && session.take_closed());
+    let begun = session.on_welcome(&welcome(5, true), &mut out, at(2_310));
+    assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
+    let watch = Effect::OpenWatch { attempt: SECOND };
+    assert!(effects(&mut out).contains(&watch));
+    assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
+    assert!(session.standby_due().is_some(), "the next one is planned");
+}
+
+#[test]
+fn a_refusal_of_the_other_server_costs_nothing() {
+    let (mut session, mut out) = standing_by();
+    session.on_timeout(&mut out, at(2_300));
+    effects(&mut out);
+    session.leave_standby(DisconnectReason::Refused, &mut out, at(2_310));
+    assert!(!session.take_closed());
+    session.heard(at(2_320));
+    session.on_timeout(&mut out, at(2_400));
+    let sent = effects(&mut out);
+    assert_eq!(session.live_epoch(), Some(SessionEpoch(5)), "{sent:?}");
+    assert_eq!(session.attempt(), FIRST);
+    // Another one is made, and not at once.
+    let due = session.standby_due().expect("planned");
+    assert!(due > at(2_500).moment, "{due:?}");
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_moves_nothing() {
+    let (mut session, mut out) = standing_by();
+    assert!(!session.adopt_standby(&mut out));
+    assert_eq!(session.attempt(), FIRST);
+    assert!(!session.take_closed());
+}
+
+#[test]
+fn a_session_whose_connection_breaks_goes_on_over_the_other_without_a_wait() {
+    let (mut session, mut out) = standing_by();
+    session.on_disconnected(&mut out, at(1_600));
+    assert!(session.take_closed());
+    let sent = effects(&mut out);
+    assert_eq!(helloes(&sent), [SECOND]);
+    assert_eq!(session.attempt(), SECOND);
+    let begun = session.on_welcome(&welcome(5, true), &mut out, at(1_610));
+    assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
+}
+
+#[test]
+fn a_hello_that_is_on_its_way_is_not_said_again_when_the_first_connection_breaks() {
+    let (mut session, mut out) = standing_by();
+    session.on_timeout(&mut out, at(2_300));
+    effects(&mut out);
+    session.on_disconnected(&mut out, at(2_310));
+    assert_eq!(helloes(&effects(&mut out)), []);
+    let begun = session.on_welcome(&welcome(5, true), &mut out, at(2_320));
+    assert!(begun.is_some());
+}
+
+#[test]
+fn with_both_connections_gone_the_session_waits_as_ever() {
+    let (mut session, mut out) = standing_by();
+    session.on_disconnected(&mut out, at(1_600));
+    session.on_disconnected(&mut out, at(1_601));
+    let SessionPhase::Disconnected { retry_at } = session.phase() else {
+        panic!("{:?}", session.phase());
+    };
+    assert!(retry_at.is_some_and(|at_| at_ >= at(1_601).moment));
+    assert!(!session.is_standby(SECOND));
+}
+
+#[test]
+fn a_server_that_is_cut_off_from_the_leader_is_left_for_one_that_is_not() {
+    let (mut session, mut out) = standing_by();
+    let ack = HeartbeatAck {
+        tick: 1,
+        typical_interval: Duration::ZERO,
+        confirmed_sent_nanos: 0,
+        cut_off: true,
+    };
+    session.on_heartbeat_ack(&ack, &mut out, at(1_600));
+    assert_eq!(helloes(&effects(&mut out)), [SECOND]);
+    session.on_heartbeat_ack(&ack, &mut out, at(1_725));
+    assert_eq!(helloes(&effects(&mut out)), [], "once");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_no_help_and_is_given_up() {
+    let (mut session, mut out) = standing_by();
+    session.on_timeout(&mut out, at(2_300));
+    effects(&mut out);
+    session.heard(at(3_700));
+    session.on_timeout(&mut out, at(3_800));
+    let reason = DisconnectReason::Silent {
+        waiting_for: "a second server",
+    };
+    let given_up = Effect::Disconnect {
+        attempt: SECOND,
+        reason,
+    };
+    assert!(effects(&mut out).contains(&given_up));
+    assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
+}

@@ -1,0 +1,54 @@
+//! The connections of the session: the one that carries it, and the one that stands by.
+
+use std::sync::Arc;
+
+use noded_core::key::Attempt;
+
+use crate::session::{Link, SessionContext};
+
+/// Those that were begun and did not end; the core has two at most.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    links: Vec<(Link, String)>,
+}
+
+impl Links {
+    /// Begins an attempt to reach the server at `address`.
+    pub(super) fn begin(
+        &mut self,
+        context: &Arc<SessionContext>,
+        attempt: Attempt,
+        address: String,
+    ) {
+        let link = Link::start(context, attempt, address.clone());
+        self.links.push((link, address));
+    }
+
+    /// Ends an attempt. Returns whether it went on.
+    pub(super) fn end(&mut self, attempt: Attempt) -> bool {
+        let before = self.links.len();
+        self.links.retain(|(link, _)| link.attempt() != attempt);
+        self.links.len() < before
+    }
+
+    /// Ends all.
+    pub(super) fn end_all(&mut self) {
+        self.links.clear();
+    }
+
+    /// The connection of an attempt that goes on.
+    pub(super) fn of(&self, attempt: Attempt) -> Option<&Link> {
+        self.find(attempt).map(|(link, _)| link)
+    }
+
+    /// Where it leads.
+    pub(super) fn address_of(&self, attempt: Attempt) -> Option<&str> {
+        self.find(attempt).map(|(_, address)| address.as_str())
+    }
+
+    fn find(&self, attempt: Attempt) -> Option<&(Link, String)> {
+        self.links
+            .iter()
+            .find(|(link, _)| link.attempt() == attempt)
+    }
+}
