@@ -1,16 +1,22 @@
 //! FIFOs of the io directory.
 
-use rustix::fs::{self, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Makes a FIFO of mode 0600; one that is there already is fine.
+/// What a task's program may do with its own output when it opens it by name (`/dev/stdout`): that
+/// asks for permission anew, whoever the program became. Nobody else gets there: the directory is
+/// root's alone, and the way over a descriptor's name in /proc is open to its holder only.
+const MODE: Mode = Mode::from_raw_mode(0o666);
+
+/// Makes a FIFO that its holders may open again; one that is there already is fine.
 pub(crate) fn make_fifo(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    let mode = Mode::RUSR | Mode::WUSR;
-    match fs::mknodat(directory, name, fs::FileType::Fifo, mode, 0) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(errno),
+    match fs::mknodat(directory, name, fs::FileType::Fifo, MODE, 0) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
     }
+    // The umask does not count, and neither does what an earlier release made.
+    fs::chmodat(directory, name, MODE, AtFlags::empty())
 }
 
 /// Whether reads and writes on a FIFO wait.
