@@ -53,6 +53,8 @@ impl Settings {
 pub struct Reconfigured {
     /// As [`Settings::drivers`].
     pub drivers: BTreeMap<String, TaskRoot>,
+    /// As [`Settings::kill_timeout_max`].
+    pub kill_timeout_max: Duration,
     /// As [`Settings::terminal_allocs_max`].
     pub terminal_allocs_max: usize,
 }

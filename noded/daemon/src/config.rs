@@ -7,6 +7,7 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
@@ -19,7 +20,7 @@ pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
 use values::{
     absolute, cgroup_base, chroot_paths, driver, dynamic_ports, host_name, host_volumes,
-    join_token, keeper_binary, log_level, servers, task_pids_max,
+    join_token, keeper_binary, kill_timeout_max, log_level, servers, task_pids_max,
 };
 
 /// A checked configuration.
@@ -70,6 +71,8 @@ pub struct Config {
     pub chroot_paths: Vec<PathBuf>,
     /// Processes and threads that one task may have.
     pub task_pids_max: u32,
+    /// The longest kill timeout that a job may ask for.
+    pub kill_timeout_max: Duration,
     /// When noded looks after itself.
     pub upkeep: Upkeep,
     /// A filter in the words of `tracing`: `info`, `noded_daemon=debug`.
@@ -187,6 +190,7 @@ impl Config {
             host_volumes: host_volumes(file.host_volume)?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
             task_pids_max: task_pids_max(file.task_pids_max)?,
+            kill_timeout_max: kill_timeout_max(file.max_kill_timeout.as_deref())?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,
             meta: file.meta,
             reserved: file.reserved,

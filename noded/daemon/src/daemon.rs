@@ -128,6 +128,8 @@ pub async fn run(
     let Signals { stop, reload } = signals;
     let live = LiveConfig::new(config);
     let config = live.now();
+    // First: it makes the data directory such that tasks of ordinary users reach theirs in it.
+    let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
     let _lock = NodeLock::take(&config.node_dir()).map_err(DaemonError::Lock)?;
@@ -137,7 +139,6 @@ pub async fn run(
     let hierarchy = open_cgroups(&config.cgroup_base)?;
     let found = look_around(&config, &identity, &io)?;
     let endpoint = bind(&config)?;
-    let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
 
     let (inputs, received) = mpsc::channel(INPUTS_MAX);
     let journal_news = Arc::new(Notify::new());
@@ -313,9 +314,11 @@ fn settings(config: &Config, seed: [u8; 16]) -> Settings {
     settings.parent_cgroup = config.cgroup_base.display().to_string();
     let Reconfigured {
         drivers,
+        kill_timeout_max,
         terminal_allocs_max,
     } = reconfigured(config);
     settings.drivers = drivers;
+    settings.kill_timeout_max = kill_timeout_max;
     settings.terminal_allocs_max = terminal_allocs_max;
     settings
 }
@@ -333,6 +336,7 @@ pub(crate) fn reconfigured(config: &Config) -> Reconfigured {
     }
     Reconfigured {
         drivers,
+        kill_timeout_max: config.kill_timeout_max,
         terminal_allocs_max: config.upkeep.gc_max_allocs,
     }
 }

@@ -66,9 +66,11 @@ impl NodeCore {
     pub fn reconfigure(&mut self, changed: Reconfigured, now: Now) {
         let Reconfigured {
             drivers,
+            kill_timeout_max,
             terminal_allocs_max,
         } = changed;
         self.settings.drivers = drivers;
+        self.settings.kill_timeout_max = kill_timeout_max;
         self.settings.terminal_allocs_max = terminal_allocs_max;
         self.flush(now);
     }

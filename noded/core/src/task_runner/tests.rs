@@ -341,3 +341,47 @@ fn hooks_that_are_done_once_are_not_done_again() {
         Some(vec![Hook::Validate, Hook::Logs])
     );
 }
+
+#[test]
+fn a_task_is_as_old_as_its_newest_run() {
+    let fixture = Fixture::new();
+    let mut runner = fixture.runner(Phase::Starting { stop: None });
+    let mut out = Outbox::default();
+    let started = |at: i64| RunEvent::Started {
+        pid: 7,
+        at: UnixNanos(at),
+    };
+    event(&mut runner, started(100), fixture.ctx(), &mut out);
+    event(&mut runner, exit(1), fixture.ctx(), &mut out);
+    // While it waits to run again there is nothing newer to tell.
+    assert_eq!(runner.state().started_at, Some(UnixNanos(100)));
+    runner.phase = Phase::Starting { stop: None };
+    event(&mut runner, started(200), fixture.ctx(), &mut out);
+    assert_eq!(runner.state().started_at, Some(UnixNanos(200)));
+}
+
+#[test]
+fn a_task_has_its_kill_timeout_but_no_longer_than_the_node_allows() {
+    let mut fixture = Fixture::new();
+    for (of_node, expected) in [(60, 40), (30, 30)] {
+        fixture.settings.kill_timeout_max = Duration::from_secs(of_node);
+        let mut job = job();
+        job.task_groups[0].tasks[0].kill_timeout = Some(Duration::from_secs(40));
+        let spec = AllocSpec::new(alloc_of(&job, ID), Arc::new(job)).expect("fits");
+        fixture.spec = Arc::new(spec);
+        let mut runner = fixture.runner(Phase::Running);
+        let (mut out, cause) = (Outbox::default(), KillCause::AllocStopped);
+        runner.kill(
+            cause,
+            ShutdownDelay::Skip,
+            fixture.ctx(),
+            &mut out,
+            at(5_000),
+        );
+        let given = std::iter::from_fn(|| out.pop()).find_map(|issued| match issued.effect {
+            Effect::StopTask { kill_after, .. } => Some(kill_after),
+            _ => None,
+        });
+        assert_eq!(given, Some(Duration::from_secs(expected)));
+    }
+}

@@ -56,6 +56,8 @@ pub struct ConfigFile {
     pub chroot_paths: Option<Vec<PathBuf>>,
     /// Processes and threads that one task may have; 4096 unless given.
     pub task_pids_max: Option<u32>,
+    /// The longest kill timeout that a job may ask for; `30s` unless given.
+    pub max_kill_timeout: Option<String>,
     /// How often the host's facts are looked at again; `60s` unless given.
     pub fingerprint_interval: Option<String>,
     /// How often the disk with allocations is measured; `1m` unless given.

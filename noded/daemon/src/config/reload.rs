@@ -73,6 +73,7 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         host_volumes,
         chroot_paths,
         task_pids_max,
+        kill_timeout_max,
         upkeep,
         log_level
     );
@@ -109,14 +110,19 @@ mod tests {
         let old = config("servers = [\"a\"]\nrun_dir = \"/r\"");
         let new = config(
             "servers = [\"b\"]\nrun_dir = \"/other\"\nmeta {\n rack = \"r2\"\n}\n\
-             gc_max_allocs = 7\ndriver \"raw_exec\" {\n enabled = true\n}",
+             gc_max_allocs = 7\nmax_kill_timeout = \"2m\"\ndriver \"raw_exec\" {\n enabled = true\n}",
         );
         let Reload {
             config,
             applied,
             needs_restart,
         } = reload(&old, &new);
-        assert_eq!(applied, ["meta", "servers", "raw_exec", "upkeep"]);
+        assert_eq!(
+            applied,
+            ["meta", "servers", "raw_exec", "kill_timeout_max", "upkeep"]
+        );
+        let reconfigured = crate::daemon::reconfigured(&config);
+        assert_eq!(reconfigured.kill_timeout_max.as_secs(), 120);
         assert_eq!(needs_restart, ["run_dir"]);
         assert_eq!(config.meta["rack"], "r2");
         assert_eq!(config.run_dir, old.run_dir);

@@ -122,6 +122,11 @@ fn every_mistake_is_named() {
             "`task_pids_max`: 3",
         ),
         (
+            "name       = \"n1\"",
+            "max_kill_timeout = \"25h\"",
+            "`max_kill_timeout`: \"25h\"",
+        ),
+        (
             "join_token = \"abc\"",
             "join_token = \"a\"\njoin_token_file = \"/x\"",
             "join_token",

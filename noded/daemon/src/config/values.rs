@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use isolation::cgroup::find_mount;
 use protocol_transport::Secret;
@@ -26,6 +27,11 @@ const TASK_PIDS_MAX: u32 = 4096;
 const TASK_PIDS_LOWEST: u32 = 16;
 /// As many as the kernel can number (PID_MAX_LIMIT): as good as no limit.
 const TASK_PIDS_HIGHEST: u32 = 4 * 1024 * 1024;
+
+/// Nomad's default.
+const KILL_TIMEOUT_MAX: Duration = Duration::from_secs(30);
+/// Whoever needs longer to end has lost its host long before.
+const KILL_TIMEOUT_HIGHEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 const LOG_LEVELS: [&str; 5] = ["trace", "debug", "info", "warn", "error"];
 
@@ -204,6 +210,19 @@ pub(super) fn task_pids_max(given: Option<u32>) -> Result<u32, ConfigError> {
     }
     let problem = format!("{max} is not between {TASK_PIDS_LOWEST} and {TASK_PIDS_HIGHEST}");
     Err(invalid("task_pids_max", problem))
+}
+
+pub(super) fn kill_timeout_max(given: Option<&str>) -> Result<Duration, ConfigError> {
+    let Some(text) = given else {
+        return Ok(KILL_TIMEOUT_MAX);
+    };
+    let max = protocol_model::duration::parse_go(text)
+        .map_err(|error| invalid("max_kill_timeout", format!("{text:?}: {error}")))?;
+    if max > KILL_TIMEOUT_HIGHEST {
+        let problem = format!("{text:?} is above {KILL_TIMEOUT_HIGHEST:?}");
+        return Err(invalid("max_kill_timeout", problem));
+    }
+    Ok(max)
 }
 
 pub(super) fn host_name() -> String {
