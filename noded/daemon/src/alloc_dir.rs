@@ -10,8 +10,10 @@ mod files;
 mod remove;
 
 use std::ffi::OsStr;
+use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use isolation::{Identity, scratch};
@@ -101,11 +103,11 @@ impl AllocRoot {
     /// # Errors
     /// Where it cannot be made or opened.
     pub fn open(path: &Path) -> Result<Self, AllocDirError> {
-        let made = std::fs::DirBuilder::new().recursive(true).create(path);
+        // Others may pass through to a task's own directory, and see nothing on the way.
+        let made = DirBuilder::new().recursive(true).mode(0o711).create(path);
         made.map_err(|error| failed("making", path)(errno(&error)))?;
         let directory =
             fs::open(path, DIRECTORY, Mode::empty()).map_err(failed("opening", path))?;
-        // Others may pass through to a task's own directory, and see nothing on the way.
         fs::fchmod(&directory, Mode::from_raw_mode(0o711)).map_err(failed("closing", path))?;
         Ok(Self {
             path: path.to_owned(),

@@ -14,6 +14,7 @@ mod prepare;
 mod sandbox;
 mod start;
 mod teardown;
+mod templates;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +166,7 @@ impl Executor {
         };
         let request = Request::Stop {
             key: key.clone(),
+            // Another one passed no preparation; an earlier release's may be left.
             signal: OsSignal(os_signal::number(signal).unwrap_or(os_signal::SIGTERM)),
             kill_after_ms: u64::try_from(kill_after.as_millis()).unwrap_or(u64::MAX),
         };

@@ -109,11 +109,22 @@ fn describe(failure: &SpawnFailure) -> String {
     if step.starts_with(EXECUTE) {
         return format!("{step}{reason}{}", hint(*errno));
     }
-    match step_index {
-        Some(index) => format!("step {index} ({step}){reason}"),
-        None => format!("{step}{reason}"),
+    let told = match step_index {
+        // Keeper says which step it was where it knows its words.
+        Some(index) if !step.starts_with("step ") => format!("step {index} ({step}){reason}"),
+        Some(_) | None => format!("{step}{reason}"),
+    };
+    if step.contains(WORKING_DIRECTORY) && *errno == Errno::ACCESS.raw_os_error() {
+        return format!("{told}; {PASS_THROUGH}");
     }
+    told
 }
+
+/// How keeper speaks of the step that an ordinary user's own permissions decide.
+const WORKING_DIRECTORY: &str = "(working directory: ";
+/// What to look at when a task may not enter its directory.
+const PASS_THROUGH: &str = "the task's user must be able to enter it, and to pass through every \
+                            directory above it: look at their modes, data_dir's too";
 
 /// How keeper begins to speak of the last step, which is the user's own program.
 const EXECUTE: &str = "cannot execute";
@@ -200,6 +211,27 @@ mod tests {
             assert_eq!(told.matches(&reason.to_string()).count(), 1, "{told}");
             assert!(told.contains(hint), "{told}");
         }
+    }
+
+    #[test]
+    fn a_step_is_told_once_and_a_closed_directory_with_what_to_look_at() {
+        let denied = Errno::ACCESS.raw_os_error();
+        let reason = std::io::Error::from_raw_os_error(denied);
+        let told = describe(&SpawnFailure {
+            step_index: Some(11),
+            step: format!("step 11 (working directory: /a/b): {reason}"),
+            ..failure(denied)
+        });
+        assert!(
+            told.starts_with("step 11 (working directory: /a/b): Permission denied"),
+            "{told}"
+        );
+        assert!(told.contains("pass through"), "{told}");
+        let told = describe(&SpawnFailure {
+            step_index: Some(4),
+            ..failure(denied)
+        });
+        assert_eq!(told, format!("step 4 (exec): {reason}"));
     }
 
     #[test]

@@ -173,6 +173,7 @@ mod tests {
         Effect::PrepareTask(Box::new(PrepareTask {
             run: run_key(),
             spec: spec(),
+            user: String::new(),
             hooks: vec![Hook::Logs],
             environment: BTreeMap::new(),
             templates: Vec::new(),

@@ -44,6 +44,9 @@ pub struct PrepareTask {
     pub run: RunKey,
     /// The allocation.
     pub spec: Arc<AllocSpec>,
+    /// The user, `${...}` resolved as far as templates are not needed for it; empty = the driver's
+    /// default.
+    pub user: String,
     /// What to do. A hook that was done once and for all in an earlier attempt is left out.
     pub hooks: Vec<Hook>,
     /// The environment that templates see, without what they will add themselves.

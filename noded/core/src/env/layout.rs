@@ -59,6 +59,9 @@ impl TaskPaths {
 /// the task's directories as the task sees it. What leaves the allocation (`..`) is left to the
 /// shell to refuse: it opens beneath the allocation's directory only.
 pub fn host_path(host: &TaskPaths, seen: &TaskPaths, path: &str) -> String {
+    // Where the task's directory is its root, `alloc/x` is what the task calls `/alloc/x`.
+    let rooted = (seen.task == "/" && !path.starts_with('/')).then(|| format!("/{path}"));
+    let path = rooted.as_deref().unwrap_or(path);
     for (seen, host) in [
         (&seen.alloc, &host.alloc),
         (&seen.local, &host.local),
@@ -91,6 +94,7 @@ mod tests {
             ("/local/index.html", "web/local/index.html"),
             ("/secrets/token", "web/secrets/token"),
             ("/alloc/data/x", "alloc/data/x"),
+            ("alloc/data/x", "alloc/data/x"),
             ("/allocated", "web/allocated"),
             ("${x}.conf", "web/${x}.conf"),
         ] {

@@ -44,6 +44,7 @@ impl TaskRunner {
         let prepare = Effect::PrepareTask(Box::new(PrepareTask {
             run: self.run(),
             spec: ctx.spec.clone(),
+            user: world.resolve(&task.user),
             hooks: self.hooks(task, ctx),
             environment: world.environment().clone(),
             templates: world.templates(),
@@ -160,7 +161,8 @@ impl TaskRunner {
     ) {
         self.note(history::started(pid, at));
         self.state.state = TaskRunState::Running;
-        self.state.started_at.get_or_insert(at);
+        // Of the newest run, as Nomad's clients expect it.
+        self.state.started_at = Some(at);
         self.phase = Phase::Running;
         match stop {
             Some(AfterStop::Die(cause)) => {

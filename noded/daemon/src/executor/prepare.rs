@@ -4,32 +4,31 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use isolation::{Identity, lookup_identity};
-use noded_core::effect::{Hook, PrepareTask, PreparedTemplate};
+use noded_core::effect::{Hook, PrepareTask};
 use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
-use protocol_model::{NetworkMode, Task, Template};
-use rustix::fs::OFlags;
+use protocol_model::{NetworkMode, Task};
 
 use super::Executor;
 use crate::alloc_dir::FileAttributes;
 use crate::config::Switch;
 use crate::driver::{DriverConfig, DriverError};
 use crate::keeper_link::chain;
-use crate::template::{self, Delimiters, TEMPLATE_BYTES_MAX};
+use crate::os_signal;
 
 /// Nomad's default for `exec`.
 const EXEC_USER: &str = "nobody";
 const MIB: u64 = 1024 * 1024;
 
 /// A hook that failed.
-struct Failed {
+pub(super) struct Failed {
     message: String,
     recovery: Recovery,
 }
 
 impl Failed {
-    fn hopeless(message: impl Into<String>) -> Self {
+    pub(super) fn hopeless(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             recovery: Recovery::Hopeless,
@@ -104,7 +103,13 @@ impl Executor {
             }
             _ => {}
         }
-        owner_of(task)?;
+        owner_of(prepare, task)?;
+        let signal = &task.kill_signal;
+        if !signal.is_empty() && os_signal::number(signal).is_none() {
+            return Err(Failed::hopeless(format!(
+                "kill_signal: {signal:?} is no signal of this node"
+            )));
+        }
         if let Some(artifact) = task.artifacts.first() {
             let source = artifact.getter_source.as_deref().unwrap_or_default();
             return Err(Failed::hopeless(format!(
@@ -136,7 +141,7 @@ impl Executor {
     }
 
     fn task_directory(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
-        let owner = owner_of(task)?;
+        let owner = owner_of(prepare, task)?;
         self.allocs
             .build_task(prepare.run.alloc, &task.name, &owner)
             .map_err(|error| Failed::possible(&error))
@@ -178,103 +183,15 @@ impl Executor {
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
             .map_err(|error| Failed::possible(&error))
     }
-
-    fn templates(
-        &self,
-        prepare: &PrepareTask,
-        task: &Task,
-    ) -> Result<BTreeMap<String, String>, Failed> {
-        let mut environment = prepare.environment.clone();
-        let mut added = BTreeMap::new();
-        for prepared in &prepare.templates {
-            let Some(template) = task.templates.get(prepared.offset) else {
-                continue;
-            };
-            let subject = |problem: String| {
-                Failed::hopeless(format!("template {:?}: {problem}", template.dest_path()))
-            };
-            let text = self.source(prepare, prepared, template).map_err(subject)?;
-            let delimiters =
-                Delimiters::new(template.left_delim(), template.right_delim.as_deref());
-            let rendered = template::render(&text, delimiters, &environment)
-                .map_err(|error| subject(error.to_string()))?;
-            let attributes = attributes(template).map_err(subject)?;
-            let path = Path::new(&prepared.destination);
-            self.allocs
-                .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
-                .map_err(|error| subject(chain(&error)))?;
-            if template.envvars() {
-                let variables = template::environment_of(&rendered)
-                    .map_err(|error| subject(error.to_string()))?;
-                environment.extend(variables.clone());
-                added.extend(variables);
-            }
-        }
-        Ok(added)
-    }
-
-    fn source(
-        &self,
-        prepare: &PrepareTask,
-        prepared: &PreparedTemplate,
-        template: &Template,
-    ) -> Result<String, String> {
-        let Some(source) = &prepared.source else {
-            return Ok(template.embedded_tmpl().to_owned());
-        };
-        let base = self.allocs.path_of(prepare.run.alloc);
-        let below = Path::new(source)
-            .strip_prefix(&base)
-            .map_err(|_| format!("source {source:?} is outside of the allocation"))?;
-        let file = self
-            .allocs
-            .open_beneath(prepare.run.alloc, below, OFlags::RDONLY)
-            .map_err(|error| chain(&error))?;
-        let mut text = String::new();
-        let limit = TEMPLATE_BYTES_MAX as u64 + 1;
-        std::io::Read::take(std::fs::File::from(file), limit)
-            .read_to_string_into(&mut text)
-            .map_err(|error| error.to_string())?;
-        if text.len() > TEMPLATE_BYTES_MAX {
-            return Err(format!("source {source:?} is too large"));
-        }
-        Ok(text)
-    }
 }
 
-/// `Read::read_to_string` under a name that says where to.
-trait ReadInto {
-    fn read_to_string_into(self, text: &mut String) -> std::io::Result<usize>;
-}
-
-impl<R: std::io::Read> ReadInto for R {
-    fn read_to_string_into(mut self, text: &mut String) -> std::io::Result<usize> {
-        self.read_to_string(text)
-    }
-}
-
-fn attributes(template: &Template) -> Result<FileAttributes, String> {
-    let mode = template
-        .mode_bits()
-        .ok_or_else(|| format!("perms {:?} are not octal", template.perms))?;
-    let id = |given: Option<i32>| given.and_then(|id| u32::try_from(id).ok());
-    let (uid, gid) = (id(template.uid), id(template.gid));
-    let owner = (uid.is_some() || gid.is_some()).then(|| {
-        (
-            uid.map(rustix::process::Uid::from_raw),
-            gid.map(rustix::process::Gid::from_raw),
-        )
-    });
-    Ok(FileAttributes { mode, owner })
-}
-
-/// Whom a task's directories belong to. A user that only the task's environment names is known when
-/// it starts; until then they are root's.
-fn owner_of(task: &Task) -> Result<Identity, Failed> {
-    if task.user.contains("${") {
+/// Whom a task's directories belong to. A user that only the task's templates name is known when it
+/// starts; until then they are root's.
+fn owner_of(prepare: &PrepareTask, task: &Task) -> Result<Identity, Failed> {
+    if prepare.user.contains("${") {
         return Ok(Identity::Keeper);
     }
-    identity_of(&task.driver, &task.user).map_err(Failed::hopeless)
+    identity_of(&task.driver, &prepare.user).map_err(Failed::hopeless)
 }
 
 fn has_references(config: &serde_json::Map<String, serde_json::Value>) -> bool {

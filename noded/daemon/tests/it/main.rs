@@ -9,3 +9,4 @@ mod keeper;
 mod node;
 mod scene;
 mod upkeep;
+mod users;

@@ -7,7 +7,7 @@ use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fake_server::{Known, next};
 use crate::jobs::{alloc, errors, eventually, is, job, json_of, output, report, sh, stopped};
@@ -137,13 +137,11 @@ async fn tasks_outlive_noded_and_no_output_is_lost() {
     assert!(scene.mounts().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_run_fails_with_the_reason() {
-    if !can_run() {
-        return;
-    }
-    let scene = Scene::new();
-    let cases = [
+/// Number, driver, configuration, what else the task says, and what its end has to say.
+type Misfit = (u128, &'static str, Value, Value, &'static str);
+
+fn misfits() -> Vec<Misfit> {
+    vec![
         (
             10,
             "raw_exec",
@@ -186,8 +184,37 @@ async fn what_cannot_run_fails_with_the_reason() {
             json!({"Templates": [{"EmbeddedTmpl": "a", "DestPath": "../../../x"}]}),
             "leads out",
         ),
-    ];
-    for (number, driver, config, more, reason) in cases {
+        (
+            16,
+            "raw_exec",
+            json!({"command": "true"}),
+            json!({"KillSignal": "SIGNOPE"}),
+            "SIGNOPE",
+        ),
+        (
+            17,
+            "exec",
+            json!({"command": "true"}),
+            json!({"Templates": [{"EmbeddedTmpl": "a", "DestPath": "/etc/own.conf"}]}),
+            "/etc is mounted over it",
+        ),
+        (
+            18,
+            "raw_exec",
+            json!({"command": "true", "work_dir": "/no/such/directory"}),
+            json!({}),
+            "step 10 (working directory: /no/such/directory): No such file",
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_run_fails_with_the_reason() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    for (number, driver, config, more, reason) in misfits() {
         let job = job(&format!("job-{number}"), driver, &config, more);
         let alloc = alloc(&job, number);
         let id = alloc.id;

@@ -1,0 +1,148 @@
+//! Rendering templates into the directories of their allocation.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use noded_core::effect::{PrepareTask, PreparedTemplate};
+use protocol_model::{Task, Template};
+use rustix::fs::OFlags;
+
+use super::Executor;
+use super::prepare::Failed;
+use crate::alloc_dir::FileAttributes;
+use crate::keeper_link::chain;
+use crate::template::{self, Delimiters, TEMPLATE_BYTES_MAX};
+
+/// What the `exec` driver shows of its own in every task's root.
+const OWN_MOUNTS: [&str; 5] = ["/alloc", "/dev", "/private", "/proc", "/sys"];
+
+impl Executor {
+    /// Renders the templates; returns what they add to the environment. Blocks.
+    pub(super) fn templates(
+        &self,
+        prepare: &PrepareTask,
+        task: &Task,
+    ) -> Result<BTreeMap<String, String>, Failed> {
+        let mut environment = prepare.environment.clone();
+        let mut added = BTreeMap::new();
+        for prepared in &prepare.templates {
+            let Some(template) = task.templates.get(prepared.offset) else {
+                continue;
+            };
+            let subject = |problem: String| {
+                Failed::hopeless(format!("template {:?}: {problem}", template.dest_path()))
+            };
+            let text = self.source(prepare, prepared, template).map_err(subject)?;
+            let delimiters =
+                Delimiters::new(template.left_delim(), template.right_delim.as_deref());
+            let rendered = template::render(&text, delimiters, &environment)
+                .map_err(|error| subject(error.to_string()))?;
+            let attributes = attributes(template).map_err(subject)?;
+            let path = Path::new(&prepared.destination);
+            if !template.envvars() {
+                self.check_visible(prepare, task, path).map_err(subject)?;
+            }
+            self.allocs
+                .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
+                .map_err(|error| subject(chain(&error)))?;
+            if template.envvars() {
+                let variables = template::environment_of(&rendered)
+                    .map_err(|error| subject(error.to_string()))?;
+                environment.extend(variables.clone());
+                added.extend(variables);
+            }
+        }
+        Ok(added)
+    }
+
+    fn source(
+        &self,
+        prepare: &PrepareTask,
+        prepared: &PreparedTemplate,
+        template: &Template,
+    ) -> Result<String, String> {
+        let Some(source) = &prepared.source else {
+            return Ok(template.embedded_tmpl().to_owned());
+        };
+        let base = self.allocs.path_of(prepare.run.alloc);
+        let below = Path::new(source)
+            .strip_prefix(&base)
+            .map_err(|_| format!("source {source:?} is outside of the allocation"))?;
+        let file = self
+            .allocs
+            .open_beneath(prepare.run.alloc, below, OFlags::RDONLY)
+            .map_err(|error| chain(&error))?;
+        let mut text = String::new();
+        let limit = TEMPLATE_BYTES_MAX as u64 + 1;
+        std::io::Read::take(std::fs::File::from(file), limit)
+            .read_to_string_into(&mut text)
+            .map_err(|error| error.to_string())?;
+        if text.len() > TEMPLATE_BYTES_MAX {
+            return Err(format!("source {source:?} is too large"));
+        }
+        Ok(text)
+    }
+
+    /// A file beneath something that is mounted over it is written, and never seen by the task:
+    /// that must not pass in silence.
+    fn check_visible(
+        &self,
+        prepare: &PrepareTask,
+        task: &Task,
+        destination: &Path,
+    ) -> Result<(), String> {
+        if task.driver != "exec" {
+            return Ok(());
+        }
+        let root = self.allocs.path_of(prepare.run.alloc).join(&task.name);
+        let Ok(below) = destination.strip_prefix(&root) else {
+            return Ok(());
+        };
+        let seen = Path::new("/").join(below);
+        let config = self.config.now();
+        let host = config.chroot_paths.iter().filter(|path| path.exists());
+        let volumes = task.volume_mounts.iter().filter_map(|mount| {
+            let destination = mount.destination.as_deref().filter(|path| !path.is_empty());
+            destination.map(PathBuf::from)
+        });
+        let over = OWN_MOUNTS.iter().map(PathBuf::from);
+        match over
+            .chain(host.cloned())
+            .chain(volumes)
+            .find(|mounted| seen.starts_with(mounted))
+        {
+            None => Ok(()),
+            Some(mounted) => Err(format!(
+                "the task would not see it: {} is mounted over its directory; name a place below \
+                 local, secrets or /alloc",
+                mounted.display()
+            )),
+        }
+    }
+}
+
+/// `Read::read_to_string` under a name that says where to.
+trait ReadInto {
+    fn read_to_string_into(self, text: &mut String) -> std::io::Result<usize>;
+}
+
+impl<R: std::io::Read> ReadInto for R {
+    fn read_to_string_into(mut self, text: &mut String) -> std::io::Result<usize> {
+        self.read_to_string(text)
+    }
+}
+
+fn attributes(template: &Template) -> Result<FileAttributes, String> {
+    let mode = template
+        .mode_bits()
+        .ok_or_else(|| format!("perms {:?} are not octal", template.perms))?;
+    let id = |given: Option<i32>| given.and_then(|id| u32::try_from(id).ok());
+    let (uid, gid) = (id(template.uid), id(template.gid));
+    let owner = (uid.is_some() || gid.is_some()).then(|| {
+        (
+            uid.map(rustix::process::Uid::from_raw),
+            gid.map(rustix::process::Gid::from_raw),
+        )
+    });
+    Ok(FileAttributes { mode, owner })
+}
