@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controlplane_state::left_a_gap;
 use protocol_model::{AllocId, Allocation, ClientStatus, Job, TaskGroup, UnixNanos};
 
 use super::class::{Class, classify};
@@ -261,17 +262,6 @@ impl Sorted {
             buckets.stop.extend(stops.map(|alloc| (alloc, NOT_NEEDED)));
         }
     }
-}
-
-/// Whether an allocation that does not matter any more went without being asked to, and nobody took
-/// its place: it was lost, or failed in an older version of `job`.
-fn left_a_gap(job: &Job, alloc: &Allocation) -> bool {
-    let failed = alloc.client_status == ClientStatus::Failed
-        && !alloc.server_terminal()
-        && !runs_version(alloc, job);
-    (failed || alloc.client_status == ClientStatus::Lost)
-        && alloc.next_allocation.is_none()
-        && alloc.job_create_index == job.create_index
 }
 
 fn retried(group: &TaskGroup, alloc: &Arc<Allocation>, now: UnixNanos) -> Wanted {

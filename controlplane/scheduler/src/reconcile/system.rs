@@ -43,8 +43,7 @@ pub(crate) fn system(
         snapshot,
         job,
         group,
-        eval,
-        now,
+        ..
     } = *subject;
     let nowhere = BTreeMap::new();
     // As many on every node: one, or none.
@@ -58,24 +57,12 @@ pub(crate) fn system(
         places,
         not_here,
         covered: BTreeSet::new(),
+        results: BTreeSet::new(),
         outdated: Vec::new(),
         failed: BTreeMap::new(),
         buckets: Buckets::default(),
     };
-    // Newest first: of two on one node the older one goes.
-    let mut sorted: Vec<&Arc<Allocation>> = existing.iter().collect();
-    sorted.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
-    for alloc in sorted {
-        if done(snapshot, job, alloc) {
-            sorting.covered.insert(alloc.node_id);
-            sorting.buckets.keep.push(Arc::clone(alloc));
-        } else if alloc.terminal() {
-            sorting.is_over(alloc);
-        } else {
-            let condition = condition(snapshot, group, alloc, now);
-            sorting.take(alloc, condition, awaited(snapshot, alloc, eval));
-        }
-    }
+    sorting.sort(subject, existing);
     let Sorting {
         covered,
         mut outdated,
@@ -85,15 +72,16 @@ pub(crate) fn system(
     } = sorting;
     let open = |node: &NodeId| places.get(node) == Some(&Place::Open);
     failed.retain(|node, _| open(node) && !covered.contains(node));
-    if let Some(pace) = Pace::of(group) {
-        // Those first that can be replaced now: a node without room must not hold all others up.
-        let can = |alloc: &Allocation| open(&alloc.node_id) && makes_room(alloc);
-        outdated.sort_by_cached_key(|alloc| (!can(alloc), alloc.node_id));
-        let retried: BTreeSet<NodeId> = failed.keys().copied().collect();
-        let slots = pace.slots(job, existing, &retried, now);
-        buckets.later = outdated.split_off(outdated.len().min(slots.free));
-        buckets.later_at = Some(slots.again_at);
-    }
+    let can = |alloc: &Allocation| open(&alloc.node_id) && makes_room(alloc);
+    let retried = failed.keys().copied().collect();
+    hold_back(
+        subject,
+        existing,
+        &mut outdated,
+        &retried,
+        can,
+        &mut buckets,
+    );
     for alloc in outdated {
         buckets.place.push(Wanted {
             node: Some(alloc.node_id),
@@ -114,6 +102,26 @@ pub(crate) fn system(
     buckets
 }
 
+/// What is outdated and has to wait for a slot of the group's pace. Those go first that `can` be
+/// replaced now: a node without room must not hold all others up. `retried`: where this version
+/// failed.
+fn hold_back(
+    subject: &Subject<'_>,
+    existing: &[Arc<Allocation>],
+    outdated: &mut Vec<Arc<Allocation>>,
+    retried: &BTreeSet<NodeId>,
+    can: impl Fn(&Allocation) -> bool,
+    buckets: &mut Buckets,
+) {
+    let Some(pace) = Pace::of(subject.group).filter(|_| !outdated.is_empty()) else {
+        return;
+    };
+    outdated.sort_by_cached_key(|alloc| (!can(alloc), alloc.node_id));
+    let slots = pace.slots(subject.job, existing, retried, subject.now);
+    buckets.later = outdated.split_off(outdated.len().min(slots.free));
+    buckets.later_at = Some(slots.again_at);
+}
+
 struct Sorting<'a> {
     snapshot: &'a Snapshot,
     job: &'a Job,
@@ -122,6 +130,8 @@ struct Sorting<'a> {
     not_here: &'static str,
     /// Nodes that have theirs.
     covered: BTreeSet<NodeId>,
+    /// Nodes on which a sysbatch job has run.
+    results: BTreeSet<NodeId>,
     /// They run a version that tasks feel the difference to.
     outdated: Vec<Arc<Allocation>>,
     /// The newest failure of this very version, by node: another one takes its place.
@@ -130,6 +140,28 @@ struct Sorting<'a> {
 }
 
 impl Sorting<'_> {
+    fn sort(&mut self, subject: &Subject<'_>, existing: &[Arc<Allocation>]) {
+        // Newest first: of two on one node the older one goes.
+        let mut sorted: Vec<&Arc<Allocation>> = existing.iter().collect();
+        sorted.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
+        for alloc in sorted {
+            let is_newest = is_result(subject.job, alloc) && self.results.insert(alloc.node_id);
+            if is_newest && counts(subject.snapshot, subject.job, alloc) {
+                self.covered.insert(alloc.node_id);
+                self.buckets.keep.push(Arc::clone(alloc));
+            } else if alloc.terminal() {
+                self.is_over(alloc);
+            } else {
+                let condition = condition(subject.snapshot, subject.group, alloc, subject.now);
+                self.take(
+                    alloc,
+                    condition,
+                    awaited(subject.snapshot, alloc, subject.eval),
+                );
+            }
+        }
+    }
+
     fn is_over(&mut self, alloc: &Arc<Allocation>) {
         let failed = alloc.client_status == ClientStatus::Failed
             && !alloc.server_terminal()
@@ -186,13 +218,19 @@ impl Sorting<'_> {
     }
 }
 
-/// A sysbatch allocation that ran to its end counts for the version it ran, and a failed one too:
-/// it is not tried on the same node again. What another job of that name ran counts for nothing.
-fn done(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> bool {
+/// Whether an allocation is what a sysbatch job has run on a node: to its end, or until it failed,
+/// since it is not tried on the same node again. What another job of that name ran is not. The
+/// newest of a node decides whether it has run there.
+fn is_result(job: &Job, alloc: &Allocation) -> bool {
     job.job_type == JobType::Sysbatch
         && alloc.job_create_index == job.create_index
         && !alloc.server_terminal()
         && alloc.client_terminal()
         && alloc.client_status != ClientStatus::Lost
-        && difference_of(snapshot, job, alloc) != Some(Difference::Destructive)
+}
+
+/// Whether a result counts for this version: for the one that it ran, and for one of which tasks
+/// would not feel a difference.
+fn counts(snapshot: &Snapshot, job: &Job, alloc: &Allocation) -> bool {
+    difference_of(snapshot, job, alloc) != Some(Difference::Destructive)
 }

@@ -257,6 +257,8 @@ fn a_halted_rollout_replaces_what_was_lost_when_there_is_room() {
     scene.world.silence(old.node_id);
     scene.settle(&key("web"));
     assert_eq!(scene.live_count(&key("web")), 0, "there is no other node");
+    // However long that takes.
+    scene.collect();
     scene.world.add_node(nodes::node(2));
     let again = scene.world.register(version("2", 1));
     scene.run(&again);
@@ -264,6 +266,32 @@ fn a_halted_rollout_replaces_what_was_lost_when_there_is_room() {
     assert_eq!(names, ["web.group[0]", "web.group[1]", "web.group[2]"]);
     let again = scene.world.register(version("2", 1));
     assert_eq!(scene.run(&again).plan.placed.len(), 0, "once");
+}
+
+#[test]
+fn a_failed_rollout_is_remembered_as_long_as_its_version_is_wanted() {
+    let mut scene = Scene::new(3);
+    halted(&mut scene, DeploymentStatus::Failed);
+    let failed = scene.deployment(&key("web")).expect("the failed one").id;
+    let of_it = |scene: &Scene| {
+        let live = scene.live(&key("web")).into_values();
+        live.filter(|alloc| alloc.deployment_id == Some(failed))
+            .collect::<Vec<_>>()
+    };
+    // What it placed is lost, and replaced: nothing refers to it any more.
+    for alloc in of_it(&scene) {
+        scene.world.silence(alloc.node_id);
+    }
+    scene.settle(&key("web"));
+    assert_eq!((of_it(&scene).len(), scene.live_count(&key("web"))), (0, 3));
+    scene.collect();
+    let again = scene.world.register(version("2", 1));
+    assert!(!scene.run(&again).changes_something());
+    let eval = scene.world.register(version("3", 1));
+    scene.run(&eval);
+    scene.collect();
+    let snapshot = scene.world.snapshot();
+    assert!(snapshot.deployment(failed).is_none(), "nobody wants it");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use controlplane_scheduler::{Decision, Scratch, schedule};
+use controlplane_state::command::GcCollect;
 use controlplane_state::{Command, Outcome};
 use hack_testkit::{World, nodes};
 use protocol_model::{AllocId, Allocation, ClientStatus, Deployment, Evaluation, JobKey, NodeId};
@@ -112,6 +113,19 @@ impl Scene {
                 self.world.report_health(alloc.id, true);
             }
         }
+    }
+
+    /// All that may be collected is, as long after everything that its age does not matter.
+    pub(crate) fn collect(&mut self) {
+        let snapshot = self.world.snapshot();
+        let names = GcCollect {
+            evals: snapshot.evals().map(|eval| eval.id).collect(),
+            allocs: snapshot.allocs().map(|alloc| alloc.id).collect(),
+            jobs: snapshot.jobs().map(|(key, _)| key.clone()).collect(),
+            deployments: snapshot.deployments().map(|it| it.id).collect(),
+            nodes: snapshot.nodes().map(|record| record.node.id).collect(),
+        };
+        self.world.expect(Command::GcCollect(names));
     }
 
     /// A job's newest deployment.

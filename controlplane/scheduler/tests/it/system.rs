@@ -3,7 +3,7 @@
 use controlplane_state::Command;
 use controlplane_state::command::{JobDeregister, Purge};
 use hack_testkit::{jobs, nodes};
-use protocol_model::{ClientStatus, JobType};
+use protocol_model::{AllocId, ClientStatus, JobType};
 
 use crate::scene::{Scene, key};
 
@@ -51,6 +51,48 @@ fn a_finished_sysbatch_allocation_is_not_run_again() {
         .world
         .register(jobs::job(JobType::Sysbatch, "once", 1));
     assert!(!scene.run(&eval).changes_something());
+}
+
+/// A sysbatch job of one task with this argument and priority, which ran to its end.
+fn ran(scene: &mut Scene, argument: &str, priority: i32) -> Option<AllocId> {
+    let mut job = jobs::draft(JobType::Sysbatch, "once", 1);
+    job.priority = priority;
+    let task = &mut job.task_groups[0].tasks[0];
+    task.env.insert("A".to_owned(), argument.to_owned());
+    job.canonicalize();
+    let eval = scene.world.register(job);
+    let placed = scene.run(&eval).plan.placed.first().map(|alloc| alloc.id);
+    if let Some(id) = placed {
+        scene.world.report(id, ClientStatus::Complete);
+    }
+    placed
+}
+
+#[test]
+fn of_what_a_sysbatch_job_ran_on_a_node_the_newest_counts_and_the_others_are_collected() {
+    for collects in [false, true] {
+        let mut scene = Scene::new(1);
+        let known = |scene: &Scene| -> Vec<AllocId> {
+            let snapshot = scene.world.snapshot();
+            let allocs = snapshot.allocs_by_job(&key("once"));
+            allocs.map(|alloc| alloc.id).collect()
+        };
+        let first = ran(&mut scene, "one", 50).expect("it runs");
+        assert_eq!(ran(&mut scene, "one", 70), None, "its tasks are the same");
+        let second = ran(&mut scene, "two", 70).expect("it is another one");
+        assert_eq!(known(&scene).len(), 2);
+        if collects {
+            // A job that is dead goes as a whole: one that still has something to do does not.
+            scene.world.add_node(nodes::node(2));
+            let eval = scene.world.pending(&key("once")).expect("for the node");
+            scene.run(&eval);
+            scene.collect();
+            assert!(known(&scene).contains(&second));
+            assert!(!known(&scene).contains(&first));
+            scene.world.silence(nodes::node(2).id);
+        }
+        assert!(ran(&mut scene, "one", 70).is_some(), "{collects}");
+    }
 }
 
 #[test]

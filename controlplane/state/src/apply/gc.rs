@@ -1,8 +1,8 @@
 //! Garbage collection: the leader names what looks old enough, and what is not really over stays.
 
 use protocol_model::{
-    AllocId, Allocation, ClientStatus, DeploymentId, DesiredStatus, EvalId, JobKey, JobStatus,
-    JobType, NodeId, NodeStatus,
+    AllocId, Allocation, ClientStatus, DeploymentId, DeploymentStatus, DesiredStatus, EvalId, Job,
+    JobKey, JobStatus, JobType, NodeId, NodeStatus,
 };
 
 use super::draft::Draft;
@@ -95,6 +95,18 @@ impl Draft {
     }
 }
 
+/// Whether an allocation that does not matter any more went without being asked to, and nobody took
+/// its place: it was lost, or failed in an older version of `job`. A halted rollout, which adds
+/// nothing, fills only such gaps: their records are kept meanwhile.
+pub fn left_a_gap(job: &Job, alloc: &Allocation) -> bool {
+    let failed = alloc.client_status == ClientStatus::Failed
+        && !alloc.server_terminal()
+        && alloc.job_version != job.version;
+    (failed || alloc.client_status == ClientStatus::Lost)
+        && alloc.next_allocation.is_none()
+        && alloc.job_create_index == job.create_index
+}
+
 /// Whether something that was named for collection stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kept {
@@ -147,15 +159,21 @@ impl crate::tables::Tables {
         if job.stop || job.create_index != alloc.job_create_index {
             return true;
         }
+        if left_a_gap(job, alloc) && self.rollout_is_halted(job) {
+            return false;
+        }
         if alloc.desired_status != DesiredStatus::Run {
             return true;
         }
         let alone = alloc.next_allocation.is_none();
+        if job.job_type == JobType::Sysbatch && self.node(alloc.node_id).is_none() {
+            return true;
+        }
         // Wanted, and ended. Another version of a batch job runs again and a failure of an older
-        // version starts nothing any more, but what a sysbatch job has run on a node may count for
-        // this version, too.
+        // version starts nothing any more, but what a sysbatch job has run last on a node may count
+        // for this version, too.
         if alloc.job_version != job.version {
-            return job.job_type != JobType::Sysbatch || !alone;
+            return job.job_type != JobType::Sysbatch || !alone || self.is_outdone(alloc);
         }
         // A result counts whoever took its place meanwhile; a failure is kept until somebody has:
         // the next attempt starts from it. A system job's is placed anew without a word of it, as
@@ -177,12 +195,54 @@ impl crate::tables::Tables {
         eval.status.is_terminal() && self.allocs_by_eval(id).next().is_none()
     }
 
-    /// A deployment that is over and to which no allocation belongs.
+    /// Whether the group has something newer on the node of `alloc`, that runs or has run there.
+    fn is_outdone(&self, alloc: &Allocation) -> bool {
+        let mut on_node = self.allocs_on_node(alloc.node_id);
+        on_node.any(|other| {
+            other.create_index > alloc.create_index
+                && !other.server_terminal()
+                && other.job_create_index == alloc.job_create_index
+                && other.task_group == alloc.task_group
+                && other.job_id == alloc.job_id
+                && other.namespace == alloc.namespace
+        })
+    }
+
+    /// A deployment that is over and to which no allocation belongs, except that the failure of the
+    /// version that is wanted stays: it is what keeps that version from being rolled out further.
     pub fn deployment_is_collectable(&self, id: DeploymentId) -> bool {
         let Some(deployment) = self.deployment(id) else {
             return false;
         };
-        !deployment.status.is_active() && self.allocs_by_deployment(id).next().is_none()
+        let holds_back = || {
+            let job = self.job(&JobKey::new(&deployment.namespace, &deployment.job_id));
+            deployment.status == DeploymentStatus::Failed
+                && job.is_some_and(|job| !job.stop && self.rollout_of(job) == Some(id))
+        };
+        !deployment.status.is_active()
+            && self.allocs_by_deployment(id).next().is_none()
+            && !holds_back()
+    }
+
+    /// The newest deployment of the job's present version.
+    fn rollout_of(&self, job: &Job) -> Option<DeploymentId> {
+        let key = job.key();
+        let ours = self.deployments_by_job(&key).filter(|deployment| {
+            deployment.job_version == job.version && deployment.job_create_index == job.create_index
+        });
+        ours.max_by_key(|deployment| (deployment.create_index, deployment.id))
+            .map(|deployment| deployment.id)
+    }
+
+    /// Whether nothing of the job's present version may be added: its rollout failed or is paused.
+    fn rollout_is_halted(&self, job: &Job) -> bool {
+        let rollout = self.rollout_of(job).and_then(|id| self.deployment(id));
+        rollout.is_some_and(|rollout| {
+            matches!(
+                rollout.status,
+                DeploymentStatus::Failed | DeploymentStatus::Paused
+            )
+        })
     }
 
     /// A node that is down and on which nothing is left alive.
