@@ -53,11 +53,12 @@ pub trait Machine: Send + 'static {
     ) -> Result<(), RestoreError>;
 }
 
-/// A captured state that can be written once.
-pub trait CheckpointSource: Send {
-    /// Writes the checkpoint; compression and versions are the machine's business.
+/// A captured state.
+pub trait CheckpointSource: Send + Sync {
+    /// Writes the checkpoint, anew where the disk was full; compression and versions are the
+    /// machine's business.
     ///
     /// # Errors
     /// When `sink` fails.
-    fn write_to(self: Box<Self>, sink: &mut dyn Write) -> io::Result<()>;
+    fn write_to(&self, sink: &mut dyn Write) -> io::Result<()>;
 }

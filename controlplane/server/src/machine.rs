@@ -208,7 +208,7 @@ fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
 struct Capture(Snapshot);
 
 impl CheckpointSource for Capture {
-    fn write_to(self: Box<Self>, sink: &mut dyn Write) -> io::Result<()> {
+    fn write_to(&self, sink: &mut dyn Write) -> io::Result<()> {
         self.0
             .write_checkpoint(sink)
             .map(drop)

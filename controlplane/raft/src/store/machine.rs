@@ -3,6 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
@@ -12,6 +13,9 @@ use super::snapshot::{SnapshotFile, SnapshotStore};
 use crate::engine::{Command, Entry, LogId, Response, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::machine::{CheckpointSource, Machine, Position};
 use crate::network::client::chain;
+
+/// Until a snapshot for which there was no room is tried again.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 type SharedMachine = Arc<Mutex<Box<dyn Machine>>>;
 
@@ -107,7 +111,7 @@ impl RaftStateMachine<TypeConfig> for MachineAdapter {
                 last_log_id: self.applied,
                 last_membership: self.membership.clone(),
             },
-            source: Some(lock(&self.machine).checkpoint()).into(),
+            source: lock(&self.machine).checkpoint().into(),
             snapshots: Arc::clone(&self.snapshots),
         }
     }
@@ -150,7 +154,7 @@ impl RaftStateMachine<TypeConfig> for MachineAdapter {
 /// A captured state, to be written out beside the applying of further commands.
 pub(crate) struct Builder {
     meta: SnapshotMeta,
-    source: Mutex<Option<Box<dyn CheckpointSource>>>,
+    source: Arc<dyn CheckpointSource>,
     snapshots: Arc<SnapshotStore>,
 }
 
@@ -168,20 +172,48 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     async fn build_snapshot(
         &mut self,
     ) -> Result<openraft::alias::SnapshotOf<TypeConfig, SnapshotFile>, io::Error> {
-        let source = self
-            .source
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let source = source.ok_or_else(|| io::Error::other("a checkpoint is written once"))?;
-        let meta = self.meta.clone();
-        let snapshots = Arc::clone(&self.snapshots);
-        let snapshot = blocking(move || snapshots.write(&meta, source)).await?;
-        Ok(Snapshot {
-            meta: snapshot.meta.clone(),
-            snapshot,
-        })
+        let mut waits = false;
+        loop {
+            let (meta, source) = (self.meta.clone(), Arc::clone(&self.source));
+            let snapshots = Arc::clone(&self.snapshots);
+            match blocking(move || snapshots.write(&meta, &*source)).await {
+                Ok(snapshot) => {
+                    return Ok(Snapshot {
+                        meta: snapshot.meta.clone(),
+                        snapshot,
+                    });
+                }
+                // To the library any failure is the end of the server, but nothing depends on this
+                // file: the log has it all, and is not shortened before there is a newer snapshot.
+                Err(error) if is_full(&error) => {
+                    if !waits {
+                        tracing::error!(
+                            error = chain(&error),
+                            "no room for a snapshot of the state: it waits until there is, and the \
+                             log on disk grows"
+                        );
+                    }
+                    waits = true;
+                    tokio::time::sleep(ROOM_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
+}
+
+/// Whether an error comes from a full disk, however wrapped it is.
+fn is_full(error: &io::Error) -> bool {
+    let full = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    };
+    let inner = error.get_ref().map(|inner| inner as &dyn std::error::Error);
+    let causes = std::iter::successors(inner, |error| error.source());
+    let mut causes = causes.filter_map(|error| error.downcast_ref::<io::Error>());
+    full(error) || causes.any(full)
 }
 
 fn position(log_id: LogId) -> Position {
@@ -218,6 +250,50 @@ mod tests {
 
     struct Nothing;
 
+    /// Finds the disk full for the first two times, as deep in its causes as the state tells it.
+    #[derive(Default)]
+    struct Bulky {
+        tries: std::sync::atomic::AtomicUsize,
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the checkpoint cannot be written")]
+    struct Unwritten(#[source] io::Error);
+
+    impl CheckpointSource for Bulky {
+        fn write_to(&self, sink: &mut dyn io::Write) -> io::Result<()> {
+            sink.write_all(b"state")?;
+            match self
+                .tries
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+            {
+                0 | 1 => {
+                    let full = io::Error::from(io::ErrorKind::StorageFull);
+                    Err(io::Error::other(Unwritten(full)))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_for_which_there_is_no_room_waits_for_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let snapshots = SnapshotStore::open(directory.path().join("snapshots")).expect("opens");
+        let mut builder = Builder {
+            meta: SnapshotMeta::default(),
+            source: Arc::new(Bulky::default()),
+            snapshots: Arc::new(snapshots),
+        };
+        let built = builder
+            .build_snapshot()
+            .await
+            .expect("is written in the end");
+        assert_eq!(built.snapshot.checkpoint_bytes(), 5);
+        let files = std::fs::read_dir(directory.path().join("snapshots")).expect("is there");
+        assert_eq!(files.count(), 1, "nothing half-written is left");
+    }
+
     impl Machine for Nothing {
         fn apply(&mut self, _: Position, _: &[u8]) -> Result<Vec<u8>, ApplyError> {
             Ok(Vec::new())
@@ -235,7 +311,7 @@ mod tests {
     }
 
     impl CheckpointSource for Nothing {
-        fn write_to(self: Box<Self>, _sink: &mut dyn io::Write) -> io::Result<()> {
+        fn write_to(&self, _sink: &mut dyn io::Write) -> io::Result<()> {
             Ok(())
         }
     }

@@ -82,7 +82,7 @@ impl Machine for Journal {
 struct Lines(Vec<String>);
 
 impl CheckpointSource for Lines {
-    fn write_to(self: Box<Self>, sink: &mut dyn Write) -> io::Result<()> {
+    fn write_to(&self, sink: &mut dyn Write) -> io::Result<()> {
         self.0.iter().try_for_each(|line| writeln!(sink, "{line}"))
     }
 }

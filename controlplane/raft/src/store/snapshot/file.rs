@@ -112,7 +112,7 @@ impl SnapshotFile {
 pub(super) fn write_file(
     file: &File,
     meta: &SnapshotMeta,
-    source: Box<dyn CheckpointSource>,
+    source: &dyn CheckpointSource,
 ) -> io::Result<()> {
     let record = record::encode(&SnapshotRecord::from(meta));
     let record_bytes = u32::try_from(record.len())

@@ -109,7 +109,7 @@ impl SnapshotStore {
     pub(crate) fn write(
         &self,
         meta: &SnapshotMeta,
-        source: Box<dyn CheckpointSource>,
+        source: &dyn CheckpointSource,
     ) -> io::Result<SnapshotFile> {
         let incoming = self.receive()?;
         write_file(&incoming.file, meta, source)?;
@@ -213,7 +213,7 @@ mod tests {
     struct Text(&'static str);
 
     impl CheckpointSource for Text {
-        fn write_to(self: Box<Self>, sink: &mut dyn Write) -> io::Result<()> {
+        fn write_to(&self, sink: &mut dyn Write) -> io::Result<()> {
             sink.write_all(self.0.as_bytes())
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     fn a_snapshot_reads_back_after_a_restart() {
         let directory = tempfile::tempdir().expect("a directory");
         store(directory.path())
-            .write(&meta(5), Box::new(Text("five")))
+            .write(&meta(5), &Text("five"))
             .expect("writes");
         let mut found = store(directory.path())
             .current()
@@ -252,9 +252,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let store = store(directory.path());
         for index in 1..=4 {
-            store
-                .write(&meta(index), Box::new(Text("text")))
-                .expect("writes");
+            store.write(&meta(index), &Text("text")).expect("writes");
         }
         let names = [
             file_name(meta(3).last_log_id),
@@ -271,12 +269,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         {
             let store = store(directory.path());
-            store
-                .write(&meta(1), Box::new(Text("one")))
-                .expect("writes");
-            store
-                .write(&meta(2), Box::new(Text("two")))
-                .expect("writes");
+            store.write(&meta(1), &Text("one")).expect("writes");
+            store.write(&meta(2), &Text("two")).expect("writes");
         }
         let newest = directory.path().join(file_name(meta(2).last_log_id));
         let whole = fs::read(&newest).expect("reads");
@@ -294,7 +288,7 @@ mod tests {
     fn a_flipped_bit_is_found() {
         let directory = tempfile::tempdir().expect("a directory");
         store(directory.path())
-            .write(&meta(1), Box::new(Text("one")))
+            .write(&meta(1), &Text("one"))
             .expect("writes");
         let path = directory.path().join(file_name(meta(1).last_log_id));
         let whole = fs::read(&path).expect("reads");
