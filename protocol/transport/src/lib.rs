@@ -34,6 +34,7 @@ pub mod files;
 pub mod frame;
 mod identity;
 mod listener;
+mod own_certificate;
 mod pool;
 mod role;
 mod secret;
@@ -47,6 +48,7 @@ pub use endpoint::{
 pub use fault::Fault;
 pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
 pub use listener::{Listener, Peer};
+pub use own_certificate::UnfitError;
 pub use pool::{OpenError, Pool};
 pub use role::{Region, RegionError, Role};
 pub use secret::Secret;

@@ -137,7 +137,7 @@ fn roots(authorities: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, 
     Ok(Arc::new(store))
 }
 
-fn client_verifier(
+pub(crate) fn client_verifier(
     authorities: &[CertificateDer<'static>],
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     WebPkiClientVerifier::builder_with_provider(roots(authorities)?, provider())
