@@ -6,6 +6,7 @@
 
 mod floor;
 mod row;
+mod sessions;
 mod start_here;
 
 use std::io::Write;
@@ -62,11 +63,18 @@ struct Suite {
     run: fn(&Bench) -> anyhow::Result<Vec<Row>>,
 }
 
-const SUITES: &[Suite] = &[Suite {
-    name: start_here::NAME,
-    about: "submit to running, registrations per second, memory of the daemons",
-    run: start_here::run,
-}];
+const SUITES: &[Suite] = &[
+    Suite {
+        name: start_here::NAME,
+        about: "submit to running, registrations per second, memory of the daemons",
+        run: start_here::run,
+    },
+    Suite {
+        name: sessions::NAME,
+        about: "a thousand real sessions: silence, reconnects, storms, servers that die",
+        run: sessions::run,
+    },
+];
 
 /// Runs the suite called `name` and prints its rows.
 ///

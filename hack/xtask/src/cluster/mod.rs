@@ -12,44 +12,27 @@ pub(crate) mod http;
 mod leavings;
 pub(crate) mod nomad;
 pub(crate) mod process;
+pub(crate) mod servers;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::Value;
 
 use http::Http;
 use leavings::{Leavings, RuntimeDir};
 use process::{Daemon, processes_naming};
+use servers::Servers;
 
 const REGION: &str = "global";
-/// Start, election and registration of a node together take a second or two.
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    folder: PathBuf,
-    servers: Vec<Server>,
+    servers: Servers,
     node: Daemon,
     /// The last to be dropped: it can only be cleared when noded is gone.
     leavings: Leavings,
-}
-
-#[derive(Debug)]
-struct Server {
-    daemon: Daemon,
-    http: SocketAddr,
-}
-
-/// The ports of a server that is not started yet.
-#[derive(Debug, Clone, Copy)]
-struct Ports {
-    http: u16,
-    quic: u16,
 }
 
 impl Cluster {
@@ -63,41 +46,15 @@ impl Cluster {
         folder: &Path,
         server_count: usize,
     ) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(folder.join("tls"))?;
-        make_certificates(&binaries.join("drover"), &folder.join("tls"))?;
-        std::fs::write(
-            folder.join("join-token"),
-            "a token that lives as long as this cluster",
-        )?;
-        let ports = (0..server_count)
-            .map(|_| free_ports())
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut servers = Vec::new();
-        for (number, own) in ports.iter().enumerate() {
-            let name = format!("server-{number}");
-            let settings = folder.join(format!("{name}.hcl"));
-            std::fs::write(&settings, server_settings(folder, &name, *own, &ports))?;
-            let program = binaries.join("controlplane");
-            let arguments = ["--config", text(&settings)?];
-            let daemon = Daemon::start(&name, &program, &arguments, folder)?;
-            let http = SocketAddr::from((Ipv4Addr::LOCALHOST, own.http));
-            servers.push(Server { daemon, http });
-        }
-        wait_until("a leader", &mut servers, |http| {
-            Ok(http
-                .get("/v1/status/leader")?
-                .as_str()
-                .is_some_and(|leader| !leader.is_empty()))
-        })?;
+        let servers = Servers::start(binaries, folder, server_count)?;
         let settings = folder.join("node.hcl");
-        std::fs::write(&settings, node_settings(folder, &ports))?;
+        std::fs::write(&settings, node_settings(folder, &servers.quic_addresses()))?;
         let arguments = ["--config", text(&settings)?];
         let noded = binaries.join("noded");
         let runtime = RuntimeDir::mount(&folder.join("run"))?;
         let leavings = Leavings::of(noded.clone(), settings.clone(), runtime);
         let node = Daemon::start("node", &noded, &arguments, folder)?;
         let mut cluster = Self {
-            folder: folder.to_owned(),
             servers,
             node,
             leavings,
@@ -111,8 +68,7 @@ impl Cluster {
     /// # Errors
     /// If it does not answer.
     pub(crate) fn http(&self) -> anyhow::Result<Http> {
-        let server = self.servers.first().context("a cluster without servers")?;
-        Http::connect(server.http)
+        self.servers.http()
     }
 
     /// The process ids of the cluster's daemons, with what each is.
@@ -120,13 +76,11 @@ impl Cluster {
     /// # Errors
     /// If `/proc` cannot be read.
     pub(crate) fn daemons(&self) -> anyhow::Result<Vec<(u32, &'static str)>> {
-        let mut daemons: Vec<(u32, &'static str)> = self
-            .servers
-            .iter()
-            .map(|server| (server.daemon.id(), "controlplane"))
-            .collect();
+        let servers = self.servers.ids().into_iter();
+        let mut daemons: Vec<(u32, &'static str)> =
+            servers.map(|id| (id, "controlplane")).collect();
         daemons.push((self.node.id(), "noded"));
-        for (pid, arguments) in processes_naming(text(&self.folder)?)? {
+        for (pid, arguments) in processes_naming(text(self.servers.folder())?)? {
             let is_keeper = arguments
                 .first()
                 .is_some_and(|name| name.ends_with("noded-keeper"));
@@ -145,15 +99,13 @@ impl Cluster {
     /// If a process cannot be ended.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         self.node.stop()?;
-        for server in &mut self.servers {
-            server.daemon.stop()?;
-        }
+        self.servers.stop()?;
         self.leavings.clear()
     }
 
     fn wait_for_node(&mut self) -> anyhow::Result<()> {
         let node = &mut self.node;
-        wait_until("a ready node", &mut self.servers, |http| {
+        self.servers.wait_until("a ready node", |http| {
             node.must_run()?;
             let nodes = http.get("/v1/nodes")?;
             let ready = |node: &Value| node["Status"] == "ready";
@@ -164,80 +116,11 @@ impl Cluster {
     }
 }
 
-/// Asks the first server again and again; a server that ended is an error at once.
-fn wait_until(
-    what: &str,
-    servers: &mut [Server],
-    mut holds: impl FnMut(&mut Http) -> anyhow::Result<bool>,
-) -> anyhow::Result<()> {
-    let deadline = Instant::now() + READY_TIMEOUT;
-    loop {
-        for server in &mut *servers {
-            server.daemon.must_run()?;
-        }
-        // While it starts it refuses connections or knows no leader; both mean "not yet".
-        let address = servers.first().context("a cluster without servers")?.http;
-        let answer = Http::connect(address).and_then(|mut http| holds(&mut http));
-        match answer {
-            Ok(true) => return Ok(()),
-            Ok(false) => ensure!(
-                Instant::now() < deadline,
-                "{what}: not in {READY_TIMEOUT:?}"
-            ),
-            Err(error) if Instant::now() >= deadline => return Err(error.context(what.to_owned())),
-            Err(_) => {}
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn make_certificates(drover: &Path, folder: &Path) -> anyhow::Result<()> {
-    for arguments in [
-        &["tls", "ca", "create"][..],
-        &["tls", "cert", "create", "-server", "-region", REGION],
-        &["tls", "cert", "create", "-client", "-region", REGION],
-    ] {
-        let output = Command::new(drover)
-            .args(arguments)
-            .current_dir(folder)
-            .output()?;
-        let words = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "drover {}: {words}",
-            arguments.join(" ")
-        );
-    }
-    Ok(())
-}
-
-fn server_settings(folder: &Path, name: &str, own: Ports, all: &[Ports]) -> String {
-    let folder = folder.display();
-    let others: Vec<String> = all
-        .iter()
-        .filter(|ports| ports.quic != own.quic)
-        .map(|ports| format!("\"127.0.0.1:{}\"", ports.quic))
-        .collect();
-    format!(
-        "name = \"{name}\"\nregion = \"{REGION}\"\ndata_dir = \"{folder}/{name}\"\n\
-         ports {{\n  http = {http}\n  quic = {quic}\n}}\n\
-         server {{\n  bootstrap_expect = {count}\n  retry_join = [{others}]\n  \
-         node_join_token_file = \"{folder}/join-token\"\n}}\n\
-         tls {{\n  ca_file = \"{folder}/tls/drover-agent-ca.pem\"\n  \
-         cert_file = \"{folder}/tls/{REGION}-server-drover.pem\"\n  \
-         key_file = \"{folder}/tls/{REGION}-server-drover-key.pem\"\n}}\n",
-        http = own.http,
-        quic = own.quic,
-        count = all.len(),
-        others = others.join(", "),
-    )
-}
-
-fn node_settings(folder: &Path, servers: &[Ports]) -> String {
+fn node_settings(folder: &Path, servers: &[String]) -> String {
     let folder = folder.display();
     let servers: Vec<String> = servers
         .iter()
-        .map(|ports| format!("\"127.0.0.1:{}\"", ports.quic))
+        .map(|address| format!("\"{address}\""))
         .collect();
     format!(
         "name = \"bench\"\nregion = \"{REGION}\"\ndata_dir = \"{folder}/noded\"\n\
@@ -249,13 +132,6 @@ fn node_settings(folder: &Path, servers: &[Ports]) -> String {
         servers.join(", "),
         cgroup = leavings::cgroup_base(),
     )
-}
-
-/// Ports that were free a moment ago.
-fn free_ports() -> anyhow::Result<Ports> {
-    let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let quic = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-    Ok(Ports { http, quic })
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {

@@ -1,0 +1,215 @@
+//! Suite `sessions`: three servers and a thousand nodes with real QUIC sessions, simulated by one
+//! process (`nodesim`), whose cables are pulled and whose servers are killed.
+//!
+//! Everything runs on this host: a thousand nodes heartbeat eight times a second each, and their
+//! processor time is taken from the servers. What it costs is printed with the rest. Nodes are
+//! watched through the API: whatever left `ready`, even for a moment, has another `ModifyIndex`.
+
+mod failover;
+mod look;
+mod nodesim;
+mod reconnect;
+mod silence;
+mod storm;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use self::nodesim::Nodesim;
+use super::floor::{self, Quantiles};
+use super::row::Row;
+use super::{Bench, Extent};
+use crate::cluster::process::memory_kib;
+use crate::cluster::servers::Servers;
+use crate::stage::target_folder;
+
+/// The name on the command line and in every row.
+pub(super) const NAME: &str = "sessions";
+/// The programs that are measured, as the release build leaves them.
+const BINARIES: &[&str] = &["controlplane", "drover", "nodesim"];
+const NODES: usize = 1000;
+const SERVERS: usize = 3;
+/// Registrations that tell what one commit takes.
+const COMMITS: usize = 50;
+/// How long costs are counted while nothing happens.
+const QUIET: Duration = Duration::from_secs(10);
+/// After a change, until the next one.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// What is measured.
+struct Scene {
+    servers: Servers,
+    nodes: Nodesim,
+    /// What a registration that changes nothing else takes.
+    commit: Quantiles,
+}
+
+/// Measures the disk's floor and, unless only that was asked for, everything else.
+///
+/// # Errors
+/// If something cannot be measured.
+pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let durable =
+        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
+    let name = "floor: write 4 KiB and fdatasync, p50";
+    let mut rows = vec![Row::new(NAME, name, millis(durable.p50), "ms")];
+    if bench.extent == Extent::FloorOnly {
+        return Ok(rows);
+    }
+    let release = || target_folder(&bench.root).join("release");
+    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
+    must_exist(&binaries)?;
+    eprintln!("-- {SERVERS} servers");
+    let servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
+    let commit = measure_commits(&servers)?;
+    rows.push(Row {
+        floor_value: Some(millis(durable.p50)),
+        ..Row::new(
+            NAME,
+            "one commit, through the API, p50",
+            millis(commit.p50),
+            "ms",
+        )
+    });
+    let (nodes, begun) = Nodesim::start(&binaries.join("nodesim"), &servers, NODES)?;
+    let mut scene = Scene {
+        servers,
+        nodes,
+        commit,
+    };
+    look::all_ready(&scene.servers, NODES)?;
+    rows.extend(cost_rows(&mut scene, &begun)?);
+    rows.extend(silence::rows(&mut scene)?);
+    rows.extend(reconnect::rows(&mut scene)?);
+    rows.extend(storm::rows(&mut scene)?);
+    rows.extend(failover::rows(&mut scene)?);
+    let Scene {
+        mut servers, nodes, ..
+    } = scene;
+    drop(nodes);
+    servers.stop()?;
+    Ok(rows)
+}
+
+fn must_exist(binaries: &Path) -> anyhow::Result<()> {
+    let missing: Vec<&str> = BINARIES
+        .iter()
+        .copied()
+        .filter(|name| !binaries.join(name).is_file())
+        .collect();
+    ensure!(
+        missing.is_empty(),
+        "the figures of sessions need {} in {}; build them with `cargo build --release --bins`, \
+         name another folder with --binaries, or ask for the machine's own figures with \
+         --floor-only",
+        missing.join(", "),
+        binaries.display()
+    );
+    Ok(())
+}
+
+/// Jobs that want no instance, one after the other.
+fn measure_commits(servers: &Servers) -> anyhow::Result<Quantiles> {
+    let leader = servers.leader().context("nobody leads")?;
+    let mut http = servers.http_of(leader)?;
+    let mut samples = Vec::new();
+    for number in 0..COMMITS {
+        let job = look::service(&format!("commit-{number}"), 0);
+        let begun = Instant::now();
+        http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+        samples.push(begun.elapsed());
+    }
+    Quantiles::of(samples).context("no samples")
+}
+
+/// What sessions cost while nothing happens.
+fn cost_rows(scene: &mut Scene, begun: &Value) -> anyhow::Result<Vec<Row>> {
+    eprintln!("-- {NODES} idle sessions");
+    std::thread::sleep(SETTLE);
+    let leader = scene.servers.leader().context("nobody leads")?;
+    let ids = scene.servers.ids();
+    let sim = scene.nodes.id();
+    let all = || ids.iter().copied().chain([sim]).map(look::cpu);
+    let before = all().collect::<anyhow::Result<Vec<_>>>()?;
+    let entries = look::log_index(&scene.servers)?;
+    std::thread::sleep(QUIET);
+    let after = all().collect::<anyhow::Result<Vec<_>>>()?;
+    let entries = look::log_index(&scene.servers)? - entries;
+    let shares: Vec<f64> = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| (*after - *before).as_secs_f64() / QUIET.as_secs_f64() * 100.0)
+        .collect();
+    let followers = shares[..SERVERS].iter().enumerate();
+    let follower = followers.filter(|(number, _)| *number != leader);
+    let follower = follower.map(|(_, share)| *share).fold(0.0, f64::max);
+    let kib = f64::from(u32::try_from(memory_kib(ids[leader])?)?);
+    let row = |figure: &str, value: f64, unit| {
+        Row::new(
+            NAME,
+            format!("{NODES} idle sessions, {figure}"),
+            value,
+            unit,
+        )
+    };
+    let took = &begun["stats"]["ways"]["whole_ms"];
+    Ok(vec![
+        row("a new node to ready, p50", number(&took["p50"])?, "ms"),
+        row("a new node to ready, p99", number(&took["p99"])?, "ms"),
+        row("processor, leader", shares[leader], "%"),
+        row("processor, the busier follower", follower, "%"),
+        row("processor, all nodes together", shares[SERVERS], "%"),
+        row("memory, leader", kib / 1024.0, "MiB"),
+        row(
+            "memory of the simulator, each node",
+            number(&begun["stats"]["cost"]["per_node_kib"])?,
+            "KiB",
+        ),
+        Row {
+            goal: Some(0.0),
+            met: Some(entries == 0),
+            ..row("log entries in 10 s", count(entries)?, "")
+        },
+    ])
+}
+
+fn number(value: &Value) -> anyhow::Result<f64> {
+    value
+        .as_f64()
+        .with_context(|| format!("{value} is no number"))
+}
+
+fn count(value: u64) -> anyhow::Result<f64> {
+    Ok(f64::from(u32::try_from(value)?))
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Registers a job that anything may run, and waits for nothing.
+fn register(scene: &Scene, server: usize, id: &str) -> anyhow::Result<()> {
+    let mut http = scene.servers.http_of(server)?;
+    let job = look::service(id, 1);
+    http.ask("PUT", "/v1/jobs", Some(&job))?
+        .json()
+        .with_context(|| format!("register {id}"))?;
+    Ok(())
+}
+
+/// A row that counts what should not be.
+fn none_row(figure: impl Into<String>, value: usize) -> anyhow::Result<Row> {
+    Ok(Row {
+        goal: Some(0.0),
+        met: Some(value == 0),
+        ..Row::new(NAME, figure, f64::from(u32::try_from(value)?), "nodes")
+    })
+}
+
+/// Lines that only explain, for those who watch.
+fn say(what: &str, value: &Value) {
+    eprintln!("   {what}: {}", json!(value));
+}

@@ -1,0 +1,150 @@
+//! One node that comes back: how long, in how many round trips, for how many entries of the log.
+//!
+//! Round trips are counted by making them long: the same way is gone once as the network is, and
+//! once with every packet to the node late. What the second takes longer is so many round trips.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::{NAME, NODES, SETTLE, Scene, count, look, number, say};
+use crate::bench::row::Row;
+
+const ROUNDS: u64 = 5;
+/// Long beside everything else on the way; short beside what a silent server is given up after.
+const LATE: Duration = Duration::from_millis(200);
+
+/// How a node comes back.
+#[derive(Clone, Copy)]
+enum Way {
+    /// It was cut off and is down: it owes a complete report.
+    Reconnect,
+    /// Only its connection broke: its session goes on.
+    Resume,
+}
+
+/// What it took: in milliseconds without the wait before the attempt, and entries of the log.
+struct Took {
+    whole_ms: f64,
+    since_healed_ms: f64,
+    entries: f64,
+}
+
+/// Brings one node back, again and again, near and far.
+///
+/// # Errors
+/// If it does not come back.
+pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (way, name, trips, entries) in [
+        (
+            Way::Reconnect,
+            "reconnect of a node that was down",
+            3.0,
+            2.0,
+        ),
+        (Way::Resume, "resume of a broken connection", 2.0, 0.0),
+    ] {
+        eprintln!("-- {name}, {ROUNDS} times near and far");
+        let near = median(scene, way)?;
+        scene.nodes.tell(&format!("delay {}", LATE.as_millis()))?;
+        let far = median(scene, way)?;
+        scene.nodes.tell("delay 0")?;
+        let row = |figure: &str, value, unit| {
+            Row::new(
+                NAME,
+                format!("{name}, {NODES} sessions, {figure}"),
+                value,
+                unit,
+            )
+        };
+        rows.push(row("first packet to ready", near.whole_ms, "ms"));
+        if let Way::Reconnect = way {
+            rows.push(row("cut healed to ready", near.since_healed_ms, "ms"));
+        }
+        let gone = (far.whole_ms - near.whole_ms) / (LATE.as_secs_f64() * 1e3);
+        rows.push(Row {
+            // One of them is QUIC's own handshake.
+            goal: Some(trips),
+            met: Some(gone < trips + 0.5),
+            ..row("round trips with the handshake", gone, "")
+        });
+        rows.push(Row {
+            goal: Some(entries),
+            met: Some(near.entries <= entries),
+            ..row("log entries", near.entries, "")
+        });
+    }
+    Ok(rows)
+}
+
+fn median(scene: &mut Scene, way: Way) -> anyhow::Result<Took> {
+    let mut took = Vec::new();
+    for round in 0..ROUNDS {
+        took.push(bring_back(scene, way, round)?);
+    }
+    let middle = |of: fn(&Took) -> f64| {
+        let mut values: Vec<f64> = took.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    Ok(Took {
+        whole_ms: middle(|took| took.whole_ms),
+        since_healed_ms: middle(|took| took.since_healed_ms),
+        entries: middle(|took| took.entries),
+    })
+}
+
+fn bring_back(scene: &mut Scene, way: Way, round: u64) -> anyhow::Result<Took> {
+    let which = format!("{round}..{}", round + 1);
+    let entries = match way {
+        Way::Reconnect => {
+            let answer = scene.nodes.tell(&format!("cut {which}"))?;
+            let id = answer["ids"][0].as_str().context("no id")?;
+            wait_down(scene, id)?;
+            let entries = look::log_index(&scene.servers)?;
+            scene.nodes.tell("heal")?;
+            entries
+        }
+        Way::Resume => {
+            let entries = look::log_index(&scene.servers)?;
+            scene.nodes.tell(&format!("lose {which}"))?;
+            entries
+        }
+    };
+    // A node that lost its connection does not know it at once.
+    let stats = wait_for_one(scene)?;
+    let after = look::log_index(&scene.servers)?;
+    let ways = &stats["ways"];
+    if ways["refusals"] != 0 || ways["breaks"] != 0 {
+        say("not at the first attempt", ways);
+    }
+    Ok(Took {
+        whole_ms: number(&ways["whole_ms"]["max"])?,
+        since_healed_ms: number(&ways["since_mark_ms"]["max"])?,
+        entries: count(after - entries)?,
+    })
+}
+
+fn wait_down(scene: &mut Scene, id: &str) -> anyhow::Result<()> {
+    scene.servers.wait_until("a silent node noticed", |http| {
+        let node = http.get(&format!("/v1/node/{id}"))?;
+        Ok(node["Status"] == "down")
+    })
+}
+
+/// Waits until one way to a live session was gone, and it has settled.
+fn wait_for_one(scene: &mut Scene) -> anyhow::Result<Value> {
+    for _ in 0..600 {
+        let mut answer = scene.nodes.tell("stats")?;
+        let ways = &answer["stats"]["ways"];
+        if ways["resumed"] != 0 || ways["synced"] != 0 {
+            scene.nodes.wait_live()?;
+            std::thread::sleep(SETTLE / 10);
+            return Ok(answer["stats"].take());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    anyhow::bail!("the node does not come back")
+}

@@ -1,0 +1,71 @@
+//! Every node's daemon restarts at the same moment: all sessions are made anew at once, beside as
+//! many bare QUIC handshakes from the same socket to the same servers.
+
+use anyhow::Context;
+
+use super::{NAME, NODES, SETTLE, Scene, count, look, number, say};
+use crate::bench::row::Row;
+
+const ROUNDS: usize = 5;
+/// How much longer than bare handshakes a storm may take.
+const GOAL: f64 = 1.5;
+
+/// Storms and handshakes in turn.
+///
+/// # Errors
+/// If some node does not come back.
+pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
+    eprintln!("-- {ROUNDS} storms of {NODES} reconnects, and as many bare handshakes beside each");
+    let (mut bare, mut storms, mut bytes, mut entries) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let answer = scene.nodes.tell(&format!("handshakes {NODES} {NODES}"))?;
+        say("bare handshakes", &answer["handshakes"]);
+        bare.push(number(&answer["handshakes"]["took_ms"])?);
+        std::thread::sleep(SETTLE);
+        let leader = scene.servers.leader().context("nobody leads")?;
+        let log = scene.servers.data_dir(leader);
+        let (index_before, before) = (look::log_index(&scene.servers)?, look::log_bytes(&log)?);
+        scene.nodes.tell(&format!("restart 0..{NODES}"))?;
+        let stats = scene.nodes.wait_live()?;
+        say("storm", &stats["ways"]);
+        look::all_ready(&scene.servers, NODES)?;
+        storms.push(number(&stats["ways"]["since_mark_ms"]["max"])?);
+        let nodes = f64::from(u32::try_from(NODES)?);
+        let after = look::log_bytes(&log)?;
+        // Segments that a snapshot made needless are gone: then nothing can be said.
+        if let Some(more) = after.checked_sub(before) {
+            bytes.push(count(more)? / nodes);
+        }
+        let index = look::log_index(&scene.servers)?;
+        entries.push(count(index - index_before)? / nodes);
+        std::thread::sleep(SETTLE);
+    }
+    let (bare, storm) = (median(bare)?, median(storms)?);
+    let figure = |what: &str| format!("storm of {NODES} reconnects, {what}");
+    let row = |what: &str, value, unit| Row::new(NAME, figure(what), value, unit);
+    let mut rows = vec![
+        Row::new(
+            NAME,
+            format!("floor: {NODES} bare handshakes at once"),
+            bare,
+            "ms",
+        ),
+        Row {
+            floor_value: Some(bare),
+            goal: Some(GOAL * bare),
+            met: Some(storm <= GOAL * bare),
+            ..row("first restart to the last ready", storm, "ms")
+        },
+        row("log entries for each node", median(entries)?, ""),
+    ];
+    if let Ok(bytes) = median(bytes) {
+        rows.push(row("log bytes for each node", bytes, "B"));
+    }
+    Ok(rows)
+}
+
+fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().context("no samples")
+}
