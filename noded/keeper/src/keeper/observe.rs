@@ -146,7 +146,7 @@ impl Keeper {
     /// A pidfd of a process that is not our child polls as readable when it ends, and as hung up
     /// when it was reaped (Linux 6.9).
     fn on_adopted_event(&mut self, key: &TaskKey, flags: EventFlags) {
-        if flags.contains(EventFlags::HUP) {
+        if flags.contains(EventFlags::HUP) || self.unreaped_status(key).is_some() {
             return self.end_adopted(key, now());
         }
         let Some(handles) = self.handles.get_mut(key) else {
@@ -180,9 +180,22 @@ impl Keeper {
         };
         handles.status_until = None;
         let pidfd = handles.pidfd.take();
-        let raw = pidfd.and_then(|pidfd| crate::sys::pidfd::remembered_status(pidfd.as_fd()));
+        let remembered = pidfd.and_then(|it| crate::sys::pidfd::remembered_status(it.as_fd()));
+        let raw = remembered.or_else(|| self.unreaped_status(key));
         let status = raw.map_or(ExitStatus::Unknown, process::exit_status);
         self.on_main_exit(key, status, now);
+    }
+
+    /// What /proc tells of a main process that has ended, where nobody was quick to reap it.
+    fn unreaped_status(&self, key: &TaskKey) -> Option<i32> {
+        match &self.custody.run(key)?.phase {
+            Phase::Running(running) => {
+                process::unreaped_status(running.pid, running.start_time_ticks)
+            }
+            Phase::Starting { .. } | Phase::Failing { .. } | Phase::Ending(_) | Phase::Ended(_) => {
+                None
+            }
+        }
     }
 
     fn pid_of(&self, key: &TaskKey) -> Option<u32> {

@@ -22,13 +22,43 @@ const HARMLESS_BY_DEFAULT: [i32; 8] = [
     libc::SIGTTOU,
 ];
 
-/// Field 22 of `/proc/<pid>/stat`: with the pid it names one process for as long as the host is up.
+/// `/proc/<pid>/stat` (proc_pid_stat(5)).
+struct Stat(String);
+
+impl Stat {
+    fn read(pid: u32) -> Option<Self> {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+            .ok()
+            .map(Self)
+    }
+
+    /// A field by its number in the manual, from 3 on. The command's name may hold anything,
+    /// parentheses and blanks included; what follows its last parenthesis is field 3.
+    fn field(&self, number: usize) -> Option<&str> {
+        let (_, fields) = self.0.rsplit_once(')')?;
+        fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+    }
+
+    fn start_time_ticks(&self) -> Option<u64> {
+        self.field(22)?.parse().ok()
+    }
+}
+
+/// When a process began: with the pid it names one process for as long as the host is up.
 pub(crate) fn start_time_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name may hold anything, parentheses and blanks included; what follows its last
-    // parenthesis is field 3.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    Stat::read(pid)?.start_time_ticks()
+}
+
+/// The wait(2) status of a process that has ended and that nobody has reaped yet: field 52, on
+/// every kernel. Whoever may not trace the process reads 0 there, which must not pass for success.
+pub(crate) fn unreaped_status(pid: u32, ticks: u64) -> Option<i32> {
+    let stat = Stat::read(pid)?;
+    let is_it = stat.start_time_ticks() == Some(ticks) && stat.field(3) == Some("Z");
+    // The same permission is asked for; a process that has ended has no program to show.
+    let may_trace = fs::read_link(format!("/proc/{pid}/exe"))
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    let status = stat.field(52)?.parse().ok()?;
+    (is_it && may_trace).then_some(status)
 }
 
 /// A pidfd of the process that had this start time, if it is still there.
@@ -95,6 +125,27 @@ mod tests {
         let ticks = start_time_ticks(pid).unwrap();
         assert!(open_same(pid, ticks).is_some());
         assert!(open_same(pid, ticks + 1).is_none());
+    }
+
+    #[test]
+    fn the_status_of_a_process_that_ended_is_there_until_it_is_reaped() {
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", "read line; exit 7"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let ticks = start_time_ticks(pid).unwrap();
+        assert_eq!(unreaped_status(pid, ticks), None, "it runs");
+        drop(child.stdin.take());
+        let own = Pid::from_child(&child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(own), options).unwrap();
+        let told = unreaped_status(pid, ticks).map(exit_status);
+        assert_eq!(told, Some(ExitStatus::Code(7)));
+        assert_eq!(unreaped_status(pid, ticks + 1), None, "another process");
+        child.wait().unwrap();
+        assert_eq!(unreaped_status(pid, ticks), None, "it is gone");
     }
 
     #[test]
