@@ -1,6 +1,6 @@
 //! What this host is and has, as facts for the scheduler, under the names that Nomad's users know.
 
-pub(crate) use host::{disk, meminfo};
+pub(crate) use host::{device_of, disk, meminfo};
 
 mod class;
 mod cpu;
@@ -132,7 +132,7 @@ fn add_memory_and_disk(node: &mut Node, data_dir: &Path) {
     let memory = host::memory_bytes();
     set(node, "memory.totalbytes", memory);
     let disk = host::disk(data_dir);
-    set(node, "unique.storage.volume", data_dir.display());
+    set(node, "unique.storage.volume", host::device_of(data_dir));
     set(node, "unique.storage.bytestotal", disk.total);
     set(node, "unique.storage.bytesfree", disk.free);
     let mib = |bytes: u64| i64::try_from(bytes / MIB).unwrap_or(i64::MAX);

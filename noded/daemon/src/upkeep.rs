@@ -152,7 +152,7 @@ impl Caretaker {
             return Ok(());
         };
         let use_now = DiskUse {
-            bytes_percent: percent(disk.total, disk.free),
+            bytes_percent: percent(disk.shared(), disk.free),
             inodes_percent: percent(disk.inodes_total, disk.inodes_free),
         };
         self.tell(Input::DiskMeasured(use_now)).await

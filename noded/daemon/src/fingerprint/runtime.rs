@@ -46,6 +46,7 @@ mod tests {
     fn bytes_and_inodes_run_out_and_what_is_not_counted_does_not() {
         let roomy = Disk {
             total: 1 << 30,
+            used: 1 << 29,
             free: FREE_BYTES_MIN,
             inodes_total: 1000,
             inodes_free: FREE_INODES_MIN,

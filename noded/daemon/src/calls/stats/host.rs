@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::SAMPLE;
 use crate::calls::{CallEnd, CallServer, Replies};
 use crate::clock;
-use crate::fingerprint::{disk, meminfo};
+use crate::fingerprint::{device_of, disk, meminfo};
 
 impl CallServer {
     pub(in crate::calls) async fn host_stats(&self, replies: &mut Replies) -> Result<(), CallEnd> {
@@ -83,14 +83,13 @@ fn cpu_shown(name: &str, before: &[u64; 4], after: &[u64; 4]) -> Value {
 
 fn disk_shown(path: &Path) -> Value {
     let disk = disk(path);
-    let used = disk.total.saturating_sub(disk.free);
     json!({
         "Device": device_of(path),
         "Mountpoint": path.display().to_string(),
         "Size": disk.total,
         "Available": disk.free,
-        "Used": used,
-        "UsedPercent": share(disk.total, disk.free),
+        "Used": disk.used,
+        "UsedPercent": share(disk.shared(), disk.free),
         "InodesUsedPercent": share(disk.inodes_total, disk.inodes_free),
     })
 }
@@ -106,22 +105,6 @@ pub(super) fn f64_of(value: u64) -> f64 {
 /// What is not free, in percent.
 fn share(total: u64, free: u64) -> f64 {
     f64_of(total.saturating_sub(free)) / f64_of(total).max(1.0) * 100.0
-}
-
-/// The device that a directory is on: that of the longest mount point above it.
-fn device_of(path: &Path) -> String {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let above = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let (device, point) = (words.next()?, Path::new(words.next()?));
-        path.starts_with(point)
-            .then(|| (point.components().count(), device.to_owned()))
-    });
-    // Of two at the same place the later one covers the earlier.
-    above
-        .max_by_key(|(length, _)| *length)
-        .map(|(_, device)| device)
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
