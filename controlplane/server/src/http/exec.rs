@@ -249,14 +249,23 @@ async fn close(socket: &mut WebSocket, error: &HttpError) {
 }
 
 fn closing(error: &HttpError) -> CloseFrame {
-    let mut end = error.message.len().min(REASON_BYTES_MAX);
-    while !error.message.is_char_boundary(end) {
-        end -= 1;
-    }
     CloseFrame {
         code: 4000 + error.status.as_u16(),
-        reason: error.message[..end].into(),
+        reason: shortened(&error.message).into(),
     }
+}
+
+/// A reason that fits: without its middle, since what failed comes first and why comes last.
+fn shortened(words: &str) -> String {
+    const GAP: &str = " ... ";
+    /// Enough for the words of a system error.
+    const END_BYTES: usize = 50;
+    if words.len() <= REASON_BYTES_MAX {
+        return words.to_owned();
+    }
+    let begin = words.floor_char_boundary(REASON_BYTES_MAX - GAP.len() - END_BYTES);
+    let end = words.ceil_char_boundary(words.len() - END_BYTES);
+    format!("{}{GAP}{}", &words[..begin], &words[end..])
 }
 
 #[cfg(test)]
@@ -305,5 +314,16 @@ mod tests {
         let frame = closing(&HttpError::not_found("ä".repeat(100)));
         assert_eq!(frame.code, 4404);
         assert!(frame.reason.len() <= REASON_BYTES_MAX);
+        let tried = "/local/x or /usr/local/bin/x or ".repeat(9);
+        let words = format!("cannot execute {tried}/x: No such file or directory (os error 2)");
+        let frame = closing(&HttpError::not_found(words));
+        assert!(frame.reason.len() <= REASON_BYTES_MAX);
+        assert!(frame.reason.starts_with("cannot execute /local/x or"));
+        let why = "No such file or directory (os error 2)";
+        assert!(frame.reason.ends_with(why), "{}", frame.reason.as_str());
+        assert_eq!(
+            shortened("task \"a\" is not running"),
+            "task \"a\" is not running"
+        );
     }
 }

@@ -24,7 +24,8 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct PlanAnswer {
-    annotations: Option<Annotations>,
+    /// Never null: Nomad's command line ends with a panic then.
+    annotations: Annotations,
     #[serde(rename = "FailedTGAllocs", with = "nullable")]
     failed: BTreeMap<String, AllocMetric>,
     next_periodic_launch: &'static str,
@@ -36,7 +37,7 @@ struct PlanAnswer {
     index: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Annotations {
     #[serde(rename = "DesiredTGUpdates")]
     groups: BTreeMap<String, DesiredUpdates>,
@@ -91,7 +92,7 @@ pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
         annotate(diff, &decision.groups);
     }
     let answer = PlanAnswer {
-        annotations: decision.as_ref().map(annotations),
+        annotations: decision.as_ref().map(annotations).unwrap_or_default(),
         failed: decision.map(|decision| decision.failed).unwrap_or_default(),
         next_periodic_launch: NEVER,
         job_modify_index: old.map_or(0, |job| job.job_modify_index),

@@ -82,3 +82,15 @@ async fn what_cannot_be_placed_is_explained() {
     assert_eq!(metrics["NodesExhausted"], 1, "{metrics}");
     assert_eq!(metrics["DimensionExhausted"], json!({ "memory": 1 }));
 }
+
+#[tokio::test]
+async fn the_plan_of_a_job_that_runs_only_at_its_time_makes_nothing_and_says_so() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job = service("web");
+    job["Type"] = json!("batch");
+    job["Periodic"] = json!({ "Spec": "0 3 * * *", "SpecType": "cron" });
+    let answer = plan(&world, job).await;
+    assert_eq!(answer["Annotations"]["DesiredTGUpdates"], json!({}));
+    assert_eq!(answer["Diff"]["Type"], "Added");
+}
