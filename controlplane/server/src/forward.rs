@@ -27,15 +27,23 @@ pub struct Forward {
     cluster: Cluster,
     gateway: Arc<Gateway>,
     heard: mpsc::Sender<Vec<Heard>>,
+    datacenter: String,
 }
 
 impl Forward {
     /// Answers for `cluster` and `gateway`; liveness reports go to `heard`, the leader's loop.
-    pub fn new(cluster: Cluster, gateway: Arc<Gateway>, heard: mpsc::Sender<Vec<Heard>>) -> Self {
+    /// `datacenter` is where the server says that it is.
+    pub fn new(
+        cluster: Cluster,
+        gateway: Arc<Gateway>,
+        heard: mpsc::Sender<Vec<Heard>>,
+        datacenter: String,
+    ) -> Self {
         Self {
             cluster,
             gateway,
             heard,
+            datacenter,
         }
     }
 
@@ -94,7 +102,7 @@ impl Forward {
             }
             v1::AboutRequest::KIND => {
                 let v1::AboutRequest {} = parse(frame)?;
-                reply(writer, &versions::own()).await
+                reply(writer, &versions::own(&self.datacenter)).await
             }
             v1::MembershipRequest::KIND => {
                 let request: v1::MembershipRequest = parse(frame)?;

@@ -31,11 +31,12 @@ pub enum Mutant {
     ConfirmsAlone,
     PendingForEver,
     StartsAfterReboot,
+    NobodyStandsBy,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -59,6 +60,7 @@ impl Mutant {
         Self::ConfirmsAlone,
         Self::PendingForEver,
         Self::StartsAfterReboot,
+        Self::NobodyStandsBy,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -105,6 +107,9 @@ impl Mutant {
             Self::StartsAfterReboot => {
                 "10: a host that boots while it is cut off starts what is elsewhere by now"
             }
+            Self::NobodyStandsBy => {
+                "sessions: a node that loses its server has no connection to another one"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -114,6 +119,7 @@ impl Mutant {
         match self {
             Self::LongTakeOver | Self::TimersLostAtFailover | Self::TwoEntries => Scenario::Leaders,
             Self::OneEntryPerExpiry => Scenario::Outage,
+            Self::NobodyStandsBy => Scenario::OneServer,
             Self::ExpiryWithoutEpoch
             | Self::BatchWithoutEpoch
             | Self::AckFromCommit

@@ -11,7 +11,7 @@ use crate::shrink::shrink;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 17] = [
+const ROUND: [Scenario; 18] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -23,6 +23,7 @@ const ROUND: [Scenario; 17] = [
     Scenario::Storm,
     Scenario::ShutdownWindow,
     Scenario::Outage,
+    Scenario::OneServer,
     Scenario::Calm,
     Scenario::Handover,
     Scenario::Offline,

@@ -15,6 +15,7 @@ mod node_is_told;
 mod not_stuck;
 mod one_leased;
 mod one_live_run;
+mod one_server_in_trouble;
 mod own_session;
 mod pending_moves;
 mod ready_after_sync;
@@ -130,6 +131,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(acknowledged_updates::AcknowledgedUpdates),
         Box::<no_hasty_expiry::NoHastyExpiry>::default(),
         Box::new(no_false_expiry::NoFalseExpiry),
+        Box::new(one_server_in_trouble::OneServerInTrouble),
         Box::<expiries_share_entries::ExpiriesShareEntries>::default(),
         Box::new(silence_noticed::SilenceNoticed),
         Box::new(not_stuck::NotStuck),

@@ -43,7 +43,9 @@ impl World {
             conn: None,
             epoch: 0,
         });
-        let stands = apart_from != Some(chosen)
+        let nobody = apart_from.is_some() && self.mutant == Some(Mutant::NobodyStandsBy);
+        let stands = !nobody
+            && apart_from != Some(chosen)
             && self.servers[usize::from(chosen)].up
             && self.net.passes(ix, chosen, Side::Server)
             && self.net.passes(ix, chosen, Side::Node);

@@ -56,6 +56,31 @@ pub enum FaultKind {
     ClockJump { server: ServerIx, by: i64 },
 }
 
+impl FaultKind {
+    /// The server that it is about, where it is about one, and gone or out of reach.
+    pub fn only_server(self) -> Option<ServerIx> {
+        match self {
+            Self::CutLink { server, .. }
+            | Self::CutServer { server }
+            | Self::KillServer { server }
+            | Self::DropConns { server } => Some(server),
+            Self::CutNode { .. }
+            | Self::CutAll
+            | Self::CutLeader
+            | Self::SlowServer { .. }
+            | Self::SlowLog { .. }
+            | Self::StepDown
+            | Self::KillDaemon { .. }
+            | Self::DamageJournal { .. }
+            | Self::Reboot { .. }
+            | Self::DiskFull { .. }
+            | Self::DiskSlow { .. }
+            | Self::Storm { .. }
+            | Self::ClockJump { .. } => None,
+        }
+    }
+}
+
 /// Which direction of a link is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -117,6 +142,7 @@ impl Family {
             Scenario::Calm
             | Scenario::Lossy
             | Scenario::Outage
+            | Scenario::OneServer
             | Scenario::Offline
             | Scenario::Stuck => Vec::new(),
             Scenario::Partition | Scenario::PartitionWindow => vec![Self::Cuts],
@@ -180,6 +206,24 @@ pub(super) fn draw(
         Scenario::Outage => {
             let lasts = rng.between(2, 40) * SECOND;
             add(BEGIN + SECOND, lasts, FaultKind::CutAll);
+        }
+        Scenario::OneServer => {
+            let mut at = BEGIN;
+            while at < size.until {
+                let lasts = rng.between(SECOND, 12 * SECOND);
+                let server = u8::try_from(rng.below(u64::from(size.servers))).unwrap_or(0);
+                match rng.below(4) {
+                    0 => add(at, lasts, FaultKind::KillServer { server }),
+                    1 => add(at, lasts, FaultKind::CutServer { server }),
+                    2 => add(at, 0, FaultKind::DropConns { server }),
+                    _ => {
+                        for node in 0..size.nodes {
+                            add(at, lasts, FaultKind::CutLink { node, server });
+                        }
+                    }
+                }
+                at += lasts + 12 * SECOND;
+            }
         }
         Scenario::Stuck => {
             for node in 0..size.nodes / 2 {

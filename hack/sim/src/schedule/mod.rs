@@ -67,6 +67,8 @@ pub enum Scenario {
     Lossy,
     /// All nodes are cut off at once, and come back at once.
     Outage,
+    /// One server at a time is killed, cut off from the others or from the nodes.
+    OneServer,
     /// Nodes are cut off one by one, jobs without a disconnect window.
     Partition,
     /// Nodes are cut off one by one, jobs with a disconnect window.

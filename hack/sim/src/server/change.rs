@@ -15,6 +15,8 @@ use crate::world::World;
 const PATIENCE: Nanos = 10 * SECOND;
 /// How long a forwarded call may take (as the server).
 const CALL_MAX: Nanos = 8 * SECOND;
+/// How long a leader that was replaced may still take to answer (as the server).
+const REPLACED_GRACE: Nanos = 500 * MILLI;
 /// The pause before a refused call is tried again (as the server).
 const RETRY_PAUSE: Nanos = 50 * MILLI;
 
@@ -26,6 +28,8 @@ pub struct Change {
     stamped: Stamped,
     deadline: Nanos,
     attempt: u32,
+    /// The leader that it was sent to, where that is another server.
+    with: Option<ServerIx>,
     then: Then,
 }
 
@@ -86,6 +90,7 @@ impl World {
                 stamped,
                 deadline,
                 attempt: 0,
+                with: None,
                 then,
             },
         );
@@ -111,6 +116,7 @@ impl World {
             self.changes.all.remove(&number);
             return;
         }
+        change.with = asking.believes.filter(|leader| *leader != server);
         match asking.believes {
             Some(leader) if leader == server => self.propose(number, attempt, leader),
             Some(leader) => {
@@ -124,6 +130,21 @@ impl World {
                 }
             }
             None => self.on_answer(number, attempt, Answer::NoLeader),
+        }
+    }
+
+    /// A server hears of another leader: what the one before was asked is not waited for long.
+    pub(super) fn leader_replaced(&mut self, server: ServerIx, leader: ServerIx) {
+        let elsewhere = |change: &Change| change.with.is_some_and(|with| with != leader);
+        let waiting: Vec<(u64, u32)> = self
+            .changes
+            .all
+            .iter()
+            .filter(|(_, change)| change.server == server && elsewhere(change))
+            .map(|(number, change)| (*number, change.attempt))
+            .collect();
+        for (number, attempt) in waiting {
+            self.answer_later(number, attempt, Answer::Unknown, REPLACED_GRACE);
         }
     }
 

@@ -208,6 +208,9 @@ impl World {
             return;
         }
         server.leading = None;
+        if let Some(leader) = leader {
+            self.leader_replaced(ix, leader);
+        }
         if leader == Some(ix) {
             self.take_over(ix, term);
         }

@@ -1,4 +1,4 @@
-//! Batches of updates, merged into few entries: the server's `gateway/updates.rs`.
+//! Batches of updates, merged into few entries: the server's `gateway/coalescer`.
 
 use std::collections::VecDeque;
 
@@ -18,6 +18,8 @@ use crate::world::World;
 
 /// Batches in one entry (as the server).
 const ENTRY_BATCHES_MAX: usize = 1024;
+/// How often an entry is proposed of which nobody knows what became (as the server).
+const PROPOSED_MAX: u32 = 2;
 /// Reports in one entry (as the server).
 const ENTRY_REPORTS_MAX: usize = 8192;
 
@@ -25,8 +27,14 @@ const ENTRY_REPORTS_MAX: usize = 8192;
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
     waiting: VecDeque<Waiting>,
-    /// In the log's hands, in the entry's order.
-    in_flight: Option<Vec<(ConnId, NodeBatch)>>,
+    in_flight: Option<InFlight>,
+}
+
+/// In the log's hands, in the entry's order.
+#[derive(Debug)]
+struct InFlight {
+    entry: Vec<(ConnId, NodeBatch)>,
+    tries: u32,
 }
 
 #[derive(Debug)]
@@ -133,15 +141,19 @@ impl World {
                 entry.push((conn, batch));
             }
         }
+        self.propose_updates(ix, entry, 1);
+    }
+
+    fn propose_updates(&mut self, ix: ServerIx, entry: Vec<(ConnId, NodeBatch)>, tries: u32) {
         let batches = entry.iter().map(|(_, batch)| batch.clone()).collect();
-        coalescer.in_flight = Some(entry);
+        self.servers[usize::from(ix)].coalescer.in_flight = Some(InFlight { entry, tries });
         let command = Command::AllocUpdates { batches };
         self.change(ix, command, Then::Updates);
     }
 
     pub(super) fn on_updates_answered(&mut self, ix: ServerIx, answer: Answer) {
         let coalescer = &mut self.servers[usize::from(ix)].coalescer;
-        let Some(entry) = coalescer.in_flight.take() else {
+        let Some(InFlight { entry, tries }) = coalescer.in_flight.take() else {
             return;
         };
         match answer {
@@ -157,6 +169,10 @@ impl World {
                     }
                     self.acknowledge(ix, conn, index, &batch, &result.results);
                 }
+            }
+            // What was applied twice is seen by its number.
+            Answer::Unknown if tries < PROPOSED_MAX => {
+                return self.propose_updates(ix, entry, tries + 1);
             }
             Answer::Done { .. } | Answer::Refused(_) | Answer::NoLeader | Answer::Unknown => {
                 for (conn, _) in entry {

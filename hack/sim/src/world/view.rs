@@ -38,6 +38,24 @@ impl World {
         self.faults_on.is_empty() && self.now.saturating_sub(self.disturbed_at) >= span
     }
 
+    /// The server that everything that went wrong within `span` is about, where there is one.
+    pub fn only_troubled_server(&self, span: Nanos) -> Option<ServerIx> {
+        let since = self.now.saturating_sub(span);
+        let mut troubled = None;
+        for fault in &self.schedule.faults {
+            let ended = fault.at.saturating_add(fault.lasts);
+            if fault.at > self.now || ended < since || self.calm {
+                continue;
+            }
+            let server = fault.kind.only_server()?;
+            if troubled.is_some_and(|other| other != server) {
+                return None;
+            }
+            troubled = Some(server);
+        }
+        troubled
+    }
+
     /// Whether a server is well and reaches the leader.
     fn server_helps(&self, server: ServerIx) -> bool {
         let it = &self.servers[usize::from(server)];

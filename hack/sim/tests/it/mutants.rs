@@ -57,6 +57,12 @@ fn a_node_that_stays_disconnected_beyond_its_windows_is_found() {
 }
 
 #[test]
+fn a_node_without_a_second_connection_is_found() {
+    let found = found_by(Mutant::NobodyStandsBy);
+    assert_eq!(found, Some("one_server_in_trouble"));
+}
+
+#[test]
 fn a_session_that_is_kept_although_it_owes_its_report_is_found() {
     assert_eq!(found_by(Mutant::OwedForEver), Some("reports_due"));
 }

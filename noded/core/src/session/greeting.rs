@@ -28,11 +28,15 @@ impl Session {
 
     /// The connection of an attempt stands: says Hello, whatever the disk does meanwhile.
     pub(crate) fn on_connected(&mut self, out: &mut Outbox, now: Now) {
-        let SessionPhase::Connecting { .. } = self.phase else {
-            return;
-        };
+        if let SessionPhase::Connecting { .. } = self.phase {
+            self.greet(self.answer_limit, out, now);
+        }
+    }
+
+    /// Says Hello, to be answered within `limit`.
+    pub(super) fn greet(&mut self, limit: Duration, out: &mut Outbox, now: Now) {
         self.phase = SessionPhase::Greeting {
-            deadline: now.moment.after(self.answer_limit),
+            deadline: now.moment.after(limit),
         };
         self.say_hello(self.attempt, out);
     }

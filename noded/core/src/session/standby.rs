@@ -30,7 +30,8 @@ const WORRY_AFTER: Duration = Duration::from_millis(800);
 /// As often has a heartbeat gone unanswered by then, where they are rare.
 const WORRY_HEARTBEATS: u32 = 2;
 
-/// How long the other server may take to answer a Hello.
+/// How long the other server may take to answer a Hello. It may be gone for a while without a sign of
+/// it, and the node must have the time to try the next one.
 const WELCOME_LIMIT: Duration = Duration::from_millis(1_500);
 
 /// Where the second connection stands. There is one only while the session is live.
@@ -205,9 +206,7 @@ impl Session {
             }
             Standby::Ready { attempt, server } => {
                 self.take_over(attempt, server);
-                let deadline = now.moment.after(self.answer_limit);
-                self.phase = SessionPhase::Connecting { deadline };
-                self.on_connected(out, now);
+                self.greet(self.answer_limit.min(WELCOME_LIMIT), out, now);
             }
             Standby::Greeting {
                 attempt,

@@ -33,6 +33,10 @@ const QUEUE_MAX: usize = 4096;
 /// What a batch takes of the queue at least: one without reports is not free.
 const GROUP_BYTES_MIN: usize = 256;
 
+/// How often an entry is proposed of which nobody knows what became: the second time it is for whoever
+/// leads since.
+const PROPOSED_MAX: u32 = 2;
+
 /// How long typical updates gather on nodes while the log keeps up.
 const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest that they are asked to.
@@ -185,13 +189,22 @@ impl CoalescerLoop {
         }
     }
 
-    /// Proposes batches of nodes in a session here, whoever leads.
-    async fn propose_own(&self, mut own: Vec<Waiting>) {
-        let batches = own.iter_mut().flat_map(|one| one.group.batches.drain(..));
-        let command = Command::AllocUpdates {
-            batches: batches.collect(),
-        };
-        let changed = self.cluster.change(command).await;
+    /// Proposes batches of nodes in a session here, whoever leads. Where a leader was lost with them
+    /// they are proposed again: what was applied twice is seen by its number, and nodes need not
+    /// look for another server.
+    async fn propose_own(&self, own: Vec<Waiting>) {
+        let batches: Vec<NodeBatch> = own
+            .iter()
+            .flat_map(|one| one.group.batches.iter().cloned())
+            .collect();
+        let mut changed = Err(ChangeError::OutcomeUnknown);
+        for _ in 0..PROPOSED_MAX {
+            let batches = batches.clone();
+            changed = self.cluster.change(Command::AllocUpdates { batches }).await;
+            if !matches!(changed, Err(ChangeError::OutcomeUnknown)) {
+                break;
+            }
+        }
         self.answer(own, changed.map_err(Arc::new));
     }
 
