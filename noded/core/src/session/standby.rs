@@ -1,4 +1,4 @@
-//! The second connection: to another server, handshaken and without a session, so that the session
+//! The standby: a connection to another server, handshaken and without a session, so that the session
 //! can move before anybody thinks the node silent.
 //!
 //! ```text
