@@ -9,13 +9,14 @@
 //!   threads; the plan queue.
 //! - [`gateway`]: sessions with nodes, watches, updates, liveness, calls.
 //! - [`forward`]: what other servers ask of this one.
-//! - [`http`]: the API. [`config`]: what a server is built from.
+//! - [`http`]: the API. [`config`]: what a server is built from. [`certificates`]: what it shows.
 //!
 //! Tasks: the accept loop (and one per connection and stream), the liveness reporter, the update
-//! coalescer, the leader's loop, the HTTP accept loop; the end of any of these is the end of the
+//! coalescer, the leader's loop, the HTTP accept loop, the look at the certificate; the end of any of these is the end of the
 //! server (`loops`). Threads: the schedulers, while leading.
 
 mod accept;
+pub mod certificates;
 pub mod cluster;
 pub mod config;
 pub mod data_dir;

@@ -11,8 +11,9 @@ use crate::config::{LOG_LEVELS, LogConfig};
 
 /// The variable that takes the place of `log_level`.
 const VARIABLE: &str = "DROVER_LOG";
-/// What libraries say below a warning is for whoever asks for it by name.
-const LIBRARIES: &str = "openraft=warn,quinn=warn,rustls=warn";
+/// What libraries say below a warning is for whoever asks for it by name; of the log's, below an
+/// error: it warns of a server that is away with every heartbeat, and we say that ourselves, once.
+const LIBRARIES: &str = "openraft=error,quinn=warn,rustls=warn";
 
 /// Why log lines cannot be written as was asked.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +60,31 @@ impl Logging {
     ///
     /// # Errors
     /// When the filter cannot be replaced: then it is as before.
-    pub fn set_level(&self, level: Level) -> Result<(), LogError> {
-        let filter = EnvFilter::try_new(directives(level, self.variable.as_deref())?)?;
-        Ok(self.handle.reload(filter)?)
+    pub fn set_level(&self, level: Level) -> Result<LevelSet, LogError> {
+        let variable = self.variable.as_deref();
+        let filter = EnvFilter::try_new(directives(level, variable)?)?;
+        self.handle.reload(filter)?;
+        Ok(LevelSet::with(variable))
+    }
+}
+
+/// Whether the configured level is what counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LevelSet {
+    /// It does, but for modules that `DROVER_LOG` may name.
+    Counts,
+    /// `DROVER_LOG` has a level for everything.
+    Overridden,
+}
+
+impl LevelSet {
+    fn with(variable: Option<&str>) -> Self {
+        let mut words = variable.unwrap_or_default().split(',').map(str::trim);
+        if words.any(|word| !word.is_empty() && !word.contains('=')) {
+            Self::Overridden
+        } else {
+            Self::Counts
+        }
     }
 }
 
@@ -128,10 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn a_level_that_the_variable_overrides_is_told_from_one_that_counts() {
+        for variable in [None, Some(""), Some(" "), Some("openraft=debug,quinn=info")] {
+            assert_eq!(LevelSet::with(variable), LevelSet::Counts, "{variable:?}");
+        }
+        for variable in ["warn", "openraft=debug, info"] {
+            let set = LevelSet::with(Some(variable));
+            assert_eq!(set, LevelSet::Overridden, "{variable}");
+        }
+    }
+
+    #[test]
     fn an_empty_variable_says_nothing() {
         assert_eq!(
             filter(" "),
-            filter("info,openraft=warn,quinn=warn,rustls=warn")
+            filter("info,openraft=error,quinn=warn,rustls=warn")
         );
     }
 }

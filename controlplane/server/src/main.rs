@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use clap::Parser;
 use controlplane_server::config::Config;
 use controlplane_server::data_dir::{self, Chosen};
-use controlplane_server::logging::Logging;
+use controlplane_server::logging::{LevelSet, Logging};
 use controlplane_server::threads::half_of_processors;
-use controlplane_server::{Server, dev};
+use controlplane_server::{Server, certificates, dev};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// One server of Drover's control plane.
@@ -34,7 +34,7 @@ struct Arguments {
         default_value = "/tmp/drover-dev"
     )]
     data_dir: PathBuf,
-    /// Check the configuration and exit
+    /// Check the configuration and its certificates, and exit
     #[arg(long)]
     validate: bool,
 }
@@ -56,6 +56,9 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         None => Config::dev(arguments.data_dir.clone())?,
     };
     if arguments.validate {
+        if !arguments.dev {
+            certificates::load(&config)?;
+        }
         eprintln!("the configuration is valid");
         return Ok(());
     }
@@ -152,14 +155,16 @@ async fn hung_up(hangup: &mut Option<Signal>) {
 /// Reads the file again for the one thing that can change while a server runs.
 fn on_hangup(path: &std::path::Path, logging: &Logging) {
     let read = Config::load(path).map_err(anyhow::Error::from);
-    let set = read.and_then(|config| {
-        logging.set_level(config.log.level)?;
-        Ok(config.log.level)
-    });
+    let set = read.and_then(|config| Ok((config.log.level, logging.set_level(config.log.level)?)));
     match set {
         // Whoever changed more than that has to hear of it at every level that is usual.
-        Ok(level) => tracing::warn!(
+        Ok((level, LevelSet::Counts)) => tracing::warn!(
             %level, "SIGHUP: log_level is read; all other settings and certificates need a restart"
+        ),
+        Ok((level, LevelSet::Overridden)) => tracing::warn!(
+            %level,
+            "SIGHUP: log_level is read and changes nothing: DROVER_LOG is set; all other settings \
+             and certificates need a restart"
         ),
         Err(error) => {
             tracing::error!(error = %format!("{error:#}"), "SIGHUP: nothing is changed");

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::accept::{Doors, accept};
 use crate::cluster::Cluster;
-use crate::config::{Config, TlsConfig};
+use crate::config::Config;
 use crate::forward::Forward;
 use crate::gateway::{Gateway, liveness};
 use crate::http::{self, Api};
@@ -22,7 +22,7 @@ use crate::leading::{self, LeadingConfig, LeadingStats};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::threads::HttpThreads;
-use crate::{dev, tls, versions};
+use crate::{certificates, tls, versions};
 
 /// Liveness reports that wait for the leader's loop.
 const REPORTS_MAX: usize = 64;
@@ -46,13 +46,8 @@ impl Server {
     /// Starts a server. Returns when it serves; it may still be looking for its cluster.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         let config = Arc::new(config);
-        let identity = identity(&config)?;
-        let endpoint = Endpoint::bind(&EndpointConfig {
-            listen: config.quic_listen,
-            identity: identity.clone(),
-            limits: Limits::default(),
-        })
-        .with_context(|| format!("cannot listen on {} (QUIC)", config.quic_listen))?;
+        let identity = certificates::load(&config)?;
+        let endpoint = bind(&config, &identity)?;
         let http = TcpListener::bind(config.http.listen)
             .await
             .with_context(|| format!("cannot listen on {} (HTTP)", config.http.listen))?;
@@ -79,20 +74,24 @@ impl Server {
             region: endpoint.region().clone(),
             raft: cluster.raft().clone(),
             gateway: Arc::clone(&gateway),
-            forward: Forward::new(cluster.clone(), Arc::clone(&gateway), heard.clone()),
+            forward: Forward::new(
+                cluster.clone(),
+                Arc::clone(&gateway),
+                heard.clone(),
+                config.datacenter.clone(),
+            ),
         };
         let accepting = accept(endpoint.listen(), doors);
         loops.spawn("the accept loop for QUIC", accepting);
         loops.spawn("the update coalescer", updates.run());
         let reporting = liveness::report(Arc::clone(&gateway), heard);
         loops.spawn("the liveness reporter", reporting);
-        let asking = versions::watch(cluster.clone());
-        loops.spawn("the questions for the others' releases", asking);
         let settings = leading_config(&config);
         let leading = leading::run(cluster.clone(), settings, heard_receiver, stats_sender);
         loops.spawn("the leader's loop", leading);
-        let forming = form(cluster.raft().clone(), Arc::clone(&config));
-        loops.spawn_once("forming the cluster", forming);
+        belong(&mut loops, &cluster, &config);
+        let ending = certificates::watch_end(identity.clone());
+        loops.spawn("the look at the certificate", ending);
         let https = tls::https(&config, &identity)?;
         let threads = HttpThreads::start().context("cannot start the threads of the HTTP API")?;
         let http = moved(http, threads.handle()).context("cannot serve the HTTP listener")?;
@@ -175,6 +174,16 @@ impl Server {
     }
 }
 
+/// Where nodes and the other servers come in.
+fn bind(config: &Config, identity: &Identity) -> anyhow::Result<Endpoint> {
+    Endpoint::bind(&EndpointConfig {
+        listen: config.quic_listen,
+        identity: identity.clone(),
+        limits: Limits::default(),
+    })
+    .with_context(|| format!("cannot listen on {} (QUIC)", config.quic_listen))
+}
+
 /// The listener, with another runtime's poll.
 fn moved(listener: TcpListener, to: &Handle) -> std::io::Result<TcpListener> {
     let listener = listener.into_std()?;
@@ -197,6 +206,17 @@ async fn open_log(
     Ok(Cluster::new(raft, hub, pool))
 }
 
+/// Becomes part of the cluster, looks whether it still is, and what the others are.
+fn belong(loops: &mut Loops, cluster: &Cluster, config: &Arc<Config>) {
+    let raft = cluster.raft();
+    let asking = versions::watch(cluster.clone());
+    loops.spawn("the questions for the others' releases", asking);
+    let forming = form(raft.clone(), Arc::clone(config));
+    loops.spawn_once("forming the cluster", forming);
+    let watching = watch_removal(raft.clone(), Arc::clone(config));
+    loops.spawn("the look for a removal", watching);
+}
+
 /// Becomes part of the cluster, however long that takes. What may pass is tried again in there; an
 /// error means that this server never will.
 async fn form(raft: Raft, config: Arc<Config>) -> Result<(), String> {
@@ -212,17 +232,8 @@ async fn form(raft: Raft, config: Arc<Config>) -> Result<(), String> {
     }
 }
 
-fn identity(config: &Config) -> anyhow::Result<Identity> {
-    match &config.tls {
-        TlsConfig::Files { ca, cert, key } => {
-            Identity::load(ca, cert, key).context("cannot use the certificates")
-        }
-        TlsConfig::Dev => {
-            let made = dev::certificates(&config.data_dir, &config.region)?;
-            Identity::load(&made.ca, &made.server.certificate, &made.server.key)
-                .context("cannot use the development certificates")
-        }
-    }
+async fn watch_removal(raft: Raft, config: Arc<Config>) {
+    raft.watch_removal(&config.retry_join).await;
 }
 
 fn advertised(given: Option<&str>, listening: SocketAddr) -> String {

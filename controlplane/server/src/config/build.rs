@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
 
+use super::addresses;
 use super::file::ConfigFile;
 use super::{
     Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Limits, LivenessConfig,
@@ -15,6 +16,10 @@ use super::{
 /// The shortest time between two signs of life. Without a limit, a mistaken zero would keep every
 /// processor of the cluster busy with nothing else.
 const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(10);
+
+/// How long a leader may take to hear of a heartbeat that another server heard: reports go every
+/// 200 ms.
+const REPORTED_WITHIN: Duration = Duration::from_millis(400);
 
 /// Whether a server can do without certificate files.
 #[derive(Clone, Copy)]
@@ -73,17 +78,18 @@ impl Config {
             let message = "missing: name the other servers, or bootstrap_expect is never reached";
             return Err(value("server.retry_join", message));
         }
-        let liveness = liveness(file)?;
+        let (liveness, raft) = (liveness(file)?, raft(file)?);
+        noticed_in_time(liveness, raft)?;
         Ok(Self {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
             data_dir,
             quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
-            quic_advertise: file.advertise.quic.clone(),
+            quic_advertise: addresses::advertised("advertise.quic", file.advertise.quic.as_ref())?,
             http: http(file)?,
             tls,
-            retry_join: file.server.retry_join.clone(),
+            retry_join: addresses::servers(&file.server.retry_join)?,
             bootstrap_expect: expect,
             node_join_token: join_token(file)?,
             acl_enabled: file.acl.enabled,
@@ -93,7 +99,7 @@ impl Config {
                 .unwrap_or_else(cores)
                 .clamp(1, 64),
             liveness,
-            raft: raft(file)?,
+            raft,
             gc: gc(file)?,
             limits: limits(file),
             log: log(file)?,
@@ -145,7 +151,7 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
     }
     Ok(HttpConfig {
         listen: SocketAddr::new(address, file.ports.http.unwrap_or(4646)),
-        advertise: file.advertise.http.clone(),
+        advertise: addresses::advertised("advertise.http", file.advertise.http.as_ref())?,
         tls,
         response_headers: file.http.response_headers.clone().into_iter().collect(),
         allowed_hosts: file.http.allowed_hosts.clone(),
@@ -197,6 +203,28 @@ fn raft(file: &ConfigFile) -> Result<RaftTiming, ConfigError> {
         election,
         snapshot_entries,
     })
+}
+
+/// A leader has to notice that it lost its majority, and with it the ears of the other servers,
+/// before it takes the nodes for silent that speak to those. It notices after the longest election
+/// timeout; the heartbeats that it was told of last are a little older than that.
+fn noticed_in_time(liveness: LivenessConfig, raft: RaftTiming) -> Result<(), ConfigError> {
+    let LivenessConfig {
+        heartbeat_interval,
+        silence,
+        ..
+    } = liveness;
+    let longest = raft.election * 2;
+    let least = longest + REPORTED_WITHIN + heartbeat_interval;
+    if silence >= least {
+        return Ok(());
+    }
+    let message = format!(
+        "{silence:?} is too short for the longest election timeout of {longest:?}, twice \
+         server.raft_election: a leader that lost its majority would take nodes for down which \
+         speak to the other servers; at least {least:?}"
+    );
+    Err(value("server.heartbeat_silence", message))
 }
 
 fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {
@@ -276,7 +304,7 @@ fn not_too_often(key: &'static str, interval: Duration) -> Result<(), ConfigErro
     Err(value(key, message))
 }
 
-fn value(key: &'static str, message: impl Into<String>) -> ConfigError {
+pub(super) fn value(key: &'static str, message: impl Into<String>) -> ConfigError {
     ConfigError::Value {
         key,
         message: message.into(),

@@ -1,11 +1,14 @@
 //! Configuration: a file as written ([`file::ConfigFile`]), checked and completed into what the
 //! server is built from ([`Config`], made in `build`). The running server never sees the raw file.
 
+mod addresses;
 mod build;
 pub mod file;
+mod read;
 #[cfg(test)]
 mod tests;
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +18,7 @@ use tracing::Level;
 
 use self::build::TlsNeed;
 use self::file::ConfigFile;
+use self::read::{FILE_BYTES_MAX, Mistake, Read};
 
 /// What a server is built from.
 #[derive(Clone, Debug)]
@@ -177,12 +181,18 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is not what is expected.
-    #[error("{}: {message}", path.display())]
-    Parse {
+    /// The file is longer than any configuration.
+    #[error("{}: longer than {FILE_BYTES_MAX} bytes: this is no configuration", path.display())]
+    TooLong {
         /// The file.
         path: PathBuf,
-        /// What and where.
+    },
+    /// The file is not what is expected.
+    #[error("{place}: {message}")]
+    Parse {
+        /// The file, and the line where that is known.
+        place: String,
+        /// What, with the key.
         message: String,
     },
     /// A value makes no sense.
@@ -199,17 +209,38 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// When the file cannot be read, holds an unknown key, or a value that makes no sense.
+    /// When the file cannot be read, is longer than 1 MiB, holds an unknown key, or a value that
+    /// makes no sense.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        let failed = |source| ConfigError::Read {
             path: path.to_owned(),
             source,
+        };
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(FILE_BYTES_MAX + 1)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(ConfigError::TooLong {
+                path: path.to_owned(),
+            });
+        }
+        let place = |line: Option<usize>| match line {
+            Some(line) => format!("{}:{line}", path.display()),
+            None => path.display().to_string(),
+        };
+        let read = Read::parse(&text).map_err(|Mistake { line, message }| ConfigError::Parse {
+            place: place(line),
+            message,
         })?;
-        let file: ConfigFile = hcl::from_str(&text).map_err(|error| ConfigError::Parse {
-            path: path.to_owned(),
-            message: error.to_string(),
-        })?;
-        Self::build(&file)
+        Self::build(&read.file).map_err(|error| match error {
+            ConfigError::Value { key, message } => ConfigError::Parse {
+                place: place(read.line(key)),
+                message: format!("{key}: {message}"),
+            },
+            other => other,
+        })
     }
 
     /// `--dev`: everything embedded, loopback only, state under `data_dir`.

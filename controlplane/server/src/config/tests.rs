@@ -3,8 +3,8 @@
 use super::*;
 
 fn build(text: &str) -> Result<Config, String> {
-    let file: ConfigFile = hcl::from_str(text).map_err(|error| error.to_string())?;
-    Config::build(&file).map_err(|error| error.to_string())
+    let read = Read::parse(text).map_err(|mistake| mistake.message)?;
+    Config::build(&read.file).map_err(|error| error.to_string())
 }
 
 const TLS: &str = r#"
@@ -33,7 +33,7 @@ fn the_file_that_the_documentation_shows_is_one() {
         .split("```hcl")
         .nth(1)
         .and_then(|rest| rest.split("```").next());
-    let file: ConfigFile = hcl::from_str(shown.expect("a file")).expect("it reads");
+    let file = Read::parse(shown.expect("a file")).expect("it reads").file;
     assert_eq!((file.ports.http, file.ports.quic), (Some(4646), Some(4647)));
 }
 
@@ -76,7 +76,7 @@ fn an_empty_join_token_is_refused() {
 #[test]
 fn a_configuration_that_is_printed_shows_no_token() {
     let text = format!("data_dir = \"/d\"\nserver {{ node_join_token = \"hush\" }}\n{TLS}");
-    let file: ConfigFile = hcl::from_str(&text).expect("reads");
+    let file = Read::parse(&text).expect("reads").file;
     assert!(!format!("{file:?}").contains("hush"));
     let config = Config::build(&file).expect("is valid");
     assert!(!format!("{config:?}").contains("hush"));
@@ -99,4 +99,123 @@ fn a_time_between_signs_of_life_that_is_none_is_refused() {
             assert!(error.contains(&format!("server.{key}: ")), "{error}");
         }
     }
+}
+
+#[test]
+fn whatever_is_wrong_is_told_with_its_key_and_its_line() {
+    let cases = [
+        (
+            "server {\n  bogus = 1\n}",
+            2,
+            "server.bogus: unknown field `bogus`",
+        ),
+        ("\n\nbogus { }", 3, "bogus: unknown field `bogus`"),
+        (
+            "ports {\n  quic = 1\n  http = \"x\"\n}",
+            3,
+            "ports.http: invalid type",
+        ),
+        ("ports {\n  http = 65536\n}", 2, "ports.http: invalid value"),
+        (
+            "name = \"a\"\ndata_dir = 5",
+            2,
+            "data_dir: invalid type: integer `5`",
+        ),
+        (
+            "server {\n  heartbeat_silence = 3\n}",
+            2,
+            "server.heartbeat_silence: invalid type",
+        ),
+        (
+            "tls {\n  ca_file = \"/ca\"\n}",
+            1,
+            "tls: missing field `cert_file`",
+        ),
+        ("acl {}\nacl {}", 2, "acl: it is given twice"),
+        ("name = \"a\"\nname = \"b\"", 2, "column 1: "),
+        (
+            "name = \"a\"\nregion = env.REGION",
+            2,
+            "region: a configuration has",
+        ),
+        (
+            "http {\n  allowed_hosts = [\"a\", \"${b}\"]\n}",
+            2,
+            "http.allowed_hosts: a conf",
+        ),
+        ("server \"x\" {\n}", 1, "server: the block has no label"),
+        ("name = \"a\"\nserver { ", 2, "column 10: "),
+    ];
+    for (text, line, message) in cases {
+        let mistake = Read::parse(text).expect_err(text);
+        assert!(mistake.message.contains(message), "{text}: {mistake:?}");
+        assert_eq!(mistake.line, Some(line), "{text}: {mistake:?}");
+    }
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_told_with_file_and_line() -> std::io::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("server.hcl");
+    let load = |text: &str| {
+        std::fs::write(&path, text)?;
+        let refused = Config::load(&path).expect_err(text).to_string();
+        Ok::<_, std::io::Error>(refused.replace(&path.display().to_string(), "FILE"))
+    };
+    let with = format!("data_dir = \"/d\"\n{TLS}\nserver {{\n\n  bootstrap_expect = 2\n}}");
+    let refused = load(&with)?;
+    assert_eq!(
+        refused,
+        "FILE:12: server.bootstrap_expect: expected 1, 3 or 5"
+    );
+    let refused = load("data_dir = \"/d\"")?;
+    assert!(refused.starts_with("FILE: tls: missing"), "{refused}");
+    let refused = load(&"#".repeat(2 << 20))?;
+    assert!(refused.contains("this is no configuration"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn addresses_are_completed_or_refused_by_their_key() {
+    let with = |line: &str| build(&format!("data_dir = \"/d\"\n{TLS}\n{line}"));
+    let joins = with(r#"server { retry_join = ["a.example", "10.0.0.2:5", "::1", "[::1]:7"] }"#);
+    let joins = joins.expect("they are addresses").retry_join;
+    assert_eq!(
+        joins,
+        ["a.example:4647", "10.0.0.2:5", "[::1]:4647", "[::1]:7"]
+    );
+    for wrong in [
+        "",
+        "a b",
+        "a:",
+        "a:0",
+        "a:b",
+        ":4647",
+        "https://a:4647",
+        "a:70000",
+    ] {
+        let join = format!("server {{ retry_join = [{wrong:?}] }}");
+        let refused = with(&join).expect_err(wrong);
+        assert!(refused.contains("server.retry_join: "), "{refused}");
+        for key in ["quic", "http"] {
+            let told = with(&format!("advertise {{ {key} = {wrong:?} }}"));
+            let refused = told.expect_err(wrong);
+            assert!(refused.contains(&format!("advertise.{key}: ")), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn nodes_are_not_given_up_before_a_lost_majority_is_noticed() {
+    let with = |silence: &str, election: &str| {
+        build(&format!(
+            "data_dir = \"/d\"\n{TLS}\nserver {{\n heartbeat_silence = {silence:?}\n \
+             raft_election = {election:?}\n}}"
+        ))
+    };
+    let refused = with("2600ms", "1100ms").expect_err("too late");
+    assert!(refused.contains("server.heartbeat_silence"), "{refused}");
+    assert!(refused.contains("election timeout of 2.2s"), "{refused}");
+    assert!(refused.contains("at least 2.725s"), "{refused}");
+    with("2725ms", "1100ms").expect("in time");
 }
