@@ -34,6 +34,8 @@ pub(crate) struct About {
     pub(crate) build: String,
     /// The highest level of commands that it reads.
     pub(crate) level: u32,
+    /// Where it says that it is; empty where it is of a release that does not say it.
+    pub(crate) datacenter: String,
 }
 
 /// A server whose release cannot read a command.
@@ -112,10 +114,11 @@ impl Versions {
 }
 
 /// This server's own answer.
-pub(crate) fn own() -> v1::AboutReply {
+pub(crate) fn own(datacenter: &str) -> v1::AboutReply {
     v1::AboutReply {
         build: BUILD.to_owned(),
         command_level: COMMAND_LEVEL,
+        datacenter: datacenter.to_owned(),
     }
 }
 
@@ -127,6 +130,7 @@ pub(crate) async fn ask(cluster: &Cluster, address: &str) -> Option<About> {
     Some(About {
         build: reply.build,
         level: reply.command_level,
+        datacenter: reply.datacenter,
     })
 }
 
@@ -162,6 +166,7 @@ mod tests {
         Some(About {
             build: format!("0.{level}.0"),
             level,
+            datacenter: String::new(),
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use controlplane_raft::{RaftRole, RaftStatus, ServerId, ServerInfo};
+use controlplane_state::COMMAND_LEVEL;
 use futures::future::join_all;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::Api;
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
-use crate::versions;
+use crate::versions::{self, About};
 
 /// The version of Raft's protocol that Nomad's clients expect of members with ids.
 pub(super) const RAFT_PROTOCOL: &str = "3";
@@ -91,22 +92,31 @@ async fn all_members(api: &Api) -> Vec<Member> {
     let probed = voters
         .chain(learners)
         .map(|((id, info), voter)| async move {
-            let build = if *id == status.id {
-                Some(versions::BUILD.to_owned())
+            let about = if *id == status.id {
+                Some(own_about(api))
             } else {
-                release(api, info).await
+                about(api, info).await
             };
-            member(api, *id, info, voter, leader == Some(*id), build)
+            member(api, *id, info, voter, leader == Some(*id), about)
         });
     join_all(probed).await
 }
 
-/// Which release a server runs; `None` where it does not answer.
-async fn release(api: &Api, info: &ServerInfo) -> Option<String> {
+/// What this server says of itself.
+fn own_about(api: &Api) -> About {
+    About {
+        build: versions::BUILD.to_owned(),
+        level: COMMAND_LEVEL,
+        datacenter: api.config.datacenter.clone(),
+    }
+}
+
+/// What a server says of itself; `None` where it does not answer.
+async fn about(api: &Api, info: &ServerInfo) -> Option<About> {
     let asked = async {
         loop {
             if let Some(about) = versions::ask(&api.cluster, &info.address).await {
-                return about.build;
+                return about;
             }
             sleep(PROBE_PAUSE).await;
         }
@@ -120,9 +130,12 @@ fn member(
     info: &ServerInfo,
     voter: &str,
     leads: bool,
-    build: Option<String>,
+    about: Option<About>,
 ) -> Member {
-    let alive = build.is_some();
+    let alive = about.is_some();
+    let (build, datacenter) = about
+        .map(|about| (about.build, about.datacenter))
+        .unwrap_or_default();
     let (host, port) = info.address.rsplit_once(':').unwrap_or((&info.address, ""));
     let mut tags = BTreeMap::from([
         ("id", id.to_string()),
@@ -134,11 +147,11 @@ fn member(
         ("port", port.to_owned()),
         ("voter", voter.to_owned()),
         ("leader", leads.to_string()),
-        ("build", build.unwrap_or_default()),
+        ("build", build),
     ]);
-    // Where the others are, they do not say.
-    if id == api.cluster.server_id() {
-        tags.insert("dc", api.config.datacenter.clone());
+    // Who does not answer, or is of an older release, does not say where it is.
+    if !datacenter.is_empty() {
+        tags.insert("dc", datacenter);
     }
     Member {
         name: info.name.clone(),
@@ -171,8 +184,8 @@ async fn own(ask: &Ask) -> Answered {
     let leads = status.is_leader();
     let voter = status.membership.voters.contains_key(&status.id);
     let voter = if voter { "true" } else { "false" };
-    let build = Some(versions::BUILD.to_owned());
-    let member = member(&ask.api, status.id, &info, voter, leads, build);
+    let about = Some(own_about(&ask.api));
+    let member = member(&ask.api, status.id, &info, voter, leads, about);
     let address = info.http_address.as_str();
     let answer = json!({
         "config": {

@@ -41,6 +41,7 @@ async fn start(root: &Path, number: usize, addresses: &[SocketAddr]) -> Server {
     };
     config.liveness.silence = std::time::Duration::from_secs(3600);
     config.name = format!("server-{number}");
+    config.datacenter = format!("dc-{number}");
     config.http.listen.set_port(0);
     config.quic_listen = addresses[number];
     config.bootstrap_expect = 3;
@@ -188,11 +189,14 @@ async fn followers_read_what_was_written_and_forward_what_is() {
             .expect("members");
         let all = members.value["Members"].as_array().expect("a list").clone();
         assert_eq!(all.len(), 3);
-        assert!(
-            all.iter().all(|member| member["Status"] == "alive"
-                && member["Tags"]["build"] == env!("CARGO_PKG_VERSION")),
-            "{all:?}"
-        );
+        for member in &all {
+            let name = member["Name"].as_str().unwrap_or_default();
+            let tags = &member["Tags"];
+            assert_eq!(member["Status"], "alive", "{member}");
+            assert_eq!(tags["build"], env!("CARGO_PKG_VERSION"), "{member}");
+            // Each says itself where it is, whoever is asked.
+            assert_eq!(tags["dc"], name.replace("server-", "dc-"), "{member}");
+        }
     }
     leaders.dedup();
     assert_eq!(leaders.len(), 1, "all know the same leader");

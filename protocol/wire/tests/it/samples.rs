@@ -145,22 +145,10 @@ fn session_samples() -> Vec<Sample> {
             tick: 9,
             sent_boottime_ns: 10,
         }),
-        sample(v1::HeartbeatAck {
-            tick: 9,
-            applied_index: 300,
-            confirmed_sent_boottime_ns: 10,
-            typical_interval_ms: 1000,
-            cut_off: false,
-        }),
+        sample(heartbeat_ack(false)),
         Sample {
             variant: "cut_off",
-            ..sample(v1::HeartbeatAck {
-                tick: 9,
-                applied_index: 300,
-                confirmed_sent_boottime_ns: 10,
-                typical_interval_ms: 1000,
-                cut_off: true,
-            })
+            ..sample(heartbeat_ack(true))
         },
         sample(v1::WatchAck {
             epoch: 8,
@@ -178,6 +166,16 @@ fn session_samples() -> Vec<Sample> {
             class: v1::UpdateClass::Typical.into(),
         }),
     ]
+}
+
+fn heartbeat_ack(cut_off: bool) -> v1::HeartbeatAck {
+    v1::HeartbeatAck {
+        tick: 9,
+        applied_index: 300,
+        confirmed_sent_boottime_ns: 10,
+        typical_interval_ms: 1000,
+        cut_off,
+    }
 }
 
 /// A batch of those that say for whom they found out its health.
@@ -392,7 +390,16 @@ fn server_samples() -> Vec<Sample> {
         sample(v1::AboutReply {
             build: "0.1.0".to_owned(),
             command_level: 1,
+            datacenter: String::new(),
         }),
+        Sample {
+            variant: "datacenter",
+            ..sample(v1::AboutReply {
+                build: "0.1.0".to_owned(),
+                command_level: 1,
+                datacenter: "dc1".to_owned(),
+            })
+        },
     ]
 }
 
