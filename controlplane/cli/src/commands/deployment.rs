@@ -13,7 +13,7 @@ use crate::session::{Clock, Session};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeploymentCommand {
-    /// List deployments
+    /// List deployments, the newest first
     List(Flags),
     /// Show a deployment
     Status(Status),
@@ -48,7 +48,11 @@ impl DeploymentCommand {
                 (format!("/v1/deployment/{id}"), &status.flags)
             }
         };
-        let answer: Value = client.get(&path, &Query::new()).await?.value;
+        let query = match &self {
+            Self::List(_) => Query::new().with("reverse", true),
+            Self::Status(_) => Query::new(),
+        };
+        let answer: Value = client.get(&path, &query).await?.value;
         if flags.json {
             session.out.json(&answer)?;
             return Ok(Exit::SUCCESS);

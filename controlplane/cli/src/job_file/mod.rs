@@ -47,6 +47,18 @@ pub(crate) struct JobFileFlags {
     /// Refused with a reason
     #[arg(long, hide = true)]
     hcl1: bool,
+    /// The job's Consul namespace, in place of the file's
+    #[arg(long, hide = true, value_name = "NAME")]
+    consul_namespace: Option<String>,
+    /// The job's Vault namespace, in place of the file's
+    #[arg(long, hide = true, value_name = "NAME")]
+    vault_namespace: Option<String>,
+    /// Accepted, and dropped with a warning, as in job files
+    #[arg(long, hide = true, value_name = "TOKEN")]
+    consul_token: Option<String>,
+    /// Accepted, and dropped with a warning, as in job files
+    #[arg(long, hide = true, value_name = "TOKEN")]
+    vault_token: Option<String>,
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {
@@ -102,12 +114,30 @@ impl JobFileFlags {
         for warning in &parsed.warnings {
             session.out.note(&format!("warning: {warning}"));
         }
-        let job = parsed.job;
+        let mut job = parsed.job;
+        self.integrations(session, &mut job);
         Ok(JobFile {
             job,
             submission,
             name,
         })
+    }
+
+    /// What scripts say of Consul and Vault beside the file. The server warns of the namespaces.
+    fn integrations(&self, session: &Session, job: &mut Job) {
+        for (flag, token) in [("consul", &self.consul_token), ("vault", &self.vault_token)] {
+            if token.is_some() {
+                let note =
+                    format!("warning: -{flag}-token is dropped: this release has no use for it");
+                session.out.note(&note);
+            }
+        }
+        if let Some(namespace) = &self.consul_namespace {
+            job.consul_namespace.clone_from(namespace);
+        }
+        if let Some(namespace) = &self.vault_namespace {
+            job.vault_namespace.clone_from(namespace);
+        }
     }
 
     /// What is kept of it beside the job. Values from the environment are not: they are the host's.

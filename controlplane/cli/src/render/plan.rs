@@ -49,7 +49,9 @@ struct Updates {
 impl PlanAnswer {
     /// Whether allocations would be made or ended.
     pub(crate) fn changes_something(&self) -> bool {
-        let Some(annotations) = &self.annotations else {
+        // What runs only at its time, or when it is dispatched, has none: there the job counts.
+        let annotations = self.annotations.as_ref();
+        let Some(annotations) = annotations.filter(|it| !it.groups.is_empty()) else {
             return self.diff.as_ref().is_some_and(JobDiff::changes_something);
         };
         annotations.groups.values().any(|updates| {

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::json;
 
 use crate::fake_server::{Canned, FakeServer};
-use crate::{drover, stderr, stdout};
+use crate::{JOB, drover, stderr, stdout};
 
 /// A file with mistakes of every sort.
 const BAD: &str = r#"variable "count" {
@@ -151,6 +151,28 @@ fn stdin_holds_a_job_file_in_either_form() -> std::io::Result<()> {
     let torn = with_input(folder.path(), &["job", "validate", "-"], "{\n \"Job\": {\n")?;
     assert_eq!(torn.status.code(), Some(1));
     assert!(stderr(&torn).contains("stdin:3:"), "{}", stderr(&torn));
+    Ok(())
+}
+
+#[test]
+fn what_scripts_say_of_consul_and_vault_is_taken_or_named() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("web.hcl"), JOB)?;
+    let flags = [
+        "-consul-namespace",
+        "east",
+        "-vault-namespace=west",
+        "-vault-token",
+        "s.secret",
+    ];
+    let words = [&["job", "run", "-output"], &flags[..], &["web.hcl"]].concat();
+    let output = drover(folder.path(), &words);
+    let job: serde_json::Value = serde_json::from_str(&stdout(&output))?;
+    assert_eq!(job["Job"]["ConsulNamespace"], "east");
+    assert_eq!(job["Job"]["VaultNamespace"], "west");
+    let notes = stderr(&output);
+    assert!(notes.contains("-vault-token is dropped"), "{notes}");
+    assert!(!notes.contains("s.secret"), "{notes}");
     Ok(())
 }
 
