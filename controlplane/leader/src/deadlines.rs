@@ -3,8 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use controlplane_state::SessionEpoch;
-use protocol_model::NodeId;
+use controlplane_state::{NodeRecord, SessionEpoch, Snapshot};
+use protocol_model::{NodeId, NodeStatus};
+
+/// What was answered is answered again after this, until the state shows that it was done: the log
+/// may not have taken it. So is a node looked at again where something is about to be said of it.
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// What is due for one session of a node, and when, by the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +51,25 @@ impl NodeDeadlines {
         let due = self.nodes.get(&node).copied();
         self.remove(node);
         due.map(|due| (node, due.epoch))
+    }
+
+    /// Takes the first node whose deadline is over and that is still as it was when that was set:
+    /// in the same session, and with this status. Deadlines of any other are forgotten.
+    pub(crate) fn take_overdue_as<'s>(
+        &mut self,
+        status: NodeStatus,
+        snapshot: &'s Snapshot,
+        now: Duration,
+    ) -> Option<(NodeId, SessionEpoch, &'s NodeRecord)> {
+        loop {
+            let (node, epoch) = self.take_overdue(now)?;
+            let record = snapshot
+                .node(node)
+                .filter(|record| record.node.status == status && record.session.epoch == epoch);
+            if let Some(record) = record {
+                return Some((node, epoch, record.as_ref()));
+            }
+        }
     }
 
     /// Moves every deadline.

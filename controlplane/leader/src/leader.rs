@@ -38,7 +38,8 @@ const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
 pub struct LeaderConfig {
     /// How long a node may be silent.
     pub silence: Duration,
-    /// What is added once after taking over: sessions may have to find another server.
+    /// What is added once after taking over, and for a session that begins: nodes may have to find
+    /// another server.
     pub takeover_extra: Duration,
     /// How long what is over is kept.
     pub gc: GcThresholds,
@@ -136,7 +137,9 @@ impl Leader {
                     self.blocked.on_capacity(&freed, concerns);
                 }
                 Signal::NodeSessionStarted { node, epoch } => {
-                    self.liveness.watch(*node, *epoch, Duration::ZERO, now);
+                    // The server that asked for it may be behind, and send the node elsewhere.
+                    let extra = self.config.takeover_extra;
+                    self.liveness.watch(*node, *epoch, extra, now);
                     self.owed.watch(*node, *epoch, Duration::ZERO, now);
                 }
                 Signal::NodeSessionClosed(node) => self.on_session_closed(*node, now),
@@ -221,6 +224,24 @@ impl Leader {
     pub fn ack(&mut self, id: EvalId, token: Token) -> bool {
         self.reasons.remove(&id);
         self.broker.ack(id, token)
+    }
+
+    /// A worker tried a blocked evaluation in vain, as [`crate::retry::in_vain`] says: it waits on,
+    /// without an entry of the log. `false` where the delivery is not the newest one.
+    pub fn block_again(
+        &mut self,
+        eval: Evaluation,
+        token: Token,
+        snapshot: &Snapshot,
+        now: Now,
+    ) -> bool {
+        if !self.ack(eval.id, token) {
+            return false;
+        }
+        let concerns: Concerns<'_> = &|eval, node| concerns(snapshot, eval, node);
+        self.blocked.block(Arc::new(eval), concerns);
+        self.requeue_unblocked(now);
+        true
     }
 
     /// Why a delivery is about to be refused: shown if the evaluation fails. Where too many reasons

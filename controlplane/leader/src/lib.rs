@@ -8,6 +8,7 @@
 //! - [`blocked::BlockedEvals`]: those that found no room, until something that helps changes.
 //! - [`plan::check`]: a plan against the newest state, node by node. [`pieces::split`]: one that is
 //!   too large for an entry.
+//! - [`retry::in_vain`]: whether another look at a blocked evaluation found anything new.
 //! - [`liveness::Liveness`]: which nodes are silent, in constant time.
 //! - [`owed_syncs::OwedSyncs`]: which nodes owe their complete report for too long.
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
@@ -28,6 +29,7 @@ pub mod liveness;
 pub mod owed_syncs;
 pub mod pieces;
 pub mod plan;
+pub mod retry;
 pub mod rollouts;
 mod time;
 pub mod unaccepted;

@@ -7,16 +7,13 @@ use std::time::Duration;
 use controlplane_state::{SessionEpoch, Snapshot};
 use protocol_model::{NodeId, NodeStatus};
 
-use crate::deadlines::{Due, NodeDeadlines};
+use crate::deadlines::{AGAIN_AFTER, Due, NodeDeadlines};
 use crate::liveness::EXPIRED_MAX;
 use crate::time::Now;
 
 /// How long a session may owe its complete report: the same that the node and its server allow
 /// for it.
 pub const SYNC_MAX: Duration = Duration::from_secs(30);
-/// What was answered is answered again after this, until the state shows that it was done: the log
-/// may not have taken it.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Deadlines of every session that owes its complete report.
 #[derive(Debug, Default)]
@@ -52,16 +49,13 @@ impl OwedSyncs {
     pub fn poll_overdue(&mut self, snapshot: &Snapshot, now: Now) -> Vec<(NodeId, SessionEpoch)> {
         let mut overdue = Vec::new();
         while overdue.len() < EXPIRED_MAX
-            && let Some((node, epoch)) = self.nodes.take_overdue(now.monotonic)
+            && let Some((node, epoch, _)) =
+                self.nodes
+                    .take_overdue_as(NodeStatus::Initializing, snapshot, now.monotonic)
         {
-            let owes = snapshot.node(node).is_some_and(|record| {
-                record.node.status == NodeStatus::Initializing && record.session.epoch == epoch
-            });
-            if owes {
-                let deadline = now.monotonic + AGAIN_AFTER;
-                self.nodes.set(node, Due { epoch, deadline });
-                overdue.push((node, epoch));
-            }
+            let deadline = now.monotonic + AGAIN_AFTER;
+            self.nodes.set(node, Due { epoch, deadline });
+            overdue.push((node, epoch));
         }
         overdue
     }

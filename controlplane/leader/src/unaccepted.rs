@@ -8,15 +8,12 @@ use controlplane_state::command::Unaccepted;
 use controlplane_state::{SessionEpoch, Snapshot};
 use protocol_model::{NodeId, NodeStatus, UnixNanos};
 
-use crate::deadlines::{Due, NodeDeadlines};
+use crate::deadlines::{AGAIN_AFTER, Due, NodeDeadlines};
 use crate::time::Now;
 
 /// How long a node may take to accept an allocation, from when both are there. Far above what a
 /// node that is well takes under the heaviest load (typical reports wait for up to 10 s).
 pub const ACCEPTED_WITHIN: Duration = Duration::from_secs(60);
-/// What was answered is answered again after this, until the state shows that it was done: the log
-/// may not have taken it.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Allocations in one command: more take several.
 const EXPIRED_MAX: usize = 4096;
 /// Nodes that are looked at in one turn, with everything on them: the others are due in the next.
@@ -60,14 +57,11 @@ impl PendingAllocs {
         let (mut count, mut looks) = (0, 0);
         while count < EXPIRED_MAX
             && looks < LOOKS_MAX
-            && let Some((node, epoch)) = self.nodes.take_overdue(now.monotonic)
+            && let Some((node, epoch, record)) =
+                self.nodes
+                    .take_overdue_as(NodeStatus::Ready, snapshot, now.monotonic)
         {
             looks += 1;
-            let Some(record) = snapshot.node(node).filter(|record| {
-                record.node.status == NodeStatus::Ready && record.session.epoch == epoch
-            }) else {
-                continue;
-            };
             // In whole seconds, rounded down.
             let ready_since = record.node.status_updated_at.saturating_add(1);
             let ready_since = UnixNanos(ready_since.saturating_mul(1_000_000_000));

@@ -6,13 +6,10 @@ use std::time::Duration;
 use controlplane_state::{SessionEpoch, Snapshot, WindowEnd};
 use protocol_model::{NodeId, NodeStatus};
 
-use crate::deadlines::{Due, NodeDeadlines};
+use crate::deadlines::{AGAIN_AFTER, Due, NodeDeadlines};
 use crate::liveness::EXPIRED_MAX;
 use crate::time::Now;
 
-/// A node is looked at again after this, where its windows have not begun (a scheduler is about to
-/// say so), and where they ended and the log may not have taken it.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// The longest and the shortest time to the next look at a window that is open: the clock that its
 /// end is compared with may jump, and may stand still where the state's time is ahead of it.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -61,19 +58,16 @@ impl DisconnectWindows {
         let again = now.monotonic + AGAIN_AFTER;
         let mut expired = Vec::new();
         while expired.len() < EXPIRED_MAX
-            && let Some((node, epoch)) = self.nodes.take_overdue(now.monotonic)
+            && let Some((node, epoch, _)) =
+                self.nodes
+                    .take_overdue_as(NodeStatus::Disconnected, snapshot, now.monotonic)
         {
-            let disconnected = snapshot.node(node).is_some_and(|record| {
-                record.node.status == NodeStatus::Disconnected && record.session.epoch == epoch
-            });
-            if !disconnected {
-                continue;
-            }
             let deadline = match snapshot.disconnect_windows_end(node) {
                 Some(WindowEnd::At(end)) if end > time => {
                     let left = end.saturating_since(time);
                     now.monotonic + left.clamp(LOOK_AGAIN_MIN, LOOK_AGAIN_MAX)
                 }
+                // A scheduler is about to say so.
                 Some(WindowEnd::NotBegun) => again,
                 Some(WindowEnd::At(_)) | None => {
                     expired.push((node, epoch));

@@ -3,7 +3,7 @@
 use controlplane_state::State;
 use controlplane_state::command::{NodeSynced, PlanApply};
 use hack_testkit::{World, allocs, jobs, nodes};
-use protocol_model::{JobKey, JobType, UnixNanos};
+use protocol_model::{Eligibility, JobKey, JobType, UnixNanos};
 
 use super::*;
 use crate::owed_syncs::SYNC_MAX;
@@ -58,6 +58,26 @@ fn a_new_leader_gives_an_owed_report_all_of_its_time_and_its_own_extra() {
     let nodes = vec![(node, epoch)];
     let overdue = Some(Command::SyncDeadline { nodes });
     assert_eq!(poll(&mut leader, &world, due), overdue);
+}
+
+#[test]
+fn a_session_that_begins_has_time_to_find_a_server_that_serves_it() {
+    let mut world = World::new();
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let node = nodes::node(1).id;
+    let epoch = world.greet(nodes::node(1));
+    let signals = [Signal::NodeSessionStarted { node, epoch }];
+    let snapshot = world.snapshot();
+    leader.on_applied(snapshot.index(), &signals, &snapshot, at(10));
+    let due = at(10).plus(SILENCE + TAKEOVER_EXTRA);
+    let early = Now {
+        monotonic: due.monotonic - Duration::from_millis(1),
+        ..due
+    };
+    assert_eq!(poll(&mut leader, &world, early), None);
+    let nodes = vec![(node, epoch)];
+    let missed = Some(Command::HeartbeatMissed { nodes });
+    assert_eq!(poll(&mut leader, &world, due), missed);
 }
 
 #[test]
@@ -359,4 +379,41 @@ fn room_in_another_pool_or_datacenter_wakes_nobody() {
     assert_eq!(joins(1, "gpu", "dc1"), 1);
     assert_eq!(joins(2, "default", "eu"), 1);
     assert_eq!(joins(3, "default", "dc2"), 0);
+}
+
+#[test]
+fn an_evaluation_that_was_tried_in_vain_waits_for_what_came_after_its_look() {
+    let mut world = World::new();
+    let node = world.add_node(nodes::node(1));
+    world.register(jobs::job(JobType::Service, "web", 1));
+    let mut eval = world
+        .snapshot()
+        .evals()
+        .next()
+        .expect("one")
+        .as_ref()
+        .clone();
+    eval.status = EvalStatus::Blocked;
+    eval.escaped_computed_class = true;
+    eval.snapshot_index = world.snapshot().index();
+    let evals = vec![eval.clone()];
+    world.expect(Command::EvalsUpsert { evals });
+    let mut leader = Leader::take_over(&world.snapshot(), config(), at(0));
+    let mut look = |appears_later: bool| {
+        let delivery = leader.dequeue(at(1)).expect("it is tried");
+        eval.snapshot_index = world.snapshot().index();
+        if appears_later {
+            for eligibility in [Eligibility::Ineligible, Eligibility::Eligible] {
+                let command = Command::NodeEligibility { node, eligibility };
+                apply(&mut world, &mut leader, command, at(1));
+            }
+        }
+        let (token, snapshot) = (delivery.token, world.snapshot());
+        assert!(leader.block_again(eval.clone(), token, &snapshot, at(1)));
+        assert!(!leader.block_again(eval.clone(), token, &snapshot, at(1)));
+        leader.blocked_stats().0
+    };
+    assert_eq!(look(true), 0, "it did not see the room that appeared");
+    assert_eq!(look(false), 1);
+    assert!(leader.dequeue(at(1)).is_none());
 }

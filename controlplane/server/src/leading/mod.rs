@@ -10,6 +10,7 @@
 //! the parts from the state: nothing applied in between is missed. When leadership goes, everything
 //! is dropped; nothing of it is replicated. A restored state is led anew in the same way.
 
+mod commit;
 mod housekeeping;
 mod plans;
 mod workers;

@@ -2,7 +2,7 @@
 //! `leading/plans.rs`.
 
 use controlplane_leader::broker::Delivery;
-use controlplane_leader::plan;
+use controlplane_leader::{plan, retry};
 use controlplane_scheduler::{Decision, schedule};
 use controlplane_state::Command;
 use controlplane_state::command::PlanApply;
@@ -59,6 +59,12 @@ impl World {
         }
         running.busy = running.busy.saturating_sub(1);
         if !running.leader.holds(delivery.eval.id, delivery.token, now) {
+            return self.turn(ix);
+        }
+        if let Some(eval) = retry::in_vain(&snapshot, &plan) {
+            running
+                .leader
+                .block_again(eval, delivery.token, &snapshot, now);
             return self.turn(ix);
         }
         let whole = snapshot

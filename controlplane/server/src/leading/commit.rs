@@ -1,0 +1,117 @@
+//! Committing a plan: in pieces where it is large, and until it is known what became of it.
+
+use std::time::Duration;
+
+use controlplane_leader::pieces;
+use controlplane_state::Command;
+use controlplane_state::command::PlanApply;
+
+use crate::cluster::{ChangeError, Changed, Cluster, LeadingError};
+
+/// Placements and changes in one entry: a few hundred kilobytes of log, a few milliseconds of
+/// apply.
+pub(super) const PIECE_ITEMS_MAX: usize = 2000;
+
+/// Between two attempts at finding out what became of a plan.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Commits a plan, in pieces where it is large; pieces that are still too large for the log are
+/// halved. What was committed before an error stays: the evaluation is open, and the next attempt
+/// finds it. Where the outcome is not known the state shows it by then.
+pub(super) async fn commit(
+    cluster: &Cluster,
+    term: u64,
+    plan: PlanApply,
+    items_max: usize,
+) -> Result<(), LeadingError> {
+    let mut waiting: Vec<PlanApply> = pieces::split(plan, items_max);
+    waiting.reverse();
+    while let Some(piece) = waiting.pop() {
+        let count = pieces::items(&piece);
+        let splits = count > 1 && items_max != usize::MAX;
+        // Kept only where it may be needed again.
+        let again = splits.then(|| piece.clone());
+        let command = Command::PlanApply(Box::new(piece));
+        match cluster.change_as_leader(command, term).await {
+            Ok(_) => {}
+            Err(LeadingError::Change(ChangeError::TooLarge(reason))) => {
+                let Some(piece) = again else {
+                    return Err(ChangeError::TooLarge(reason).into());
+                };
+                let halves = pieces::split(piece, count / 2);
+                if halves.len() < 2 {
+                    return Err(ChangeError::TooLarge(reason).into());
+                }
+                waiting.extend(halves.into_iter().rev());
+            }
+            Err(LeadingError::Change(ChangeError::OutcomeUnknown)) => {
+                settled(|| barrier(cluster, term)).await?;
+                return Err(ChangeError::OutcomeUnknown.into());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A barrier, where the log can take one: while no majority answers, each would only lie in it.
+async fn barrier(cluster: &Cluster, term: u64) -> Result<Changed, LeadingError> {
+    if !cluster.leads_in(term) {
+        return Err(LeadingError::NotLeading(term));
+    }
+    if !cluster.raft().hears_majority() {
+        return Err(ChangeError::OutcomeUnknown.into());
+    }
+    cluster.change_as_leader(Command::Barrier, term).await
+}
+
+/// Waits until the log has taken a barrier, and with it whatever was proposed before: the entries
+/// of one term are in the order in which they were proposed.
+///
+/// # Errors
+/// Where it never will: another server leads, or the log has stopped.
+async fn settled<B>(mut barrier: impl FnMut() -> B) -> Result<(), LeadingError>
+where
+    B: Future<Output = Result<Changed, LeadingError>>,
+{
+    loop {
+        match barrier().await {
+            Ok(_) => return Ok(()),
+            // The log is still stalled, or overloaded.
+            Err(LeadingError::Change(ChangeError::OutcomeUnknown | ChangeError::NoLeader(_))) => {
+                tokio::time::sleep(SETTLE_PAUSE).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::Outcome;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_plan_of_which_nobody_knows_is_settled_by_a_barrier_behind_it() {
+        let unknown = || Err(LeadingError::from(ChangeError::OutcomeUnknown));
+        let changed = Changed {
+            index: 7,
+            outcome: Outcome::Done,
+        };
+        let mut answers = vec![Ok(changed), unknown(), unknown()];
+        let settled_late = settled(|| {
+            let answer = answers.pop().expect("not asked again once it is known");
+            async move { answer }
+        });
+        settled_late.await.expect("the log took a barrier");
+        assert!(answers.is_empty(), "it was asked until it was known");
+
+        let mut answers = vec![Err(LeadingError::NotLeading(3)), unknown()];
+        let deposed = settled(|| {
+            let answer = answers.pop().expect("not asked again once it is known");
+            async move { answer }
+        });
+        assert!(matches!(deposed.await, Err(LeadingError::NotLeading(3))));
+    }
+}
