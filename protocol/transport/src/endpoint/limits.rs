@@ -50,6 +50,12 @@ impl Default for Limits {
     }
 }
 
+/// How far away a peer is thought to be before the first answer: what is lost until then is sent
+/// again after three times as long. The usual guess, a third of a second, is the internet's, and
+/// costs a node that is just coming back a whole one; a peer that is farther away gets a packet
+/// twice.
+const INITIAL_RTT: Duration = Duration::from_millis(100);
+
 pub(super) fn transport_config(limits: &Limits) -> Result<TransportConfig, BindError> {
     let Limits {
         keep_alive,
@@ -68,6 +74,7 @@ pub(super) fn transport_config(limits: &Limits) -> Result<TransportConfig, BindE
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(idle))
+        .initial_rtt(INITIAL_RTT)
         .keep_alive_interval(Some(keep_alive))
         .max_concurrent_bidi_streams(VarInt::from_u32(limits.streams_max))
         .max_concurrent_uni_streams(VarInt::from_u32(limits.streams_max))

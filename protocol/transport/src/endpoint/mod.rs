@@ -1,11 +1,12 @@
 //! The process's one UDP socket: where it listens, and from where it connects.
 //!
 //! `limits`: what each connection may take. `reset`: how peers of a crashed process hear that it is
-//! gone. `error`: what can go wrong.
+//! gone. `socket`: the socket itself. `error`: what can go wrong.
 
 mod error;
 mod limits;
 mod reset;
+mod socket;
 
 pub use error::{AddressError, BindError, ConnectError, RenewError};
 pub use limits::Limits;
@@ -95,7 +96,7 @@ impl Endpoint {
             address: config.listen,
             source,
         };
-        let socket = std::net::UdpSocket::bind(config.listen).map_err(bound)?;
+        let socket = socket::bind(config.listen).map_err(bound)?;
         let here = here.map_err(|_| bound(io::Error::other("there is no tokio runtime")))?;
         let endpoint = remembering(&config.identity, config.listen);
         let quinn = quinn::Endpoint::new(endpoint, Some(server), socket, runtime).map_err(bound)?;
