@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use protocol_wire::v1;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file_io::{FileIo, READ_BYTES_MAX, Reader};
@@ -142,21 +142,20 @@ impl LogSource {
     }
 }
 
-/// A file of a stream; `None` where it was rotated away since it was listed. Blocks.
+/// A file of a stream; `None` where since it was listed it was rotated away, or the task put
+/// something else in its place. Blocks.
 fn open_file(directory: &OwnedFd, name: &str) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other(format!("{name} is not a regular file")));
-    }
-    Ok(Some(file))
+    Ok(file.metadata()?.is_file().then_some(file))
 }
 
-/// The files of a stream, oldest first. Blocks.
+/// The files of a stream, oldest first. A link or a directory that the task left under such a name
+/// is no log: the others are read. Blocks.
 fn list(directory: &OwnedFd, prefix: &str) -> Result<Vec<LogFile>, Errno> {
     let mut files = Vec::new();
     for entry in Dir::read_from(directory)?.take(ENTRIES_MAX) {
@@ -170,6 +169,9 @@ fn list(directory: &OwnedFd, prefix: &str) -> Result<Vec<LogFile>, Errno> {
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno),
         };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            continue;
+        }
         files.push(LogFile {
             number,
             name: name.into_owned(),
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_streams_and_tasks_are_not_listed() {
+    fn files_of_other_streams_and_tasks_and_what_is_no_file_are_not_listed() {
         let directory = tempfile::tempdir().unwrap();
         for name in [
             "a.stdout.10",
@@ -248,11 +250,18 @@ mod tests {
         ] {
             std::fs::write(directory.path().join(name), "xy").unwrap();
         }
+        let of_the_task = |name: &str| directory.path().join(name);
+        std::os::unix::fs::symlink("/etc/passwd", of_the_task("a.stdout.11")).unwrap();
+        std::fs::create_dir(of_the_task("a.stdout.12")).unwrap();
         let opened: OwnedFd = File::open(directory.path()).unwrap().into();
         let listed = list(&opened, "a.stdout.").unwrap();
         let numbers: Vec<u64> = listed.iter().map(|file| file.number).collect();
         assert_eq!(numbers, [9, 10]);
         assert_eq!(listed[0].size, 2);
+        // Put there after they were listed.
+        for name in ["a.stdout.11", "a.stdout.12"] {
+            assert!(open_file(&opened, name).unwrap().is_none(), "{name}");
+        }
     }
 
     fn source(directory: &std::path::Path, engine: Engine) -> Option<LogSource> {
