@@ -1,5 +1,6 @@
 //! The cluster as the rest of the server sees it: one handle to read the state, to change it
-//! through whoever leads (`change`, and `forwarded` at the other end), to ask other servers (`call`), and to know who leads.
+//! through whoever leads (`change`, and `forwarded` at the other end), to ask other servers
+//! (`call`), and to know who leads.
 
 mod call;
 mod change;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Hello --no place, too many refusals--> Refused        without a look
-//!     |  --resumed, repeated--> Welcome                   from the leader's state, or a consistent read
+//!     |  --resumed, repeated--> Welcome                   leader's state, or a consistent read
 //!     |  --wrong secret, wrong token--> Refused           from a consistent read
 //!     +-- new session --NodeHello--> Welcome              (commit)
 //! ```
@@ -161,9 +161,9 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
     }
 }
 
-/// What needs no entry of the log: a resume, a repeat, a refusal. The leader's own state may welcome;
-/// a follower's may be older than the session, and what would be refused may be of yesterday, so that
-/// is asked of what is on a majority.
+/// What needs no entry of the log: a resume, a repeat, a refusal. The leader's own state may
+/// welcome; a follower's may be older than the session, and what would be refused may be of
+/// yesterday, so that is asked of what is on a majority.
 async fn answer_without_entry(
     gateway: &Gateway,
     knock: &NodeHello,

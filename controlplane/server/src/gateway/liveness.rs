@@ -27,9 +27,9 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// says the same again, to whoever leads then.
 const CONFIRMED_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long the leader may confirm nothing before this server counts as cut off from it. Longer than
-/// an election takes as a rule: a leader that dies must not send every node around. Short beside the
-/// time after which the leader takes the nodes for silent.
+/// How long the leader may confirm nothing before this server counts as cut off from it. Longer
+/// than an election takes as a rule: a leader that dies must not send every node around. Short
+/// beside the time after which the leader takes the nodes for silent.
 const CUT_OFF_AFTER: Duration = Duration::from_millis(1_200);
 
 /// One node, heard.

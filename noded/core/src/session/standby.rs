@@ -1,11 +1,12 @@
-//! The standby: a connection to another server, handshaken and without a session, so that the session
-//! can move before anybody thinks the node silent.
+//! The standby: a connection to another server, handshaken and without a session, so that the
+//! session can move before anybody thinks the node silent.
 //!
 //! ```text
-//!   live --a moment--> connecting ---> ready --the session's server is silent or cut off--> greeting
-//!                          ^             |                                                     |
-//!                          +--- lost ----+-- the first connection is lost: it is the first     |
-//!                                             Welcome: the session goes on here <--------------+
+//!   live --a moment--> connecting ---> ready --its server is silent or cut off---> greeting
+//!                          ^             |                                            |
+//!                          +--- lost ----+-- the first connection is lost:            |
+//!                                            it takes its place                       |
+//!                                            Welcome: the session goes on here <------+
 //! ```
 //!
 //! The first connection stays until the other server has said Welcome: where it was only slow, and
@@ -30,8 +31,8 @@ const WORRY_AFTER: Duration = Duration::from_millis(800);
 /// As often has a heartbeat gone unanswered by then, where they are rare.
 const WORRY_HEARTBEATS: u32 = 2;
 
-/// How long the other server may take to answer a Hello. It may be gone for a while without a sign of
-/// it, and the node must have the time to try the next one.
+/// How long the other server may take to answer a Hello. It may be gone for a while without a sign
+/// of it, and the node must have the time to try the next one.
 const WELCOME_LIMIT: Duration = Duration::from_millis(1_500);
 
 /// Where the second connection stands. There is one only while the session is live.

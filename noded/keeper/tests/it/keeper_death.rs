@@ -10,7 +10,8 @@ use noded_keeper::protocol::{
 };
 
 /// Somebody else reaps an orphan, at once or when it likes: the status is the true one where the
-/// kernel remembers it for holders of a pidfd (Linux 6.15). Before, keeper has to be the faster one.
+/// kernel remembers it for holders of a pidfd (Linux 6.15). Before, keeper has to be the faster
+/// one.
 fn is_told(status: ExitStatus, truth: ExitStatus) -> bool {
     status == truth || (!kernel_remembers() && status == ExitStatus::Unknown)
 }
