@@ -125,20 +125,6 @@ async fn a_placed_job_shows_its_allocations_everywhere() {
         .await
         .expect("the allocation");
     assert_eq!(alloc["Job"]["ID"], "web", "the job is joined in");
-    let given = &alloc["AllocatedResources"]["Tasks"]["server"]["Cpu"]["CpuShares"];
-    assert!(given.as_i64().is_some_and(|mhz| mhz > 0), "{alloc}");
-    // Nomad's command line reads no other, here and in the node's list.
-    assert_eq!(&alloc["TaskResources"]["server"]["CPU"], given);
-    assert_eq!(&alloc["Resources"]["CPU"], given);
-    assert_eq!(
-        alloc["Resources"]["DiskMB"],
-        alloc["AllocatedResources"]["Shared"]["DiskMB"]
-    );
-    let of_node = world
-        .get(&format!("/v1/node/{}/allocations", node.id))
-        .await
-        .expect("a list");
-    assert_eq!(of_node[0]["Resources"], alloc["Resources"]);
     assert_eq!(alloc["NodeID"], node.id.to_string());
     let eval = world
         .get(&format!("/v1/evaluation/{eval}"))
@@ -169,8 +155,47 @@ async fn a_placed_job_shows_its_allocations_everywhere() {
         .await
         .expect("evaluated");
     assert_eq!(again["EvalID"].as_str().map(str::len), Some(36));
-    let other = world
-        .put("/v1/job/web/evaluate", json!({ "JobID": "other" }))
+}
+
+#[tokio::test]
+async fn what_an_allocation_was_given_is_told_as_nomads_command_line_reads_it_too() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    world
+        .put("/v1/jobs", json!({ "Job": service("web") }))
+        .await
+        .expect("registered");
+    world
+        .until(|snapshot| snapshot.allocs().next().is_some())
         .await;
-    assert_eq!(refusal(other), (400, "JobID does not match".to_owned()));
+    let path = format!("/v1/node/{}/allocations", node.id);
+    let of_node = world.get(&path).await.expect("a list");
+    let id = of_node[0]["ID"].as_str().expect("an id");
+    let alloc = world
+        .get(&format!("/v1/allocation/{id}"))
+        .await
+        .expect("the allocation");
+    let given = &alloc["AllocatedResources"];
+    let mhz = &given["Tasks"]["server"]["Cpu"]["CpuShares"];
+    assert!(mhz.as_i64().is_some_and(|mhz| mhz > 0), "{alloc}");
+    assert_eq!(&alloc["TaskResources"]["server"]["CPU"], mhz);
+    assert_eq!(&alloc["Resources"]["CPU"], mhz);
+    assert_eq!(alloc["Resources"]["DiskMB"], given["Shared"]["DiskMB"]);
+    assert_eq!(of_node[0]["Resources"], alloc["Resources"]);
+}
+
+#[tokio::test]
+async fn an_evaluation_of_another_job_than_the_path_names_is_refused() {
+    let world = World::start().await;
+    world
+        .put("/v1/jobs", json!({ "Job": service("web") }))
+        .await
+        .expect("registered");
+    let ask = async |id: &str| {
+        let body = json!({ "JobID": id });
+        world.put("/v1/job/web/evaluate", body).await
+    };
+    let refused = refusal(ask("other").await);
+    assert_eq!(refused, (400, "JobID does not match".to_owned()));
+    ask("web").await.expect("the same job");
 }
