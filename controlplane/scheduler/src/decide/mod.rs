@@ -16,7 +16,7 @@ use protocol_model::{
 use crate::feasible::Standing;
 use crate::ids::Seeded;
 use crate::later::Later;
-use crate::place::{Overlay, Placer, Staying};
+use crate::place::{Overlay, Placer, Staying, Tools};
 use crate::reconcile::{self, Buckets, Place, Subject};
 use crate::rollout::Rollout;
 use crate::scratch::Scratch;
@@ -182,7 +182,27 @@ impl<'a> Deciding<'a> {
             };
             places.insert(node.id, place);
         }
-        reconcile::system(&subject, allocs, &places, |alloc| placer.makes_room(alloc))
+        let buckets =
+            reconcile::system(&subject, allocs, &places, |alloc| placer.makes_room(alloc));
+        let unsuited = places.values().all(|place| *place == Place::Unsuited);
+        if unsuited && group.count() > 0 && buckets.keep.is_empty() {
+            self.explain_nowhere(group, &mut placer);
+        }
+        buckets
+    }
+
+    /// A group that belongs on every node, of which none is feasible, says why.
+    fn explain_nowhere(&mut self, group: &TaskGroup, placer: &mut Placer<'_>) {
+        let mut tools = Tools {
+            overlay: &mut self.overlay,
+            ids: &mut self.ids,
+            scratch: self.scratch,
+        };
+        let metrics = placer.explain(&mut tools);
+        if metrics.nodes_filtered > 0 {
+            self.failed.insert(group.name.clone(), metrics);
+            self.note_classes(placer);
+        }
     }
 
     /// The job's allocations as the plan leaves them so far.

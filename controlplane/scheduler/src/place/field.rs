@@ -34,8 +34,8 @@ pub(super) enum Verdict {
 /// See the top of this file.
 #[derive(Debug)]
 pub(super) struct Field<'a> {
+    /// In the order of their nodes' ids.
     candidates: Vec<Judged<'a>>,
-    offsets: BTreeMap<NodeId, usize>,
     heap: BinaryHeap<Entry>,
     /// What the explanation of every placement has in common.
     counts: AllocMetric,
@@ -83,7 +83,8 @@ impl PartialOrd for Entry {
 }
 
 impl<'a> Field<'a> {
-    /// The field of `candidates`, each judged once; `counts` says how they were chosen.
+    /// The field of `candidates`, which come in the order of their nodes' ids, each judged once;
+    /// `counts` says how they were chosen.
     pub(super) fn new(
         candidates: Vec<Candidate<'a>>,
         counts: AllocMetric,
@@ -91,7 +92,6 @@ impl<'a> Field<'a> {
     ) -> Self {
         let mut field = Self {
             candidates: Vec::with_capacity(candidates.len()),
-            offsets: BTreeMap::new(),
             heap: BinaryHeap::new(),
             counts,
         };
@@ -100,7 +100,6 @@ impl<'a> Field<'a> {
             let verdict = judge(candidate);
             count(&mut field.counts, &candidate.1.node, &verdict);
             entries.extend(entry(offset, 0, &verdict));
-            field.offsets.insert(candidate.0.node, offset);
             field.candidates.push(Judged {
                 candidate,
                 verdict,
@@ -130,7 +129,10 @@ impl<'a> Field<'a> {
         node: NodeId,
         judge: impl FnOnce(Candidate<'a>) -> Verdict,
     ) {
-        let Some(offset) = self.offsets.get(&node).copied() else {
+        let found = self
+            .candidates
+            .binary_search_by_key(&node, |judged| judged.candidate.0.node);
+        let Ok(offset) = found else {
             return;
         };
         let Some(judged) = self.candidates.get_mut(offset) else {

@@ -274,6 +274,11 @@ impl<'a> Placer<'a> {
         })
     }
 
+    /// What every candidate is for a placement that may go anywhere.
+    pub(crate) fn explain(&mut self, tools: &mut Tools<'_>) -> AllocMetric {
+        self.make_field(None, &Past::default(), tools).best().1
+    }
+
     /// The field of all candidates as everything is now.
     fn up_to_date(&mut self, past: &Past, tools: &mut Tools<'_>) -> Field<'a> {
         let touched = std::mem::take(&mut self.touched);
@@ -350,7 +355,7 @@ fn alike<'a>(
 }
 
 /// What became of earlier attempts at a placement.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Past {
     /// Where they failed, or were not accepted: anywhere else is better.
     nodes: BTreeSet<NodeId>,

@@ -32,10 +32,13 @@ pub(super) fn candidates<'s>(
         }
         metrics.nodes_in_pool += 1;
         if in_datacenters(job, &record.node) {
-            *metrics
-                .nodes_available
-                .entry(record.node.datacenter.clone())
-                .or_default() += 1;
+            let datacenter = record.node.datacenter.as_str();
+            match metrics.nodes_available.get_mut(datacenter) {
+                Some(count) => *count += 1,
+                None => {
+                    metrics.nodes_available.insert(datacenter.to_owned(), 1);
+                }
+            }
             found.push((row, record));
         }
     }

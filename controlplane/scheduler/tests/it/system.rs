@@ -3,7 +3,7 @@
 use controlplane_state::Command;
 use controlplane_state::command::{JobDeregister, Purge};
 use hack_testkit::{jobs, nodes};
-use protocol_model::{AllocId, ClientStatus, JobType};
+use protocol_model::{AllocId, ClientStatus, Constraint, EvalStatus, Evaluation, JobType};
 
 use crate::scene::{Scene, key};
 
@@ -51,6 +51,40 @@ fn a_finished_sysbatch_allocation_is_not_run_again() {
         .world
         .register(jobs::job(JobType::Sysbatch, "once", 1));
     assert!(!scene.run(&eval).changes_something());
+}
+
+#[test]
+fn a_system_job_that_may_run_nowhere_says_why_and_waits() {
+    for job_type in [JobType::System, JobType::Sysbatch] {
+        let mut scene = Scene::new(2);
+        let mut job = jobs::draft(job_type, "agent", 1);
+        job.constraints.push(Constraint {
+            l_target: "${meta.rack}".to_owned(),
+            operand: "=".to_owned(),
+            r_target: "r9".to_owned(),
+        });
+        job.canonicalize();
+        let eval = scene.world.register(job);
+        let decision = scene.run(&eval);
+        let told = &decision.failed["group"];
+        assert_eq!((told.nodes_evaluated, told.nodes_filtered), (2, 2));
+        assert_eq!(told.constraint_filtered["${meta.rack} = r9"], 2);
+        let snapshot = scene.world.snapshot();
+        let mut evals = snapshot.evals_by_job(&key("agent"));
+        let blocked = evals.find(|eval| eval.status == EvalStatus::Blocked);
+        let blocked = Evaluation::clone(blocked.expect("it waits"));
+        assert!(!blocked.class_eligibility["linux"]);
+        // On some nodes is where it belongs: nothing is missing then.
+        let mut racked = nodes::node(3);
+        racked.meta.insert("rack".to_owned(), "r9".to_owned());
+        racked.computed_class = "racked".to_owned();
+        scene.world.add_node(racked);
+        let decision = scene.run(&blocked);
+        assert_eq!(
+            (decision.failed.len(), scene.live_count(&key("agent"))),
+            (0, 1)
+        );
+    }
 }
 
 /// A sysbatch job of one task with this argument and priority, which ran to its end.
