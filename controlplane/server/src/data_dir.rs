@@ -57,6 +57,10 @@ pub enum DataDirError {
     },
 }
 
+/// The node of `--dev --node` has its own in it, and tasks of ordinary users have to get to theirs:
+/// they pass through and see nothing. The log and the keys are in closed directories.
+const DEV_MODE: u32 = 0o711;
+
 /// Makes the data directory where it is missing, for its owner only, and refuses one that others
 /// could have filled.
 ///
@@ -100,10 +104,10 @@ fn prepare_as(path: &Path, chosen: Chosen, own: u32) -> Result<(), DataDirError>
             mode,
         });
     }
-    if chosen == Chosen::Dev && mode & 0o077 != 0 {
+    if chosen == Chosen::Dev && mode != DEV_MODE {
         // Only its owner has ever written here; from now on nobody else reads here either.
-        let private = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(path, private).map_err(failed)?;
+        let closed = std::fs::Permissions::from_mode(DEV_MODE);
+        std::fs::set_permissions(path, closed).map_err(failed)?;
     }
     Ok(())
 }
@@ -128,10 +132,12 @@ mod tests {
     #[test]
     fn a_directory_is_made_for_its_owner_only() {
         let root = tempfile::tempdir().expect("a directory");
-        for (name, chosen) in [("a", Chosen::Dev), ("b", Chosen::Configured)] {
+        for (name, chosen, expected) in
+            [("a", Chosen::Dev, 0o711), ("b", Chosen::Configured, 0o700)]
+        {
             let path = root.path().join(name);
             prepare(&path, chosen).expect("is made");
-            assert_eq!(mode(&path), 0o700);
+            assert_eq!(mode(&path), expected);
             prepare(&path, chosen).expect("is there");
         }
     }
@@ -163,7 +169,7 @@ mod tests {
         );
         set_mode(&real, 0o755);
         prepare(&real, Chosen::Dev).expect("nobody else has written there");
-        assert_eq!(mode(&real), 0o700);
+        assert_eq!(mode(&real), 0o711);
     }
 
     #[test]
