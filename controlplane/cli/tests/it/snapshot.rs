@@ -158,6 +158,7 @@ fn nothing_is_left_of_a_snapshot_that_its_user_interrupts() -> Result {
             .stderr(Stdio::piped())
             .spawn()?;
         while std::fs::read_dir(folder.path())?.count() == 0 {
+            assert!(saving.try_wait()?.is_none(), "it ends before it is told to");
             std::thread::sleep(Duration::from_millis(5));
         }
         let id = saving.id().to_string();
