@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,15 +134,15 @@ impl Relay {
         let mut inner: HashMap<SocketAddr, Arc<UdpSocket>> = HashMap::new();
         let mut datagram = vec![0; DATAGRAM_MAX];
         while let Ok((length, from)) = relay.socket.recv_from(&mut datagram).await {
-            if !inner.contains_key(&from) {
-                let socket = UdpSocket::bind(("127.0.0.1", 0)).await.expect("a port");
-                let socket = Arc::new(socket);
-                let to = relay.behind[relay.number];
-                socket.connect(to).await.expect("an address");
-                tokio::spawn(Arc::clone(&relay).answers(Arc::clone(&socket), from));
-                inner.insert(from, socket);
-            }
-            let (bytes, socket) = (datagram[..length].to_vec(), Arc::clone(&inner[&from]));
+            let socket = match inner.entry(from) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(new) => {
+                    let socket = relay.to_the_server().await;
+                    tokio::spawn(Arc::clone(&relay).answers(Arc::clone(&socket), from));
+                    Arc::clone(new.insert(socket))
+                }
+            };
+            let bytes = datagram[..length].to_vec();
             let relay = Arc::clone(&relay);
             tokio::spawn(async move {
                 tokio::time::sleep(ON_ITS_WAY).await;
@@ -151,6 +152,14 @@ impl Relay {
                 }
             });
         }
+    }
+
+    /// A socket on which nothing but the server behind answers.
+    async fn to_the_server(&self) -> Arc<UdpSocket> {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).await.expect("a port");
+        let server = self.behind[self.number];
+        socket.connect(server).await.expect("an address");
+        Arc::new(socket)
     }
 
     async fn answers(self: Arc<Self>, socket: Arc<UdpSocket>, to: SocketAddr) {
