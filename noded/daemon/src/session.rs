@@ -51,6 +51,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 pub enum Purpose {
     /// The session itself: an attempt begins with it.
     Session,
+    /// To have one when the session's ends.
+    Standby,
     /// Calls of the server, beside a session.
     Calls,
 }
@@ -110,9 +112,15 @@ pub struct OutboundFull;
 
 impl Link {
     /// Begins an attempt to reach the server at `address`.
-    pub fn start(context: &Arc<SessionContext>, attempt: Attempt, address: String) -> Self {
+    pub fn start(
+        context: &Arc<SessionContext>,
+        attempt: Attempt,
+        address: String,
+        purpose: Purpose,
+    ) -> Self {
         let (outbound, messages) = mpsc::channel(OUTBOUND_MAX);
-        let task = tokio::spawn(attend(Arc::clone(context), attempt, address, messages));
+        let context = Arc::clone(context);
+        let task = tokio::spawn(attend(context, attempt, address, purpose, messages));
         Self {
             attempt,
             outbound,
@@ -147,9 +155,10 @@ async fn attend(
     context: Arc<SessionContext>,
     attempt: Attempt,
     address: String,
+    purpose: Purpose,
     messages: mpsc::Receiver<Outbound>,
 ) {
-    let reason = match run(&context, attempt, &address, messages).await {
+    let reason = match run(&context, attempt, &address, purpose, messages).await {
         Ok(()) => "the session ended".to_owned(),
         Err(reason) => reason,
     };
@@ -167,9 +176,10 @@ async fn run(
     context: &Arc<SessionContext>,
     attempt: Attempt,
     address: &str,
+    purpose: Purpose,
     mut messages: mpsc::Receiver<Outbound>,
 ) -> Result<(), String> {
-    let connection = timeout(CONNECT_MAX, connect(context, address, Purpose::Session))
+    let connection = timeout(CONNECT_MAX, connect(context, address, purpose))
         .await
         .map_err(|_| format!("no connection within {CONNECT_MAX:?}"))??;
     let own = Own {

@@ -34,7 +34,7 @@ use crate::clock;
 use crate::hands::Hands;
 use crate::input::Input;
 use crate::journal::{JournalError, Records};
-use crate::session::{Outbound, SessionContext};
+use crate::session::{Link, Outbound, Purpose, SessionContext};
 use holding::{Holding, Issued};
 use host::DiskState;
 use lanes::Lanes;
@@ -299,21 +299,22 @@ impl Running {
     }
 
     fn connect(&mut self, attempt: Attempt, server: ServerChoice) {
-        let apart_from = match server.apart_from {
-            Some(other) => self.links.address_of(other),
+        let (apart_from, purpose) = match server.apart_from {
+            Some(other) => (self.links.address_of(other), Purpose::Standby),
             None => {
                 self.holding.forget_before(attempt);
                 self.links.end_all();
                 // A healthy disk is done before there is a connection to greet on.
                 self.shell.journal.request_sync();
-                None
+                (None, Purpose::Session)
             }
         };
         let Some(address) = self.servers.choose(server.offset, apart_from) else {
             return self.lost(attempt, "there is no such server".to_owned());
         };
-        tracing::debug!(%address, standby = server.apart_from.is_some(), "connecting");
-        self.links.begin(&self.shell.session, attempt, address);
+        tracing::debug!(%address, ?purpose, "connecting");
+        let link = Link::start(&self.shell.session, attempt, address.clone(), purpose);
+        self.links.begin(link, address);
     }
 
     fn send(&mut self, attempt: Attempt, message: Outbound) {

@@ -13,7 +13,13 @@ use crate::keeper_link::chain;
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
 
-pub(super) async fn serve(own: Own, epoch: SessionEpoch) -> Result<(), String> {
+/// The most that is left to others who have no session yet.
+const YIELD_MAX: Duration = Duration::from_secs(2);
+
+/// Serves calls of a live session that took `way` to get. For as long this waits: nothing on a
+/// quiet cluster, and where everybody comes back at once, those who are no nodes yet go first.
+pub(super) async fn serve(own: Own, epoch: SessionEpoch, way: Duration) -> Result<(), String> {
+    tokio::time::sleep(way.min(YIELD_MAX)).await;
     loop {
         if let Err(reason) = attach(&own, epoch).await {
             tracing::debug!(%reason, "the connection for calls ended");

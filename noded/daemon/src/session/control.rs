@@ -2,6 +2,7 @@
 //! comes in.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
@@ -23,11 +24,12 @@ impl Own {
         mut messages: mpsc::Receiver<Outbound>,
         [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
     ) -> Result<(), String> {
-        let mut watch: JoinSet<Result<(), String>> = JoinSet::new();
+        let mut live: JoinSet<Result<(), String>> = JoinSet::new();
+        let mut greeted = Instant::now();
         let mut first = Some(first);
         loop {
             let outbound = tokio::select! {
-                Some(ended) = watch.join_next() => {
+                Some(ended) = live.join_next() => {
                     let why = ended.map_err(|error| error.to_string())?;
                     return Err(why.err().unwrap_or_else(|| "the watch ended".to_owned()));
                 }
@@ -38,13 +40,15 @@ impl Own {
                 None => return Ok(()),
                 Some(Outbound::OpenWatch) => {
                     let epoch = SessionEpoch(self.epoch.load(Ordering::Relaxed));
-                    watch.spawn(self.clone().watch(epoch));
+                    live.spawn(self.clone().watch(epoch));
+                    live.spawn(bulk::serve(self.clone(), epoch, greeted.elapsed()));
                     continue;
                 }
                 Some(Outbound::Message(message)) => message,
             };
             match message {
                 SessionMessage::Hello(hello) => {
+                    greeted = Instant::now();
                     let hello = self.hello(&hello)?;
                     write(&mut writer, &hello).await?;
                 }
@@ -117,7 +121,6 @@ impl Own {
                     self.tell(SessionEvent::Welcome(event), servers).await?;
                     streams.spawn(self.clone().updates(UpdateClass::Urgent, epoch, urgent));
                     streams.spawn(self.clone().updates(UpdateClass::Typical, epoch, typical));
-                    streams.spawn(bulk::serve(self.clone(), epoch));
                 }
                 v1::SyncAck::KIND => {
                     let ack: v1::SyncAck = parse(frame)?;

@@ -1,10 +1,8 @@
 //! The connections of the session: the one that carries it, and the one that stands by.
 
-use std::sync::Arc;
-
 use noded_core::key::Attempt;
 
-use crate::session::{Link, SessionContext};
+use crate::session::Link;
 
 /// Those that were begun and did not end; the core has two at most.
 #[derive(Debug, Default)]
@@ -13,14 +11,8 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Begins an attempt to reach the server at `address`.
-    pub(super) fn begin(
-        &mut self,
-        context: &Arc<SessionContext>,
-        attempt: Attempt,
-        address: String,
-    ) {
-        let link = Link::start(context, attempt, address.clone());
+    /// Keeps an attempt that was begun, and where it leads.
+    pub(super) fn begin(&mut self, link: Link, address: String) {
         self.links.push((link, address));
     }
 
