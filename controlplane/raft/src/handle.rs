@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -33,10 +32,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a shutdown waits for the last user of the log to let go of it.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How often a server that hears no leader looks whether the cluster goes on without it; and how
-/// long that may be an election.
-const REMOVAL_LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A command that took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +67,7 @@ impl Checkpoint {
 /// One server's part in the replicated log. Clones share it.
 #[derive(Clone)]
 pub struct Raft {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 impl std::fmt::Debug for Raft {
@@ -127,31 +122,6 @@ impl Raft {
         retry_join: &[String],
     ) -> Result<(), FormError> {
         self.inner.formation.run(bootstrap_expect, retry_join).await
-    }
-
-    /// Watches whether the cluster goes on without this server, and tells people. Never ends.
-    pub async fn watch_removal(&self, retry_join: &[String]) {
-        loop {
-            tokio::time::sleep(REMOVAL_LOOK_EVERY).await;
-            let heard = self
-                .last_contact()
-                .is_some_and(|ago| ago < REMOVAL_LOOK_EVERY);
-            let removed = !heard && self.inner.formation.is_left_behind(retry_join).await;
-            let known = self.inner.removed.swap(removed, Ordering::Relaxed);
-            if removed && !known {
-                tracing::error!(
-                    server = %self.inner.own_id,
-                    "this server is no member of its cluster any more: it was removed, or another \
-                     one took its place; to take part again it needs an empty data directory"
-                );
-            }
-        }
-    }
-
-    /// Whether the cluster's leader said that this server is no member any more, although its own
-    /// log does not know of it. Found out by [`Self::watch_removal`].
-    pub fn is_removed(&self) -> bool {
-        self.inner.removed.load(Ordering::Relaxed)
     }
 
     /// Replicates a command and waits until it was applied here.

@@ -14,6 +14,7 @@
 //! - [`Raft::status`] is a watch on role, term, leader, indexes and membership.
 //! - [`Raft::serve_stream`] answers a peer: the accept loop calls it for every stream of
 //!   [`protocol_transport::StreamKind::Raft`].
+//! - [`Raft::watch_removal`] finds out whether the cluster goes on without this server.
 //! - [`Raft::failed`] ends when storage failed, or an entry was not understood. The process must
 //!   exit then: what was promised to other servers may not be on disk.
 //!
@@ -45,6 +46,7 @@ mod members;
 mod network;
 mod open;
 mod record;
+mod removal;
 mod status;
 mod store;
 mod successor;

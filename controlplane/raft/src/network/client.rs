@@ -344,7 +344,12 @@ impl Client {
         let (server, address) = (ServerId::from_u64(self.to), self.address());
         match (news, error) {
             (Some(News::Silent), Some(error)) => {
-                tracing::warn!(%server, address, %error, "a server does not answer");
+                let error = match error {
+                    // The library's words name servers by numbers that are shown nowhere else.
+                    RPCError::Timeout(late) => format!("no answer within {:?}", late.timeout),
+                    other => other.to_string(),
+                };
+                tracing::warn!(%server, address, error, "a server does not answer");
             }
             (Some(News::Back), _) => tracing::info!(%server, address, "a server answers again"),
             _ => {}
