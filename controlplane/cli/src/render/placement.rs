@@ -1,6 +1,6 @@
 //! Why an allocation went where it went, or nowhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_model::AllocMetric;
 
@@ -74,28 +74,36 @@ pub(crate) fn explanation(metric: &AllocMetric, indent: &str) -> String {
         .collect()
 }
 
-/// The scores of the nodes that were looked at, the best first.
+/// The scores of the nodes that were looked at, the best first. A component that does not count for
+/// a node is a dash: the final score is the mean of the others.
 pub(crate) fn scores(metric: &AllocMetric, length: Length) -> String {
-    let Some(first) = metric.score_meta_data.first() else {
+    if metric.score_meta_data.is_empty() {
         return String::new();
-    };
-    let names: Vec<&str> = first.scores.keys().map(String::as_str).collect();
+    }
+    let all = metric
+        .score_meta_data
+        .iter()
+        .flat_map(|node| node.scores.keys());
+    let names: BTreeSet<&str> = all.map(String::as_str).collect();
     let mut heading = vec!["Node"];
     heading.extend(&names);
     heading.push("final score");
     let mut table = Columns::new(&heading);
     for node in &metric.score_meta_data {
         let mut cells = vec![shown(&node.node_id.to_string(), length)];
-        cells.extend(names.iter().map(|name| number(node.scores.get(*name))));
-        cells.push(number(Some(&node.norm_score)));
+        cells.extend(names.iter().map(|name| match node.scores.get(*name) {
+            Some(score) => number(*score),
+            None => "-".to_owned(),
+        }));
+        cells.push(number(node.norm_score));
         table.row(cells);
     }
     table.render()
 }
 
-fn number(value: Option<&f64>) -> String {
+fn number(value: f64) -> String {
     // At most three digits behind the point, and no tail of zeros.
-    let text = format!("{:.3}", value.copied().unwrap_or(0.0));
+    let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" {
         "0".to_owned()
@@ -109,5 +117,41 @@ fn nodes(count: u64) -> String {
         "1 node".to_owned()
     } else {
         format!("{count} nodes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::{NodeId, NodeScoreMeta};
+
+    use super::*;
+
+    #[test]
+    fn every_component_of_any_node_has_its_column() {
+        let meta = |number: u128, scores: &[(&str, f64)], norm_score| NodeScoreMeta {
+            node_id: NodeId::from_u128(number),
+            scores: scores
+                .iter()
+                .map(|(name, score)| ((*name).to_owned(), *score))
+                .collect(),
+            norm_score,
+        };
+        let metric = AllocMetric {
+            score_meta_data: vec![
+                meta(1 << 96, &[("binpack", 0.5)], 0.5),
+                meta(
+                    2 << 96,
+                    &[("binpack", 0.5), ("node-affinity", -0.25)],
+                    0.125,
+                ),
+            ],
+            ..AllocMetric::default()
+        };
+        assert_eq!(
+            scores(&metric, Length::Short),
+            "Node      binpack  node-affinity  final score\n\
+             00000001  0.5      -              0.5\n\
+             00000002  0.5      -0.25          0.125\n"
+        );
     }
 }
