@@ -153,7 +153,11 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
     };
     let written = tokio::select! {
         written = write => written,
-        number = ends.next() => Err(Failure::Interrupted { path: file.to_owned() }.with_code(128 + number)),
+        number = ends.next() => {
+            let path = file.to_owned();
+            // As a shell tells of a process that a signal ended.
+            Err(Failure::Interrupted { path }.with_code(128 + number))
+        }
     };
     if written.is_err() {
         // Half a snapshot must not be taken for one.
