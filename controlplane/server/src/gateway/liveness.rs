@@ -32,6 +32,12 @@ const CONFIRMED_WITHIN: Duration = Duration::from_millis(500);
 /// beside the time after which the leader takes the nodes for silent.
 const CUT_OFF_AFTER: Duration = Duration::from_millis(1_200);
 
+/// The same while nobody is known to lead, or somebody has only begun to: with many sessions an
+/// election takes longer, no other server has a leader either, and a node that knocks there in vain
+/// loses the time that it needs afterwards. A server that is alone still lets its nodes go before
+/// they are taken for silent.
+const LEADERLESS_AFTER: Duration = Duration::from_millis(2_400);
+
 /// One node, heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -132,6 +138,7 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0_u64;
     let mut confirmed = Instant::now();
+    let mut leads = (None, confirmed);
     loop {
         tick.tick().await;
         let heard = gateway.heard.take();
@@ -147,10 +154,22 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
                 }
             }
         }
+        let leader = gateway.cluster.leader().map(|leader| leader.id);
+        if leader != leads.0 {
+            leads = (leader, Instant::now());
+        }
+        let led = leader.map(|_| leads.1.elapsed());
         gateway
             .heard
-            .set_cut_off(confirmed.elapsed() >= CUT_OFF_AFTER);
+            .set_cut_off(is_cut_off(confirmed.elapsed(), led));
     }
+}
+
+/// Whether a server is cut off to which nothing was confirmed for `unconfirmed`, where the same
+/// leader is known since `led`.
+fn is_cut_off(unconfirmed: Duration, led: Option<Duration>) -> bool {
+    let by_leader = led.is_some_and(|led| led.min(unconfirmed) >= CUT_OFF_AFTER);
+    by_leader || unconfirmed >= LEADERLESS_AFTER
 }
 
 /// One report. Fails where nothing is confirmed; what the leader did not get is told again.
@@ -235,6 +254,20 @@ pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<Vec<Heard>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_cut_off_by_a_leader_that_stays_silent_and_not_by_an_election() {
+        let ms = Duration::from_millis;
+        let long = Some(ms(60_000));
+        assert!(!is_cut_off(ms(1_199), long));
+        assert!(is_cut_off(ms(1_200), long));
+        // Nobody leads, or somebody has only begun to.
+        assert!(!is_cut_off(ms(2_399), None));
+        assert!(!is_cut_off(ms(2_399), Some(ms(200))));
+        // However that may be, nodes are not kept until they are taken for silent.
+        assert!(is_cut_off(ms(2_400), None));
+        assert!(is_cut_off(ms(2_400), Some(ms(200))));
+    }
 
     #[test]
     fn a_confirmation_that_comes_after_its_session_ended_is_not_the_next_ones() {
