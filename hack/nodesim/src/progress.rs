@@ -4,6 +4,7 @@
 //!   away --connect--> connecting --connected--> greeting --Welcome--> syncing --SyncAck--> live
 //!     ^                                             `-----Welcome, resumed-----------------^
 //!     `------ disconnected, refused ------------------------------------------------------'
+//!     `------ Welcome on the connection that stood by: promoted --------------------------^
 //! ```
 //!
 //! A node that finds its server silent is shown as live until it connects again.
@@ -46,6 +47,8 @@ pub struct Sample {
     pub since_mark: Duration,
     /// Whether an earlier session went on.
     pub resumed: bool,
+    /// Whether the connection stood already: then nothing is known of the parts of the way.
+    pub promoted: bool,
 }
 
 /// What all nodes of a fleet went through since the last mark.
@@ -128,6 +131,17 @@ struct Inner {
     welcomed: Option<Instant>,
 }
 
+impl Inner {
+    /// Whether an attempt is the session's, and not one that stands by. The number of one that is
+    /// being connected is not known yet.
+    fn is_of(&self, attempt: Attempt) -> bool {
+        match self.stage {
+            Stage::Connecting => attempt > self.attempt,
+            _ => attempt == self.attempt,
+        }
+    }
+}
+
 impl Progress {
     /// A node that has not tried yet.
     pub fn new(journey: Arc<Journey>) -> Self {
@@ -168,12 +182,17 @@ impl Progress {
         let now = Instant::now();
         let mut inner = self.lock();
         match event {
-            SessionEvent::Connected => {
+            // Any other is to stand by.
+            SessionEvent::Connected if inner.stage == Stage::Connecting => {
                 inner.stage = Stage::Greeting;
                 inner.attempt = attempt;
                 inner.connected = Some(now);
             }
             SessionEvent::Welcome(welcome) => {
+                if inner.stage != Stage::Greeting {
+                    inner.connected = None;
+                }
+                inner.attempt = attempt;
                 inner.welcomed = Some(now);
                 inner.stage = Stage::Syncing;
                 if welcome.resumed {
@@ -184,12 +203,16 @@ impl Progress {
                 self.arrived(&mut inner, false, now);
             }
             SessionEvent::Refused(_) => {
-                inner.stage = Stage::Away;
+                if inner.is_of(attempt) {
+                    inner.stage = Stage::Away;
+                }
                 self.journey.lock().refusals += 1;
             }
             // The end of one attempt may be told after the next began.
-            SessionEvent::Disconnected { .. } if attempt >= inner.attempt => {
-                inner.stage = Stage::Away;
+            SessionEvent::Disconnected { .. } => {
+                if inner.is_of(attempt) {
+                    inner.stage = Stage::Away;
+                }
                 self.journey.lock().breaks += 1;
             }
             _ => {}
@@ -198,20 +221,22 @@ impl Progress {
 
     fn arrived(&self, inner: &mut Inner, resumed: bool, now: Instant) {
         inner.stage = Stage::Live;
-        let (Some(begun), Some(connected), Some(welcomed)) =
-            (inner.begun, inner.connected, inner.welcomed)
-        else {
-            return;
-        };
         let mut journey = self.journey.lock();
         if journey.samples.len() < SAMPLES_MAX {
+            let between = |from: Option<Instant>, to: Option<Instant>| {
+                let known = from.zip(to);
+                known.map_or(Duration::ZERO, |(from, to)| {
+                    to.saturating_duration_since(from)
+                })
+            };
             let since_mark = now.saturating_duration_since(journey.marked);
             journey.samples.push(Sample {
-                connect: connected.saturating_duration_since(begun),
-                greet: welcomed.saturating_duration_since(connected),
-                sync: now.saturating_duration_since(welcomed),
+                connect: between(inner.begun, inner.connected),
+                greet: between(inner.connected, inner.welcomed),
+                sync: between(inner.welcomed, Some(now)),
                 since_mark,
                 resumed,
+                promoted: inner.connected.is_none(),
             });
         }
     }
@@ -257,10 +282,50 @@ mod tests {
         let ended = SessionEvent::Disconnected {
             reason: String::new(),
         };
+        progress.on_connecting();
         progress.on_event(Attempt(2), &SessionEvent::Connected);
         progress.on_event(Attempt(1), &ended);
         assert_eq!(progress.stage(), Stage::Greeting);
         progress.on_event(Attempt(2), &ended);
         assert_eq!(progress.stage(), Stage::Away);
+    }
+
+    #[test]
+    fn a_connection_that_stands_by_changes_nothing_until_it_is_welcomed() {
+        let journey = Arc::new(Journey::default());
+        let progress = Progress::new(Arc::clone(&journey));
+        let ended = SessionEvent::Disconnected {
+            reason: String::new(),
+        };
+        progress.on_connecting();
+        progress.on_event(Attempt(1), &SessionEvent::Connected);
+        progress.lock().stage = Stage::Live;
+        progress.on_event(Attempt(2), &SessionEvent::Connected);
+        assert_eq!(progress.stage(), Stage::Live);
+        progress.on_event(Attempt(2), &ended);
+        assert_eq!(progress.stage(), Stage::Live);
+        progress.on_event(Attempt(3), &SessionEvent::Connected);
+        progress.on_event(Attempt(1), &ended);
+        assert_eq!(progress.stage(), Stage::Away);
+        progress.on_event(Attempt(3), &SessionEvent::Welcome(welcome(true)));
+        assert_eq!(progress.stage(), Stage::Live);
+        assert_eq!(progress.attempt(), Attempt(3));
+        let samples = journey.travelled().samples;
+        assert!(samples.len() == 1 && samples[0].resumed && samples[0].promoted);
+    }
+
+    fn welcome(resumed: bool) -> noded_core::event::Welcome {
+        noded_core::event::Welcome {
+            epoch: SessionEpoch(1),
+            resumed,
+            applied_urgent_seq: 0,
+            applied_typical_seq: 0,
+            heartbeat_interval: Duration::ZERO,
+            typical_interval: Duration::ZERO,
+            urgent_delay: Duration::ZERO,
+            retry_interval: Duration::ZERO,
+            applied: noded_core::Watermark::default(),
+            servers: 1,
+        }
     }
 }

@@ -73,6 +73,9 @@ pub struct Ways {
     pub resumed: usize,
     /// Sessions that began with a complete report.
     pub synced: usize,
+    /// Those of both that were made on a connection that stood by; the parts of the way are of the
+    /// others.
+    pub promoted: usize,
     /// Sessions that a server refused.
     pub refusals: u64,
     /// Attempts and sessions whose connection ended.
@@ -97,19 +100,21 @@ impl Ways {
             refusals,
             breaks,
         } = travelled;
-        let spread = |of: fn(&Sample) -> Duration| Spread::of(samples.iter().map(of));
+        let whole = || samples.iter().filter(|sample| !sample.promoted);
+        let spread = |of: fn(&Sample) -> Duration| Spread::of(whole().map(of));
         let resumed = samples.iter().filter(|sample| sample.resumed).count();
         let synced = samples.iter().filter(|sample| !sample.resumed);
         Self {
             resumed,
             synced: samples.len() - resumed,
+            promoted: samples.len() - whole().count(),
             refusals: *refusals,
             breaks: *breaks,
             connect_ms: spread(|sample| sample.connect),
             greet_ms: spread(|sample| sample.greet),
             sync_ms: Spread::of(synced.map(|sample| sample.sync)),
             whole_ms: spread(|sample| sample.connect + sample.greet + sample.sync),
-            since_mark_ms: spread(|sample| sample.since_mark),
+            since_mark_ms: Spread::of(samples.iter().map(|sample| sample.since_mark)),
         }
     }
 }

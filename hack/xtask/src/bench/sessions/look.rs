@@ -18,17 +18,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A node as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) status: String,
+pub(in crate::bench) struct Seen {
+    pub(in crate::bench) status: String,
     /// Every change of the status raises it.
-    pub(super) modify_index: u64,
+    pub(in crate::bench) modify_index: u64,
 }
 
 /// All nodes by their ids, and the index of the answer.
 ///
 /// # Errors
 /// If the server does not answer.
-pub(super) fn nodes(
+pub(in crate::bench) fn nodes(
     http: &mut Http,
     newer_than: u64,
 ) -> anyhow::Result<(BTreeMap<String, Seen>, u64)> {
@@ -54,7 +54,10 @@ pub(super) fn nodes(
 ///
 /// # Errors
 /// If they are not in a minute.
-pub(super) fn all_ready(servers: &Servers, count: usize) -> anyhow::Result<BTreeMap<String, Seen>> {
+pub(in crate::bench) fn all_ready(
+    servers: &Servers,
+    count: usize,
+) -> anyhow::Result<BTreeMap<String, Seen>> {
     let deadline = Instant::now() + READY_TIMEOUT;
     loop {
         let seen = servers.http().and_then(|mut http| nodes(&mut http, 0));
@@ -76,7 +79,7 @@ pub(super) fn all_ready(servers: &Servers, count: usize) -> anyhow::Result<BTree
 }
 
 /// How many nodes left `ready` between two looks, whether or not they came back.
-pub(super) fn left(
+pub(in crate::bench) fn left(
     before: &BTreeMap<String, Seen>,
     after: &BTreeMap<String, Seen>,
     except: &[String],
@@ -91,7 +94,7 @@ pub(super) fn left(
 ///
 /// # Errors
 /// If nobody leads.
-pub(super) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
+pub(in crate::bench) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
     let leader = servers.leader().context("nobody leads")?;
     let own = servers.http_of(leader)?.get("/v1/agent/self")?;
     let index = &own["stats"]["raft"]["last_log_index"];
@@ -103,7 +106,7 @@ pub(super) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
 ///
 /// # Errors
 /// If a file cannot be read.
-pub(super) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
+pub(in crate::bench) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(data_dir.join("raft/log"))? {
         // It may be removed between the two calls.
@@ -118,7 +121,7 @@ pub(super) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
 ///
 /// # Errors
 /// If the kernel does not tell.
-pub(super) fn cpu(pid: u32) -> anyhow::Result<Duration> {
+pub(in crate::bench) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     // The name in parentheses may hold anything; user and system time are fields 14 and 15, in
@@ -130,7 +133,7 @@ pub(super) fn cpu(pid: u32) -> anyhow::Result<Duration> {
 }
 
 /// A service without a process, on any node.
-pub(super) fn service(id: &str, count: usize) -> Value {
+pub(in crate::bench) fn service(id: &str, count: usize) -> Value {
     json!({"Job": {
         "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
         "TaskGroups": [{
@@ -138,6 +141,7 @@ pub(super) fn service(id: &str, count: usize) -> Value {
             "Tasks": [{
                 "Name": "task", "Driver": "mock_driver", "Config": {},
                 "Resources": {"CPU": 10, "MemoryMB": 10},
+                "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
             }],
             "EphemeralDisk": {"SizeMB": 10},
         }],

@@ -6,8 +6,8 @@
 //! watched through the API: whatever left `ready`, even for a moment, has another `ModifyIndex`.
 
 mod failover;
-mod look;
-mod nodesim;
+pub(super) mod look;
+pub(super) mod nodesim;
 mod reconnect;
 mod silence;
 mod storm;
@@ -94,7 +94,11 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn must_exist(binaries: &Path) -> anyhow::Result<()> {
+/// Whether everything that a suite with simulated nodes runs is in `binaries`.
+///
+/// # Errors
+/// If something is missing: what, and what to do.
+pub(super) fn must_exist(binaries: &Path) -> anyhow::Result<()> {
     let missing: Vec<&str> = BINARIES
         .iter()
         .copied()
@@ -102,7 +106,7 @@ fn must_exist(binaries: &Path) -> anyhow::Result<()> {
         .collect();
     ensure!(
         missing.is_empty(),
-        "the figures of sessions need {} in {}; build them with `cargo build --release --bins`, \
+        "the figures need {} in {}; build them with `cargo build --release --bins`, \
          name another folder with --binaries, or ask for the machine's own figures with \
          --floor-only",
         missing.join(", "),

@@ -16,7 +16,7 @@ const SEED: &str = "7";
 
 /// Simulated nodes. Dropping it ends them.
 #[derive(Debug)]
-pub(super) struct Nodesim {
+pub(in crate::bench) struct Nodesim {
     process: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -28,7 +28,7 @@ impl Nodesim {
     ///
     /// # Errors
     /// If some do not get there.
-    pub(super) fn start(
+    pub(in crate::bench) fn start(
         program: &Path,
         servers: &Servers,
         nodes: usize,
@@ -69,7 +69,7 @@ impl Nodesim {
     ///
     /// # Errors
     /// If it could not be done.
-    pub(super) fn tell(&mut self, command: &str) -> anyhow::Result<Value> {
+    pub(in crate::bench) fn tell(&mut self, command: &str) -> anyhow::Result<Value> {
         self.commands
             .write_all(format!("{command}\n").as_bytes())
             .context("tell nodesim")?;
@@ -82,7 +82,7 @@ impl Nodesim {
     ///
     /// # Errors
     /// If some do not get there.
-    pub(super) fn wait_live(&mut self) -> anyhow::Result<Value> {
+    pub(in crate::bench) fn wait_live(&mut self) -> anyhow::Result<Value> {
         let mut answer = self.tell("live 120")?;
         ensure!(
             answer["missing"] == 0,
@@ -92,7 +92,7 @@ impl Nodesim {
     }
 
     /// Its process id.
-    pub(super) fn id(&self) -> u32 {
+    pub(in crate::bench) fn id(&self) -> u32 {
         self.process.id()
     }
 
