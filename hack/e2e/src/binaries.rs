@@ -19,6 +19,8 @@ pub enum Program {
     Noded,
     /// `noded-keeper`, which is keeper and pump.
     NodedKeeper,
+    /// `nodesim`: many nodes without hosts.
+    Nodesim,
 }
 
 impl Program {
@@ -28,6 +30,7 @@ impl Program {
             Self::Controlplane => "controlplane",
             Self::Noded => "noded",
             Self::NodedKeeper => "noded-keeper",
+            Self::Nodesim => "nodesim",
         }
     }
 
@@ -36,6 +39,7 @@ impl Program {
             Self::Controlplane => "controlplane-server",
             Self::Noded => "noded-daemon",
             Self::NodedKeeper => "noded-keeper",
+            Self::Nodesim => "hack-nodesim",
         }
     }
 

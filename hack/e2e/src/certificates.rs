@@ -44,6 +44,16 @@ impl Certificates {
         Ok(made)
     }
 
+    /// The files of the authority, the certificate and its key, for `server` or `node`.
+    pub(crate) fn files(&self, name: &str) -> [PathBuf; 3] {
+        let files = [
+            "ca.pem".to_owned(),
+            format!("{name}.pem"),
+            format!("{name}-key.pem"),
+        ];
+        files.map(|file| self.folder.join(file))
+    }
+
     /// The block `tls` of a configuration file, for `server` or `node`.
     pub(crate) fn block(&self, name: &str) -> String {
         let folder = self.folder.display();

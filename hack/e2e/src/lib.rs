@@ -5,6 +5,7 @@
 //!   its number; dropping the cluster ends what it started and nothing else.
 //! - [`Node`]: `noded` beside a cluster, with keeper, pump and tasks, all of which it takes with
 //!   it.
+//! - [`Fleet`]: hundreds of simulated nodes with real sessions, from one process.
 //! - [`Load`]: clients that register jobs through all servers without a pause, and the [`Ledger`]
 //!   of what was acknowledged to them. [`Cluster::must_hold`] compares it with every server.
 //! - [`eventually`]: the one way to wait: a question, asked until it is answered, with a deadline.
@@ -17,6 +18,7 @@
 pub mod binaries;
 mod certificates;
 mod cluster;
+mod fleet;
 mod load;
 mod node;
 mod ports;
@@ -24,6 +26,7 @@ mod process;
 mod wait;
 
 pub use cluster::{Cluster, Settings};
+pub use fleet::Fleet;
 pub use load::{Ledger, Load, job};
 pub use node::{Helper, Node};
 pub use ports::Ports;

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod faults;
+mod fleet;
 mod forwarding;
 mod node_facts;
 mod node_faults;

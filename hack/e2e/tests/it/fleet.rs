@@ -1,0 +1,204 @@
+//! Hundreds of nodes with real sessions: everybody comes back at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use hack_e2e::{Cluster, Fleet, Settings, eventually};
+use protocol_client::Query;
+use serde_json::{Value, json};
+
+const NODES: usize = 200;
+/// Enough for some hundred sessions in debug builds on a host where much else goes on.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Longer than any test.
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Heartbeats as rare as many nodes on one small host want them: their number is under test here,
+/// not their speed.
+fn rare_heartbeats(servers: usize) -> Settings {
+    Settings::of(servers)
+        .with("heartbeat_interval = \"1s\"")
+        .with("heartbeat_silence = \"8s\"")
+}
+
+/// A service without a process. `window`: how long its allocations may be silent.
+fn service(id: &str, count: usize, window: Option<Duration>) -> Value {
+    let mut group = json!({
+        "Name": "group", "Count": count,
+        "EphemeralDisk": { "SizeMB": 10 },
+        "Tasks": [{
+            "Name": "task", "Driver": "mock_driver", "Config": {},
+            "Resources": { "CPU": 10, "MemoryMB": 10 },
+            "LogConfig": { "MaxFiles": 1, "MaxFileSizeMB": 1 },
+        }],
+    });
+    if let Some(window) = window {
+        let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        group["Disconnect"] = json!({ "LostAfter": nanos, "Replace": false });
+    }
+    json!({ "Job": {
+        "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"], "TaskGroups": [group],
+    }})
+}
+
+/// The allocations of a job that should run, with the nodes that they are on.
+async fn wanted(cluster: &Cluster, job: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let path = format!("/v1/job/{job}/allocations");
+    let allocs = cluster.get(&path, &Query::new()).await?;
+    let running = allocs
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|alloc| alloc["ClientStatus"] == "running" && alloc["DesiredStatus"] == "run");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(running
+        .map(|alloc| (text(&alloc["ID"]), text(&alloc["NodeID"])))
+        .collect())
+}
+
+/// Waits until `count` allocations of a job run.
+async fn all_run(
+    cluster: &Cluster,
+    job: &str,
+    count: usize,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    eventually(&format!("{count} of {job}"), PATIENCE, async || {
+        let wanted = wanted(cluster, job).await?;
+        anyhow::ensure!(wanted.len() == count, "{} of {count} run", wanted.len());
+        Ok(Some(wanted))
+    })
+    .await
+}
+
+/// What really goes on: each run of a task, by its allocation and node.
+async fn going_on(fleet: &mut Fleet) -> anyhow::Result<Vec<(String, String)>> {
+    let answer = fleet.tell("running").await?;
+    let runs = answer["running"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(runs
+        .iter()
+        .map(|run| (text(&run["alloc"]), text(&run["node"])))
+        .collect())
+}
+
+/// Nodes by their status.
+async fn statuses(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, usize>> {
+    let nodes = cluster.get("/v1/nodes", &Query::new()).await?;
+    let mut counts = BTreeMap::new();
+    for node in nodes.as_array().into_iter().flatten() {
+        let status = node["Status"].as_str().unwrap_or_default();
+        *counts.entry(status.to_owned()).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+async fn all_ready(cluster: &Cluster) -> anyhow::Result<()> {
+    eventually("every node ready", PATIENCE, async || {
+        let counts = statuses(cluster).await?;
+        anyhow::ensure!(counts.get("ready") == Some(&NODES), "{counts:?}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+async fn register(cluster: &Cluster, job: &Value) -> anyhow::Result<()> {
+    let client = cluster.client(0)?;
+    client
+        .put::<_, Value>("/v1/jobs", &Query::new(), job)
+        .await?;
+    Ok(())
+}
+
+/// What runs is what is wanted: every allocation once, where it was placed, and nothing else.
+async fn must_agree(fleet: &mut Fleet, jobs: &[&BTreeMap<String, String>]) -> anyhow::Result<()> {
+    let expected: BTreeSet<(String, String)> = jobs
+        .iter()
+        .flat_map(|job| {
+            job.iter()
+                .map(|(alloc, node)| (alloc.clone(), node.clone()))
+        })
+        .collect();
+    let what = "what runs is what is wanted";
+    eventually(what, PATIENCE, async || {
+        let runs = going_on(fleet).await?;
+        let distinct: BTreeSet<(String, String)> = runs.iter().cloned().collect();
+        // Never, not even for a moment: keeper would not have begun it.
+        assert_eq!(distinct.len(), runs.len(), "an allocation runs twice");
+        anyhow::ensure!(
+            distinct == expected,
+            "{} run, {} are wanted",
+            runs.len(),
+            expected.len()
+        );
+        Ok(Some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_all_come_back_at_once_keep_what_is_tolerated_and_nothing_runs_twice()
+-> anyhow::Result<()> {
+    let cluster = Cluster::start(rare_heartbeats(3)).await?;
+    let mut fleet = Fleet::start(&cluster, NODES).await?;
+    all_ready(&cluster).await?;
+    register(&cluster, &service("patient", NODES, Some(WINDOW))).await?;
+    register(&cluster, &service("hasty", NODES, None)).await?;
+    let patient = all_run(&cluster, "patient", NODES).await?;
+    all_run(&cluster, "hasty", NODES).await?;
+
+    fleet.tell(&format!("cut 0..{NODES}")).await?;
+    eventually("no node ready", PATIENCE, async || {
+        let counts = statuses(&cluster).await?;
+        anyhow::ensure!(!counts.contains_key("ready"), "{counts:?}");
+        Ok(Some(()))
+    })
+    .await?;
+    fleet.tell("heal").await?;
+    let live = fleet.tell("live 90").await?;
+    assert_eq!(live["missing"], 0, "{live}");
+    all_ready(&cluster).await?;
+
+    assert_eq!(
+        all_run(&cluster, "patient", NODES).await?,
+        patient,
+        "the same went on"
+    );
+    let hasty = all_run(&cluster, "hasty", NODES).await?;
+    must_agree(&mut fleet, &[&patient, &hasty]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_all_servers_die_and_come_back_no_node_leaves_and_no_task_is_touched()
+-> anyhow::Result<()> {
+    let mut cluster = Cluster::start(rare_heartbeats(3)).await?;
+    let mut fleet = Fleet::start(&cluster, NODES).await?;
+    all_ready(&cluster).await?;
+    register(&cluster, &service("steady", NODES, None)).await?;
+    let before = all_run(&cluster, "steady", NODES).await?;
+    let told = fleet.tell("stats").await?;
+    for number in 0..3 {
+        cluster.kill(number)?;
+    }
+    for number in 0..3 {
+        cluster.spawn(number)?;
+    }
+    for number in 0..3 {
+        cluster.wait_ready(number).await?;
+    }
+    let live = fleet.tell("live 90").await?;
+    assert_eq!(live["missing"], 0, "{live}");
+    all_ready(&cluster).await?;
+
+    assert_eq!(
+        all_run(&cluster, "steady", NODES).await?,
+        before,
+        "the same went on"
+    );
+    must_agree(&mut fleet, &[&before]).await?;
+    let now = fleet.tell("stats").await?;
+    for count in ["starts", "stops", "ends"] {
+        assert_eq!(now["stats"][count], told["stats"][count], "{count}");
+    }
+    Ok(())
+}
