@@ -161,6 +161,7 @@ struct NotUnderstood(#[source] DecodeError);
 impl Machine for StateMachine {
     fn apply(&mut self, position: Position, command: &[u8]) -> Result<Vec<u8>, ApplyError> {
         let stamped = codec::decode(command).map_err(NotUnderstood)?;
+        count(&stamped.command, command.len());
         let applied = match &stamped.command {
             // It reads a whole state, which takes seconds where the state is large.
             Command::RestoreCommit { .. } => {
@@ -193,6 +194,19 @@ impl Machine for StateMachine {
         self.state = State::restore(checkpoint)?;
         self.hub.replace(self.state.snapshot());
         Ok(())
+    }
+}
+
+/// Counts what the log is made of: its commands, and of those the nodes' updates.
+fn count(command: &Command, bytes: usize) {
+    let bytes = bytes as u64;
+    metrics::counter!("drover_log_entries").increment(1);
+    metrics::counter!("drover_log_bytes").increment(bytes);
+    if let Command::AllocUpdates { batches } = command {
+        let reports: usize = batches.iter().map(|batch| batch.reports.len()).sum();
+        metrics::counter!("drover_log_update_entries").increment(1);
+        metrics::counter!("drover_log_update_bytes").increment(bytes);
+        metrics::counter!("drover_log_update_reports").increment(reports as u64);
     }
 }
 

@@ -8,6 +8,7 @@ mod floor;
 mod row;
 mod sessions;
 mod start_here;
+mod updates;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,11 @@ const SUITES: &[Suite] = &[
         name: sessions::NAME,
         about: "a thousand real sessions: silence, reconnects, storms, servers that die",
         run: sessions::run,
+    },
+    Suite {
+        name: updates::NAME,
+        about: "ten thousand starts at once: what they cost the log; a task's end to its sight",
+        run: updates::run,
     },
 ];
 

@@ -33,8 +33,8 @@ const QUEUE_MAX: usize = 4096;
 /// What a batch takes of the queue at least: one without reports is not free.
 const GROUP_BYTES_MIN: usize = 256;
 
-/// How often an entry is proposed of which nobody knows what became: the second time it is for whoever
-/// leads since.
+/// How often an entry is proposed of which nobody knows what became: the second time it is for
+/// whoever leads since.
 const PROPOSED_MAX: u32 = 2;
 
 /// How long typical updates gather on nodes while the log keeps up.
@@ -138,7 +138,7 @@ impl Coalescer {
             _room: room.map_err(|_| stopped())?,
         };
         let taken = QUEUE_BYTES_MAX - self.room.available_permits();
-        metrics::gauge!("drover_update_queue_bytes").set(taken as f64);
+        metrics::histogram!("drover_update_queue_bytes").record(taken as f64);
         self.queue.send(waiting).await.map_err(|_| stopped())?;
         result.await.unwrap_or_else(|_| Err(stopped()))
     }
@@ -189,9 +189,9 @@ impl CoalescerLoop {
         }
     }
 
-    /// Proposes batches of nodes in a session here, whoever leads. Where a leader was lost with them
-    /// they are proposed again: what was applied twice is seen by its number, and nodes need not
-    /// look for another server.
+    /// Proposes batches of nodes in a session here, whoever leads. Where a leader was lost with
+    /// them they are proposed again: what was applied twice is seen by its number, and nodes need
+    /// not look for another server.
     async fn propose_own(&self, own: Vec<Waiting>) {
         let batches: Vec<NodeBatch> = own
             .iter()

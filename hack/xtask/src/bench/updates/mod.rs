@@ -1,0 +1,82 @@
+//! Suite `updates`: three servers, a thousand simulated nodes, and what ten thousand allocations
+//! that start at once cost the log, beside the same reports in the reference's shape; and how long
+//! the end of a task takes until it is seen, while nothing else happens and during the storm.
+
+mod exits;
+mod reference;
+mod storm;
+
+use anyhow::Context;
+
+use super::floor::{self, Quantiles};
+use super::row::Row;
+use super::sessions::look;
+use super::sessions::nodesim::Nodesim;
+use super::{Bench, Extent};
+use crate::cluster::servers::Servers;
+use crate::stage::target_folder;
+
+/// The name on the command line and in every row.
+pub(super) const NAME: &str = "updates";
+const NODES: usize = 1000;
+const SERVERS: usize = 3;
+/// Ends of tasks that are timed while nothing else happens.
+const QUIET_EXITS: usize = 200;
+/// From an end to its sight, at the 99th percentile.
+const GOAL_MS: f64 = 50.0;
+
+/// Measures the disk's floor and, unless only that was asked for, everything else.
+///
+/// # Errors
+/// If something cannot be measured.
+pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let durable =
+        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
+    let name = "floor: write 4 KiB and fdatasync, p50";
+    let mut rows = vec![Row::new(NAME, name, millis(durable.p50), "ms")];
+    if bench.extent == Extent::FloorOnly {
+        return Ok(rows);
+    }
+    let release = || target_folder(&bench.root).join("release");
+    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
+    super::sessions::must_exist(&binaries)?;
+    eprintln!("-- {SERVERS} servers, {NODES} nodes");
+    let mut servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
+    let (mut nodes, _) = Nodesim::start(&binaries.join("nodesim"), &servers, NODES)?;
+    look::all_ready(&servers, NODES)?;
+    eprintln!("-- {QUIET_EXITS} tasks end, one after the other");
+    let quiet = exits::of_count(&servers, "quiet", QUIET_EXITS)?;
+    rows.extend(exit_rows("while nothing else happens", &quiet, &durable));
+    let storm = storm::measure(&servers, &mut nodes)?;
+    rows.extend(exit_rows("during the storm", &storm.exits, &durable));
+    let reference = reference::measure(&servers, storm::SAMPLES)?;
+    rows.extend(storm.rows(reference));
+    drop(nodes);
+    servers.stop()?;
+    Ok(rows)
+}
+
+fn exit_rows(when: &str, exits: &Quantiles, durable: &Quantiles) -> [Row; 2] {
+    let row = |quantile: &str, value| Row {
+        floor_value: Some(millis(durable.p50)),
+        ..Row::new(
+            NAME,
+            format!("a task's end to its sight, {when}, {quantile}"),
+            millis(value),
+            "ms",
+        )
+    };
+    let p99 = millis(exits.p99);
+    [
+        row("p50", exits.p50),
+        Row {
+            goal: Some(GOAL_MS),
+            met: Some(p99 <= GOAL_MS),
+            ..row("p99", exits.p99)
+        },
+    ]
+}
+
+fn millis(duration: std::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

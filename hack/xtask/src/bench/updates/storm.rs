@@ -1,0 +1,195 @@
+//! Ten thousand allocations start at once, and the leader's own counters say what that cost the
+//! log.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use super::super::floor::Quantiles;
+use super::super::row::Row;
+use super::super::sessions::nodesim::Nodesim;
+use super::{NAME, exits};
+use crate::cluster::servers::Servers;
+
+/// The job of the storm.
+pub(super) const JOB: &str = "storm";
+/// Its allocations.
+const ALLOCS: u32 = 10_000;
+/// Allocations of it that are looked at one by one.
+pub(super) const SAMPLES: usize = 200;
+/// How long all of it may take.
+const STORM_MAX: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Log bytes for each report, entries and bytes beside the reference's.
+const GOAL_BYTES: f64 = 64.0;
+const GOAL_BYTES_SHARE: f64 = 1.0 / 10.0;
+const GOAL_ENTRIES_SHARE: f64 = 1.0 / 20.0;
+
+/// What a storm came to.
+#[derive(Debug)]
+pub(super) struct Storm {
+    pub(super) exits: Quantiles,
+    took: Duration,
+    log: Counters,
+}
+
+/// The log's counters, or how much they grew.
+#[derive(Debug, Clone, Copy)]
+struct Counters {
+    bytes: f64,
+    update_entries: f64,
+    update_bytes: f64,
+    update_reports: f64,
+}
+
+/// Starts everything, and ends tasks of other jobs meanwhile.
+///
+/// # Errors
+/// If not all of it runs in time.
+pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Storm> {
+    eprintln!("-- {ALLOCS} allocations start at once");
+    let leader = servers.leader().context("nobody leads")?;
+    let before = Counters::of(servers, leader)?;
+    let over = AtomicBool::new(false);
+    let begun = Instant::now();
+    let (exits, took) = std::thread::scope(|scope| {
+        let ending = scope.spawn(|| exits::until(servers, "stormy", &over));
+        let took = start_all(servers, nodes, begun);
+        over.store(true, Ordering::Relaxed);
+        let exits = ending.join().map_err(|_| anyhow::anyhow!("a panic"))?;
+        anyhow::Ok((exits?, took?))
+    })?;
+    ensure!(
+        servers.leader() == Some(leader),
+        "another server leads since: its log cannot be compared"
+    );
+    let after = Counters::of(servers, leader)?;
+    eprintln!("   {} tasks ended meanwhile", exits.len());
+    Ok(Storm {
+        exits: Quantiles::of(exits).context("no samples")?,
+        took,
+        log: after.since(before),
+    })
+}
+
+fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::Result<Duration> {
+    servers
+        .http()?
+        .ask("PUT", "/v1/jobs", Some(&job()))?
+        .json()?;
+    loop {
+        let mut http = servers.http()?;
+        let summary = http.get(&format!("/v1/job/{JOB}/summary"))?;
+        let running = &summary["Summary"]["group"]["Running"];
+        if running.as_u64() == Some(u64::from(ALLOCS)) {
+            return Ok(begun.elapsed());
+        }
+        ensure!(
+            begun.elapsed() < STORM_MAX,
+            "{running} of {ALLOCS} allocations run after {STORM_MAX:?}: {}",
+            nodes.tell("stats")?
+        );
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+impl Counters {
+    fn of(servers: &Servers, server: usize) -> anyhow::Result<Self> {
+        let metrics = servers.http_of(server)?.get("/v1/metrics")?;
+        let counters = metrics["Counters"].as_array().context("no counters")?;
+        let count = |name: &str| {
+            let named = |counter: &&Value| counter["Name"] == name;
+            let counter = counters.iter().find(named);
+            counter.map_or(Some(0.0), |counter| counter["Count"].as_f64())
+        };
+        let known = |name: &str| count(name).with_context(|| format!("no counter {name}"));
+        Ok(Self {
+            bytes: known("drover.log_bytes")?,
+            update_entries: known("drover.log_update_entries")?,
+            update_bytes: known("drover.log_update_bytes")?,
+            update_reports: known("drover.log_update_reports")?,
+        })
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            bytes: self.bytes - before.bytes,
+            update_entries: self.update_entries - before.update_entries,
+            update_bytes: self.update_bytes - before.update_bytes,
+            update_reports: self.update_reports - before.update_reports,
+        }
+    }
+}
+
+impl Storm {
+    /// What it cost, beside reports of `reference_bytes` and an entry each.
+    pub(super) fn rows(&self, reference_bytes: f64) -> Vec<Row> {
+        let Counters {
+            bytes,
+            update_entries,
+            update_bytes,
+            update_reports,
+        } = self.log;
+        let reports = update_reports.max(1.0);
+        let row = |what: &str, value, unit| {
+            let figure = format!("storm of {ALLOCS} starts, {what}");
+            Row::new(NAME, figure, value, unit)
+        };
+        let below = |row: Row, goal: f64| Row {
+            goal: Some(goal),
+            met: Some(row.value <= goal),
+            ..row
+        };
+        let beside = |row: Row, value| Row {
+            rival: Some("reference shape"),
+            rival_value: Some(value),
+            ..row
+        };
+        let reference_bytes = reference_bytes * reports;
+        vec![
+            row("submit to all running", self.took.as_secs_f64(), "s"),
+            row("reports in the log", update_reports, ""),
+            below(
+                row("log bytes for each report", update_bytes / reports, "B"),
+                GOAL_BYTES,
+            ),
+            below(
+                beside(
+                    row("log bytes of reports", update_bytes, "B"),
+                    reference_bytes,
+                ),
+                reference_bytes * GOAL_BYTES_SHARE,
+            ),
+            below(
+                beside(
+                    row("log entries of reports", update_entries, ""),
+                    update_reports,
+                ),
+                update_reports * GOAL_ENTRIES_SHARE,
+            ),
+            row(
+                "share of all bytes of the log",
+                update_bytes / bytes.max(1.0) * 100.0,
+                "%",
+            ),
+        ]
+    }
+}
+
+/// Batch, so that nobody waits for the health of what started.
+fn job() -> Value {
+    json!({"Job": {
+        "ID": JOB, "Name": JOB, "Type": "batch", "Datacenters": ["*"],
+        "TaskGroups": [{
+            "Name": "group", "Count": ALLOCS,
+            "Tasks": [{
+                "Name": "task", "Driver": "mock_driver", "Config": {},
+                "Resources": {"CPU": 10, "MemoryMB": 10},
+                "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
+            }],
+            "EphemeralDisk": {"SizeMB": 10},
+        }],
+    }})
+}
