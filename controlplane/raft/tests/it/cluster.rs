@@ -336,7 +336,7 @@ pub(crate) async fn propose(servers: &[Server], command: &str) -> Proposed {
 
 /// Waits until one of the servers leads and all the others follow it; returns its place.
 pub(crate) async fn leader_of(servers: &[Server]) -> usize {
-    for _ in 0..600 {
+    for _ in 0..1200 {
         let leads: Vec<Option<Leader>> =
             servers.iter().map(|server| server.raft.leader()).collect();
         let found = servers.iter().position(|server| {

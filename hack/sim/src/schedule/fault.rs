@@ -207,24 +207,7 @@ pub(super) fn draw(
             let lasts = rng.between(2, 40) * SECOND;
             add(BEGIN + SECOND, lasts, FaultKind::CutAll);
         }
-        Scenario::OneServer => {
-            let mut at = BEGIN;
-            while at < size.until {
-                let lasts = rng.between(SECOND, 12 * SECOND);
-                let server = u8::try_from(rng.below(u64::from(size.servers))).unwrap_or(0);
-                match rng.below(4) {
-                    0 => add(at, lasts, FaultKind::KillServer { server }),
-                    1 => add(at, lasts, FaultKind::CutServer { server }),
-                    2 => add(at, 0, FaultKind::DropConns { server }),
-                    _ => {
-                        for node in 0..size.nodes {
-                            add(at, lasts, FaultKind::CutLink { node, server });
-                        }
-                    }
-                }
-                at += lasts + 12 * SECOND;
-            }
-        }
+        Scenario::OneServer => one_server(size, rng, &mut add),
         Scenario::Stuck => {
             for node in 0..size.nodes / 2 {
                 let at = BEGIN + rng.below(20 * SECOND);
@@ -255,6 +238,26 @@ pub(super) fn draw(
         at += rng.between(gap / 8, gap * 2);
     }
     faults
+}
+
+/// One server after the other in trouble, each well again for a while before the next.
+fn one_server(size: Size, rng: &mut Rng, add: &mut impl FnMut(Nanos, Nanos, FaultKind)) {
+    let mut at = BEGIN;
+    while at < size.until {
+        let lasts = rng.between(SECOND, 12 * SECOND);
+        let server = u8::try_from(rng.below(u64::from(size.servers))).unwrap_or(0);
+        match rng.below(4) {
+            0 => add(at, lasts, FaultKind::KillServer { server }),
+            1 => add(at, lasts, FaultKind::CutServer { server }),
+            2 => add(at, 0, FaultKind::DropConns { server }),
+            _ => {
+                for node in 0..size.nodes {
+                    add(at, lasts, FaultKind::CutLink { node, server });
+                }
+            }
+        }
+        at += lasts + 12 * SECOND;
+    }
 }
 
 fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
