@@ -29,7 +29,7 @@ pub(super) async fn serve(
                 let (mut writer, mut reader) = (writer, reader);
                 let frame = reader.expect().await.unwrap();
                 let _: v1::AttachBulk = from_frame(frame.kind, frame.body).unwrap();
-                // Nodes that have no session yet go first: a test that asks for logs waits for ever.
+                // Nodes without a session go first: a test that asks for logs waits for ever.
                 assert!(!known.borrow().synced.is_empty(), "not live yet");
                 *bulk.lock().unwrap() = Some(connection.clone());
                 write(&mut writer, &v1::Attached {}).await;
