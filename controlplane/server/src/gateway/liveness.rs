@@ -36,7 +36,7 @@ const CUT_OFF_AFTER: Duration = Duration::from_millis(1_200);
 /// election takes longer, no other server has a leader either, and a node that knocks there in vain
 /// loses the time that it needs afterwards. A server that is alone still lets its nodes go before
 /// they are taken for silent.
-const LEADERLESS_AFTER: Duration = Duration::from_millis(2_400);
+const LEADERLESS_AFTER: Duration = Duration::from_millis(1_800);
 
 /// One node, heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,11 +262,11 @@ mod tests {
         assert!(!is_cut_off(ms(1_199), long));
         assert!(is_cut_off(ms(1_200), long));
         // Nobody leads, or somebody has only begun to.
-        assert!(!is_cut_off(ms(2_399), None));
-        assert!(!is_cut_off(ms(2_399), Some(ms(200))));
+        assert!(!is_cut_off(ms(1_799), None));
+        assert!(!is_cut_off(ms(1_799), Some(ms(200))));
         // However that may be, nodes are not kept until they are taken for silent.
-        assert!(is_cut_off(ms(2_400), None));
-        assert!(is_cut_off(ms(2_400), Some(ms(200))));
+        assert!(is_cut_off(ms(1_800), None));
+        assert!(is_cut_off(ms(1_800), Some(ms(200))));
     }
 
     #[test]

@@ -17,6 +17,9 @@ const CONFIRMED_WITHIN: Nanos = 500 * MILLI;
 /// How long the leader may confirm nothing before the server counts as cut off (as the server).
 const CUT_OFF_AFTER: Nanos = 1_200 * MILLI;
 
+/// The same while it knows of no leader, or of one since a moment ago (as the server).
+const LEADERLESS_AFTER: Nanos = 1_800 * MILLI;
+
 /// One node, heard. `at` is the hearing server's; only ages are told to others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -39,6 +42,8 @@ pub(super) struct HeardLog {
     number: u64,
     /// When the leader last confirmed something, or there was nothing to confirm.
     confirmed_at: Nanos,
+    /// Who led at the last look, and since which.
+    leads: (Option<ServerIx>, Nanos),
     cut_off: bool,
 }
 
@@ -51,6 +56,7 @@ impl HeardLog {
             told: None,
             number: 0,
             confirmed_at: now,
+            leads: (None, now),
             cut_off: false,
         }
     }
@@ -105,7 +111,13 @@ impl World {
     pub(super) fn report_heard(&mut self, ix: ServerIx) {
         let now = self.now;
         let server = &mut self.servers[usize::from(ix)];
-        server.heard.cut_off = now.saturating_sub(server.heard.confirmed_at) >= CUT_OFF_AFTER;
+        if server.heard.leads.0 != server.believes {
+            server.heard.leads = (server.believes, now);
+        }
+        let unconfirmed = now.saturating_sub(server.heard.confirmed_at);
+        let led = now.saturating_sub(server.heard.leads.1);
+        let by_leader = server.believes.is_some() && led.min(unconfirmed) >= CUT_OFF_AFTER;
+        server.heard.cut_off = by_leader || unconfirmed >= LEADERLESS_AFTER;
         if server.heard.told.is_some() {
             // The next report waits for this one's answer.
             return self.server_event(ix, 10 * MILLI, ServerEvent::ReportTick);
