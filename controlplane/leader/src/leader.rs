@@ -79,7 +79,7 @@ impl Leader {
             config,
             broker: EvalBroker::new(),
             blocked: BlockedEvals::new(),
-            liveness: Liveness::new(config.silence),
+            liveness: Liveness::new(config.silence, config.takeover_extra),
             owed: OwedSyncs::default(),
             windows: DisconnectWindows::new(now.monotonic + grace),
             pending: PendingAllocs::default(),
@@ -209,6 +209,19 @@ impl Leader {
     /// A node was heard, `age` ago.
     pub fn on_heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) {
         self.liveness.heard(node, epoch, age, now);
+    }
+
+    /// A server reports whom it heard, and how long ago; perhaps nobody.
+    pub fn on_report(
+        &mut self,
+        server: u64,
+        heard: impl IntoIterator<Item = (NodeId, SessionEpoch, Duration)>,
+        now: Now,
+    ) {
+        self.liveness.on_report(server, now);
+        for (node, epoch, age) in heard {
+            self.liveness.heard_through(server, node, epoch, age, now);
+        }
     }
 
     /// The next evaluation to schedule; none while the broker is paused.

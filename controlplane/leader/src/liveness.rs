@@ -1,6 +1,10 @@
 //! Which nodes are silent. The detection time does not depend on how many nodes there are: every
 //! heartbeat counts, whichever server heard it, and expiries of one look are one log entry.
+//!
+//! A server that reports nothing itself takes nobody with it: the nodes that were last heard through
+//! it have some time more, once, to find another one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controlplane_state::SessionEpoch;
@@ -12,19 +16,40 @@ use crate::time::Now;
 /// Nodes in one expiry: a larger outage takes several log entries.
 pub const EXPIRED_MAX: usize = 4096;
 
+/// How long a server may report nothing, not even that it heard nobody, before it counts as gone. It
+/// reports every 200 ms.
+const SERVER_SILENCE: Duration = Duration::from_millis(800);
+
 /// Deadlines of every node in a session.
 #[derive(Debug)]
 pub struct Liveness {
     silence: Duration,
+    /// What nodes have more where their server is gone.
+    to_move: Duration,
     nodes: NodeDeadlines,
+    /// The server through which each was heard last.
+    through: BTreeMap<NodeId, Through>,
+    /// When each server last reported.
+    reports: BTreeMap<u64, Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Through {
+    server: u64,
+    /// Whether the time to move was given since.
+    given: bool,
 }
 
 impl Liveness {
-    /// Watches nobody yet. A node may be silent for `silence`.
-    pub fn new(silence: Duration) -> Self {
+    /// Watches nobody yet. A node may be silent for `silence`, and for `to_move` more where its server
+    /// is gone.
+    pub fn new(silence: Duration, to_move: Duration) -> Self {
         Self {
             silence,
+            to_move,
             nodes: NodeDeadlines::default(),
+            through: BTreeMap::new(),
+            reports: BTreeMap::new(),
         }
     }
 
@@ -52,9 +77,31 @@ impl Liveness {
         }
     }
 
+    /// A server reported, whomever it heard: [`Self::heard_through`] follows for each of them.
+    pub fn on_report(&mut self, server: u64, now: Now) {
+        self.reports.insert(server, now.monotonic);
+    }
+
+    /// As [`Self::heard`], by the report of a server.
+    pub fn heard_through(
+        &mut self,
+        server: u64,
+        node: NodeId,
+        epoch: SessionEpoch,
+        age: Duration,
+        now: Now,
+    ) {
+        if self.nodes.due(node).is_some_and(|due| due.epoch == epoch) {
+            let given = false;
+            self.through.insert(node, Through { server, given });
+        }
+        self.heard(node, epoch, age, now);
+    }
+
     /// A node left its session, or is known to be silent.
     pub fn forget(&mut self, node: NodeId) {
         self.nodes.remove(node);
+        self.through.remove(&node);
     }
 
     /// Nothing could be heard for `stalled`, of anybody: every node has that time once more.
@@ -82,8 +129,31 @@ impl Liveness {
     /// Nodes whose time is over, at most [`EXPIRED_MAX`]. They are not watched any more: if the log
     /// does not take the expiry, [`Self::put_back`] them.
     pub fn poll_expired(&mut self, now: Now) -> Vec<(NodeId, SessionEpoch)> {
-        let overdue = std::iter::from_fn(|| self.nodes.take_overdue(now.monotonic));
-        overdue.take(EXPIRED_MAX).collect()
+        let mut expired = Vec::new();
+        while expired.len() < EXPIRED_MAX
+            && let Some((node, epoch)) = self.nodes.take_overdue(now.monotonic)
+        {
+            if self.gives_time_to_move(node, now) {
+                let deadline = now.monotonic + self.to_move;
+                self.nodes.set(node, Due { epoch, deadline });
+            } else {
+                self.through.remove(&node);
+                expired.push((node, epoch));
+            }
+        }
+        expired
+    }
+
+    /// Whether a node that is overdue was last heard through a server that is gone, and had no time
+    /// to move yet.
+    fn gives_time_to_move(&mut self, node: NodeId, now: Now) -> bool {
+        let Some(through) = self.through.get_mut(&node).filter(|it| !it.given) else {
+            return false;
+        };
+        let reported = self.reports.get(&through.server);
+        let gone = reported.is_some_and(|at| *at + SERVER_SILENCE <= now.monotonic);
+        through.given = gone;
+        gone
     }
 
     /// When the next node's time is over.
@@ -107,13 +177,15 @@ mod tests {
     use super::*;
 
     const SILENCE: Duration = Duration::from_millis(2600);
+    const TO_MOVE: Duration = Duration::from_millis(1500);
+    const SERVER: u64 = 9;
 
     fn at(millis: u64) -> Now {
         Now::default().plus(Duration::from_millis(millis))
     }
 
     fn watched() -> (Liveness, NodeId) {
-        let mut liveness = Liveness::new(SILENCE);
+        let mut liveness = Liveness::new(SILENCE, TO_MOVE);
         let node = NodeId::from_u128(1);
         liveness.watch(node, SessionEpoch(5), Duration::ZERO, at(0));
         (liveness, node)
@@ -133,6 +205,37 @@ mod tests {
         liveness.heard(node, SessionEpoch(5), Duration::from_millis(500), at(2000));
         assert!(liveness.poll_expired(at(4099)).is_empty());
         assert_eq!(liveness.poll_expired(at(4100)).len(), 1);
+    }
+
+    #[test]
+    fn a_node_whose_server_is_gone_has_some_time_more_and_once() {
+        let (mut liveness, node) = watched();
+        liveness.on_report(SERVER, at(1000));
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        assert!(liveness.poll_expired(at(3600)).is_empty());
+        assert!(liveness.poll_expired(at(5099)).is_empty());
+        assert_eq!(liveness.poll_expired(at(5100)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn a_node_whose_server_goes_on_reporting_has_its_time_and_no_more() {
+        let (mut liveness, node) = watched();
+        liveness.on_report(SERVER, at(1000));
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        liveness.on_report(SERVER, at(2801));
+        assert_eq!(liveness.poll_expired(at(3600)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn a_node_that_found_another_server_is_not_bound_to_the_one_that_is_gone() {
+        let (mut liveness, node) = watched();
+        liveness.on_report(SERVER, at(1000));
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        liveness.on_report(7, at(2000));
+        liveness.heard_through(7, node, SessionEpoch(5), Duration::ZERO, at(2000));
+        liveness.on_report(7, at(4500));
+        assert!(liveness.poll_expired(at(4599)).is_empty());
+        assert_eq!(liveness.poll_expired(at(4600)), [(node, SessionEpoch(5))]);
     }
 
     #[test]

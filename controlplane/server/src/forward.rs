@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX, merged_reply};
 use crate::gateway::Gateway;
-use crate::gateway::liveness::{self, Heard};
+use crate::gateway::liveness::{self, HeardReport};
 use crate::{membership, versions};
 
 /// Allocations that one question may name.
@@ -26,7 +26,7 @@ const DETAIL_ALLOCS_MAX: usize = 4096;
 pub struct Forward {
     cluster: Cluster,
     gateway: Arc<Gateway>,
-    heard: mpsc::Sender<Vec<Heard>>,
+    heard: mpsc::Sender<HeardReport>,
     datacenter: String,
 }
 
@@ -36,7 +36,7 @@ impl Forward {
     pub fn new(
         cluster: Cluster,
         gateway: Arc<Gateway>,
-        heard: mpsc::Sender<Vec<Heard>>,
+        heard: mpsc::Sender<HeardReport>,
         datacenter: String,
     ) -> Self {
         Self {

@@ -120,10 +120,9 @@ impl Mutant {
             Self::LongTakeOver | Self::TimersLostAtFailover | Self::TwoEntries => Scenario::Leaders,
             Self::OneEntryPerExpiry => Scenario::Outage,
             Self::NobodyStandsBy => Scenario::OneServer,
-            Self::ExpiryWithoutEpoch
-            | Self::BatchWithoutEpoch
-            | Self::AckFromCommit
-            | Self::StaleAnswer => Scenario::Handover,
+            Self::ExpiryWithoutEpoch | Self::BatchWithoutEpoch | Self::AckFromCommit => {
+                Scenario::Handover
+            }
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd => Scenario::PartitionWindow,

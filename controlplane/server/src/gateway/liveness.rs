@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use controlplane_raft::ServerId;
 use controlplane_state::SessionEpoch;
 use protocol_model::NodeId;
 use protocol_transport::StreamKind;
@@ -49,6 +50,15 @@ pub struct Heard {
     pub at: Instant,
     /// When the node sent it, by the node's boot clock, nanoseconds.
     pub sent_boottime_ns: u64,
+}
+
+/// What a server tells the leader: whom it heard, perhaps nobody.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeardReport {
+    /// Which server.
+    pub server: ServerId,
+    /// Whom it heard since its last report.
+    pub heard: Vec<Heard>,
 }
 
 /// What was heard since the last report, and what the leader has confirmed.
@@ -133,7 +143,7 @@ impl HeardLog {
 
 /// Tells the leader who was heard, for as long as the server runs. `own` is the way to the leader's
 /// loop of this server.
-pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
+pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<HeardReport>) {
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0_u64;
@@ -141,18 +151,12 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<Vec<Heard>>) {
     let mut leads = (None, confirmed);
     loop {
         tick.tick().await;
+        // That nobody was heard is told, too: it says that this server lives.
         let heard = gateway.heard.take();
-        if heard.is_empty() {
-            // Nobody is here who could go elsewhere.
-            confirmed = Instant::now();
-        } else {
-            number += 1;
-            match report_once(&gateway, &own, number, heard).await {
-                Ok(()) => confirmed = Instant::now(),
-                Err(reason) => {
-                    tracing::debug!(%reason, "the leader was not told who is alive");
-                }
-            }
+        number += 1;
+        match report_once(&gateway, &own, number, heard).await {
+            Ok(()) => confirmed = Instant::now(),
+            Err(reason) => tracing::debug!(%reason, "the leader was not told who is alive"),
         }
         let leader = gateway.cluster.leader().map(|leader| leader.id);
         if leader != leads.0 {
@@ -175,7 +179,7 @@ fn is_cut_off(unconfirmed: Duration, led: Option<Duration>) -> bool {
 /// One report. Fails where nothing is confirmed; what the leader did not get is told again.
 async fn report_once(
     gateway: &Gateway,
-    own: &mpsc::Sender<Vec<Heard>>,
+    own: &mpsc::Sender<HeardReport>,
     number: u64,
     heard: Vec<Heard>,
 ) -> Result<(), String> {
@@ -188,7 +192,11 @@ async fn report_once(
         return Ok(());
     }
     // The loop is the only reader; when it is busy, this report is merged into the next.
-    if own.try_send(heard.clone()).is_err() {
+    let report = HeardReport {
+        server: gateway.cluster.server_id(),
+        heard: heard.clone(),
+    };
+    if own.try_send(report).is_err() {
         gateway.heard.put_back(heard);
         return Err("the leader's loop is busy".to_owned());
     }
@@ -234,8 +242,8 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), Str
 
 /// Another server's report, as the leader's loop takes it. Clocks of servers are not compared: ages
 /// are.
-pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<Vec<Heard>, String> {
-    report
+pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<HeardReport, String> {
+    let heard = report
         .heard
         .iter()
         .map(|one| {
@@ -248,7 +256,11 @@ pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<Vec<Heard>
                 sent_boottime_ns: one.sent_boottime_ns,
             })
         })
-        .collect()
+        .collect::<Result<_, String>>()?;
+    Ok(HeardReport {
+        server: ServerId::from_u64(report.server_id),
+        heard,
+    })
 }
 
 #[cfg(test)]

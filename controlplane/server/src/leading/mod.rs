@@ -28,7 +28,7 @@ use self::housekeeping::Housekeeping;
 use self::plans::Plans;
 use self::workers::Workers;
 use crate::cluster::{ChangeError, Cluster, LeadingError, wall_clock};
-use crate::gateway::liveness::Heard;
+use crate::gateway::liveness::HeardReport;
 use crate::machine::AppliedSignals;
 
 /// How often the loop turns while something is due that has to wait for the log.
@@ -71,7 +71,7 @@ pub struct LeadingStats {
 pub async fn run(
     cluster: Cluster,
     config: LeadingConfig,
-    mut heard: mpsc::Receiver<Vec<Heard>>,
+    mut heard: mpsc::Receiver<HeardReport>,
     stats: watch::Sender<LeadingStats>,
 ) {
     let clock = Clock::new();
@@ -194,7 +194,7 @@ impl Leading {
     /// Leads until somebody else does. Answers why it ended.
     async fn run(
         &mut self,
-        heard: &mut mpsc::Receiver<Vec<Heard>>,
+        heard: &mut mpsc::Receiver<HeardReport>,
         stats: &watch::Sender<LeadingStats>,
     ) -> &'static str {
         let mut status = self.cluster.watch_status();
@@ -259,7 +259,7 @@ impl Leading {
     }
 
     /// Hears what was reported already: whoever is in there is not silent.
-    fn hear(&mut self, heard: &mut mpsc::Receiver<Vec<Heard>>) {
+    fn hear(&mut self, heard: &mut mpsc::Receiver<HeardReport>) {
         for _ in 0..REPORTS_TURN_MAX {
             let Ok(report) = heard.try_recv() else {
                 break;
@@ -331,12 +331,11 @@ impl Leading {
         None
     }
 
-    fn on_heard(&mut self, report: &[Heard]) {
+    fn on_heard(&mut self, report: &HeardReport) {
         let now = self.now();
-        for heard in report {
-            self.leader
-                .on_heard(heard.node, heard.epoch, heard.at.elapsed(), now);
-        }
+        let heard = report.heard.iter();
+        let heard = heard.map(|one| (one.node, one.epoch, one.at.elapsed()));
+        self.leader.on_report(report.server.as_u64(), heard, now);
     }
 
     fn stats(&self) -> LeadingStats {

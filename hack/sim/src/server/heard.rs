@@ -40,7 +40,7 @@ pub(super) struct HeardLog {
     /// The report that the leader was told and did not answer yet.
     told: Option<(u64, Vec<Heard>)>,
     number: u64,
-    /// When the leader last confirmed something, or there was nothing to confirm.
+    /// When the leader last confirmed a report.
     confirmed_at: Nanos,
     /// Who led at the last look, and since which.
     leads: (Option<ServerIx>, Nanos),
@@ -126,13 +126,8 @@ impl World {
         let leader = server.believes;
         let heard = server.heard.take();
         self.server_event(ix, REPORT_EVERY, ServerEvent::ReportTick);
-        if heard.is_empty() {
-            // Nobody is here who could go elsewhere.
-            self.servers[usize::from(ix)].heard.confirmed_at = now;
-            return;
-        }
         if leads {
-            self.lead_on_heard(ix, &heard);
+            self.lead_on_heard(ix, ix, &heard);
             if self.may_confirm(ix) {
                 self.servers[usize::from(ix)].heard.confirm(&heard, now);
             }
@@ -182,7 +177,7 @@ impl World {
                     ..*one
                 })
                 .collect();
-            self.lead_on_heard(ix, &heard);
+            self.lead_on_heard(ix, from, &heard);
         }
         if !self.net.servers_reach(ix, from) || !self.servers[usize::from(from)].up {
             return;

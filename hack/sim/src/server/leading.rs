@@ -34,7 +34,7 @@ pub(super) struct Leading {
 #[derive(Debug)]
 enum Stage {
     /// The barrier is in the log's hands; reports of who lives wait.
-    TakingOver(Vec<Heard>),
+    TakingOver(Vec<(ServerIx, Vec<Heard>)>),
     Running(Box<Running>),
 }
 
@@ -124,7 +124,9 @@ impl World {
             Stage::TakingOver(early) => early,
             Stage::Running(_) => Vec::new(),
         };
-        self.lead_on_heard(ix, &early);
+        for (from, heard) in early {
+            self.lead_on_heard(ix, from, &heard);
+        }
         self.turn(ix);
     }
 
@@ -151,18 +153,18 @@ impl World {
         }
     }
 
-    pub(super) fn lead_on_heard(&mut self, ix: ServerIx, heard: &[Heard]) {
+    /// A server's report: whom it heard, perhaps nobody.
+    pub(super) fn lead_on_heard(&mut self, ix: ServerIx, from: ServerIx, heard: &[Heard]) {
         let (now, at) = (self.leader_now(ix), self.now);
         let Some(leading) = self.servers[usize::from(ix)].leading.as_mut() else {
             return;
         };
         match &mut leading.stage {
-            Stage::TakingOver(early) => early.extend_from_slice(heard),
+            Stage::TakingOver(early) => early.push((from, heard.to_vec())),
             Stage::Running(running) => {
-                for one in heard {
-                    let node = node_id(one.node);
-                    running.leader.on_heard(node, one.epoch, age(one, at), now);
-                }
+                let heard = heard.iter();
+                let heard = heard.map(|one| (node_id(one.node), one.epoch, age(one, at)));
+                running.leader.on_report(u64::from(from), heard, now);
                 self.turn(ix);
             }
         }
