@@ -1,8 +1,8 @@
 //! Which nodes are silent. The detection time does not depend on how many nodes there are: every
 //! heartbeat counts, whichever server heard it, and expiries of one look are one log entry.
 //!
-//! A server that reports nothing itself takes nobody with it: the nodes that were last heard through
-//! it have some time more, once, to find another one.
+//! A server that reports nothing itself takes nobody with it: the nodes that were last heard
+//! through it have some time more, once, to find another one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::time::Now;
 /// Nodes in one expiry: a larger outage takes several log entries.
 pub const EXPIRED_MAX: usize = 4096;
 
-/// How long a server may report nothing, not even that it heard nobody, before it counts as gone. It
-/// reports every 200 ms.
+/// How long a server may report nothing, not even that it heard nobody, before it counts as gone.
+/// It reports every 200 ms.
 const SERVER_SILENCE: Duration = Duration::from_millis(800);
 
 /// Deadlines of every node in a session.
@@ -41,8 +41,8 @@ struct Through {
 }
 
 impl Liveness {
-    /// Watches nobody yet. A node may be silent for `silence`, and for `to_move` more where its server
-    /// is gone.
+    /// Watches nobody yet. A node may be silent for `silence`, and for `to_move` more where its
+    /// server is gone.
     pub fn new(silence: Duration, to_move: Duration) -> Self {
         Self {
             silence,
