@@ -127,6 +127,19 @@ impl Chain {
         }
     }
 
+    /// As [`Self::new`] for a session that goes on without a complete report: the node may keep any
+    /// allocation that it ever had, so all are named and told. One that it does not have and that
+    /// is over says nothing to it; one that is left out it would destroy, logs and all.
+    pub fn after_resume(node: NodeId, snapshot: &Snapshot) -> Self {
+        let told = snapshot.allocs_on_node(node).map(|alloc| (alloc.id, 0));
+        Self {
+            node,
+            told: told.collect(),
+            specs: BTreeSet::new(),
+            index: 0,
+        }
+    }
+
     /// The complete map, with which a watch begins.
     pub fn map(&mut self, snapshot: &Snapshot) -> Map {
         let allocs: Vec<(AllocId, u64)> = snapshot

@@ -69,8 +69,9 @@ struct SessionEntry {
     epoch: SessionEpoch,
     /// Where the node said Hello. Held, so that no other connection can get its id.
     connection: quinn::Connection,
-    /// The versions that the node reported to have, at its last complete report.
-    known: Arc<BTreeMap<AllocId, u64>>,
+    /// The versions that the node reported to have, at its last complete report; `None` where the
+    /// session went on here without one.
+    known: Option<Arc<BTreeMap<AllocId, u64>>>,
     /// The node's connection for calls, once it attached one.
     calls: Option<quinn::Connection>,
 }
@@ -183,7 +184,7 @@ impl Gateway {
             SessionEntry {
                 epoch,
                 connection: connection.clone(),
-                known: Arc::default(),
+                known: None,
                 calls: None,
             },
         );
@@ -214,7 +215,7 @@ impl Gateway {
             .get_mut(&node)
             .filter(|entry| entry.epoch == epoch)
         {
-            entry.known = Arc::new(known);
+            entry.known = Some(Arc::new(known));
         }
     }
 

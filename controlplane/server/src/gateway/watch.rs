@@ -69,7 +69,10 @@ async fn run(
             .clone(),
         _ = reader.read() => return Ok(()),
     };
-    let mut chain = Chain::new(node, &entry.known);
+    let mut chain = match &entry.known {
+        Some(known) => Chain::new(node, known),
+        None => Chain::after_resume(node, &snapshot),
+    };
     for frame in parts(&chain.map(&snapshot)) {
         write(&mut writer, &frame).await?;
     }

@@ -135,3 +135,17 @@ fn what_is_over_and_unknown_to_the_node_is_left_out_and_what_goes_is_removed() {
         Some(vec![ids[0]])
     );
 }
+
+#[test]
+fn a_session_that_goes_on_names_what_is_over_too_since_the_node_may_keep_it() {
+    let (mut cluster, node, ids) = placed(2);
+    cluster.report(node, vec![says(ids[0], 1, ClientStatus::Failed)]);
+    let snapshot = cluster.state.snapshot();
+    let named = |chain: &mut Chain| chain.map(&snapshot).allocs.len();
+    assert_eq!(named(&mut Chain::new(node, &BTreeMap::new())), 1);
+    let mut chain = Chain::after_resume(node, &snapshot);
+    assert_eq!(named(&mut chain), 2);
+    let told = links(&mut chain, &cluster).expect("told");
+    let told: Vec<AllocId> = told.into_iter().flat_map(|link| link.changed).collect();
+    assert_eq!(told.len(), 2);
+}

@@ -1,7 +1,6 @@
 //! From a node's Hello to its welcome: the first half of the server's `gateway/session.rs`.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello};
@@ -211,7 +210,7 @@ impl World {
         let entry = SessionEntry {
             epoch: welcome.epoch,
             conn,
-            known: Arc::default(),
+            known: None,
         };
         server.sessions.insert(session.node, entry);
         match welcome.kind {

@@ -70,7 +70,8 @@ struct SessionEntry {
     epoch: SessionEpoch,
     /// The connection that it lives on: streams of another are none of it.
     conn: ConnId,
-    known: Arc<BTreeMap<AllocId, u64>>,
+    /// `None` where the session went on here without a complete report.
+    known: Option<Arc<BTreeMap<AllocId, u64>>>,
 }
 
 impl Server {

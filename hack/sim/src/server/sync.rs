@@ -112,7 +112,7 @@ impl World {
             .get_mut(&session.node)
             .filter(|entry| entry.epoch == session.epoch && entry.conn == conn)
         {
-            entry.known = Arc::new(known);
+            entry.known = Some(Arc::new(known));
         }
         session.sync.done = true;
         session.syncing = false;

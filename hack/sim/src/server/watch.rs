@@ -74,8 +74,11 @@ impl World {
                 let known = server
                     .sessions
                     .get(&node)
-                    .map(|entry| Arc::clone(&entry.known));
-                let mut chain = Chain::new(node_id(node), &known.unwrap_or_default());
+                    .and_then(|entry| entry.known.clone());
+                let mut chain = match known {
+                    Some(known) => Chain::new(node_id(node), &known),
+                    None => Chain::after_resume(node_id(node), &snapshot),
+                };
                 let told = messages(&mut chain, &snapshot, true);
                 *none = Some(chain);
                 told
