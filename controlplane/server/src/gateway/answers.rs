@@ -12,8 +12,9 @@ use crate::cluster::ChangeError;
 
 /// What a node is told to wait before it knocks again, at least.
 const RETRY_MIN: Duration = Duration::from_millis(500);
-/// And at most.
-const RETRY_MAX: Duration = Duration::from_secs(10);
+/// And at most: a node waits up to so long before its first attempt, and a new leader gives nodes
+/// four seconds.
+const RETRY_MAX: Duration = Duration::from_secs(2);
 /// What it waits, as a multiple of the slowest change of late: so that what it knocks for is not
 /// asked again while it is under way.
 const RETRY_PER_CHANGE: u32 = 4;

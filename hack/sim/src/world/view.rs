@@ -38,7 +38,8 @@ impl World {
         self.faults_on.is_empty() && self.now.saturating_sub(self.disturbed_at) >= span
     }
 
-    /// The server that everything that went wrong within `span` is about, where there is one.
+    /// The server that everything that went wrong within `span` is about, where there is one, and
+    /// it began at one moment: who finds another server needs a while to have a next one ready.
     pub fn only_troubled_server(&self, span: Nanos) -> Option<ServerIx> {
         let since = self.now.saturating_sub(span);
         let mut troubled = None;
@@ -47,13 +48,13 @@ impl World {
             if fault.at > self.now || ended < since || self.calm {
                 continue;
             }
-            let server = fault.kind.only_server()?;
-            if troubled.is_some_and(|other| other != server) {
+            let trouble = (fault.kind.only_server()?, fault.at);
+            if troubled.is_some_and(|other| other != trouble) {
                 return None;
             }
-            troubled = Some(server);
+            troubled = Some(trouble);
         }
-        troubled
+        troubled.map(|(server, _)| server)
     }
 
     /// Whether a server is well and reaches the leader.

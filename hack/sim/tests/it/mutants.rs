@@ -35,7 +35,6 @@ fn a_report_that_is_not_sent_because_it_equals_the_last_is_found() {
 fn planted_bugs_that_show_themselves_soon_are_found() {
     for mutant in [
         Mutant::TwoEntries,
-        Mutant::StaleAnswer,
         Mutant::LongTakeOver,
         Mutant::TimersLostAtFailover,
         Mutant::SlowDetection,

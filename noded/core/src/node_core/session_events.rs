@@ -74,7 +74,7 @@ impl NodeCore {
     /// What is said on the second connection, which has no session yet.
     pub(super) fn on_standby_event(&mut self, event: SessionEvent, now: Now) {
         match event {
-            SessionEvent::Connected => self.session.on_standby_connected(),
+            SessionEvent::Connected => self.session.on_standby_connected(now),
             SessionEvent::Disconnected { reason: _ } => self.session.on_standby_lost(now),
             SessionEvent::Refused(_) => {
                 let reason = DisconnectReason::Refused;

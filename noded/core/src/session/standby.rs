@@ -31,6 +31,8 @@ const WORRY_AFTER: Duration = Duration::from_millis(800);
 /// As often has a heartbeat gone unanswered by then, where they are rare.
 const WORRY_HEARTBEATS: u32 = 2;
 
+/// How long a connection has to stand to be none that failed.
+const STOOD: Duration = Duration::from_secs(2);
 /// How long the other server may take to answer a Hello. It may be gone for a while without a sign
 /// of it, and the node must have the time to try the next one.
 const WELCOME_LIMIT: Duration = Duration::from_millis(1_500);
@@ -50,7 +52,11 @@ pub(super) enum Standby {
         deadline: Moment,
     },
     /// It stands.
-    Ready { attempt: Attempt, server: usize },
+    Ready {
+        attempt: Attempt,
+        server: usize,
+        since: Moment,
+    },
     /// Hello was sent on it.
     Greeting {
         attempt: Attempt,
@@ -78,6 +84,7 @@ impl Session {
 
     /// The session is live: the second connection is due soon.
     pub(super) fn plan_standby(&mut self) {
+        self.standby_failures = 0;
         let number = mix(halves(&self.seed).0, self.newest.0);
         let retry_at = self.last_heard.after(part_of(STANDBY_AFTER, number));
         self.standby = Standby::None {
@@ -129,13 +136,17 @@ impl Session {
     }
 
     /// The second connection stands.
-    pub(crate) fn on_standby_connected(&mut self) {
+    pub(crate) fn on_standby_connected(&mut self, now: Now) {
         if let Standby::Connecting {
             attempt, server, ..
         } = self.standby
         {
-            self.standby_failures = 0;
-            self.standby = Standby::Ready { attempt, server };
+            let since = now.moment;
+            self.standby = Standby::Ready {
+                attempt,
+                server,
+                since,
+            };
         }
     }
 
@@ -144,6 +155,7 @@ impl Session {
         let Some(attempt) = self.standby.attempt() else {
             return;
         };
+        self.forgive_what_stood(now);
         let exponent = self.standby_failures.min(6);
         let longest = (STANDBY_AFTER * 2_u32.pow(exponent)).min(RETRY_MAX);
         self.standby_failures = self.standby_failures.saturating_add(1);
@@ -151,6 +163,16 @@ impl Session {
         self.standby = Standby::None {
             retry_at: Some(now.moment.after(wait)),
         };
+    }
+
+    /// One that was of use is no failure; one that is refused as soon as it stands is, or every
+    /// node would make a handshake a second while nobody leads.
+    fn forgive_what_stood(&mut self, now: Now) {
+        if let Standby::Ready { since, .. } = self.standby
+            && now.moment.since(since) >= STOOD
+        {
+            self.standby_failures = 0;
+        }
     }
 
     /// The server of the second connection says something that does not fit: it is given up.
@@ -205,7 +227,9 @@ impl Session {
                 self.take_over(attempt, server);
                 self.phase = SessionPhase::Connecting { deadline };
             }
-            Standby::Ready { attempt, server } => {
+            Standby::Ready {
+                attempt, server, ..
+            } => {
                 self.take_over(attempt, server);
                 self.greet(self.answer_limit.min(WELCOME_LIMIT), out, now);
             }
@@ -245,7 +269,11 @@ impl Session {
     }
 
     fn greet_standby(&mut self, out: &mut Outbox, now: Now) {
-        let Standby::Ready { attempt, server } = self.standby else {
+        self.forgive_what_stood(now);
+        let Standby::Ready {
+            attempt, server, ..
+        } = self.standby
+        else {
             return;
         };
         self.standby = Standby::Greeting {

@@ -12,7 +12,7 @@ fn standing_by() -> (Session, Outbox) {
     let (mut session, mut out) = session();
     make_live(&mut session, &mut out, 5);
     session.on_timeout(&mut out, at(1_002));
-    session.on_standby_connected();
+    session.on_standby_connected(at(1_003));
     session.heard(at(1_500));
     effects(&mut out);
     (session, out)
