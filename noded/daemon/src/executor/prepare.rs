@@ -213,10 +213,34 @@ pub(super) fn identity_of(driver: &str, user: &str) -> Result<Identity, String> 
             chain(&error)
         )
     })?;
-    if driver == "exec" && matches!(identity, Identity::User { uid: 0, .. }) {
-        return Err(format!("driver exec does not run tasks as {name:?}"));
+    if driver == "exec" {
+        may_exec_as(name, &identity)?;
     }
     Ok(identity)
+}
+
+/// Whether `exec` runs a task as this user: never as root, and in no group that the host's own
+/// database does not give the user. Files of the host are in its root, and some of them are a
+/// group's alone (`/etc/shadow`).
+fn may_exec_as(name: &str, identity: &Identity) -> Result<(), String> {
+    let Identity::User { uid, gid, .. } = identity else {
+        return Ok(());
+    };
+    if *uid == 0 {
+        return Err(format!("driver exec does not run tasks as {name:?}"));
+    }
+    if !name.contains(':') {
+        return Ok(());
+    }
+    let of_host = lookup_identity(&uid.to_string());
+    let is_own = matches!(&of_host, Ok(Identity::User { groups, .. }) if groups.contains(gid));
+    if is_own {
+        return Ok(());
+    }
+    Err(format!(
+        "driver exec does not run tasks as {name:?}: this node's user database does not have user \
+         {uid} in group {gid}; name a user of this node, or add it to the group"
+    ))
 }
 
 /// The directories of a task, for its sandbox.
@@ -224,5 +248,31 @@ pub(super) fn layout(base: &Path, task: &str) -> isolation::TaskLayout {
     isolation::TaskLayout {
         shared: base.join(crate::alloc_dir::SHARED),
         task: PathBuf::from(base).join(task),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exec_runs_nothing_in_a_group_that_the_host_does_not_give_the_user() {
+        let nobody = match lookup_identity("nobody") {
+            Ok(Identity::User { uid, gid, .. }) => (uid, gid),
+            other => panic!("{other:?}"),
+        };
+        let (uid, own) = nobody;
+        for (user, may) in [
+            (format!("{uid}:{own}"), true),
+            (format!("{uid}:0"), false),
+            (format!("{uid}:42"), false),
+            ("54321:54321".to_owned(), false),
+            ("0:0".to_owned(), false),
+        ] {
+            let identity = identity_of("exec", &user);
+            assert_eq!(identity.is_ok(), may, "{user}: {identity:?}");
+        }
+        let of_raw = identity_of("raw_exec", "54321:54321").expect("as it says");
+        assert!(matches!(of_raw, Identity::User { uid: 54321, .. }));
     }
 }
