@@ -120,8 +120,8 @@ impl AllocRoot {
         self.path.join(alloc.to_string())
     }
 
-    /// Makes the directories that the tasks of an allocation share. Repeating it is harmless, and
-    /// needs no room.
+    /// Makes the directories that the tasks of an allocation share, closed to everybody else on the
+    /// host: see [`Self::let_pass`]. Repeating it is harmless, and needs no room.
     ///
     /// # Errors
     /// Where one cannot be made, or the disk is full.
@@ -133,7 +133,7 @@ impl AllocRoot {
         let own = make(
             &self.directory,
             OsStr::new(&alloc.to_string()),
-            0o711,
+            0o700,
             &path,
         )?;
         let path = path.join(SHARED);
@@ -142,6 +142,18 @@ impl AllocRoot {
             make(&shared, OsStr::new(name), mode, &path.join(name))?;
         }
         Ok(())
+    }
+
+    /// Lets everybody pass through the directory of an allocation: a task that is an ordinary user
+    /// without a root of its own gets to its directories no other way. What it shares with its
+    /// allocation's other tasks is open to the host's other users from then on.
+    ///
+    /// # Errors
+    /// Where it is not there, or cannot be changed.
+    pub fn let_pass(&self, alloc: AllocId) -> Result<(), AllocDirError> {
+        let own = self.directory_of(alloc)?;
+        let path = self.path_of(alloc);
+        fs::fchmod(&own, Mode::from_raw_mode(0o711)).map_err(failed("setting the mode of", &path))
     }
 
     /// Whether another allocation would find room. A task that starts on a full disk fails later,

@@ -29,7 +29,7 @@ fn the_layout_is_made_with_its_modes_and_goes_without_a_trace() {
     let (_directory, root) = built();
     let path = root.path_of(ALLOC);
     for (name, expected) in [
-        ("", 0o711),
+        ("", 0o700),
         ("alloc", 0o777),
         ("alloc/logs", 0o777),
         ("alloc/tmp", 0o1777),
@@ -39,6 +39,9 @@ fn the_layout_is_made_with_its_modes_and_goes_without_a_trace() {
     ] {
         assert_eq!(mode(&path.join(name)), expected, "{name}");
     }
+    root.let_pass(ALLOC).unwrap();
+    root.build(ALLOC).unwrap();
+    assert_eq!(mode(&path), 0o711, "it stays so");
     assert_eq!(root.tasks_of(ALLOC), ["web"]);
     std::fs::create_dir_all(path.join("web/local/a/b/c")).unwrap();
     std::fs::write(path.join("web/local/a/b/file"), "x").unwrap();

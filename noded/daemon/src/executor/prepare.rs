@@ -142,9 +142,16 @@ impl Executor {
 
     fn task_directory(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
         let owner = owner_of(prepare, task)?;
+        let alloc = prepare.run.alloc;
         self.allocs
-            .build_task(prepare.run.alloc, &task.name, &owner)
-            .map_err(|error| Failed::possible(&error))
+            .build_task(alloc, &task.name, &owner)
+            .map_err(|error| Failed::possible(&error))?;
+        // `exec` binds what it needs into a root of its own.
+        if task.driver != "exec" && matches!(owner, Identity::User { uid: 1.., .. }) {
+            let passed = self.allocs.let_pass(alloc);
+            passed.map_err(|error| Failed::possible(&error))?;
+        }
+        Ok(())
     }
 
     fn logs(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
