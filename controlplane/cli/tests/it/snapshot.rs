@@ -31,6 +31,13 @@ fn checkpoint() -> Vec<u8> {
 
 /// Answers one request with these bytes.
 fn answering(body: Vec<u8>) -> std::io::Result<String> {
+    let whole = body.len();
+    answering_with(body, whole)
+}
+
+/// Answers one request with the first `sent` of these bytes, and holds the connection until the
+/// other end closes it.
+fn answering_with(body: Vec<u8>, sent: usize) -> std::io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = format!("http://{}", listener.local_addr()?);
     std::thread::spawn(move || {
@@ -41,7 +48,8 @@ fn answering(body: Vec<u8>) -> std::io::Result<String> {
         let _ = stream.read(&mut request);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         let _ = stream.write_all(head.as_bytes());
-        let _ = stream.write_all(&body);
+        let _ = stream.write_all(&body[..sent]);
+        let _ = stream.read(&mut request);
     });
     Ok(address)
 }
@@ -128,30 +136,13 @@ fn a_saved_file_is_whole_or_not_there() -> Result {
     Ok(())
 }
 
-/// A server that sends half of a snapshot and then nothing; it holds the connection until the other
-/// end closes it.
-fn stalling(body: Vec<u8>) -> std::io::Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = format!("http://{}", listener.local_addr()?);
-    std::thread::spawn(move || {
-        let Ok((mut stream, _)) = listener.accept() else {
-            return;
-        };
-        let mut request = [0; 4096];
-        let _ = stream.read(&mut request);
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-        let _ = stream.write_all(head.as_bytes());
-        let _ = stream.write_all(&body[..body.len() / 2]);
-        let _ = stream.read(&mut request);
-    });
-    Ok(address)
-}
-
 #[test]
 fn nothing_is_left_of_a_snapshot_that_its_user_interrupts() -> Result {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let folder = tempfile::tempdir()?;
-        let address = stalling(checkpoint())?;
+        let snapshot = checkpoint();
+        let half = snapshot.len() / 2;
+        let address = answering_with(snapshot, half)?;
         let mut saving = Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["operator", "snapshot", "save", "-address", &address])
             .current_dir(folder.path())

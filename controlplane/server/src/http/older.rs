@@ -86,10 +86,10 @@ impl AllocShown {
             ..Resources::default()
         };
         for task in task_resources.values() {
-            resources.cpu += task.cpu;
-            resources.cores += task.cores;
-            resources.memory_mb += task.memory_mb;
-            resources.memory_max_mb += task.memory_max_mb;
+            resources.cpu = resources.cpu.saturating_add(task.cpu);
+            resources.cores = resources.cores.saturating_add(task.cores);
+            resources.memory_mb = resources.memory_mb.saturating_add(task.memory_mb);
+            resources.memory_max_mb = resources.memory_max_mb.saturating_add(task.memory_max_mb);
         }
         Self {
             alloc,

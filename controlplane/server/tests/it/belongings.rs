@@ -161,13 +161,7 @@ async fn a_placed_job_shows_its_allocations_everywhere() {
 async fn what_an_allocation_was_given_is_told_as_nomads_command_line_reads_it_too() {
     let world = World::start().await;
     let node = FakeNode::join(&world).await;
-    world
-        .put("/v1/jobs", json!({ "Job": service("web") }))
-        .await
-        .expect("registered");
-    world
-        .until(|snapshot| snapshot.allocs().next().is_some())
-        .await;
+    world.placed("web").await;
     let path = format!("/v1/node/{}/allocations", node.id);
     let of_node = world.get(&path).await.expect("a list");
     let id = of_node[0]["ID"].as_str().expect("an id");

@@ -78,13 +78,7 @@ async fn pages_count_what_a_filter_leaves() {
 async fn every_list_has_filters() {
     let world = World::start().await;
     let node = FakeNode::join(&world).await;
-    world
-        .put("/v1/jobs", json!({ "Job": service("web") }))
-        .await
-        .expect("registered");
-    world
-        .until(|snapshot| snapshot.allocs().next().is_some())
-        .await;
+    world.placed("web").await;
     let cases = [
         (
             "/v1/allocations",
@@ -156,13 +150,7 @@ async fn a_filter_that_makes_no_sense_is_refused_with_its_place() {
 async fn task_states_are_left_out_on_request() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;
-    world
-        .put("/v1/jobs", json!({ "Job": service("web") }))
-        .await
-        .expect("registered");
-    world
-        .until(|snapshot| snapshot.allocs().next().is_some())
-        .await;
+    world.placed("web").await;
     let list = world
         .get("/v1/allocations?task_states=false")
         .await

@@ -38,13 +38,7 @@ async fn a_new_job_is_planned_and_nothing_changes() {
 async fn a_changed_job_shows_what_is_edited_and_what_it_forces() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;
-    world
-        .put("/v1/jobs", json!({ "Job": service("web") }))
-        .await
-        .expect("registered");
-    world
-        .until(|snapshot| snapshot.allocs().next().is_some())
-        .await;
+    world.placed("web").await;
 
     let same = plan(&world, service("web")).await;
     assert_eq!(same["Diff"]["Type"], "None");

@@ -22,6 +22,14 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// Registers a service of this name, and waits until it has an allocation.
+    pub(crate) async fn placed(&self, id: &str) {
+        let body = json!({ "Job": service(id) });
+        self.put("/v1/jobs", body).await.expect("registered");
+        self.until(|snapshot| snapshot.allocs().next().is_some())
+            .await;
+    }
+
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
     }

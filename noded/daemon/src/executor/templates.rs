@@ -103,7 +103,7 @@ impl Executor {
         let host = config.chroot_paths.iter().filter(|path| path.exists());
         let volumes = task.volume_mounts.iter().filter_map(|mount| {
             let destination = mount.destination.as_deref().filter(|path| !path.is_empty());
-            destination.map(PathBuf::from)
+            destination.map(|path| Path::new("/").join(path))
         });
         let over = OWN_MOUNTS.iter().map(PathBuf::from);
         match over

@@ -59,7 +59,7 @@ pub(super) fn check(job_type: JobType, group: &TaskGroup, task: &Task, findings:
 fn check_identity(task: &Task, findings: &mut Findings) {
     group_rules::check_name(&task.name, findings);
     // The task's directory has its name.
-    if task.name.contains(['/', '\\']) || matches!(task.name.as_str(), "." | "..") {
+    if task.name.contains(['/', '\\']) || task.name.starts_with('.') || task.name == "alloc" {
         findings.refuse_at(
             "name",
             format!("{:?} is no name for a directory", task.name),

@@ -208,8 +208,8 @@ impl CoalescerLoop {
         self.answer(own, changed.map_err(Arc::new));
     }
 
-    /// Proposes what this server's nodes and other servers have, if it leads. If it does not, this
-    /// server's own are given back.
+    /// Proposes what this server's nodes and other servers have, if it leads. If it does not, or
+    /// nobody knows what became of them, this server's own are given back.
     async fn propose_as_leader(
         &self,
         own: Vec<Waiting>,
@@ -224,8 +224,10 @@ impl CoalescerLoop {
         let command = Command::AllocUpdates { batches };
         let changed = match self.cluster.change_as_leader(command, term).await {
             Ok(changed) => Ok(changed),
-            Err(LeadingError::Change(error)) => Err(Arc::new(error)),
-            Err(LeadingError::NotLeading(_)) => {
+            Err(LeadingError::Change(error)) if !matches!(error, ChangeError::OutcomeUnknown) => {
+                Err(Arc::new(error))
+            }
+            Err(LeadingError::Change(_) | LeadingError::NotLeading(_)) => {
                 // The log may still take it: the nodes of the other server send again, and what was
                 // applied twice is seen by its number.
                 self.answer(merged, Err(Arc::new(ChangeError::OutcomeUnknown)));
