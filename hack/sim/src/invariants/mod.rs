@@ -32,13 +32,14 @@ mod windows_end;
 
 use std::fmt::Debug;
 
-use controlplane_state::{Applied, Command, SessionEpoch, Snapshot};
+use controlplane_state::{Applied, Command, Outcome, SessionEpoch, Snapshot};
 use noded_core::effect::StatusBatch;
 use noded_core::task_runner::Boot;
 use noded_core::{RunKey, Watermark};
 use protocol_wire::report::AllocReport;
 
 use crate::event::NodeIx;
+use crate::node_ids::node_ix;
 use crate::world::World;
 
 /// Something that happened.
@@ -110,6 +111,23 @@ pub trait Invariant: Debug {
     /// # Errors
     /// Where it does not hold: what was seen.
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String>;
+}
+
+/// The nodes that are taken for silent by what is seen.
+fn taken_for_silent(seen: &Observation<'_>) -> Vec<NodeIx> {
+    let Observation::Applied {
+        command: Command::HeartbeatMissed { .. },
+        applied,
+        ..
+    } = seen
+    else {
+        return Vec::new();
+    };
+    let Outcome::Missed(results) = &applied.outcome else {
+        return Vec::new();
+    };
+    let taken = results.iter().filter(|result| result.status.is_some());
+    taken.map(|result| node_ix(result.node)).collect()
 }
 
 /// All of them, new for one run.

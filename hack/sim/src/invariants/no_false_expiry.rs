@@ -1,9 +1,6 @@
 //! A node that is well, in a cluster that is well, is never taken for silent.
 
-use controlplane_state::{Command, Outcome};
-
-use super::{Invariant, Observation};
-use crate::node_ids::node_ix;
+use super::{Invariant, Observation, taken_for_silent};
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
@@ -23,19 +20,7 @@ impl Invariant for NoFalseExpiry {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
-        let Observation::Applied {
-            command: Command::HeartbeatMissed { .. },
-            applied,
-            ..
-        } = seen
-        else {
-            return Ok(());
-        };
-        let Outcome::Missed(results) = &applied.outcome else {
-            return Ok(());
-        };
-        for result in results.iter().filter(|it| it.status.is_some()) {
-            let node = node_ix(result.node);
+        for node in taken_for_silent(seen) {
             let since = world.node(node).reachable_since;
             let well = since.is_some_and(|at| world.now.saturating_sub(at) > WELL);
             if well && world.quiet_for(WELL) && world.led_for() > WELL {

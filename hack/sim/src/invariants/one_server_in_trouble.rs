@@ -1,10 +1,7 @@
 //! Trouble of one server, or on the way to it, costs no node its readiness: another server holds
 //! its session before it has been silent for too long.
 
-use controlplane_state::{Command, Outcome};
-
-use super::{Invariant, Observation};
-use crate::node_ids::node_ix;
+use super::{Invariant, Observation, taken_for_silent};
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
@@ -24,22 +21,10 @@ impl Invariant for OneServerInTrouble {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
-        let Observation::Applied {
-            command: Command::HeartbeatMissed { .. },
-            applied,
-            ..
-        } = seen
-        else {
-            return Ok(());
-        };
-        let Outcome::Missed(results) = &applied.outcome else {
-            return Ok(());
-        };
         let Some(server) = world.only_troubled_server(WELL) else {
             return Ok(());
         };
-        for result in results.iter().filter(|it| it.status.is_some()) {
-            let ix = node_ix(result.node);
+        for ix in taken_for_silent(seen) {
             let node = world.node(ix);
             let up = node.core.is_some() && world.now.saturating_sub(node.booted_at) > WELL;
             if up {

@@ -4,6 +4,7 @@
 //! test: a figure is compared with its goal and the answer printed, and the reader judges the
 //! machine.
 
+mod fleet;
 mod floor;
 mod row;
 mod sessions;

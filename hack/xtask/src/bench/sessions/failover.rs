@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::{NAME, NODES, SETTLE, Scene, look, millis, none_row, register, say};
+use super::{NAME, NODES, SETTLE, Scene, millis, none_row, register, say};
+use crate::bench::fleet::look;
 use crate::bench::row::Row;
 
 /// Longer than a silent node is waited for, with everything that is added to that.

@@ -6,30 +6,25 @@
 //! watched through the API: whatever left `ready`, even for a moment, has another `ModifyIndex`.
 
 mod failover;
-pub(super) mod look;
-pub(super) mod nodesim;
 mod reconnect;
 mod silence;
 mod storm;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::{Value, json};
 
-use self::nodesim::Nodesim;
-use super::floor::{self, Quantiles};
+use super::Bench;
+use super::fleet::nodesim::Nodesim;
+use super::fleet::{self, Begun, look};
+use super::floor::Quantiles;
 use super::row::Row;
-use super::{Bench, Extent};
 use crate::cluster::process::memory_kib;
 use crate::cluster::servers::Servers;
-use crate::stage::target_folder;
 
 /// The name on the command line and in every row.
 pub(super) const NAME: &str = "sessions";
-/// The programs that are measured, as the release build leaves them.
-const BINARIES: &[&str] = &["controlplane", "drover", "nodesim"];
 const NODES: usize = 1000;
 const SERVERS: usize = 3;
 /// Registrations that tell what one commit takes.
@@ -52,16 +47,14 @@ struct Scene {
 /// # Errors
 /// If something cannot be measured.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let durable =
-        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
-    let name = "floor: write 4 KiB and fdatasync, p50";
-    let mut rows = vec![Row::new(NAME, name, millis(durable.p50), "ms")];
-    if bench.extent == Extent::FloorOnly {
+    let Begun {
+        mut rows,
+        durable,
+        binaries,
+    } = fleet::begin(bench, NAME)?;
+    let Some(binaries) = binaries else {
         return Ok(rows);
-    }
-    let release = || target_folder(&bench.root).join("release");
-    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
-    must_exist(&binaries)?;
+    };
     eprintln!("-- {SERVERS} servers");
     let servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
     let commit = measure_commits(&servers)?;
@@ -92,27 +85,6 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     drop(nodes);
     servers.stop()?;
     Ok(rows)
-}
-
-/// Whether everything that a suite with simulated nodes runs is in `binaries`.
-///
-/// # Errors
-/// If something is missing: what, and what to do.
-pub(super) fn must_exist(binaries: &Path) -> anyhow::Result<()> {
-    let missing: Vec<&str> = BINARIES
-        .iter()
-        .copied()
-        .filter(|name| !binaries.join(name).is_file())
-        .collect();
-    ensure!(
-        missing.is_empty(),
-        "the figures need {} in {}; build them with `cargo build --release --bins`, \
-         name another folder with --binaries, or ask for the machine's own figures with \
-         --floor-only",
-        missing.join(", "),
-        binaries.display()
-    );
-    Ok(())
 }
 
 /// Jobs that want no instance, one after the other.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{NAME, NODES, SETTLE, Scene, count, look, number, say};
+use super::{NAME, NODES, SETTLE, Scene, count, number, say};
+use crate::bench::fleet::look;
 use crate::bench::row::Row;
 
 const ROUNDS: u64 = 5;

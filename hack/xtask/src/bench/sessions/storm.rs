@@ -3,7 +3,8 @@
 
 use anyhow::Context;
 
-use super::{NAME, NODES, SETTLE, Scene, count, look, number, say};
+use super::{NAME, NODES, SETTLE, Scene, count, number, say};
+use crate::bench::fleet::look;
 use crate::bench::row::Row;
 
 const ROUNDS: usize = 5;

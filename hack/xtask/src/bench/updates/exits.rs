@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::super::fleet::look;
 use super::super::floor::Quantiles;
 use crate::cluster::http::Http;
 use crate::cluster::servers::Servers;
@@ -47,7 +48,8 @@ pub(super) fn until(
 }
 
 fn one(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
-    http.ask("PUT", "/v1/jobs", Some(&job(id)))?.json()?;
+    let job = look::job("batch", id, 1, &json!({"run_for": RUNS_FOR}));
+    http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
     let mut index = 0;
     for _ in 0..ASKS_MAX {
         let path = format!("/v1/job/{id}/allocations?index={index}&wait=5s");
@@ -86,22 +88,6 @@ fn seconds_of_text(text: &str) -> anyhow::Result<f64> {
         .with_context(|| format!("read the time {text}"))?;
     ensure!(parts.len() == 3, "{text} is no time of a day");
     Ok((parts[0] * 60.0 + parts[1]) * 60.0 + parts[2])
-}
-
-fn job(id: &str) -> Value {
-    json!({"Job": {
-        "ID": id, "Name": id, "Type": "batch", "Datacenters": ["*"],
-        "TaskGroups": [{
-            "Name": "group", "Count": 1,
-            "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
-            "Tasks": [{
-                "Name": "task", "Driver": "mock_driver", "Config": {"run_for": RUNS_FOR},
-                "Resources": {"CPU": 10, "MemoryMB": 10},
-                "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
-            }],
-            "EphemeralDisk": {"SizeMB": 10},
-        }],
-    }})
 }
 
 #[cfg(test)]

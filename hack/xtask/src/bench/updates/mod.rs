@@ -6,15 +6,12 @@ mod exits;
 mod reference;
 mod storm;
 
-use anyhow::Context;
-
-use super::floor::{self, Quantiles};
+use super::Bench;
+use super::fleet::nodesim::Nodesim;
+use super::fleet::{self, Begun, look};
+use super::floor::Quantiles;
 use super::row::Row;
-use super::sessions::look;
-use super::sessions::nodesim::Nodesim;
-use super::{Bench, Extent};
 use crate::cluster::servers::Servers;
-use crate::stage::target_folder;
 
 /// The name on the command line and in every row.
 pub(super) const NAME: &str = "updates";
@@ -30,16 +27,14 @@ const GOAL_MS: f64 = 50.0;
 /// # Errors
 /// If something cannot be measured.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let durable =
-        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
-    let name = "floor: write 4 KiB and fdatasync, p50";
-    let mut rows = vec![Row::new(NAME, name, millis(durable.p50), "ms")];
-    if bench.extent == Extent::FloorOnly {
+    let Begun {
+        mut rows,
+        durable,
+        binaries,
+    } = fleet::begin(bench, NAME)?;
+    let Some(binaries) = binaries else {
         return Ok(rows);
-    }
-    let release = || target_folder(&bench.root).join("release");
-    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
-    super::sessions::must_exist(&binaries)?;
+    };
     eprintln!("-- {SERVERS} servers, {NODES} nodes");
     let mut servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
     let (mut nodes, _) = Nodesim::start(&binaries.join("nodesim"), &servers, NODES)?;

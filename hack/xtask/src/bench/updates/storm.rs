@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
+use super::super::fleet::look;
+use super::super::fleet::nodesim::Nodesim;
 use super::super::floor::Quantiles;
 use super::super::row::Row;
-use super::super::sessions::nodesim::Nodesim;
 use super::{NAME, exits};
 use crate::cluster::servers::Servers;
 
@@ -75,10 +76,9 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
 }
 
 fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::Result<Duration> {
-    servers
-        .http()?
-        .ask("PUT", "/v1/jobs", Some(&job()))?
-        .json()?;
+    // Batch, so that nobody waits for the health of what started.
+    let job = look::job("batch", JOB, ALLOCS as usize, &json!({}));
+    servers.http()?.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
     loop {
         let mut http = servers.http()?;
         let summary = http.get(&format!("/v1/job/{JOB}/summary"))?;
@@ -176,20 +176,4 @@ impl Storm {
             ),
         ]
     }
-}
-
-/// Batch, so that nobody waits for the health of what started.
-fn job() -> Value {
-    json!({"Job": {
-        "ID": JOB, "Name": JOB, "Type": "batch", "Datacenters": ["*"],
-        "TaskGroups": [{
-            "Name": "group", "Count": ALLOCS,
-            "Tasks": [{
-                "Name": "task", "Driver": "mock_driver", "Config": {},
-                "Resources": {"CPU": 10, "MemoryMB": 10},
-                "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
-            }],
-            "EphemeralDisk": {"SizeMB": 10},
-        }],
-    }})
 }

@@ -134,12 +134,18 @@ pub(in crate::bench) fn cpu(pid: u32) -> anyhow::Result<Duration> {
 
 /// A service without a process, on any node.
 pub(in crate::bench) fn service(id: &str, count: usize) -> Value {
+    job("service", id, count, &json!({}))
+}
+
+/// A job of tasks without a process, on any node; `mock` says how they behave. What ends is over.
+pub(in crate::bench) fn job(kind: &str, id: &str, count: usize, mock: &Value) -> Value {
     json!({"Job": {
-        "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
+        "ID": id, "Name": id, "Type": kind, "Datacenters": ["*"],
         "TaskGroups": [{
             "Name": "group", "Count": count,
+            "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
             "Tasks": [{
-                "Name": "task", "Driver": "mock_driver", "Config": {},
+                "Name": "task", "Driver": "mock_driver", "Config": mock,
                 "Resources": {"CPU": 10, "MemoryMB": 10},
                 "LogConfig": {"MaxFiles": 1, "MaxFileSizeMB": 1},
             }],

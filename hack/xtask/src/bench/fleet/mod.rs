@@ -1,0 +1,75 @@
+//! What suites with a thousand simulated nodes share: how they begin, how nodes are told what to
+//! do, and what is seen of the cluster from outside.
+
+pub(super) mod look;
+pub(super) mod nodesim;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use super::floor::{self, Quantiles};
+use super::row::Row;
+use super::{Bench, Extent};
+use crate::stage::target_folder;
+
+/// The programs that are measured, as the release build leaves them.
+const BINARIES: &[&str] = &["controlplane", "drover", "nodesim"];
+
+/// A suite that has begun.
+pub(super) struct Begun {
+    /// The disk's floor.
+    pub(super) rows: Vec<Row>,
+    /// The same.
+    pub(super) durable: Quantiles,
+    /// The folder of what is measured; `None` where only the floor was asked for.
+    pub(super) binaries: Option<PathBuf>,
+}
+
+/// Measures the disk's floor, and finds what is to be measured beside it.
+///
+/// # Errors
+/// If the disk cannot be measured, or a program is missing: which, and what to do.
+pub(super) fn begin(bench: &Bench, suite: &'static str) -> anyhow::Result<Begun> {
+    let durable =
+        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
+    let name = "floor: write 4 KiB and fdatasync, p50";
+    let p50 = durable.p50.as_secs_f64() * 1e3;
+    let rows = vec![Row::new(suite, name, p50, "ms")];
+    let binaries = match bench.extent {
+        Extent::FloorOnly => None,
+        Extent::Everything => {
+            let release = || target_folder(&bench.root).join("release");
+            Some(bench.programs.ours.clone().unwrap_or_else(release))
+        }
+    };
+    if let Some(binaries) = &binaries {
+        must_exist(binaries)?;
+    }
+    Ok(Begun {
+        rows,
+        durable,
+        binaries,
+    })
+}
+
+/// Whether everything that a suite with simulated nodes runs is in `binaries`.
+///
+/// # Errors
+/// If something is missing: what, and what to do.
+fn must_exist(binaries: &Path) -> anyhow::Result<()> {
+    let missing: Vec<&str> = BINARIES
+        .iter()
+        .copied()
+        .filter(|name| !binaries.join(name).is_file())
+        .collect();
+    ensure!(
+        missing.is_empty(),
+        "the figures need {} in {}; build them with `cargo build --release --bins`, \
+         name another folder with --binaries, or ask for the machine's own figures with \
+         --floor-only",
+        missing.join(", "),
+        binaries.display()
+    );
+    Ok(())
+}
