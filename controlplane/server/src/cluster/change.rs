@@ -40,8 +40,8 @@ pub enum ChangeError {
     /// Another server answered something that makes no sense.
     #[error("the leader's answer makes no sense: {0}")]
     Nonsense(String),
-    /// This server's log has stopped.
-    #[error("this server has stopped: {0}")]
+    /// This server's log has stopped. What it had sent to the others already may have happened.
+    #[error("this server has stopped: {0}; look at another one before retrying")]
     Stopped(String),
 }
 

@@ -45,10 +45,9 @@ impl Cluster {
         let kind = match error {
             ProposeError::NotLeader { .. } => Kind::NotLeader,
             ProposeError::TooLarge { .. } => Kind::TooLarge,
-            ProposeError::OutcomeUnknown => Kind::Unspecified,
-            ProposeError::Unavailable { .. }
-            | ProposeError::Overloaded
-            | ProposeError::Stopped(_) => Kind::Unavailable,
+            // A log that is shut down has perhaps sent the entry to the others, who commit it.
+            ProposeError::OutcomeUnknown | ProposeError::Stopped(_) => Kind::Unspecified,
+            ProposeError::Unavailable { .. } | ProposeError::Overloaded => Kind::Unavailable,
         };
         not_proposed(kind, error.to_string())
     }
@@ -83,8 +82,7 @@ pub(crate) fn merged_reply(
             ChangeError::NoLeader(_) => return not_proposed(Kind::NotLeader, error.to_string()),
             ChangeError::TooLarge(text) => return not_proposed(Kind::TooLarge, text.clone()),
             ChangeError::OldServer(text) => return not_proposed(Kind::OldServer, text.clone()),
-            ChangeError::Stopped(_) => return not_proposed(Kind::Unavailable, error.to_string()),
-            ChangeError::OutcomeUnknown | ChangeError::Nonsense(_) => {
+            ChangeError::OutcomeUnknown | ChangeError::Nonsense(_) | ChangeError::Stopped(_) => {
                 return not_proposed(Kind::Unspecified, error.to_string());
             }
         },
