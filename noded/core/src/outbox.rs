@@ -7,7 +7,7 @@ use crate::journal::JournalRecord;
 
 /// Effects that wait to be polled. It is drained after every call into the core, so its length is
 /// bounded by what one event can cause.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Issued>,
 }

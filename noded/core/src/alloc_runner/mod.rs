@@ -98,7 +98,7 @@ pub(crate) enum Settled {
 }
 
 /// One allocation on this node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AllocRunner {
     spec: Arc<AllocSpec>,
     tasks: BTreeMap<String, TaskRunner>,

@@ -53,7 +53,7 @@ struct Foreign {
 }
 
 /// The node's side of the watch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AllocSet {
     watermark: Watermark,
     /// Every allocation that the node was told of, with its version.

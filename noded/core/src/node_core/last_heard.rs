@@ -15,7 +15,7 @@ const JOURNAL_STEP_MIN: Duration = Duration::from_secs(1);
 const JOURNAL_STEP_MAX: Duration = Duration::from_secs(60);
 
 /// See the top of this file.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LastHeard {
     /// The disconnect windows of allocations that are not over.
     windows: BTreeMap<AllocId, Duration>,

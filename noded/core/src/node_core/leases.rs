@@ -62,7 +62,7 @@ struct Member {
 }
 
 /// The leases of a node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Leases {
     members: BTreeMap<AllocId, Member>,
     /// Keeper may hold these, and need not.

@@ -46,7 +46,7 @@ use leases::Leases;
 use timers::Timers;
 
 /// Every decision of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeCore {
     settings: Settings,
     boot: BootId,

@@ -7,7 +7,7 @@ use protocol_model::AllocId;
 use crate::time::Moment;
 
 /// When each allocation next wants to be looked at.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
     by_time: BTreeSet<(Moment, AllocId)>,
     by_alloc: BTreeMap<AllocId, Moment>,

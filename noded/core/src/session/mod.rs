@@ -90,7 +90,7 @@ pub(crate) struct Begun {
 }
 
 /// The node's relation to the control plane.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     phase: SessionPhase,
     /// The session's connection.

@@ -144,7 +144,7 @@ pub(crate) struct RunContext<'a> {
 }
 
 /// One task of one allocation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TaskRunner {
     alloc: AllocId,
     name: String,

@@ -106,7 +106,7 @@ struct Channel {
 }
 
 /// Collects reports and hands out batches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct UpdateBatcher {
     entries: BTreeMap<AllocId, Entry>,
     /// Waiting reports by urgency and age.
