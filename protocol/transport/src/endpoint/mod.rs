@@ -89,17 +89,39 @@ impl Endpoint {
         config: &EndpointConfig,
         runtime: Arc<dyn quinn::Runtime>,
     ) -> Result<Self, BindError> {
-        let limits = &config.limits;
-        let here = Handle::try_current();
-        let (server, client) = halves(&config.identity, limits)?;
         let bound = |source| BindError::Bind {
             address: config.listen,
             source,
         };
+        here(config)?;
         let socket = socket::bind(config.listen).map_err(bound)?;
-        let here = here.map_err(|_| bound(io::Error::other("there is no tokio runtime")))?;
-        let endpoint = remembering(&config.identity, config.listen);
-        let quinn = quinn::Endpoint::new(endpoint, Some(server), socket, runtime).map_err(bound)?;
+        let socket = runtime.wrap_udp_socket(socket).map_err(bound)?;
+        Self::over(config, socket, runtime, None)
+    }
+
+    /// As [`Self::bind_on`], over a network of the caller's own: `socket` stands for one that is
+    /// bound at [`EndpointConfig::listen`]. With a `seed`, what QUIC draws by itself (not what
+    /// TLS draws, nor connection ids) follows from it.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn over(
+        config: &EndpointConfig,
+        socket: Arc<dyn quinn::AsyncUdpSocket>,
+        runtime: Arc<dyn quinn::Runtime>,
+        seed: Option<[u8; 32]>,
+    ) -> Result<Self, BindError> {
+        let limits = &config.limits;
+        let (server, client) = halves(&config.identity, limits)?;
+        let here = here(config)?;
+        let mut endpoint = remembering(&config.identity, config.listen);
+        endpoint.rng_seed(seed);
+        let quinn =
+            quinn::Endpoint::new_with_abstract_socket(endpoint, Some(server), socket, runtime)
+                .map_err(|source| BindError::Bind {
+                    address: config.listen,
+                    source,
+                })?;
         Ok(Self {
             quinn,
             own: config.identity.own().clone(),
@@ -203,6 +225,14 @@ impl Endpoint {
     pub fn open_connections(&self) -> usize {
         self.quinn.open_connections()
     }
+}
+
+/// The runtime that an endpoint is made in.
+fn here(config: &EndpointConfig) -> Result<Handle, BindError> {
+    Handle::try_current().map_err(|_| BindError::Bind {
+        address: config.listen,
+        source: io::Error::other("there is no tokio runtime"),
+    })
 }
 
 /// What both directions show and expect.
