@@ -24,6 +24,8 @@ use crate::network::call::{CallKind, ReadIndexAnswer};
 use crate::network::server::ServeError;
 use crate::open::{Inner, OpenError, open};
 use crate::status::RaftStatus;
+use crate::store::disk::Disk;
+use crate::store::host_disk::HostDisk;
 use crate::store::snapshot::SnapshotFile;
 
 /// The pause before asking again when no leader is known. A new leader is a few milliseconds from
@@ -98,7 +100,23 @@ impl Raft {
         pool: Pool,
         own: ServerInfo,
     ) -> Result<Self, OpenError> {
-        let inner = open(config, directory, Box::new(machine), pool, own).await?;
+        let disk = Arc::new(HostDisk);
+        Self::open_on(disk, config, directory, machine, pool, own).await
+    }
+
+    /// As [`Self::open`], on a disk of the caller's own: how a simulator keeps a log.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_on(
+        disk: Arc<dyn Disk>,
+        config: RaftConfig,
+        directory: &Path,
+        machine: impl Machine,
+        pool: Pool,
+        own: ServerInfo,
+    ) -> Result<Self, OpenError> {
+        let inner = open(config, disk, directory, Box::new(machine), pool, own).await?;
         Ok(Self {
             inner: Arc::new(inner),
         })

@@ -61,4 +61,6 @@ pub use network::ServeError;
 pub use open::OpenError;
 pub use status::{RaftRole, RaftStatus};
 pub use store::directory::DirectoryError;
+pub use store::disk::{Disk, DiskFile, Lock, Opening};
+pub use store::host_disk::HostDisk;
 pub use store::recovery::{SegmentContent, inspect_segment};

@@ -24,6 +24,7 @@ use crate::network::reach::Reach;
 use crate::network::server::{Service, ServiceParts};
 use crate::status::{RaftRole, RaftStatus};
 use crate::store::directory::DirectoryError;
+use crate::store::disk::Disk;
 use crate::store::log::LogStore;
 use crate::store::machine::MachineAdapter;
 use crate::store::recovery;
@@ -78,17 +79,15 @@ pub(crate) struct Inner {
 /// Opens everything. See [`crate::Raft::open`].
 pub(crate) async fn open(
     config: RaftConfig,
+    disk: Arc<dyn Disk>,
     directory: &Path,
     machine: Box<dyn Machine>,
     pool: Pool,
     own_info: ServerInfo,
 ) -> Result<Inner, OpenError> {
     let library_config = Arc::new(config.build().map_err(OpenError::Config)?);
-    let Files {
-        own_id,
-        log,
-        snapshots,
-    } = open_files(directory)?;
+    let files = open_files(&disk, directory)?;
+    let (own_id, log, snapshots) = (files.own_id, files.log, files.snapshots);
     let region = pool.endpoint().region().clone();
     let caller = Caller::new(pool, own_id.as_u64());
     let addresses = Addresses::default();
@@ -122,6 +121,7 @@ pub(crate) async fn open(
         own_id,
         own_info,
         status: status.clone(),
+        disk,
         directory: directory.to_owned(),
         admission: Arc::clone(&members) as _,
     })
@@ -171,12 +171,12 @@ struct Files {
     snapshots: Arc<SnapshotStore>,
 }
 
-fn open_files(directory: &Path) -> Result<Files, OpenError> {
-    let recovered = recovery::open(directory).map_err(OpenError::Log)?;
+fn open_files(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Files, OpenError> {
+    let recovered = recovery::open(disk, directory).map_err(OpenError::Log)?;
     let own_id = recovered.id;
     let log = LogStore::start(recovered).map_err(OpenError::Writer)?;
     let path = directory.join("snapshots");
-    let snapshots = SnapshotStore::open(path.clone())
+    let snapshots = SnapshotStore::open(Arc::clone(disk), path.clone())
         .map_err(|source| OpenError::Snapshots { path, source })?;
     Ok(Files {
         own_id,

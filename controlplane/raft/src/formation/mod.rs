@@ -30,6 +30,7 @@ use crate::network::call::{
 use crate::network::client::{Caller, chain};
 use crate::record::{self, RecordError};
 use crate::status::RaftStatus;
+use crate::store::disk::Disk;
 
 /// Addresses that a server remembers having heard of; further ones are not remembered.
 const HEARD_OF_MAX: usize = 16;
@@ -111,6 +112,7 @@ pub(crate) struct Parts {
     pub(crate) own_id: ServerId,
     pub(crate) own_info: ServerInfo,
     pub(crate) status: watch::Receiver<RaftStatus>,
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) admission: Arc<dyn Admission>,
 }
@@ -123,10 +125,11 @@ impl Formation {
             own_id,
             own_info,
             status,
+            disk,
             directory,
             admission,
         } = parts;
-        let promise = Promise::open(directory)?;
+        let promise = Promise::open(disk, directory)?;
         let inner = Inner {
             core,
             caller,

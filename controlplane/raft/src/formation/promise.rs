@@ -9,10 +9,12 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::decide::Pledge;
 use crate::member::ServerId;
 use crate::record;
-use crate::store::directory::{replace_file, sync_directory};
+use crate::store::directory::replace_file;
+use crate::store::disk::Disk;
 
 /// The promise that this server has given, if any.
 pub(super) struct Promise {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
     /// Held across the write to disk, and while joining: promising and joining exclude each other.
     current: Arc<Mutex<Option<Pledge>>>,
@@ -25,13 +27,14 @@ pub(super) struct Joining {
 
 impl Promise {
     /// Reads the promise back.
-    pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
-        let current = match std::fs::read(directory.join("formation")) {
+    pub(super) fn open(disk: Arc<dyn Disk>, directory: PathBuf) -> io::Result<Self> {
+        let current = match disk.read(&directory.join("formation")) {
             Ok(bytes) => Some(record::decode("promise", &bytes)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         Ok(Self {
+            disk,
             directory,
             current: Arc::new(Mutex::new(current)),
         })
@@ -58,9 +61,9 @@ impl Promise {
         }
         if current.as_ref() != Some(&pledge) {
             let bytes = record::encode(&pledge);
-            let directory = self.directory.clone();
-            blocking(move || replace_file(&directory, &directory.join("formation"), &bytes))
-                .await?;
+            let (disk, directory) = (Arc::clone(&self.disk), self.directory.clone());
+            let path = directory.join("formation");
+            blocking(move || replace_file(&*disk, &directory, &path, &bytes)).await?;
             *current = Some(pledge);
         }
         Ok(Ok(()))
@@ -94,13 +97,13 @@ impl Promise {
     }
 
     async fn remove(&self) -> io::Result<()> {
-        let directory = self.directory.clone();
+        let (disk, directory) = (Arc::clone(&self.disk), self.directory.clone());
         blocking(move || {
-            match std::fs::remove_file(directory.join("formation")) {
+            match disk.remove(&directory.join("formation")) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            sync_directory(&directory)
+            disk.sync_directory(&directory)
         })
         .await
     }
@@ -116,6 +119,7 @@ async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::host_disk::HostDisk;
 
     fn pledge(to: u64) -> Pledge {
         Pledge {
@@ -127,7 +131,8 @@ mod tests {
     #[tokio::test]
     async fn a_promise_outlives_a_restart_and_binds() {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || Promise::open(directory.path().to_owned()).expect("opens");
+        let open =
+            || Promise::open(Arc::new(HostDisk), directory.path().to_owned()).expect("opens");
         open()
             .give(pledge(1))
             .await
@@ -150,7 +155,8 @@ mod tests {
     #[tokio::test]
     async fn only_who_holds_a_promise_releases_it() {
         let directory = tempfile::tempdir().expect("a directory");
-        let promise = Promise::open(directory.path().to_owned()).expect("opens");
+        let promise =
+            Promise::open(Arc::new(HostDisk), directory.path().to_owned()).expect("opens");
         promise
             .give(pledge(1))
             .await
@@ -175,7 +181,8 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_promised_while_joining() {
         let directory = tempfile::tempdir().expect("a directory");
-        let promise = Promise::open(directory.path().to_owned()).expect("opens");
+        let promise =
+            Promise::open(Arc::new(HostDisk), directory.path().to_owned()).expect("opens");
         let joining = promise.begin_joining(None).expect("is free");
         promise
             .give(pledge(1))

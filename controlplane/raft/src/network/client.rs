@@ -28,6 +28,7 @@ use super::reach::{News, Reach};
 use crate::engine::{SnapshotMeta, TypeConfig, Vote};
 use crate::member::{ServerId, ServerInfo};
 use crate::record::{self, RecordError, VoteRecord};
+use crate::store::disk::Cursor;
 use crate::store::snapshot::SnapshotFile;
 
 /// Below every other stream: a snapshot may wait, a heartbeat may not.
@@ -178,7 +179,7 @@ impl Caller {
         limit: Duration,
     ) -> Result<Vote, SnapshotSendError> {
         let bytes = snapshot.bytes;
-        let mut file = snapshot.into_file().map_err(SnapshotSendError::Read)?;
+        let mut file = snapshot.whole();
         let (mut writer, mut reader) = self.open(address).await?;
         writer.set_priority(SNAPSHOT_PRIORITY);
         let offer = SnapshotOffer {
@@ -239,7 +240,7 @@ impl Caller {
     }
 }
 
-async fn read_chunk(mut file: std::fs::File) -> std::io::Result<(std::fs::File, Bytes)> {
+async fn read_chunk(mut file: Cursor) -> std::io::Result<(Cursor, Bytes)> {
     let read = move || {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         (&mut file)

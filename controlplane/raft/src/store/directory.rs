@@ -9,14 +9,12 @@
 //!   absent     present     refused: the log was removed, and what this id voted with it
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol_transport::files::make_private_directory;
 use tokio::sync::watch;
 
+use super::disk::{Disk, Lock, Opening};
 use crate::member::ServerId;
 
 /// Why a data directory cannot be used.
@@ -72,8 +70,7 @@ pub(super) fn failed(
 /// lock is gone.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Locked; the kernel lets go of it when the process ends, however it ends (flock(2)).
-    _lock: File,
+    _lock: Box<dyn Lock>,
     open: watch::Sender<()>,
 }
 
@@ -85,29 +82,26 @@ impl Held {
 }
 
 /// Makes the directory if it is missing, and takes it for this process.
-pub(super) fn hold(directory: &Path) -> Result<Held, DirectoryError> {
-    close_to_others(directory).map_err(failed("preparing", directory))?;
+pub(super) fn hold(disk: &dyn Disk, directory: &Path) -> Result<Held, DirectoryError> {
+    let preparing = failed("preparing", directory);
+    disk.make_private(directory).map_err(preparing)?;
     let path = directory.join("lock");
-    let lock = private_file()
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(failed("opening", &path))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(Held {
+    match disk.lock(&path) {
+        Ok(Some(lock)) => Ok(Held {
             _lock: lock,
             open: watch::Sender::new(()),
         }),
-        Err(TryLockError::WouldBlock) => Err(DirectoryError::InUse {
+        Ok(None) => Err(DirectoryError::InUse {
             path: directory.to_owned(),
         }),
-        Err(TryLockError::Error(error)) => Err(failed("locking", &path)(error)),
+        Err(error) => Err(failed("locking", &path)(error)),
     }
 }
 
 /// The copy of the id beside the log; `None` = there is none.
-pub(super) fn read_id_copy(path: &Path) -> Result<Option<String>, DirectoryError> {
-    match fs::read_to_string(path) {
+pub(super) fn read_id_copy(disk: &dyn Disk, path: &Path) -> Result<Option<String>, DirectoryError> {
+    let text = |bytes| String::from_utf8(bytes).map_err(io::Error::other);
+    match disk.read(path).and_then(text) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("reading", path)(error)),
@@ -116,6 +110,7 @@ pub(super) fn read_id_copy(path: &Path) -> Result<Option<String>, DirectoryError
 
 /// Sees that the copy beside the log names the log's server; writes it where it is missing.
 pub(super) fn settle_id_copy(
+    disk: &dyn Disk,
     directory: &Path,
     path: &Path,
     named: Option<String>,
@@ -123,7 +118,7 @@ pub(super) fn settle_id_copy(
 ) -> Result<(), DirectoryError> {
     match named {
         // Written whole or not at all: a cut-off copy would be taken for another server's.
-        None => replace_file(directory, path, format!("{actual}\n").as_bytes())
+        None => replace_file(disk, directory, path, format!("{actual}\n").as_bytes())
             .map_err(failed("writing", path)),
         Some(named) if named == actual.to_string() => Ok(()),
         Some(named) => Err(DirectoryError::OtherServer {
@@ -135,37 +130,16 @@ pub(super) fn settle_id_copy(
 }
 
 /// Replaces `path` in `directory` by `content`, durably.
-pub(crate) fn replace_file(directory: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_file(
+    disk: &dyn Disk,
+    directory: &Path,
+    path: &Path,
+    content: &[u8],
+) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = private_file()
-        .create(true)
-        .truncate(true)
-        .open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    sync_directory(directory)
-}
-
-/// Makes `directory` where it is missing, and closes it to everyone but its owner: the log holds
-/// jobs with their secrets.
-pub(crate) fn close_to_others(directory: &Path) -> io::Result<()> {
-    make_private_directory(directory)?;
-    let mode = fs::metadata(directory)?.permissions().mode();
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
-}
-
-/// How a file is made that only its owner may read, whatever the umask.
-pub(crate) fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    options
-}
-
-/// Makes renames and removals in a directory durable.
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+    let file = disk.open(&temporary, Opening::Emptied)?;
+    file.write_at(content, 0)?;
+    file.sync()?;
+    disk.rename(&temporary, path)?;
+    disk.sync_directory(directory)
 }

@@ -47,12 +47,14 @@ impl LogStore {
             tail,
             places,
             segments,
+            disk,
             ..
         } = recovered;
         let held = Arc::new(held);
         let tail = Arc::new(RwLock::new(tail));
         let places = Arc::new(RwLock::new(places));
         let requests = Writer::start(Parts {
+            disk,
             held: Arc::clone(&held),
             segments,
             places: Arc::clone(&places),
@@ -274,6 +276,8 @@ mod tests {
     use openraft::entry::RaftEntry;
     use openraft::storage::RaftLogStorageExt;
 
+    use super::super::disk::Disk;
+    use super::super::host_disk::HostDisk;
     use super::super::recovery;
     use super::*;
 
@@ -292,7 +296,8 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_was_overtaken_finds_no_gap() {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || LogStore::start(recovery::open(directory.path()).expect("opens"));
+        let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+        let open = || LogStore::start(recovery::open(&disk, directory.path()).expect("opens"));
         let mut log = open().expect("starts");
         append(&mut log, 0..4).await;
         let mut closed = log.closed();

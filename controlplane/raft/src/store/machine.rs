@@ -245,6 +245,7 @@ mod tests {
 
     use super::*;
     use crate::machine::{ApplyError, RestoreError};
+    use crate::store::host_disk::HostDisk;
     use crate::store::log::LogStore;
     use crate::store::recovery;
 
@@ -279,7 +280,8 @@ mod tests {
     #[tokio::test]
     async fn a_snapshot_for_which_there_is_no_room_waits_for_it() {
         let directory = tempfile::tempdir().expect("a directory");
-        let snapshots = SnapshotStore::open(directory.path().join("snapshots")).expect("opens");
+        let snapshots = SnapshotStore::open(Arc::new(HostDisk), directory.path().join("snapshots"))
+            .expect("opens");
         let mut builder = Builder {
             meta: SnapshotMeta::default(),
             source: Arc::new(Bulky::default()),
@@ -323,9 +325,12 @@ mod tests {
             &self,
         ) -> Result<(TempDir, LogStore, MachineAdapter), StorageError<TypeConfig>> {
             let directory = tempfile::tempdir().expect("a directory");
-            let recovered = recovery::open(directory.path()).expect("opens");
+            let recovered =
+                recovery::open(&(Arc::new(HostDisk) as _), directory.path()).expect("opens");
             let log = LogStore::start(recovered).expect("starts");
-            let snapshots = SnapshotStore::open(directory.path().join("snapshots")).expect("opens");
+            let snapshots =
+                SnapshotStore::open(Arc::new(HostDisk), directory.path().join("snapshots"))
+                    .expect("opens");
             let machine = MachineAdapter::new(Box::new(Nothing), Arc::new(snapshots));
             Ok((directory, log, machine))
         }

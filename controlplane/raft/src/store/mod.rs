@@ -7,12 +7,15 @@
 //!   recovery   the files at a start          replay     what their records come to
 //!   tail       newest entries, in memory     places     where the others are on disk
 //!   log        all of it, as the consensus library asks for it
+//!   disk       what all of it is kept on         host_disk  the files of this host
 //! ```
 //!
 //! Entries and votes go through the writer, in order, one sync per group. Snapshots are written
 //! beside the log and take its place once they are durable.
 
 pub(crate) mod directory;
+pub(crate) mod disk;
+pub(crate) mod host_disk;
 pub(crate) mod log;
 pub(crate) mod machine;
 mod places;

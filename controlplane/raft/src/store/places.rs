@@ -1,12 +1,12 @@
 //! Where the entries of the log are on disk: a run of indexes, and the segments that hold them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+use super::disk::{DiskFile, read_exact_at};
 
 /// Where one encoded entry is. Its checksum stays in memory, so that what is read much later is
 /// known to be what was written.
@@ -21,7 +21,7 @@ pub(super) struct Place {
 /// A file of the log.
 #[derive(Debug)]
 struct Segment {
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     /// The highest index that was ever written to it.
     index_max: Option<u64>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn add_segment(&mut self, number: u64, file: Arc<File>) {
+    pub(super) fn add_segment(&mut self, number: u64, file: Arc<dyn DiskFile>) {
         let segment = Segment {
             file,
             index_max: None,
@@ -134,7 +134,7 @@ impl Places {
 pub(super) struct Found {
     index: u64,
     place: Place,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
 }
 
 impl Found {
@@ -145,7 +145,7 @@ impl Found {
     /// Reads the encoded entry. Blocking.
     pub(super) fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.place.length as usize];
-        self.file.read_exact_at(&mut bytes, self.place.offset)?;
+        read_exact_at(&*self.file, &mut bytes, self.place.offset)?;
         if crc32fast::hash(&bytes) != self.place.crc {
             let text = format!(
                 "entry {} at offset {} of log segment {:016x} is damaged: look at the disk",

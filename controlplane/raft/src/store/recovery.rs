@@ -5,17 +5,13 @@
 //! cannot be read is damage, and the server does not start: it would vote without what it
 //! acknowledged.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::directory::{
-    DirectoryError, Held, close_to_others, failed, hold, read_id_copy, settle_id_copy,
-    sync_directory,
-};
+use super::directory::{DirectoryError, Held, failed, hold, read_id_copy, settle_id_copy};
+use super::disk::{Disk, DiskFile, Opening};
 use super::places::Places;
 use super::replay::Replay;
 use super::segment::{self, Group, HEADER_BYTES, Header};
@@ -32,38 +28,40 @@ pub(crate) struct Recovered {
     pub(super) tail: Tail,
     pub(super) places: Places,
     pub(super) segments: Segments,
+    pub(super) disk: Arc<dyn Disk>,
 }
 
 /// Opens the log in `directory`, or makes one. Blocking.
 ///
 /// # Errors
 /// See [`DirectoryError`].
-pub(crate) fn open(directory: &Path) -> Result<Recovered, DirectoryError> {
-    let held = hold(directory)?;
+pub(crate) fn open(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Recovered, DirectoryError> {
+    let held = hold(&**disk, directory)?;
     let old = directory.join("log.redb");
-    if old.exists() {
+    if disk.exists(&old) {
         return Err(DirectoryError::OldLayout { path: old });
     }
     let id_path = directory.join("server-id");
-    let named = read_id_copy(&id_path)?;
+    let named = read_id_copy(&**disk, &id_path)?;
     let log = directory.join("log");
-    close_to_others(&log).map_err(failed("preparing", &log))?;
-    sync_directory(directory).map_err(failed("syncing", directory))?;
-    let recovered = match read(&log)? {
-        Some(found) => found.finish(held, &log)?,
+    disk.make_private(&log).map_err(failed("preparing", &log))?;
+    let syncing = failed("syncing", directory);
+    disk.sync_directory(directory).map_err(syncing)?;
+    let recovered = match read(&**disk, &log)? {
+        Some(found) => found.finish(disk, held, &log)?,
         // The files were made, but the first group was cut off.
         None if named.is_some() => return Err(DirectoryError::LogRemoved { path: id_path }),
-        None => create(held, &log)?,
+        None => create(disk, held, &log)?,
     };
-    settle_id_copy(directory, &id_path, named, recovered.id)?;
+    settle_id_copy(&**disk, directory, &id_path, named, recovered.id)?;
     Ok(recovered)
 }
 
-fn create(held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
+fn create(disk: &Arc<dyn Disk>, held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
     let id = ServerId::random();
     let mut standing = Group::default();
     Standing::default().write(&mut standing);
-    let segments = Segments::create(log.to_owned(), id, &mut standing);
+    let segments = Segments::create(disk, log.to_owned(), id, &mut standing);
     let segments = segments.map_err(failed("creating the log in", log))?;
     let mut places = Places::default();
     places.add_segment(segments.number(), segments.file());
@@ -73,6 +71,7 @@ fn create(held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
         tail: Tail::default(),
         places,
         segments,
+        disk: Arc::clone(disk),
     })
 }
 
@@ -86,14 +85,14 @@ struct Found {
 
 struct Newest {
     number: u64,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     end: u64,
 }
 
 /// Reads every segment; `None` = there is no log yet.
-fn read(log: &Path) -> Result<Option<Found>, DirectoryError> {
-    let mut numbers = list(log)?;
-    let Some(mut newest_bytes) = drop_prepared(log, &mut numbers)? else {
+fn read(disk: &dyn Disk, log: &Path) -> Result<Option<Found>, DirectoryError> {
+    let mut numbers = list(disk, log)?;
+    let Some(mut newest_bytes) = drop_prepared(disk, log, &mut numbers)? else {
         return Ok(None);
     };
     let mut reading = Reading::default();
@@ -103,18 +102,18 @@ fn read(log: &Path) -> Result<Option<Found>, DirectoryError> {
         let bytes = if is_newest {
             Bytes::from(std::mem::take(&mut newest_bytes))
         } else {
-            fs::read(&path).map_err(failed("reading", &path))?.into()
+            disk.read(&path).map_err(failed("reading", &path))?.into()
         };
         let damaged = |reason| DirectoryError::Damaged {
             path: path.clone(),
             reason,
         };
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = Arc::new(file.map_err(failed("opening", &path))?);
+        let file = disk.open(&path, Opening::Existing);
+        let file = file.map_err(failed("opening", &path))?;
         reading.places.add_segment(number, Arc::clone(&file));
         let end = reading.segment(number, &bytes).map_err(damaged)?;
         if is_newest {
-            mend_end(&file, &bytes, end).map_err(failed("mending the end of", &path))?;
+            mend_end(&*file, &bytes, end).map_err(failed("mending the end of", &path))?;
             reading.newest = Some(Newest {
                 number,
                 file,
@@ -140,10 +139,14 @@ fn read(log: &Path) -> Result<Option<Found>, DirectoryError> {
 
 /// Removes the last segment if it was only prepared, or was being begun: nothing of it was
 /// acknowledged. Returns the content of the newest that is left.
-fn drop_prepared(log: &Path, numbers: &mut Vec<u64>) -> Result<Option<Vec<u8>>, DirectoryError> {
+fn drop_prepared(
+    disk: &dyn Disk,
+    log: &Path,
+    numbers: &mut Vec<u64>,
+) -> Result<Option<Vec<u8>>, DirectoryError> {
     let content = |number| {
         let path = path_of(log, number);
-        let bytes = fs::read(&path).map_err(failed("reading", &path))?;
+        let bytes = disk.read(&path).map_err(failed("reading", &path))?;
         let has_content = segment::any_group_from(&bytes, number, HEADER_BYTES);
         Ok(has_content.then_some(bytes))
     };
@@ -165,45 +168,48 @@ fn drop_prepared(log: &Path, numbers: &mut Vec<u64>) -> Result<Option<Vec<u8>>, 
     }
     let path = path_of(log, last);
     tracing::debug!(path = %path.display(), "removing a segment without content");
-    fs::remove_file(&path).map_err(failed("removing", &path))?;
-    sync_directory(log).map_err(failed("syncing", log))?;
+    disk.remove(&path).map_err(failed("removing", &path))?;
+    disk.sync_directory(log).map_err(failed("syncing", log))?;
     Ok(newest_bytes)
 }
 
-fn list(log: &Path) -> Result<Vec<u64>, DirectoryError> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(log).map_err(failed("listing", log))? {
-        let entry = entry.map_err(failed("listing", log))?;
-        numbers.extend(number_of(&entry.path()));
-    }
+fn list(disk: &dyn Disk, log: &Path) -> Result<Vec<u64>, DirectoryError> {
+    let paths = disk.list(log).map_err(failed("listing", log))?;
+    let mut numbers: Vec<u64> = paths.iter().filter_map(|path| number_of(path)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
 /// Clears what is behind the last whole group, and writes what is whole once more: a sync that
 /// failed before may have left it in memory only.
-fn mend_end(file: &File, bytes: &[u8], end: usize) -> std::io::Result<()> {
+fn mend_end(file: &dyn DiskFile, bytes: &[u8], end: usize) -> std::io::Result<()> {
     if bytes[end..].iter().any(|byte| *byte != 0) {
         tracing::warn!(
             offset = end,
             "the log ended in a torn group, which is cut off"
         );
-        file.write_all_at(&vec![0; bytes.len() - end], end as u64)?;
+        file.write_at(&vec![0; bytes.len() - end], end as u64)?;
     }
-    file.write_all_at(&bytes[..end], 0)?;
-    file.sync_all()
+    file.write_at(&bytes[..end], 0)?;
+    file.sync()
 }
 
 impl Found {
-    fn finish(self, held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
+    fn finish(
+        self,
+        disk: &Arc<dyn Disk>,
+        held: Held,
+        log: &Path,
+    ) -> Result<Recovered, DirectoryError> {
         let Newest { number, file, end } = self.newest;
-        let segments = Segments::resume(log.to_owned(), self.id, number, file, end);
+        let segments = Segments::resume(disk, log.to_owned(), self.id, number, file, end);
         Ok(Recovered {
             id: self.id,
             held,
             tail: self.replay.tail(),
             places: self.places,
             segments: segments.map_err(failed("opening", log))?,
+            disk: Arc::clone(disk),
         })
     }
 }
@@ -278,9 +284,15 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::store::host_disk::HostDisk;
+
+    fn open(directory: &Path) -> Result<Recovered, DirectoryError> {
+        super::open(&(Arc::new(HostDisk) as Arc<dyn Disk>), directory)
+    }
 
     #[test]
     fn a_directory_keeps_its_id() {

@@ -4,14 +4,12 @@
 //! half of what growing a file does, because no metadata changes. The next file is prepared on a
 //! thread of its own once half of the current one is used, so that nobody waits for it.
 
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use super::directory::{private_file, sync_directory};
+use super::disk::{Disk, DiskFile, Opening};
 use super::segment::{Group, HEADER_BYTES, Header};
 use crate::member::ServerId;
 
@@ -40,29 +38,30 @@ pub(super) fn number_of(path: &Path) -> Option<u64> {
 }
 
 /// Makes the file of segment `number`, full of zeros and durable.
-fn prepare(directory: &Path, number: u64, bytes: u64) -> io::Result<File> {
+fn prepare(
+    disk: &dyn Disk,
+    directory: &Path,
+    number: u64,
+    bytes: u64,
+) -> io::Result<Arc<dyn DiskFile>> {
     let path = path_of(directory, number);
-    let fill = || -> io::Result<File> {
-        let file = private_file()
-            .read(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)?;
+    let fill = || {
+        let file = disk.open(&path, Opening::Emptied)?;
         let mut at = 0;
         while at < bytes {
             let rest = usize::try_from(bytes - at).unwrap_or(usize::MAX);
             let zeros = &ZEROS[..rest.min(ZEROS.len())];
-            file.write_all_at(zeros, at)?;
-            file.sync_data()?;
+            file.write_at(zeros, at)?;
+            file.sync()?;
             at += zeros.len() as u64;
         }
-        file.sync_all()?;
-        sync_directory(directory)?;
+        file.sync()?;
+        disk.sync_directory(directory)?;
         Ok(file)
     };
-    fill().map_err(|error| {
+    fill().map_err(|error: io::Error| {
         // What it got to would fill the disk a little more.
-        let _gone = fs::remove_file(&path);
+        let _gone = disk.remove(&path);
         let text = format!("preparing {} ({bytes} bytes): {error}", path.display());
         io::Error::new(error.kind(), text)
     })
@@ -71,15 +70,17 @@ fn prepare(directory: &Path, number: u64, bytes: u64) -> io::Result<File> {
 /// The file that is written, and what comes after it.
 #[derive(Debug)]
 pub(super) struct Segments {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
     server: ServerId,
     number: u64,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     /// Where the last group ends.
     end: u64,
     /// The length of the file.
     bytes: u64,
-    next: Option<JoinHandle<io::Result<File>>>,
+    /// The next file, once it is prepared: somebody is at it.
+    next: Option<Receiver<io::Result<Arc<dyn DiskFile>>>>,
 }
 
 /// Where a group went.
@@ -89,23 +90,25 @@ pub(super) struct Written {
     /// Where the group begins.
     pub(super) offset: u64,
     /// The segment's file, if this is its first group.
-    pub(super) new_file: Option<Arc<File>>,
+    pub(super) new_file: Option<Arc<dyn DiskFile>>,
 }
 
 impl Segments {
     /// Goes on with a file whose last group ends at `end`.
     pub(super) fn resume(
+        disk: &Arc<dyn Disk>,
         directory: PathBuf,
         server: ServerId,
         number: u64,
-        file: Arc<File>,
+        file: Arc<dyn DiskFile>,
         end: u64,
     ) -> io::Result<Self> {
         Ok(Self {
+            disk: Arc::clone(disk),
             directory,
             server,
             number,
-            bytes: file.metadata()?.len(),
+            bytes: file.length()?,
             file,
             end,
             next: None,
@@ -114,12 +117,14 @@ impl Segments {
 
     /// Makes a log: its first segment, with `standing` in it.
     pub(super) fn create(
+        disk: &Arc<dyn Disk>,
         directory: PathBuf,
         server: ServerId,
         standing: &mut Group,
     ) -> io::Result<Self> {
         let mut segments = Self {
-            file: Arc::new(prepare(&directory, 1, SEGMENT_BYTES_MIN)?),
+            file: prepare(&**disk, &directory, 1, SEGMENT_BYTES_MIN)?,
+            disk: Arc::clone(disk),
             directory,
             server,
             number: 1,
@@ -128,11 +133,13 @@ impl Segments {
             next: None,
         };
         let first = segments.beginning(0, standing);
-        segments.write(&first)?;
+        segments.file.write_at(&first, 0)?;
+        segments.file.sync()?;
+        segments.end = first.len() as u64;
         Ok(segments)
     }
 
-    pub(super) fn file(&self) -> Arc<File> {
+    pub(super) fn file(&self) -> Arc<dyn DiskFile> {
         Arc::clone(&self.file)
     }
 
@@ -145,8 +152,8 @@ impl Segments {
     }
 
     /// Makes a group durable. Where it begins another segment, `standing` goes in front of it:
-    /// what must still be known when the segments before are gone. Blocking.
-    pub(super) fn append(
+    /// what must still be known when the segments before are gone. Blocks as its disk does.
+    pub(super) async fn append(
         &mut self,
         group: &mut Group,
         standing: &mut Group,
@@ -156,7 +163,7 @@ impl Segments {
             let mut bytes = self.rotate(group, standing)?;
             let offset = bytes.len() as u64;
             bytes.extend_from_slice(group.finish(self.number, offset));
-            self.write(&bytes)?;
+            self.write(&bytes).await?;
             return Ok(Written {
                 segment: self.number,
                 offset,
@@ -164,7 +171,7 @@ impl Segments {
             });
         }
         let offset = self.end;
-        self.write(group.finish(self.number, offset))?;
+        self.write(group.finish(self.number, offset)).await?;
         if self.next.is_none() && self.end > self.bytes / 2 {
             self.prepare_next();
         }
@@ -175,9 +182,8 @@ impl Segments {
         })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, self.end)?;
-        self.file.sync_data()?;
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.append(bytes, self.end).await?;
         self.end += bytes.len() as u64;
         Ok(())
     }
@@ -187,7 +193,7 @@ impl Segments {
         let needed = (HEADER_BYTES + standing.len() + group.len()) as u64;
         let usual = self.next_bytes();
         let number = self.number + 1;
-        let prepared = match self.next.take().map(JoinHandle::join) {
+        let prepared = match self.next.take().map(|next| next.recv()) {
             Some(Ok(Ok(file))) if needed <= usual => Some(file),
             Some(Ok(Err(error))) => {
                 // Room may have been made since.
@@ -198,17 +204,17 @@ impl Segments {
         };
         let (file, bytes) = match prepared {
             Some(file) => {
-                let bytes = file.metadata()?.len();
+                let bytes = file.length()?;
                 (file, bytes)
             }
             None => {
                 let bytes = usual.max(needed);
-                (prepare(&self.directory, number, bytes)?, bytes)
+                (prepare(&*self.disk, &self.directory, number, bytes)?, bytes)
             }
         };
         let previous_end = self.end;
         self.number = number;
-        self.file = Arc::new(file);
+        self.file = file;
         self.end = 0;
         self.bytes = bytes;
         Ok(self.beginning(previous_end, standing))
@@ -234,9 +240,14 @@ impl Segments {
     fn prepare_next(&mut self) {
         let (directory, number) = (self.directory.clone(), self.number + 1);
         let bytes = self.next_bytes();
-        let thread = std::thread::Builder::new().name("raft-log-next".to_owned());
-        match thread.spawn(move || prepare(&directory, number, bytes)) {
-            Ok(next) => self.next = Some(next),
+        let disk = Arc::clone(&self.disk);
+        let (done, next) = sync_channel(1);
+        let work = move || {
+            // Whoever waited is gone where the answer is not taken.
+            let _ = done.send(prepare(&*disk, &directory, number, bytes));
+        };
+        match self.disk.run_beside("raft-log-next", Box::new(work)) {
+            Ok(()) => self.next = Some(next),
             Err(error) => tracing::debug!(%error, "no thread: the next segment is prepared late"),
         }
     }
@@ -246,7 +257,7 @@ impl Drop for Segments {
     fn drop(&mut self) {
         // Whoever opens the log next must not meet a file that is still being filled.
         if let Some(next) = self.next.take() {
-            let _unused = next.join();
+            let _unused = next.recv();
         }
     }
 }

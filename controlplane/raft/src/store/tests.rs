@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
@@ -11,6 +12,8 @@ use openraft::{EntryPayload, RaftLogReader};
 use tempfile::TempDir;
 
 use super::directory::DirectoryError;
+use super::disk::Disk;
+use super::host_disk::HostDisk;
 use super::log::LogStore;
 use super::segment::{Group, HEADER_BYTES, Sort};
 use super::segments::{SEGMENT_BYTES_MIN, path_of};
@@ -68,7 +71,8 @@ impl Numbers {
 }
 
 fn open(directory: &Path) -> Result<LogStore, DirectoryError> {
-    Ok(LogStore::start(recovery::open(directory)?).expect("starts"))
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    Ok(LogStore::start(recovery::open(&disk, directory)?).expect("starts"))
 }
 
 async fn close(log: LogStore) {

@@ -4,13 +4,13 @@
 //! After the first failure nothing more is written: what a failed fsync left on disk is unknown,
 //! so every later request fails with the same words and the server stops.
 
-use std::fs;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::mpsc;
 
-use super::directory::{Held, sync_directory};
+use super::directory::Held;
+use super::disk::Disk;
 use super::places::{Place, Places};
 use super::request::{Change, Request, encode, finish};
 use super::segment::{Group, Sort};
@@ -27,6 +27,7 @@ const REQUESTS_MAX: usize = 256;
 const BYTES_MAX: usize = 1024 * 1024;
 
 pub(crate) struct Writer {
+    disk: Arc<dyn Disk>,
     segments: Segments,
     places: Arc<RwLock<Places>>,
     tail: Arc<RwLock<Tail>>,
@@ -44,6 +45,7 @@ pub(crate) struct Writer {
 
 /// What the writer works on.
 pub(super) struct Parts {
+    pub(super) disk: Arc<dyn Disk>,
     pub(super) held: Arc<Held>,
     pub(super) segments: Segments,
     pub(super) places: Arc<RwLock<Places>>,
@@ -54,6 +56,7 @@ impl Writer {
     pub(super) fn start(parts: Parts) -> io::Result<mpsc::Sender<Request>> {
         let (sender, requests) = mpsc::channel(QUEUE_MAX);
         let Parts {
+            disk,
             held,
             segments,
             places,
@@ -61,6 +64,7 @@ impl Writer {
         } = parts;
         let standing = Standing::of(&read(&tail));
         let writer = Self {
+            disk: Arc::clone(&disk),
             held,
             segments,
             places,
@@ -70,19 +74,17 @@ impl Writer {
             group: Group::default(),
             first: Group::default(),
         };
-        std::thread::Builder::new()
-            .name("raft-log".to_owned())
-            .spawn(|| writer.run())?;
+        disk.run_writer("raft-log", Box::pin(writer.run()))?;
         Ok(sender)
     }
 
-    fn run(mut self) {
-        while let Some(requests) = self.next_requests() {
-            match self.write(&requests) {
+    async fn run(mut self) {
+        while let Some(requests) = self.next_requests().await {
+            match self.write(&requests).await {
                 Ok(()) => succeed(requests),
                 Err(error) => {
                     tracing::error!(%error, "the log cannot be written; the server must stop");
-                    self.refuse(requests, &error.to_string());
+                    self.refuse(requests, &error.to_string()).await;
                     break;
                 }
             }
@@ -93,8 +95,8 @@ impl Writer {
     }
 
     /// Everything that waits, up to the caps; `None` once all senders are gone.
-    fn next_requests(&mut self) -> Option<Vec<Request>> {
-        let mut requests = vec![self.requests.blocking_recv()?];
+    async fn next_requests(&mut self) -> Option<Vec<Request>> {
+        let mut requests = vec![self.requests.recv().await?];
         let mut bytes = requests[0].bytes();
         while requests.len() < REQUESTS_MAX && bytes < BYTES_MAX {
             let Ok(request) = self.requests.try_recv() else {
@@ -106,7 +108,7 @@ impl Writer {
         Some(requests)
     }
 
-    fn write(&mut self, requests: &[Request]) -> io::Result<()> {
+    async fn write(&mut self, requests: &[Request]) -> io::Result<()> {
         let mut standing = Standing {
             committed: read(&self.tail).committed,
             ..self.standing
@@ -125,7 +127,10 @@ impl Writer {
             return Ok(());
         }
         self.standing.write(&mut self.first);
-        let written = self.segments.append(&mut self.group, &mut self.first)?;
+        let written = self
+            .segments
+            .append(&mut self.group, &mut self.first)
+            .await?;
         self.standing = standing;
         let durable = publish(&self.places, &written, &changes);
         let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
@@ -149,13 +154,13 @@ impl Writer {
             };
             let directory = self.segments.directory();
             let path = path_of(directory, number);
-            let removed = match fs::remove_file(&path) {
+            let removed = match self.disk.remove(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 removed => removed,
             };
             // In this order on disk too, also when one cannot be removed: a gap would be taken
             // for damage.
-            if let Err(error) = removed.and_then(|()| sync_directory(directory)) {
+            if let Err(error) = removed.and_then(|()| self.disk.sync_directory(directory)) {
                 tracing::warn!(
                     path = %path.display(), %error,
                     "a part of the log that nobody needs could not be removed; tried again later"
@@ -167,7 +172,7 @@ impl Writer {
     }
 
     /// Answers everything with the failure, for as long as anyone asks.
-    fn refuse(&mut self, requests: Vec<Request>, reason: &str) {
+    async fn refuse(&mut self, requests: Vec<Request>, reason: &str) {
         let mut pending = requests;
         loop {
             for request in pending {
@@ -176,7 +181,7 @@ impl Writer {
                     Err(io::Error::other(format!("writing the log: {reason}"))),
                 );
             }
-            match self.requests.blocking_recv() {
+            match self.requests.recv().await {
                 Some(request) => pending = vec![request],
                 None => return,
             }

@@ -7,14 +7,15 @@
 //!
 //! Numbers are big-endian; the CRC covers everything before it but the length.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::hashed::Hashed;
 use crate::engine::SnapshotMeta;
 use crate::machine::CheckpointSource;
 use crate::record::{self, SnapshotRecord};
+use crate::store::disk::{Cursor, Disk, DiskFile, Opening};
 
 const MAGIC: &[u8; 8] = b"drvsnap1";
 const END_MAGIC: &[u8; 8] = b"drvsend1";
@@ -27,7 +28,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
     pub(crate) meta: SnapshotMeta,
-    file: File,
+    file: Arc<dyn DiskFile>,
+    disk: Arc<dyn Disk>,
     pub(super) path: PathBuf,
     /// All bytes of the file.
     pub(crate) bytes: u64,
@@ -41,17 +43,18 @@ impl Drop for SnapshotFile {
     fn drop(&mut self) {
         if self.temporary {
             // What stays behind is removed at the next start.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }
 
 impl SnapshotFile {
     /// Opens and verifies a file: its frame, its length and its CRC.
-    pub(super) fn verify(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let bytes = file.metadata()?.len();
-        let mut hashed = Hashed::new(BufReader::with_capacity(BUFFER_BYTES, &mut file));
+    pub(super) fn verify(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Self> {
+        let file = disk.open(path, Opening::Existing)?;
+        let bytes = file.length()?;
+        let from_start = Cursor::new(Arc::clone(&file));
+        let mut hashed = Hashed::new(BufReader::with_capacity(BUFFER_BYTES, from_start));
         let mut magic = [0; 8];
         hashed.read_exact(&mut magic)?;
         if &magic != MAGIC {
@@ -81,6 +84,7 @@ impl SnapshotFile {
         Ok(Self {
             meta,
             file,
+            disk: Arc::clone(disk),
             path: path.to_owned(),
             bytes,
             checkpoint_start,
@@ -91,16 +95,15 @@ impl SnapshotFile {
 
     /// A reader of the checkpoint alone.
     pub(crate) fn checkpoint(&mut self) -> io::Result<impl Read + '_> {
-        self.file.seek(SeekFrom::Start(self.checkpoint_start))?;
-        let reader = BufReader::with_capacity(BUFFER_BYTES, &mut self.file);
+        let mut cursor = Cursor::new(Arc::clone(&self.file));
+        cursor.seek(self.checkpoint_start);
+        let reader = BufReader::with_capacity(BUFFER_BYTES, cursor);
         Ok(reader.take(self.checkpoint_bytes))
     }
 
     /// The whole file from its start, to be sent.
-    pub(crate) fn into_file(self) -> io::Result<File> {
-        let mut file = self.file.try_clone()?;
-        file.rewind()?;
-        Ok(file)
+    pub(crate) fn whole(&self) -> Cursor {
+        Cursor::new(Arc::clone(&self.file))
     }
 
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
@@ -110,7 +113,7 @@ impl SnapshotFile {
 
 /// Writes a whole file: what it covers, and the checkpoint that `source` says.
 pub(super) fn write_file(
-    file: &File,
+    file: &Arc<dyn DiskFile>,
     meta: &SnapshotMeta,
     source: &dyn CheckpointSource,
 ) -> io::Result<()> {
@@ -119,7 +122,10 @@ pub(super) fn write_file(
         .ok()
         .filter(|bytes| *bytes <= RECORD_BYTES_MAX)
         .ok_or_else(|| io::Error::other("the membership is too large for a snapshot"))?;
-    let mut hashed = Hashed::new(BufWriter::with_capacity(BUFFER_BYTES, file));
+    let mut hashed = Hashed::new(BufWriter::with_capacity(
+        BUFFER_BYTES,
+        Cursor::new(Arc::clone(file)),
+    ));
     hashed.write_all(MAGIC)?;
     hashed.write_all(&record_bytes.to_be_bytes())?;
     hashed.write_all(&record)?;

@@ -7,15 +7,14 @@
 mod file;
 mod hashed;
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use self::file::SnapshotFile;
 use self::file::write_file;
-use super::directory::{close_to_others, private_file, sync_directory};
+use super::disk::{Cursor, Disk, DiskFile, Opening};
 use crate::engine::{LogId, SnapshotMeta};
 use crate::machine::CheckpointSource;
 
@@ -27,20 +26,22 @@ const DAMAGED: &str = "damaged";
 /// A snapshot being received; its file vanishes with it unless it is finished.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    file: File,
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    end: Cursor,
     path: PathBuf,
     kept: bool,
 }
 
 impl Incoming {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+        self.end.write_all(bytes)
     }
 
     /// Verifies what was received; still under its temporary name.
     pub(crate) fn finish(mut self) -> io::Result<SnapshotFile> {
-        self.file.sync_all()?;
-        let mut verified = SnapshotFile::verify(&self.path)?;
+        self.file.sync()?;
+        let mut verified = SnapshotFile::verify(&self.disk, &self.path)?;
         self.kept = true;
         verified.temporary = true;
         Ok(verified)
@@ -51,7 +52,7 @@ impl Drop for Incoming {
     fn drop(&mut self) {
         if !self.kept {
             // What stays behind is removed at the next start.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }
@@ -59,6 +60,7 @@ impl Drop for Incoming {
 /// The directory of snapshots.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
     newest: Mutex<Option<Newest>>,
     next_temporary: AtomicU64,
@@ -72,36 +74,36 @@ struct Newest {
 
 impl SnapshotStore {
     /// Removes what was left half-written and finds the newest whole snapshot.
-    pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
-        close_to_others(&directory)?;
-        for entry in fs::read_dir(&directory)? {
-            let path = entry?.path();
+    pub(crate) fn open(disk: Arc<dyn Disk>, directory: PathBuf) -> io::Result<Self> {
+        disk.make_private(&directory)?;
+        for path in disk.list(&directory)? {
             if path
                 .extension()
                 .is_some_and(|extension| extension == TEMPORARY)
             {
                 tracing::info!(path = %path.display(), "removing an unfinished snapshot");
-                fs::remove_file(&path)?;
+                disk.remove(&path)?;
             }
         }
         let store = Self {
+            disk,
             directory,
             newest: Mutex::default(),
             next_temporary: AtomicU64::new(0),
         };
         for path in store.list()?.into_iter().rev() {
-            match SnapshotFile::verify(&path) {
+            match SnapshotFile::verify(&store.disk, &path) {
                 Ok(found) => {
                     store.set_newest(found.meta.last_log_id, path);
                     break;
                 }
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "a snapshot is damaged, set aside");
-                    fs::rename(&path, path.with_extension(DAMAGED))?;
+                    store.disk.rename(&path, &path.with_extension(DAMAGED))?;
                 }
             }
         }
-        sync_directory(&store.directory)?;
+        store.disk.sync_directory(&store.directory)?;
         Ok(store)
     }
 
@@ -120,8 +122,10 @@ impl SnapshotStore {
     pub(crate) fn receive(&self) -> io::Result<Incoming> {
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("{number}.{TEMPORARY}"));
-        let file = private_file().read(true).create_new(true).open(&path)?;
+        let file = self.disk.open(&path, Opening::New)?;
         Ok(Incoming {
+            disk: Arc::clone(&self.disk),
+            end: Cursor::new(Arc::clone(&file)),
             file,
             path,
             kept: false,
@@ -139,13 +143,13 @@ impl SnapshotStore {
         // Somebody else's file is left where it is.
         if !snapshot.temporary {
             let mut incoming = self.receive()?;
-            io::copy(&mut snapshot.into_file()?, &mut incoming.file)?;
+            io::copy(&mut snapshot.whole(), &mut incoming.end)?;
             return self.adopt(incoming.finish()?);
         }
-        fs::rename(&snapshot.path, &path)?;
+        self.disk.rename(&snapshot.path, &path)?;
         snapshot.temporary = false;
         snapshot.path.clone_from(&path);
-        sync_directory(&self.directory)?;
+        self.disk.sync_directory(&self.directory)?;
         // A slow build must not hide a newer snapshot that was installed meanwhile.
         let is_newest = self.newest().is_none_or(|newest| newest.last <= last);
         if is_newest {
@@ -158,7 +162,7 @@ impl SnapshotStore {
     /// Opens the newest snapshot, if there is one.
     pub(crate) fn current(&self) -> io::Result<Option<SnapshotFile>> {
         self.newest()
-            .map(|newest| SnapshotFile::verify(&newest.path))
+            .map(|newest| SnapshotFile::verify(&self.disk, &newest.path))
             .transpose()
     }
 
@@ -166,7 +170,7 @@ impl SnapshotStore {
         let paths = self.list()?;
         let surplus = paths.len().saturating_sub(KEPT);
         for path in &paths[..surplus] {
-            fs::remove_file(path)?;
+            self.disk.remove(path)?;
         }
         Ok(())
     }
@@ -174,8 +178,7 @@ impl SnapshotStore {
     /// The snapshots, oldest first: their names sort as their positions do.
     fn list(&self) -> io::Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let path = entry?.path();
+        for path in self.disk.list(&self.directory)? {
             if path
                 .extension()
                 .is_some_and(|extension| extension == SUFFIX)
@@ -206,9 +209,16 @@ fn file_name(last: Option<LogId>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
     use std::path::Path;
 
     use super::*;
+    use crate::store::host_disk::HostDisk;
+
+    fn host() -> Arc<dyn Disk> {
+        Arc::new(HostDisk)
+    }
 
     struct Text(&'static str);
 
@@ -226,7 +236,7 @@ mod tests {
     }
 
     fn store(directory: &Path) -> SnapshotStore {
-        SnapshotStore::open(directory.to_owned()).expect("opens")
+        SnapshotStore::open(host(), directory.to_owned()).expect("opens")
     }
 
     fn text(snapshot: &mut SnapshotFile) -> String {
@@ -297,7 +307,7 @@ mod tests {
             bytes[position] ^= 1;
             fs::write(&path, bytes).expect("writes");
             assert!(
-                SnapshotFile::verify(&path).is_err(),
+                SnapshotFile::verify(&host(), &path).is_err(),
                 "bit in byte {position}"
             );
         }
@@ -312,7 +322,7 @@ mod tests {
         let path = incoming.path.clone();
         std::mem::forget(incoming);
         assert!(path.exists());
-        super::SnapshotStore::open(directory.path().to_owned()).expect("opens");
+        super::SnapshotStore::open(host(), directory.path().to_owned()).expect("opens");
         assert!(!path.exists());
     }
 
