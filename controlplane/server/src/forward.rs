@@ -2,7 +2,6 @@
 //! tell volatile detail, to say which release it is, to change the log's members.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use controlplane_state::Command;
@@ -12,6 +11,7 @@ use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX, merged_reply};
 use crate::gateway::Gateway;

@@ -18,6 +18,7 @@
 
 mod accept;
 pub mod certificates;
+pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod data_dir;
@@ -36,4 +37,4 @@ pub mod threads;
 mod tls;
 mod versions;
 
-pub use server::Server;
+pub use server::{Ground, Server};

@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use controlplane_leader::gc::GcThresholds;
-use controlplane_raft::{Raft, RaftConfig, ServerInfo};
+use controlplane_raft::{Disk, HostDisk, Raft, RaftConfig, ServerInfo};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool, Secret};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::accept::{Doors, accept};
+use crate::clock::{HostClock, WallClock};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::forward::Forward;
-use crate::gateway::{Gateway, liveness};
+use crate::gateway::liveness::HeardReport;
+use crate::gateway::{CoalescerLoop, Gateway, liveness};
 use crate::http::{self, Api};
-use crate::leading::{self, LeadingConfig, LeadingStats};
+use crate::leading::{self, LeadingConfig, LeadingStats, Schedulers};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::threads::HttpThreads;
@@ -31,15 +33,43 @@ const HAND_ON_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a server may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 
+/// What a server stands on: this host, or what a simulator has in its place.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// What the server shows to others.
+    pub identity: Identity,
+    /// Its way to them.
+    pub endpoint: Endpoint,
+    /// What its log is kept on.
+    pub disk: Arc<dyn Disk>,
+    /// What tells it the time.
+    pub clock: Arc<dyn WallClock>,
+    /// Who schedules while it leads.
+    pub schedulers: Schedulers,
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     cluster: Cluster,
     endpoint: Endpoint,
-    http_address: SocketAddr,
-    stop_http: watch::Sender<bool>,
     loops: Loops,
-    _http_threads: HttpThreads,
+    /// `None` = it serves no HTTP.
+    http: Option<HttpPart>,
+}
+
+/// The part of a server that serves HTTP.
+#[derive(Debug)]
+struct HttpPart {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    _threads: HttpThreads,
+}
+
+/// What the HTTP API needs of the rest.
+struct Inside {
+    gateway: Arc<Gateway>,
+    stats: watch::Receiver<LeadingStats>,
 }
 
 impl Server {
@@ -47,76 +77,101 @@ impl Server {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         let config = Arc::new(config);
         let identity = certificates::load(&config)?;
-        let endpoint = bind(&config, &identity)?;
+        let ground = Ground {
+            endpoint: bind(&config, &identity)?,
+            identity,
+            disk: Arc::new(HostDisk),
+            clock: Arc::new(HostClock),
+            schedulers: Schedulers::Threads(config.schedulers),
+        };
         let http = TcpListener::bind(config.http.listen)
             .await
             .with_context(|| format!("cannot listen on {} (HTTP)", config.http.listen))?;
-        let http_address = http
+        let address = http
             .local_addr()
             .context("the HTTP listener has no address")?;
+        let at = advertised(config.http.advertise.as_deref(), address);
+        let (mut server, inside) = Self::assemble(&config, &ground, at).await?;
+        server.serve_http(config, &ground, http, inside)?;
+        Ok(server)
+    }
+
+    /// Starts a server without an HTTP API on ground of the caller's own. Whatever runs of it runs
+    /// on the runtime that this is called in.
+    pub async fn start_on(config: Config, ground: &Ground) -> anyhow::Result<Self> {
+        let (server, _) = Self::assemble(&Arc::new(config), ground, String::new()).await?;
+        Ok(server)
+    }
+
+    /// Everything but the HTTP API, which others are told to be at `http_address`.
+    async fn assemble(
+        config: &Arc<Config>,
+        ground: &Ground,
+        http_address: String,
+    ) -> anyhow::Result<(Self, Inside)> {
+        let endpoint = ground.endpoint.clone();
         let info = ServerInfo {
             name: config.name.clone(),
             address: advertised(config.quic_advertise.as_deref(), endpoint.local_address()?),
-            http_address: advertised(config.http.advertise.as_deref(), http_address),
+            http_address,
         };
-        let cluster = open_log(&config, endpoint.clone(), info).await?;
+        let cluster = open_log(config, ground, info).await?;
         let (gateway, updates) = Gateway::new(
             cluster.clone(),
             config.liveness,
             config.limits.sessions,
             config.node_join_token.as_ref().map(Secret::reveal),
         );
-        let (heard, heard_receiver) = mpsc::channel(REPORTS_MAX);
-        let (stats_sender, stats) = watch::channel(LeadingStats::default());
-        let (stop_http, stopped) = watch::channel(false);
         let mut loops = Loops::default();
-        let doors = Doors {
-            region: endpoint.region().clone(),
-            raft: cluster.raft().clone(),
-            gateway: Arc::clone(&gateway),
-            forward: Forward::new(
-                cluster.clone(),
-                Arc::clone(&gateway),
-                heard.clone(),
-                config.datacenter.clone(),
-            ),
-        };
-        let accepting = accept(endpoint.listen(), doors);
-        loops.spawn("the accept loop for QUIC", accepting);
-        loops.spawn("the update coalescer", updates.run());
-        let reporting = liveness::report(Arc::clone(&gateway), heard);
-        loops.spawn("the liveness reporter", reporting);
-        let settings = leading_config(&config);
-        let leading = leading::run(cluster.clone(), settings, heard_receiver, stats_sender);
-        loops.spawn("the leader's loop", leading);
-        belong(&mut loops, &cluster, &config);
-        let ending = certificates::watch_end(identity.clone());
+        let stats = begin(&mut loops, config, ground, &cluster, &gateway, updates);
+        let ending = certificates::watch_end(ground.identity.clone());
         loops.spawn("the look at the certificate", ending);
-        let https = tls::https(&config, &identity)?;
-        let threads = HttpThreads::start().context("cannot start the threads of the HTTP API")?;
-        let http = moved(http, threads.handle()).context("cannot serve the HTTP listener")?;
-        let api = Api {
-            cluster: cluster.clone(),
-            gateway,
-            config,
-            leading: stats,
-            restoring: Arc::default(),
-        };
-        let serving = http::serve(api, http, https, stopped);
-        loops.spawn_on(threads.handle(), "the HTTP API", serving);
-        Ok(Self {
+        let server = Self {
             cluster,
             endpoint,
-            http_address,
-            stop_http,
             loops,
-            _http_threads: threads,
-        })
+            http: None,
+        };
+        Ok((server, Inside { gateway, stats }))
     }
 
-    /// Where the HTTP API listens.
+    fn serve_http(
+        &mut self,
+        config: Arc<Config>,
+        ground: &Ground,
+        listener: TcpListener,
+        inside: Inside,
+    ) -> anyhow::Result<()> {
+        let address = listener
+            .local_addr()
+            .context("the HTTP listener has no address")?;
+        let https = tls::https(&config, &ground.identity)?;
+        let threads = HttpThreads::start().context("cannot start the threads of the HTTP API")?;
+        let listener =
+            moved(listener, threads.handle()).context("cannot serve the HTTP listener")?;
+        let api = Api {
+            cluster: self.cluster.clone(),
+            gateway: inside.gateway,
+            config,
+            leading: inside.stats,
+            restoring: Arc::default(),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let serving = http::serve(api, listener, https, stopped);
+        self.loops
+            .spawn_on(threads.handle(), "the HTTP API", serving);
+        self.http = Some(HttpPart {
+            address,
+            stop,
+            _threads: threads,
+        });
+        Ok(())
+    }
+
+    /// Where the HTTP API listens; port 0 of nowhere where there is none.
     pub fn http_address(&self) -> SocketAddr {
-        self.http_address
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.http.as_ref().map_or(nowhere, |http| http.address)
     }
 
     /// Where QUIC listens.
@@ -152,7 +207,9 @@ impl Server {
             {
                 tracing::warn!("nobody took the leadership within {HAND_ON_MAX:?}");
             }
-            self.stop_http.send_replace(true);
+            if let Some(http) = &self.http {
+                http.stop.send_replace(true);
+            }
             self.cluster.raft().shutdown().await;
             self.endpoint.close();
             self.endpoint.wait_idle().await;
@@ -174,6 +231,40 @@ impl Server {
     }
 }
 
+/// Begins what the server does by itself and for others. Answers what the leader's loop tells.
+fn begin(
+    loops: &mut Loops,
+    config: &Arc<Config>,
+    ground: &Ground,
+    cluster: &Cluster,
+    gateway: &Arc<Gateway>,
+    updates: CoalescerLoop,
+) -> watch::Receiver<LeadingStats> {
+    let (heard, heard_receiver) = mpsc::channel::<HeardReport>(REPORTS_MAX);
+    let (stats_sender, stats) = watch::channel(LeadingStats::default());
+    let doors = Doors {
+        region: ground.endpoint.region().clone(),
+        raft: cluster.raft().clone(),
+        gateway: Arc::clone(gateway),
+        forward: Forward::new(
+            cluster.clone(),
+            Arc::clone(gateway),
+            heard.clone(),
+            config.datacenter.clone(),
+        ),
+    };
+    let accepting = accept(ground.endpoint.listen(), doors);
+    loops.spawn("the accept loop for QUIC", accepting);
+    loops.spawn("the update coalescer", updates.run());
+    let reporting = liveness::report(Arc::clone(gateway), heard);
+    loops.spawn("the liveness reporter", reporting);
+    let settings = leading_config(config, ground.schedulers);
+    let leading = leading::run(cluster.clone(), settings, heard_receiver, stats_sender);
+    loops.spawn("the leader's loop", leading);
+    belong(loops, cluster, config);
+    stats
+}
+
 /// Where nodes and the other servers come in.
 fn bind(config: &Config, identity: &Identity) -> anyhow::Result<Endpoint> {
     Endpoint::bind(&EndpointConfig {
@@ -192,18 +283,15 @@ fn moved(listener: TcpListener, to: &Handle) -> std::io::Result<TcpListener> {
 }
 
 /// Opens the log below the data directory, and the state behind it.
-async fn open_log(
-    config: &Config,
-    endpoint: Endpoint,
-    info: ServerInfo,
-) -> anyhow::Result<Cluster> {
-    let pool = Pool::new(endpoint);
+async fn open_log(config: &Config, ground: &Ground, info: ServerInfo) -> anyhow::Result<Cluster> {
+    let pool = Pool::new(ground.endpoint.clone());
     let (machine, hub) = StateMachine::new();
     let directory = config.data_dir.join("raft");
-    let raft = Raft::open(raft_config(config), &directory, machine, pool.clone(), info)
+    let (disk, settings) = (Arc::clone(&ground.disk), raft_config(config));
+    let raft = Raft::open_on(disk, settings, &directory, machine, pool.clone(), info)
         .await
         .with_context(|| format!("cannot open the log in {}", directory.display()))?;
-    Ok(Cluster::new(raft, hub, pool))
+    Ok(Cluster::new(raft, hub, pool, Arc::clone(&ground.clock)))
 }
 
 /// Becomes part of the cluster, looks whether it still is, and what the others are.
@@ -251,7 +339,7 @@ fn raft_config(config: &Config) -> RaftConfig {
     }
 }
 
-fn leading_config(config: &Config) -> LeadingConfig {
+fn leading_config(config: &Config, schedulers: Schedulers) -> LeadingConfig {
     LeadingConfig {
         silence: config.liveness.silence,
         takeover_extra: config.liveness.takeover_extra,
@@ -261,6 +349,6 @@ fn leading_config(config: &Config) -> LeadingConfig {
             nodes: config.gc.nodes,
             deployments: config.gc.deployments,
         },
-        schedulers: config.schedulers,
+        schedulers,
     }
 }

@@ -11,7 +11,7 @@ use protocol_wire::v1;
 use tokio::time::{Instant, sleep};
 
 use super::call::CallError;
-use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in, wall_clock};
+use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in};
 
 /// How long a leader that was replaced may still take to answer what it was asked before.
 const REPLACED_GRACE: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ impl Cluster {
     /// See [`ChangeError`]; a refusal of the state is one too.
     pub async fn change(&self, command: Command) -> Result<Changed, ChangeError> {
         self.understood(&command).map_err(ChangeError::OldServer)?;
-        let bytes = codec::encode(&stamp(command))
+        let bytes = codec::encode(&self.stamp(command))
             .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
         let bytes = Bytes::from(bytes);
         let begun = Instant::now();
@@ -94,8 +94,7 @@ impl Cluster {
                 Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
                 Ok(changed) => {
                     let now = Instant::now();
-                    self.pace()
-                        .on_sample(now.duration_since(begun), now.into_std());
+                    self.pace().on_sample(now.duration_since(begun), now);
                     return Ok(changed);
                 }
                 Err(error) => return Err(error),
@@ -115,7 +114,7 @@ impl Cluster {
         term: u64,
     ) -> Result<Changed, LeadingError> {
         self.understood(&command).map_err(ChangeError::OldServer)?;
-        let bytes = codec::encode(&stamp(command))
+        let bytes = codec::encode(&self.stamp(command))
             .map_err(|error| ChangeError::TooLarge(error.to_string()))?;
         let mut standing = self.raft.standing();
         tokio::select! {
@@ -179,6 +178,14 @@ impl Cluster {
         sleep(REPLACED_GRACE).await;
     }
 
+    fn stamp(&self, command: Command) -> Stamped {
+        Stamped {
+            now: self.clock.now(),
+            seed: *uuid::Uuid::new_v4().as_bytes(),
+            command,
+        }
+    }
+
     /// Whether every server would understand a command; who would not, and what to do, if not.
     pub(super) fn understood(&self, command: &Command) -> Result<(), String> {
         let status = self.status.borrow();
@@ -186,14 +193,6 @@ impl Cluster {
             .versions
             .too_old(command.level(), status.id, &status.membership);
         too_old.map_or(Ok(()), |old| Err(old.to_string()))
-    }
-}
-
-fn stamp(command: Command) -> Stamped {
-    Stamped {
-        now: wall_clock(),
-        seed: *uuid::Uuid::new_v4().as_bytes(),
-        command,
     }
 }
 

@@ -22,6 +22,7 @@ pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
 pub use self::change::{ChangeError, Changed, LeadingError};
 pub(crate) use self::forwarded::merged_reply;
 pub(crate) use self::pace::Pace;
+use crate::clock::{HostClock, WallClock};
 use crate::machine::Hub;
 use crate::versions::Versions;
 
@@ -40,11 +41,12 @@ pub struct Cluster {
     versions: Arc<Versions>,
     /// How long changes take.
     changes: Arc<Mutex<Pace>>,
+    clock: Arc<dyn WallClock>,
 }
 
 impl Cluster {
-    /// The handle to what `raft` replicates and `hub` tells of.
-    pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool) -> Self {
+    /// The handle to what `raft` replicates and `hub` tells of, by the time of `clock`.
+    pub fn new(raft: Raft, hub: Arc<Hub>, pool: Pool, clock: Arc<dyn WallClock>) -> Self {
         let status = raft.status();
         Self {
             raft,
@@ -53,6 +55,7 @@ impl Cluster {
             status,
             versions: Arc::default(),
             changes: Arc::default(),
+            clock,
         }
     }
 
@@ -72,12 +75,17 @@ impl Cluster {
     }
 
     /// How long the slowest change of late took; zero where none was made.
-    pub(crate) fn slowest_change(&self, now: std::time::Instant) -> Duration {
+    pub(crate) fn slowest_change(&self, now: Instant) -> Duration {
         self.pace().peak(now)
     }
 
     fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What tells this server the time.
+    pub(crate) fn clock(&self) -> &Arc<dyn WallClock> {
+        &self.clock
     }
 
     /// The log, for operators' routes.
@@ -175,10 +183,7 @@ fn leads_in(status: &RaftStatus, term: u64) -> bool {
     status.is_leader() && status.term == term
 }
 
-/// Now, as the log stamps it.
-pub fn wall_clock() -> UnixNanos {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+/// Now, for the HTTP API: whoever asks lives by the host's clock.
+pub(crate) fn wall_clock() -> UnixNanos {
+    HostClock.now()
 }

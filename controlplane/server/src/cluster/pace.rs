@@ -3,7 +3,9 @@
 //! What a server advises its nodes to do (how long updates gather, when to knock again) depends on
 //! how fast its log is, and must come back to normal by itself when nothing is measured any more.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// What a new sample weighs in the mean.
 const WEIGHT: f64 = 0.25;

@@ -1,10 +1,11 @@
 //! What a node is answered when it says Hello, or when its session ends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use controlplane_state::{Refusal, Welcome, WelcomeKind};
 use protocol_transport::FrameWriter;
 use protocol_wire::{PROTOCOL_MAX, v1};
+use tokio::time::Instant;
 
 use super::Gateway;
 use super::frames::write;

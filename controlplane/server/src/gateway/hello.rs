@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello};
@@ -20,6 +20,7 @@ use protocol_model::{Node, NodeId};
 use protocol_transport::FrameReader;
 use protocol_wire::kind::from_frame;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
+use tokio::time::Instant;
 
 use super::answers::Refuse;
 use super::{Gateway, digest};
@@ -145,7 +146,7 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
     let command = Command::NodeHello(Box::new(knock));
     match gateway.cluster.change(command).await?.outcome {
         Outcome::Welcome(welcome) => {
-            let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+            let deadline = Instant::now() + CATCH_UP_MAX;
             match gateway.cluster.at_least(welcome.epoch.0, deadline).await {
                 Ok(_) => Ok(welcome),
                 Err(_) => {
@@ -193,7 +194,7 @@ async fn catch_up(gateway: &Gateway, watermark: Option<&v1::Watermark>) -> Resul
     if !same_incarnation(&snapshot, watermark) || snapshot.index() >= watermark.index {
         return Ok(());
     }
-    let deadline = tokio::time::Instant::now() + CATCH_UP_MAX;
+    let deadline = Instant::now() + CATCH_UP_MAX;
     match gateway.cluster.at_least(watermark.index, deadline).await {
         Ok(_) => Ok(()),
         Err(_) => {

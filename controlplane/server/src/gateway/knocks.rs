@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Refusals of one address that are looked at within [`WINDOW`]. A host's nodes knock every few
 /// hundred milliseconds at first, and then ever more slowly.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use controlplane_raft::ServerId;
 use controlplane_state::SessionEpoch;
@@ -16,7 +16,7 @@ use protocol_model::NodeId;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::Gateway;
 

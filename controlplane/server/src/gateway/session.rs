@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
@@ -21,7 +21,7 @@ use protocol_wire::kind::FrameMessage as _;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answers::{Refuse, millis, welcomed};
 use super::frames::{parse, read_frames, write};

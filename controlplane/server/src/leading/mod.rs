@@ -15,19 +15,21 @@ mod housekeeping;
 mod plans;
 mod workers;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Leader, LeaderConfig, Now};
 use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{EvalId, Incarnation};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::housekeeping::Housekeeping;
 use self::plans::Plans;
+pub use self::workers::Schedulers;
 use self::workers::Workers;
-use crate::cluster::{ChangeError, Cluster, LeadingError, wall_clock};
+use crate::cluster::{ChangeError, Cluster, LeadingError};
 use crate::gateway::liveness::HeardReport;
 use crate::machine::AppliedSignals;
 
@@ -46,8 +48,8 @@ pub struct LeadingConfig {
     pub takeover_extra: Duration,
     /// How long what is over is kept.
     pub gc: GcThresholds,
-    /// Scheduler threads.
-    pub schedulers: usize,
+    /// Who schedules.
+    pub schedulers: Schedulers,
 }
 
 /// What the loop tells of itself, for metrics and operators.
@@ -100,7 +102,7 @@ pub async fn run(
     }
 }
 
-/// The process's clocks.
+/// The loop's clock: spans since the process began to follow the log.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     started: Instant,
@@ -113,15 +115,15 @@ impl Clock {
         }
     }
 
-    fn now(self) -> Now {
+    fn now(self, cluster: &Cluster) -> Now {
         Now {
             monotonic: self.started.elapsed(),
-            wall: wall_clock(),
+            wall: cluster.clock().now(),
         }
     }
 
-    fn instant(self, monotonic: Duration) -> tokio::time::Instant {
-        tokio::time::Instant::from_std(self.started + monotonic)
+    fn instant(self, monotonic: Duration) -> Instant {
+        self.started + monotonic
     }
 }
 
@@ -175,7 +177,7 @@ impl Leading {
             takeover_extra: config.takeover_extra,
             gc: config.gc,
         };
-        let now = clock.now();
+        let now = clock.now(cluster);
         Ok(Self {
             cluster: cluster.clone(),
             term,
@@ -184,7 +186,7 @@ impl Leading {
             leader: Leader::take_over(&snapshot, leader_config, now),
             since: snapshot.index(),
             applied,
-            workers: Workers::start(config.schedulers),
+            workers: Workers::start(config.schedulers, cluster.clock()),
             plans: Plans::new(term),
             quorum: Quorum::Answers,
             housekeeping: Housekeeping::default(),
@@ -238,7 +240,7 @@ impl Leading {
 
     /// Now; and the leader's parts learn how long they were told nothing.
     fn now(&mut self) -> Now {
-        let now = self.clock.now();
+        let now = self.clock.now(&self.cluster);
         self.leader
             .on_woken(now.monotonic.saturating_sub(self.awake));
         self.awake = now.monotonic;
@@ -246,7 +248,7 @@ impl Leading {
     }
 
     /// When the loop has to turn again, whatever happens.
-    fn wake(&self) -> Option<tokio::time::Instant> {
+    fn wake(&self) -> Option<Instant> {
         let rest = self.leader.sleep_max().map(|max| self.awake + max);
         let due = self.leader.poll_timeout().into_iter().chain(rest).min();
         let wake = due.map(|at| self.clock.instant(at));
@@ -254,7 +256,7 @@ impl Leading {
             return wake;
         }
         // What is due waits for the one that is in the log's hands: no use in turning.
-        let soon = tokio::time::Instant::now() + HOUSEKEEPING_PAUSE;
+        let soon = Instant::now() + HOUSEKEEPING_PAUSE;
         wake.map(|at| at.max(soon))
     }
 
@@ -351,7 +353,7 @@ impl Leading {
     }
 }
 
-async fn sleep_until(wake: Option<tokio::time::Instant>) {
+async fn sleep_until(wake: Option<Instant>) {
     match wake {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,

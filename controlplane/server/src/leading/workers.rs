@@ -1,5 +1,5 @@
-//! Scheduler threads: a snapshot and an evaluation in, a decision out. A panic in the scheduler
-//! costs one evaluation's delivery, never the server.
+//! Schedulers: a snapshot and an evaluation in, a decision out, on threads of their own. A panic in
+//! the scheduler costs one evaluation's delivery, never the server.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,11 +11,21 @@ use controlplane_state::Snapshot;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::cluster::wall_clock;
+use crate::clock::WallClock;
 
 /// Evaluations that wait for a thread: one per thread is handed out at first, the rest are second
 /// attempts of plans that were overtaken.
 const JOBS_MAX: usize = 1024;
+
+/// Who schedules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedulers {
+    /// So many threads.
+    Threads(usize),
+    /// The runtime, one evaluation at a time: where time stands still while its tasks work, it
+    /// would go on while a thread does.
+    Runtime,
+}
 
 /// An evaluation to schedule.
 #[derive(Debug)]
@@ -35,25 +45,61 @@ pub(super) struct Decided {
     pub(super) decision: Option<Decision>,
 }
 
-/// The threads. They end when this is dropped.
+/// Whoever schedules. Threads end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Workers {
-    queue: Arc<Queue>,
+    hands: Hands,
     decided: mpsc::Receiver<Decided>,
     busy: std::cell::Cell<usize>,
-    threads: usize,
+    /// How many evaluations are scheduled at a time.
+    places: usize,
+}
+
+/// Where evaluations go.
+#[derive(Debug)]
+enum Hands {
+    Threads(Arc<Queue>),
+    Runtime {
+        results: mpsc::Sender<Decided>,
+        clock: Arc<dyn WallClock>,
+    },
 }
 
 impl Workers {
-    pub(super) fn start(threads: usize) -> Self {
+    pub(super) fn start(schedulers: Schedulers, clock: &Arc<dyn WallClock>) -> Self {
         let (results, decided) = mpsc::channel(JOBS_MAX);
-        let queue = Arc::new(Queue::default());
+        let (hands, places) = match schedulers {
+            Schedulers::Threads(threads) => {
+                let queue = Arc::new(Queue::default());
+                let started = Self::start_threads(threads, &queue, &results, clock);
+                (Hands::Threads(queue), started)
+            }
+            Schedulers::Runtime => {
+                let clock = Arc::clone(clock);
+                (Hands::Runtime { results, clock }, 1)
+            }
+        };
+        Self {
+            hands,
+            decided,
+            busy: std::cell::Cell::new(0),
+            places,
+        }
+    }
+
+    /// Answers how many there are.
+    fn start_threads(
+        threads: usize,
+        queue: &Arc<Queue>,
+        results: &mpsc::Sender<Decided>,
+        clock: &Arc<dyn WallClock>,
+    ) -> usize {
         let mut started = 0;
         for number in 0..threads {
-            let (queue, results) = (Arc::clone(&queue), results.clone());
+            let (queue, results, clock) = (Arc::clone(queue), results.clone(), Arc::clone(clock));
             let spawned = std::thread::Builder::new()
                 .name(format!("scheduler-{number}"))
-                .spawn(move || work(&queue, &results));
+                .spawn(move || work(&queue, &results, &*clock));
             match spawned {
                 Ok(_) => started += 1,
                 Err(error) => {
@@ -61,20 +107,15 @@ impl Workers {
                 }
             }
         }
-        Self {
-            queue,
-            decided,
-            busy: std::cell::Cell::new(0),
-            threads: started,
-        }
+        started
     }
 
-    /// Whether a thread waits for work.
+    /// Whether somebody waits for work.
     pub(super) fn idle(&self) -> bool {
-        self.busy.get() < self.threads
+        self.busy.get() < self.places
     }
 
-    /// Gives an evaluation to a thread.
+    /// Gives an evaluation to whoever schedules.
     ///
     /// # Errors
     /// The delivery, where too many wait already or no thread is left: to be refused, and handed
@@ -90,10 +131,20 @@ impl Workers {
             snapshot,
             attempt,
         };
-        if self.threads == 0 {
+        if self.places == 0 {
             return Err(job.delivery);
         }
-        self.queue.push(job).map_err(|job| job.delivery)?;
+        match &self.hands {
+            Hands::Threads(queue) => queue.push(job).map_err(|job| job.delivery)?,
+            Hands::Runtime { results, clock } => {
+                let (results, clock) = (results.clone(), Arc::clone(clock));
+                tokio::spawn(async move {
+                    let decided = decide(job, &mut Scratch::new(), &*clock);
+                    // A loop that ended no longer wants to know.
+                    let _ = results.send(decided).await;
+                });
+            }
+        }
         self.busy.set(self.busy.get() + 1);
         Ok(())
     }
@@ -110,7 +161,9 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.queue.close();
+        if let Hands::Threads(queue) = &self.hands {
+            queue.close();
+        }
     }
 }
 
@@ -170,32 +223,36 @@ impl Queue {
     }
 }
 
-fn work(queue: &Queue, results: &mpsc::Sender<Decided>) {
+fn work(queue: &Queue, results: &mpsc::Sender<Decided>, clock: &dyn WallClock) {
     let mut scratch = Scratch::new();
-    while let Some(Job {
-        delivery,
-        snapshot,
-        attempt,
-    }) = queue.pop()
-    {
-        let seed = *Uuid::new_v4().as_bytes();
-        let decision = catch_unwind(AssertUnwindSafe(|| {
-            schedule(&snapshot, &delivery.eval, seed, &mut scratch, wall_clock())
-        }));
-        if decision.is_err() {
-            // Whatever it left in there may be half-done.
-            scratch = Scratch::new();
-            tracing::error!(eval = %delivery.eval.id, "the scheduler panicked");
-        }
+    while let Some(job) = queue.pop() {
         // A full queue makes the thread wait: the loop is behind, and more decisions would not
         // help.
-        let decided = Decided {
-            delivery,
-            attempt,
-            decision: decision.ok(),
-        };
+        let decided = decide(job, &mut scratch, clock);
         if results.blocking_send(decided).is_err() {
             return;
         }
+    }
+}
+
+fn decide(job: Job, scratch: &mut Scratch, clock: &dyn WallClock) -> Decided {
+    let Job {
+        delivery,
+        snapshot,
+        attempt,
+    } = job;
+    let seed = *Uuid::new_v4().as_bytes();
+    let decision = catch_unwind(AssertUnwindSafe(|| {
+        schedule(&snapshot, &delivery.eval, seed, scratch, clock.now())
+    }));
+    if decision.is_err() {
+        // Whatever it left in there may be half-done.
+        *scratch = Scratch::new();
+        tracing::error!(eval = %delivery.eval.id, "the scheduler panicked");
+    }
+    Decided {
+        delivery,
+        attempt,
+        decision: decision.ok(),
     }
 }

@@ -17,11 +17,12 @@
 mod entry;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use controlplane_state::command::NodeBatch;
 use controlplane_state::{BatchResult, Command, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 
 use self::entry::{BATCHES_MAX, Group, Source, fitting, in_turns};
 use crate::cluster::{ChangeError, Changed, Cluster, LeadingError, Pace};
