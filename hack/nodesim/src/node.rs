@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use noded_core::event::{KeptRun, SessionEvent};
 use noded_core::{BootId, NodeCore};
-use noded_daemon::clock;
+use noded_daemon::clock::{Clock, HostClock};
 use noded_daemon::input::Input;
 use noded_daemon::session::SessionContext;
 use noded_daemon::shell::{INPUTS_MAX, Shell};
@@ -81,7 +81,11 @@ impl SimNode {
         let id = facts::identity(common.seed, number).id;
         let progress = Arc::new(Progress::new(Arc::clone(&common.journey)));
         let (inputs, received) = passing(&progress);
-        let tasks = Arc::new(Tasks::new(inputs.clone(), Arc::clone(&common.counts)));
+        let tasks = Arc::new(Tasks::new(
+            inputs.clone(),
+            Arc::clone(&common.counts),
+            Arc::new(HostClock),
+        ));
         let wire = Arc::new(Wire::default());
         let file = MemoryFile::default();
         let host = Host {
@@ -186,7 +190,8 @@ impl Host<'_> {
         let restored = self.file.replay();
         let boot = BootId(common.boot);
         let shell = Shell {
-            core: NodeCore::new(settings, node, restored, kept, boot, clock::now()),
+            core: NodeCore::new(settings, node, restored, kept, boot, HostClock.now()),
+            clock: Arc::new(HostClock),
             journal: Box::new(MemoryRecords::new(self.file.clone())),
             journal_news: Arc::new(Notify::new()),
             hands: Arc::new(IdleHands {

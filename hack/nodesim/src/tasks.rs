@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, RunEvent};
 use noded_core::{Event, RunKey};
-use noded_daemon::clock;
+use noded_daemon::clock::Clock;
 use noded_daemon::input::Input;
 use tokio::sync::{mpsc, watch};
 
@@ -62,6 +62,7 @@ enum Wish {
 #[derive(Debug)]
 pub struct Tasks {
     counts: Arc<TaskCounts>,
+    clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
 }
 
@@ -80,10 +81,15 @@ struct Run {
 
 impl Tasks {
     /// No task yet. What they do is told to `inputs`.
-    pub fn new(inputs: mpsc::Sender<Input>, counts: Arc<TaskCounts>) -> Self {
+    pub fn new(
+        inputs: mpsc::Sender<Input>,
+        counts: Arc<TaskCounts>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let runs = BTreeMap::new();
         Self {
             counts,
+            clock,
             inner: Mutex::new(Inner { inputs, runs }),
         }
     }
@@ -143,7 +149,7 @@ impl Tasks {
                 kept.wish.send_replace(wish);
                 return Vec::new();
             }
-            None => exit(ExitStatus::Unknown),
+            None => self.exit(ExitStatus::Unknown),
         };
         let event = RunEvent::Exited(ended);
         vec![Event::Run { run, event }]
@@ -151,7 +157,7 @@ impl Tasks {
 
     async fn live(self: Arc<Self>, run: RunKey, script: Script, mut wishes: watch::Receiver<Wish>) {
         tokio::time::sleep(script.start_after).await;
-        let at = clock::wall();
+        let at = self.clock.wall();
         // A task has a process, and so a number; nobody looks for it.
         let running = KeptPhase::Running {
             pid: 1,
@@ -185,7 +191,7 @@ impl Tasks {
             },
         };
         self.counts.ends.fetch_add(1, Ordering::Relaxed);
-        let exit = exit(status);
+        let exit = self.exit(status);
         let told = RunEvent::Exited(exit.clone());
         self.becomes(&run, KeptPhase::Exited(exit), told).await;
     }
@@ -206,17 +212,17 @@ impl Tasks {
         let _ = inputs.send(Input::Event(event)).await;
     }
 
+    fn exit(&self, status: ExitStatus) -> Exit {
+        Exit {
+            status,
+            oom_killed: false,
+            signal_discarded: false,
+            lease_expired: false,
+            at: self.clock.wall(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn exit(status: ExitStatus) -> Exit {
-    Exit {
-        status,
-        oom_killed: false,
-        signal_discarded: false,
-        lease_expired: false,
-        at: clock::wall(),
     }
 }

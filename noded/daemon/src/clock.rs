@@ -1,14 +1,39 @@
-//! The two clocks that the core's decisions are made of.
+//! The two clocks that the core's decisions are made of. The loop has them behind an interface, for
+//! a process that simulates nodes in a time of its own; spans within the daemon are tokio's time.
 
+use std::fmt::Debug;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use noded_core::{Moment, Now};
 use protocol_model::UnixNanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Both clocks, read now.
-pub fn now() -> Now {
-    Now::new(moment(), wall())
+/// What tells a node the time.
+pub trait Clock: Debug + Send + Sync {
+    /// Time that goes on while the host sleeps, from some moment before its boot.
+    fn moment(&self) -> Moment;
+
+    /// The wall clock.
+    fn wall(&self) -> UnixNanos;
+
+    /// Both.
+    fn now(&self) -> Now {
+        Now::new(self.moment(), self.wall())
+    }
+}
+
+/// The host's clocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostClock;
+
+impl Clock for HostClock {
+    fn moment(&self) -> Moment {
+        moment()
+    }
+
+    fn wall(&self) -> UnixNanos {
+        wall()
+    }
 }
 
 /// `CLOCK_BOOTTIME`, which goes on while the host sleeps.

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
-use crate::clock;
+use crate::clock::{Clock, HostClock};
 use crate::config::{Config, LiveConfig, Switch};
 use crate::custody::{CustodyError, NodeLock};
 use crate::executor::{Executor, SandboxStore};
@@ -172,9 +172,10 @@ pub async fn run(
         rebooted,
         "noded starts"
     );
-    let core = NodeCore::new(settings, node, restored, kept, boot_id, clock::now());
+    let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
     let shell = Shell {
         core,
+        clock: Arc::new(HostClock),
         journal: Box::new(journal),
         journal_news,
         hands: executor,

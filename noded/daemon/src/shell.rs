@@ -30,7 +30,7 @@ use noded_core::key::{Attempt, Watermark};
 use noded_core::{Effect, Event, NodeCore};
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::hands::Hands;
 use crate::input::Input;
 use crate::journal::{JournalError, Records};
@@ -59,6 +59,8 @@ pub enum ShellError {
 pub struct Shell {
     /// Every decision.
     pub core: NodeCore,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
     /// What survives us.
     pub journal: Box<dyn Records>,
     /// Says that the journal got further.
@@ -103,7 +105,8 @@ impl Shell {
         };
         let journal_news = Arc::clone(&running.shell.journal_news);
         let count = running.servers.count();
-        running.shell.core.set_servers(count, clock::now());
+        let now = running.shell.clock.now();
+        running.shell.core.set_servers(count, now);
         running.drain()?;
         let mut taken = Vec::with_capacity(INPUTS_AT_ONCE);
         loop {
@@ -132,7 +135,7 @@ impl Shell {
 
 impl Running {
     fn timer(&self) -> tokio::time::Instant {
-        let now = clock::moment();
+        let now = self.shell.clock.moment();
         let idle = Duration::from_secs(3600);
         let wait = self
             .shell
@@ -143,7 +146,7 @@ impl Running {
     }
 
     fn on_time(&mut self) {
-        let now = clock::now();
+        let now = self.shell.clock.now();
         if self
             .shell
             .core
@@ -155,7 +158,7 @@ impl Running {
     }
 
     fn take(&mut self, input: Input) {
-        let now = clock::now();
+        let now = self.shell.clock.now();
         tracing::trace!(input = input.name(), "input");
         match input {
             Input::Event(event) => {
@@ -198,7 +201,8 @@ impl Running {
             let progress = self.shell.journal.progress();
             for effect in self.holding.release(progress) {
                 if let Some((class, seq)) = batch_of(&effect) {
-                    self.shell.core.on_batch_sent(class, seq, clock::now());
+                    let now = self.shell.clock.now();
+                    self.shell.core.on_batch_sent(class, seq, now);
                 }
                 self.execute(effect);
             }
@@ -334,7 +338,8 @@ impl Running {
     fn lost(&mut self, attempt: Attempt, reason: String) {
         let event = SessionEvent::Disconnected { reason };
         let event = Event::Session { attempt, event };
-        self.shell.core.on_event(event, clock::now());
+        let now = self.shell.clock.now();
+        self.shell.core.on_event(event, now);
     }
 }
 

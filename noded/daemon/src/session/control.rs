@@ -2,7 +2,6 @@
 //! comes in.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
@@ -12,6 +11,7 @@ use protocol_wire::kind::FrameMessage;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::{Outbound, Own, bulk, convert, parse, write};
 use crate::keeper_link::chain;

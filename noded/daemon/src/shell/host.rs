@@ -8,7 +8,6 @@ use noded_core::{DiskRelief, Event};
 use protocol_model::Node;
 
 use super::Running;
-use crate::clock;
 use crate::config::Config;
 use crate::daemon::reconfigured;
 use crate::fingerprint::refresh;
@@ -60,7 +59,7 @@ impl Running {
 
     /// The configuration was read again.
     pub(super) fn reconfigured(&mut self, config: &Config) {
-        let now = clock::now();
+        let now = self.shell.clock.now();
         self.shell.core.reconfigure(reconfigured(config), now);
         self.servers.reconfigure(&config.servers);
         self.shell.core.set_servers(self.servers.count(), now);
@@ -77,7 +76,8 @@ impl Running {
             self.disk = DiskState::Roomy;
             return;
         }
-        match self.shell.core.on_disk_full(clock::now()) {
+        let now = self.shell.clock.now();
+        match self.shell.core.on_disk_full(now) {
             DiskRelief::Begun(alloc) => {
                 tracing::info!(
                     %alloc, bytes_percent, inodes_percent,

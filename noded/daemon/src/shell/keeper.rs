@@ -6,7 +6,6 @@ use noded_core::{Event, RunKey};
 use noded_keeper::protocol::TaskReport;
 
 use super::Running;
-use crate::clock;
 use crate::keeper_events;
 use crate::keeper_link::KeeperNews;
 
@@ -20,7 +19,8 @@ impl Running {
                     return;
                 };
                 let event = Event::Run { run, event };
-                self.shell.core.on_event(event, clock::now());
+                let now = self.shell.clock.now();
+                self.shell.core.on_event(event, now);
             }
             KeeperNews::Relisted(listing) => self.relisted(&listing),
         }
@@ -63,16 +63,15 @@ impl Running {
                         oom_killed: false,
                         signal_discarded: false,
                         lease_expired: false,
-                        at: clock::wall(),
+                        at: self.shell.clock.wall(),
                     };
                     missed.push((task.run(), RunEvent::Exited(exit)));
                 }
             }
         }
         for (run, event) in missed {
-            self.shell
-                .core
-                .on_event(Event::Run { run, event }, clock::now());
+            let now = self.shell.clock.now();
+            self.shell.core.on_event(Event::Run { run, event }, now);
         }
     }
 }

@@ -6,13 +6,12 @@ use noded_core::node_core::AllocStatus;
 
 use super::Running;
 use crate::calls::foreign::{ForeignAlloc, ForeignWish};
-use crate::clock;
 use crate::input::{AllocCounts, AllocView, Liveness, Question};
 
 impl Running {
     /// Answers; whoever asked may have gone away.
     pub(super) fn answer(&mut self, question: Question) {
-        let now = clock::now();
+        let now = self.shell.clock.now();
         let core = &mut self.shell.core;
         // Whoever asked may have gone away.
         match question {
