@@ -4,50 +4,72 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use protocol_model::{NodeId, SpecHash};
+use protocol_model::{JobKey, NodeId, SpecHash};
 
 use super::{Found, Rule};
 use crate::columns::{NodeColumns, NodeRow};
 use crate::record::JobTally;
 use crate::tables::Tables;
 
-fn index_of<K: Ord + Clone, V: Ord + Clone>(
-    pairs: impl Iterator<Item = (K, V)>,
-) -> OrdMap<K, OrdSet<V>> {
-    let mut index: OrdMap<K, OrdSet<V>> = OrdMap::new();
-    for (key, value) in pairs {
-        index.entry(key).or_default().insert(value);
-    }
-    index
+/// Whether an index is what a scan of its table finds: each of its ids is a row that belongs there,
+/// no set is empty, and it has as many ids as there are `rows` to be found. A row belongs to one key
+/// and a set has an id once, so that nothing is left out where the numbers are equal.
+fn is_index<K: Ord, V: Ord>(
+    index: &OrdMap<K, OrdSet<V>>,
+    rows: usize,
+    belongs: impl Fn(&K, &V) -> bool,
+) -> bool {
+    let mut ids = 0;
+    let each = index.iter().all(|(key, set)| {
+        ids += set.len();
+        !set.is_empty() && set.iter().all(|id| belongs(key, id))
+    });
+    each && ids == rows
+}
+
+fn is_key(key: &JobKey, namespace: &str, job_id: &str) -> bool {
+    key.namespace == namespace && key.id == job_id
 }
 
 pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
-    let allocs = || tables.allocs();
     let mut same = |name: &'static str, same: bool| {
         found.unless(same, Rule::SecondaryIndex, || name.to_owned());
     };
-    let by_job = index_of(allocs().map(|alloc| (alloc.job_key(), alloc.id)));
-    same("allocations by job", by_job == tables.allocs_by_job);
-    let by_node = index_of(allocs().map(|alloc| (alloc.node_id, alloc.id)));
-    same("allocations by node", by_node == tables.allocs_by_node);
-    let by_eval = index_of(allocs().map(|alloc| (alloc.eval_id, alloc.id)));
-    same(
-        "allocations by evaluation",
-        by_eval == tables.allocs_by_eval,
+    let rows = tables.allocs.len();
+    let by_job = is_index(&tables.allocs_by_job, rows, |key, id| {
+        let alloc = tables.alloc(*id);
+        alloc.is_some_and(|it| is_key(key, &it.namespace, &it.job_id))
+    });
+    same("allocations by job", by_job);
+    let by_node = is_index(&tables.allocs_by_node, rows, |node, id| {
+        tables.alloc(*id).is_some_and(|it| it.node_id == *node)
+    });
+    same("allocations by node", by_node);
+    let by_eval = is_index(&tables.allocs_by_eval, rows, |eval, id| {
+        tables.alloc(*id).is_some_and(|it| it.eval_id == *eval)
+    });
+    same("allocations by evaluation", by_eval);
+    let deployed = tables.allocs().filter(|it| it.deployment_id.is_some());
+    let by_deployment = is_index(
+        &tables.allocs_by_deployment,
+        deployed.count(),
+        |deployment, id| {
+            let alloc = tables.alloc(*id);
+            alloc.is_some_and(|it| it.deployment_id == Some(*deployment))
+        },
     );
-    let by_deployment =
-        index_of(allocs().filter_map(|alloc| alloc.deployment_id.map(|id| (id, alloc.id))));
-    same(
-        "allocations by deployment",
-        by_deployment == tables.allocs_by_deployment,
-    );
-    let evals = index_of(tables.evals().map(|eval| (eval.job_key(), eval.id)));
-    same("evaluations by job", evals == tables.evals_by_job);
-    let deployments = index_of(tables.deployments().map(|one| (one.job_key(), one.id)));
-    same(
-        "deployments by job",
-        deployments == tables.deployments_by_job,
-    );
+    same("allocations by deployment", by_deployment);
+    let evals = is_index(&tables.evals_by_job, tables.evals.len(), |key, id| {
+        let eval = tables.eval(*id);
+        eval.is_some_and(|it| is_key(key, &it.namespace, &it.job_id))
+    });
+    same("evaluations by job", evals);
+    let rows = tables.deployments.len();
+    let deployments = is_index(&tables.deployments_by_job, rows, |key, id| {
+        let deployment = tables.deployment(*id);
+        deployment.is_some_and(|it| is_key(key, &it.namespace, &it.job_id))
+    });
+    same("deployments by job", deployments);
     let per_node: OrdSet<_> = tables
         .jobs()
         .filter(|(_, job)| job.job_type.is_per_node())
@@ -59,30 +81,43 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
     );
 }
 
+/// Counts by the indexes, which [`secondary_indexes`] compares with the tables.
 pub(super) fn tallies(tables: &Tables, found: &mut Found) {
-    let mut recount: BTreeMap<_, JobTally> = BTreeMap::new();
-    for alloc in tables.allocs() {
-        let tally = recount.entry(alloc.job_key()).or_default();
+    for (key, stored) in &tables.tallies {
+        found.unless(**stored == recount(tables, key), Rule::JobTally, || {
+            format!("{key:?}")
+        });
+        found.unless(!stored.is_empty(), Rule::JobTally, || {
+            format!("{key:?} has nothing to count")
+        });
+    }
+    let counted = tables
+        .allocs_by_job
+        .keys()
+        .chain(tables.evals_by_job.keys());
+    for key in counted {
+        found.unless(tables.tallies.contains_key(key), Rule::JobTally, || {
+            format!("{key:?} is not counted")
+        });
+    }
+}
+
+fn recount(tables: &Tables, key: &JobKey) -> JobTally {
+    let mut tally = JobTally::default();
+    for alloc in tables.allocs_by_job(key) {
         tally.allocs += 1;
         tally.allocs_live += u64::from(!alloc.terminal());
-        let group = tally.groups.entry(alloc.task_group.clone()).or_default();
+        let group = match tally.groups.get_mut(&alloc.task_group) {
+            Some(group) => group,
+            None => tally.groups.entry(alloc.task_group.clone()).or_default(),
+        };
         *group.counter(alloc.client_status) += 1;
     }
-    for eval in tables.evals() {
-        let tally = recount.entry(eval.job_key()).or_default();
+    for eval in tables.evals_by_job(key) {
         tally.evals += 1;
         tally.evals_live += u64::from(!eval.status.is_terminal());
     }
-    let stored: BTreeMap<_, JobTally> = tables
-        .tallies
-        .iter()
-        .map(|(key, tally)| (key.clone(), JobTally::clone(tally)))
-        .collect();
-    found.unless(stored == recount, Rule::JobTally, || {
-        let differs = |key: &&_| stored.get(*key) != recount.get(*key);
-        let key = stored.keys().chain(recount.keys()).find(differs);
-        format!("{key:?}")
-    });
+    tally
 }
 
 pub(super) fn spec_references(tables: &Tables, found: &mut Found) {

@@ -55,7 +55,7 @@ impl Tables {
         self.release_spec(removed.spec);
     }
 
-    pub(super) fn tally(&mut self, key: &JobKey, change: impl FnOnce(&mut JobTally)) {
+    pub(crate) fn tally(&mut self, key: &JobKey, change: impl FnOnce(&mut JobTally)) {
         self.touch(Table::JobSummaries);
         let tally = self.tallies.entry(key.clone()).or_default();
         let tally = Arc::make_mut(tally);
