@@ -219,6 +219,14 @@ impl Draft {
 
     /// Everything of the job was placed: what still waits for capacity waits for nothing.
     fn cancel_blocked(&mut self, key: &JobKey, completed: &Evaluation) {
+        // As a rule nothing does, and a job that is looked at often has many evaluations.
+        if self
+            .tables
+            .job_tally(key)
+            .is_none_or(|tally| tally.evals_live == 0)
+        {
+            return;
+        }
         let blocked: Vec<Arc<Evaluation>> = self
             .tables
             .evals_by_job(key)
