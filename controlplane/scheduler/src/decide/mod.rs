@@ -120,10 +120,12 @@ impl<'a> Deciding<'a> {
         self.queues_nothing(job);
         let mut by_group: BTreeMap<String, Vec<Arc<Allocation>>> = BTreeMap::new();
         for alloc in existing {
-            by_group
-                .entry(alloc.task_group.clone())
-                .or_default()
-                .push(alloc);
+            match by_group.get_mut(&alloc.task_group) {
+                Some(allocs) => allocs.push(alloc),
+                None => {
+                    by_group.insert(alloc.task_group.clone(), vec![alloc]);
+                }
+            }
         }
         // Reconcile first, all groups: what leaves whatever happens makes room for what any group
         // places.
