@@ -12,6 +12,9 @@ use protocol_model::{EvalId, JobType, NodeStatus, UnixNanos};
 /// Objects named in one command, so that applying it never pauses readers for long.
 pub const COLLECT_MAX: usize = 2000;
 
+const LOOK_EVERY_MIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(60);
+
 /// How long what is over is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GcThresholds {
@@ -35,6 +38,19 @@ impl GcThresholds {
         nodes: Duration::ZERO,
         deployments: Duration::ZERO,
     };
+
+    /// How often garbage is looked for: every minute, or so often that nothing is kept for half as
+    /// long again as somebody asked for; never more than once a second.
+    pub fn look_every(&self) -> Duration {
+        let Self {
+            evals,
+            jobs,
+            nodes,
+            deployments,
+        } = *self;
+        let shortest = evals.min(jobs).min(nodes).min(deployments);
+        (shortest / 2).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX)
+    }
 }
 
 /// Names what may be collected, at most [`COLLECT_MAX`] objects; `None` where there is nothing.
@@ -165,6 +181,20 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn garbage_is_looked_for_every_minute_and_sooner_where_little_is_kept() {
+        let keep = |seconds| GcThresholds {
+            evals: Duration::from_secs(seconds),
+            jobs: Duration::from_secs(4 * 3600),
+            nodes: Duration::from_secs(24 * 3600),
+            deployments: Duration::from_secs(3600),
+        };
+        let every = |seconds| keep(seconds).look_every();
+        assert_eq!(every(3600), Duration::from_secs(60));
+        assert_eq!(every(40), Duration::from_secs(20));
+        assert_eq!(every(0), Duration::from_secs(1));
+    }
 
     /// A registered service whose evaluation is over, with one allocation that failed.
     fn failed(world: &mut World) -> protocol_model::AllocId {

@@ -19,8 +19,6 @@ use crate::windows::DisconnectWindows;
 
 /// Evaluations written off in one log entry.
 const WRITE_OFF_MAX: usize = 512;
-/// How often garbage is looked for.
-const GC_EVERY: Duration = Duration::from_secs(60);
 /// When an evaluation that failed is tried again; a part of it is added by the evaluation's id, so
 /// that many do not come back at once.
 const FOLLOW_UP_AFTER: Duration = Duration::from_secs(60);
@@ -85,7 +83,7 @@ impl Leader {
             pending: PendingAllocs::default(),
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
-            gc_due: now.monotonic + GC_EVERY,
+            gc_due: now.monotonic + config.gc.look_every(),
             unwritten: VecDeque::new(),
             reasons: BTreeMap::new(),
         };
@@ -353,7 +351,7 @@ impl Leader {
                 self.gc_due = now.monotonic + Duration::from_secs(1);
                 return Some(Command::GcCollect(found));
             }
-            self.gc_due = now.monotonic + GC_EVERY;
+            self.gc_due = now.monotonic + self.config.gc.look_every();
         }
         None
     }
