@@ -52,17 +52,16 @@ impl AckedState {
                 last_restart,
                 started_at,
                 finished_at,
-                ..
-            } = state.clone();
-            let events = Vec::new();
+                events: _,
+            } = state;
             let state = TaskState {
-                state,
-                failed,
-                restarts,
-                last_restart,
-                started_at,
-                finished_at,
-                events,
+                state: *state,
+                failed: *failed,
+                restarts: *restarts,
+                last_restart: *last_restart,
+                started_at: *started_at,
+                finished_at: *finished_at,
+                events: Vec::new(),
             };
             (name.clone(), state)
         });
