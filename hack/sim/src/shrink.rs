@@ -37,23 +37,12 @@ struct Shrinking {
 
 impl Shrinking {
     /// Leaves parts of a list out, as long as that fails alike.
-    fn list(&mut self, mut kept: Vec<u32>, set: impl Fn(&mut Settings, Vec<u32>)) {
-        let mut size = kept.len();
-        while size > 0 {
-            let mut at = 0;
-            while at < kept.len() {
-                let mut fewer = kept.clone();
-                fewer.drain(at..(at + size).min(kept.len()));
-                let mut settings = self.best.clone();
-                set(&mut settings, fewer.clone());
-                if self.still_fails(&settings) {
-                    kept = fewer;
-                } else {
-                    at += size;
-                }
-            }
-            size /= 2;
-        }
+    fn list(&mut self, kept: Vec<u32>, set: impl Fn(&mut Settings, Vec<u32>)) {
+        fewer(kept, |fewer| {
+            let mut settings = self.best.clone();
+            set(&mut settings, fewer.to_vec());
+            self.still_fails(&settings)
+        });
     }
 
     fn still_fails(&mut self, settings: &Settings) -> bool {
@@ -71,5 +60,42 @@ impl Shrinking {
             self.ended = ended;
         }
         same
+    }
+}
+
+/// The fewest of a list that were found to fail still: parts are left out, halves first, then smaller
+/// and smaller ones.
+pub fn fewer(mut kept: Vec<u32>, mut still_fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
+    let mut size = kept.len();
+    while size > 0 {
+        let mut at = 0;
+        while at < kept.len() {
+            let mut fewer = kept.clone();
+            fewer.drain(at..(at + size).min(kept.len()));
+            if still_fails(&fewer) {
+                kept = fewer;
+            } else {
+                at += size;
+            }
+        }
+        size /= 2;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fewer;
+
+    #[test]
+    fn what_is_needed_stays_and_everything_else_goes() {
+        let needed = [3, 11, 12];
+        let mut runs = 0;
+        let left = fewer((0..20).collect(), |kept| {
+            runs += 1;
+            needed.iter().all(|it| kept.contains(it))
+        });
+        assert_eq!(left, needed);
+        assert!(runs < 60, "{runs}");
     }
 }
