@@ -6,6 +6,7 @@
 //! - `ci` is what a change must pass: `verify`, then `hack/test`; it prints each stage's time.
 //! - `vm` runs the tests of a real host in an emulated one, or gives a person a shell there.
 //! - `sim` simulates whole clusters from a seed; a failure says how to see it again.
+//! - `check-handshake` looks at every order of events of a node's handshake, to a depth.
 //! - `bench SUITE` measures promises and prints the physical floor beside them.
 //!
 //! Input is the tree as git sees it and cargo's metadata; output goes to stdout where it is data
@@ -76,6 +77,13 @@ enum Verb {
     #[command(disable_help_flag = true)]
     Sim {
         /// For the simulator
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Look at every order of events of a node's handshake; `check-handshake --help` says how deep
+    #[command(disable_help_flag = true)]
+    CheckHandshake {
+        /// For the model check
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -155,6 +163,10 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
         }
         Verb::Sim { arguments } => {
             sim::simulate(&root, arguments)?;
+            return Ok(Outcome::Passed);
+        }
+        Verb::CheckHandshake { arguments } => {
+            sim::check_handshake(&root, arguments)?;
             return Ok(Outcome::Passed);
         }
         Verb::Wrap { paths } => stages.run("comments", || wrap(&root, paths)),

@@ -1,6 +1,7 @@
-//! `cargo xtask sim`: the simulator, built for speed, with whatever arguments it understands.
+//! `cargo xtask sim` and `cargo xtask check-handshake`: the simulator and the model check, built
+//! for speed, with whatever arguments they understand.
 //!
-//! It is a program of its own, since nothing of `hack/` depends on another part of it.
+//! They are programs of their own, since nothing of `hack/` depends on another part of it.
 
 use std::path::Path;
 
@@ -11,6 +12,18 @@ use crate::stage::{cargo, run};
 /// # Errors
 /// If it does not build, or something that must hold did not.
 pub(crate) fn simulate(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    run_package(root, "hack-sim", arguments)
+}
+
+/// As [`simulate`], for the model check of the handshake.
+///
+/// # Errors
+/// As there.
+pub(crate) fn check_handshake(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    run_package(root, "hack-model-check", arguments)
+}
+
+fn run_package(root: &Path, package: &str, arguments: &[String]) -> anyhow::Result<()> {
     let mut command = cargo(root);
     command.args([
         "run",
@@ -18,7 +31,7 @@ pub(crate) fn simulate(root: &Path, arguments: &[String]) -> anyhow::Result<()> 
         "--release",
         "--locked",
         "-p",
-        "hack-sim",
+        package,
         "--",
     ]);
     run(command.args(arguments))

@@ -41,6 +41,7 @@ const LAYERS: &[(LayerName, &str, &[&str])] = &[
             "noded-core",
             "hack-fuzz",
             "hack-sim",
+            "hack-model-check",
         ],
     ),
     (

@@ -89,6 +89,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("hack-testkit", PURE),
     ("hack-sim", PURE),
+    ("hack-model-check", PURE),
 ];
 
 /// The crates that decide and never act.
