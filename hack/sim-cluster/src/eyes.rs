@@ -1,0 +1,329 @@
+//! Whoever looks on: sees what happens on every machine, as it happens, and holds it against what
+//! must be true. Nothing that it does changes a run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use controlplane_raft::RaftStatus;
+use controlplane_server::cluster::Cluster;
+use controlplane_state::Snapshot;
+use hack_nodesim::facts;
+use hack_nodesim::tasks::Tasks;
+use noded_core::{RunKey, Watermark};
+use protocol_model::{JobKey, NodeId};
+use tokio::time::Instant;
+
+use crate::invariants::{self, Invariant};
+use crate::net::Machine;
+use crate::schedule::Scenario;
+
+/// Lines of a trace that are kept.
+const TRACE_LINES_MAX: usize = 20_000;
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Observation<'a> {
+    /// A server's state became another one. Several entries may lie between the two.
+    Applied {
+        server: Machine,
+        before: &'a Snapshot,
+        after: &'a Snapshot,
+    },
+    /// A server's part in the log became another one.
+    Standing {
+        server: Machine,
+        status: &'a RaftStatus,
+    },
+    /// A node begins a run.
+    Spawned { node: Machine, run: &'a RunKey },
+    /// A node asks a run to end.
+    StopAsked { node: Machine, run: &'a RunKey },
+    /// A node journals how far it has been told.
+    WatermarkMoved { node: Machine, watermark: Watermark },
+    /// A daemon started, and this is what its journal says it had been told.
+    DaemonStarted {
+        node: Machine,
+        boot: [u8; 16],
+        watermark: Watermark,
+    },
+    /// A while is over.
+    Look,
+    /// The healed cluster has come to rest.
+    Rested,
+}
+
+/// What did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub invariant: &'static str,
+    pub source: &'static str,
+    pub what: String,
+    pub at: Duration,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            invariant,
+            source,
+            what,
+            at,
+        } = self;
+        writeln!(f, "{invariant} does not hold: {what}")?;
+        writeln!(f, "  promised in: {source}")?;
+        write!(f, "  at {:.3} s", at.as_secs_f64())
+    }
+}
+
+/// What operators were promised.
+#[derive(Debug, Clone, Default)]
+pub struct Promises {
+    /// Per job, the newest modify index that was acknowledged.
+    pub acknowledged: BTreeMap<JobKey, u64>,
+}
+
+/// See the top of this file.
+#[derive(Debug)]
+pub struct Eyes {
+    begun: Instant,
+    view: Mutex<View>,
+    judging: Mutex<Judging>,
+    trace: Mutex<Trace>,
+}
+
+/// What invariants may look at.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub scenario: Scenario,
+    /// Per server, the process that runs.
+    pub servers: Vec<Option<Cluster>>,
+    /// The tasks of every host that is switched on.
+    pub hosts: BTreeMap<Machine, Arc<Tasks>>,
+    pub ids: BTreeMap<NodeId, Machine>,
+    /// The newest state that any server ever had.
+    pub newest: Snapshot,
+    pub promises: Promises,
+    /// Whether faults are over.
+    pub healed: bool,
+}
+
+#[derive(Debug)]
+struct Judging {
+    invariants: Vec<Box<dyn Invariant>>,
+    failure: Option<Failure>,
+}
+
+/// The last things that happened.
+#[derive(Debug, Default)]
+struct Trace {
+    on: bool,
+    lines: VecDeque<String>,
+}
+
+impl View {
+    /// The newest state that a running server has, of each.
+    pub fn states(&self) -> impl Iterator<Item = (Machine, Snapshot)> + '_ {
+        let servers = self.servers.iter().zip(0..);
+        servers.filter_map(|(cluster, machine)| {
+            let cluster = cluster.as_ref()?;
+            Some((machine, cluster.snapshot()))
+        })
+    }
+
+    /// The runs that go on, everywhere.
+    pub fn running(&self) -> impl Iterator<Item = (Machine, RunKey)> + '_ {
+        self.hosts
+            .iter()
+            .flat_map(|(machine, tasks)| tasks.running().into_iter().map(|run| (*machine, run)))
+    }
+}
+
+impl Eyes {
+    /// Eyes for a run that begins now.
+    pub fn new(scenario: Scenario, servers: u8, nodes: u8, seed: u64, traced: bool) -> Self {
+        let machines = servers..servers + nodes;
+        let view = View {
+            scenario,
+            servers: (0..servers).map(|_| None).collect(),
+            hosts: BTreeMap::new(),
+            ids: machines
+                .map(|machine| (facts::identity(seed, machine.into()).id, machine))
+                .collect(),
+            newest: Snapshot::default(),
+            promises: Promises::default(),
+            healed: false,
+        };
+        Self {
+            begun: Instant::now(),
+            view: Mutex::new(view),
+            judging: Mutex::new(Judging {
+                invariants: invariants::all(),
+                failure: None,
+            }),
+            trace: Mutex::new(Trace {
+                on: traced,
+                lines: VecDeque::new(),
+            }),
+        }
+    }
+
+    /// Looks at something that happened.
+    pub fn see(&self, seen: &Observation<'_>) {
+        self.note_seen(seen);
+        if let Observation::Applied { after, .. } = seen {
+            let mut view = lock(&self.view);
+            if view.newest.index() < after.index() {
+                view.newest = (*after).clone();
+            }
+        }
+        let view = self.view();
+        let mut judging = lock(&self.judging);
+        let Judging {
+            invariants,
+            failure,
+        } = &mut *judging;
+        if failure.is_some() {
+            return;
+        }
+        for invariant in invariants {
+            if let Err(what) = invariant.on(seen, &view) {
+                *failure = Some(Failure {
+                    invariant: invariant.name(),
+                    source: invariant.source(),
+                    what,
+                    at: self.begun.elapsed(),
+                });
+                break;
+            }
+        }
+    }
+
+    /// Something did not hold that no observation shows.
+    pub fn fail(&self, invariant: &'static str, source: &'static str, what: String) {
+        let at = self.begun.elapsed();
+        lock(&self.judging).failure.get_or_insert(Failure {
+            invariant,
+            source,
+            what,
+            at,
+        });
+    }
+
+    /// What did not hold.
+    pub fn failure(&self) -> Option<Failure> {
+        lock(&self.judging).failure.clone()
+    }
+
+    /// What there is to look at now.
+    pub fn view(&self) -> View {
+        lock(&self.view).clone()
+    }
+
+    /// How long the run goes on.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// A host was switched on: these are its tasks.
+    pub fn host_is_on(&self, machine: Machine, tasks: &Arc<Tasks>) {
+        lock(&self.view).hosts.insert(machine, Arc::clone(tasks));
+    }
+
+    /// A server's process began, or ended.
+    pub fn server_is(&self, machine: Machine, cluster: Option<Cluster>) {
+        if let Some(slot) = lock(&self.view).servers.get_mut(usize::from(machine)) {
+            *slot = cluster;
+        }
+    }
+
+    /// A registration was acknowledged.
+    pub fn promised(&self, key: JobKey, modify_index: u64) {
+        let mut view = lock(&self.view);
+        let known = view.promises.acknowledged.entry(key).or_default();
+        *known = (*known).max(modify_index);
+    }
+
+    /// Faults are over.
+    pub fn healed(&self) {
+        lock(&self.view).healed = true;
+    }
+
+    /// Adds a line to the trace.
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        let mut trace = lock(&self.trace);
+        if !trace.on {
+            return;
+        }
+        if trace.lines.len() >= TRACE_LINES_MAX {
+            trace.lines.pop_front();
+        }
+        let at = self.begun.elapsed().as_secs_f64();
+        let line = format!("{at:>9.3} {}", line());
+        trace.lines.push_back(line);
+    }
+
+    /// The last lines of the trace.
+    pub fn trace(&self, lines: usize) -> Vec<String> {
+        let trace = lock(&self.trace);
+        let skip = trace.lines.len().saturating_sub(lines);
+        trace.lines.iter().skip(skip).cloned().collect()
+    }
+
+    fn note_seen(&self, seen: &Observation<'_>) {
+        match seen {
+            Observation::Applied { .. } | Observation::Look => {}
+            Observation::Standing { server, status } => self.note(|| {
+                let RaftStatus { role, term, .. } = status;
+                format!("s{server} is {role:?} in term {term}")
+            }),
+            Observation::Spawned { node, run } => self.note(|| format!("n{node} starts {run}")),
+            Observation::StopAsked { node, run } => self.note(|| format!("n{node} ends {run}")),
+            Observation::WatermarkMoved { node, watermark } => {
+                self.note(|| format!("n{node} was told up to {}", watermark.index));
+            }
+            Observation::DaemonStarted {
+                node, watermark, ..
+            } => self.note(|| format!("n{node} has a daemon, told up to {}", watermark.index)),
+            Observation::Rested => self.note(|| "at rest".to_owned()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Follows what a server applies and how it stands, for as long as its process runs.
+pub async fn follow(eyes: Arc<Eyes>, server: Machine, cluster: Cluster) {
+    let mut states = cluster.hub().watch();
+    let mut standing = cluster.watch_status();
+    let mut before = states.borrow_and_update().clone();
+    loop {
+        let status = standing.borrow_and_update().clone();
+        eyes.see(&Observation::Standing {
+            server,
+            status: &status,
+        });
+        loop {
+            tokio::select! {
+                changed = states.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let after = states.borrow_and_update().clone();
+                    let (before, after) = (std::mem::replace(&mut before, after.clone()), after);
+                    let (before, after) = (&before, &after);
+                    eyes.see(&Observation::Applied { server, before, after });
+                }
+                changed = standing.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What must hold, one file each. An invariant sees what happens and may look at every machine.
+
+mod acknowledged_jobs;
+mod healthy_not_killed;
+mod never_again;
+mod one_leader;
+mod one_live_run;
+mod ready_after_sync;
+mod same_state;
+mod servers_alone;
+mod watermark;
+
+use std::fmt::Debug;
+
+use crate::eyes::{Observation, View};
+
+/// Something that must hold.
+pub trait Invariant: Debug + Send {
+    /// Its name, as failures and tests have it.
+    fn name(&self) -> &'static str;
+
+    /// Where it is promised.
+    fn source(&self) -> &'static str;
+
+    /// Looks at what happened.
+    ///
+    /// # Errors
+    /// Where it does not hold: what was seen.
+    fn on(&mut self, seen: &Observation<'_>, view: &View) -> Result<(), String>;
+}
+
+/// All of them, new for one run. That everything comes to rest is looked at by the run itself.
+pub fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(acknowledged_jobs::AcknowledgedJobs),
+        Box::<same_state::SameState>::default(),
+        Box::<one_leader::OneLeader>::default(),
+        Box::new(one_live_run::OneLiveRun),
+        Box::new(never_again::NeverAgain),
+        Box::new(healthy_not_killed::HealthyNotKilled),
+        Box::new(ready_after_sync::ReadyAfterSync),
+        Box::<watermark::WatermarkRises>::default(),
+        Box::<servers_alone::ServersAlone>::default(),
+    ]
+}

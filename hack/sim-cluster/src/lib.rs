@@ -1,0 +1,37 @@
+//! Whole clusters in virtual time, as they are: three servers and five nodes, openraft and quinn
+//! included, in one process and one thread. Only what lies below them is imitated.
+//!
+//! ```text
+//!   Settings (seed) --> Schedule (faults, wishes, jobs) --> world::run --> Failure or rest
+//!
+//!   server x 3   Server, its log on disk::SimDisk   \   net::Network: UDP in memory
+//!   node x 5     the daemon's loop and sessions,     >  one runtime, whose clock moves only
+//!                tasks and a journal in memory      /   when nobody has anything to do
+//! ```
+//!
+//! - [`schedule::Schedule`]: what is done to a run, as data: it can be shrunk.
+//! - [`world::run`]: safety first, with faults; then everything is healed, and must come to rest.
+//! - [`invariants`]: what must hold, one file each; [`eyes`] show them what happens.
+//! - [`mutant::Mutant`]: planted bugs, which must be found. [`report`]: many runs, the replay line.
+//!
+//! What a replay repeats: the faults, the wishes, their moments to the millisecond, the fate of the
+//! n-th packet, the identities of nodes, what disks lose. What it does not: what TLS and openraft
+//! draw (keys, times of elections), ids of servers, of allocations and of evaluations that servers
+//! make, hash seeds. Most failures come again with their seed, some with one run in a few.
+//!
+//! A process that is killed reaches neither network nor disk any more, and ends then. Not imitated:
+//! HTTP, operators' calls to nodes, keeper's own deadlines of leases, names on disks that were not
+//! synced. The form without shells, which is thousands of times faster, is `hack-sim`.
+
+pub mod disk;
+pub mod eyes;
+pub mod invariants;
+pub mod mutant;
+pub mod net;
+pub mod node;
+pub mod pki;
+pub mod report;
+pub mod schedule;
+pub mod server;
+pub mod time;
+pub mod world;

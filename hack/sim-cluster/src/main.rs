@@ -1,0 +1,160 @@
+//! `cargo xtask sim cluster`: seeds until something breaks, one seed again, planted bugs, speed.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use hack_sim_cluster::mutant::Mutant;
+use hack_sim_cluster::report::{Found, Totals, Until, describe, hunt, name_of, series};
+use hack_sim_cluster::schedule::{Scenario, Settings};
+use hack_sim_cluster::world::run;
+use tracing_subscriber::EnvFilter;
+
+/// Seeds that are tried for one planted bug.
+const HUNT_SEEDS_MAX: u64 = 100;
+
+/// Simulates whole servers and nodes in virtual time, one seed after another
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask sim cluster", disable_version_flag = true)]
+struct Arguments {
+    /// One seed only, with what happened in the end
+    #[arg(long)]
+    seed: Option<u64>,
+    /// So many seeds
+    #[arg(long, default_value_t = 20)]
+    seeds: u64,
+    /// The first seed of a series
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Go on for so many minutes instead, whatever breaks: what runs at night
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Which faults; a series goes through all of them where nothing is said
+    #[arg(long)]
+    scenario: Option<Scenario>,
+    /// How long faults go on, in simulated seconds
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Plant a bug
+    #[arg(long)]
+    mutant: Option<Mutant>,
+    /// The only faults to keep, by number
+    #[arg(long, value_delimiter = ',', num_args = 0..)]
+    keep_faults: Option<Vec<u32>>,
+    /// The only operators' wishes to keep, by number
+    #[arg(long, value_delimiter = ',', num_args = 0..)]
+    keep_ops: Option<Vec<u32>>,
+    /// Lines of the trace to show of one run
+    #[arg(long, default_value_t = 60)]
+    lines: usize,
+    /// Plant each known bug and say how long it took to find it
+    #[arg(long)]
+    mutants: bool,
+    /// Simulated seconds a second, with and without faults
+    #[arg(long)]
+    speed: bool,
+}
+
+/// What servers and nodes log goes to standard error where `SIM_LOG` asks for it.
+fn main() -> anyhow::Result<ExitCode> {
+    let filter = EnvFilter::try_from_env("SIM_LOG").unwrap_or_else(|_| EnvFilter::new("off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let arguments = Arguments::parse();
+    let mut out = std::io::stdout().lock();
+    let failed = if arguments.mutants {
+        mutants(&mut out, arguments.mutant)?
+    } else if arguments.speed {
+        speed(&mut out)?
+    } else if let Some(seed) = arguments.seed {
+        one(&mut out, &settings(&arguments, seed), arguments.lines)?
+    } else {
+        many(&mut out, &arguments)?
+    };
+    Ok(match failed {
+        false => ExitCode::SUCCESS,
+        true => ExitCode::FAILURE,
+    })
+}
+
+fn settings(arguments: &Arguments, seed: u64) -> Settings {
+    Settings {
+        seed,
+        scenario: arguments.scenario.unwrap_or(Scenario::Storm),
+        seconds: arguments.seconds,
+        mutant: arguments.mutant,
+        keep_faults: arguments.keep_faults.clone(),
+        keep_ops: arguments.keep_ops.clone(),
+    }
+}
+
+fn one(out: &mut impl Write, settings: &Settings, lines: usize) -> anyhow::Result<bool> {
+    let begun = Instant::now();
+    let ended = run(settings, lines.max(1))?;
+    for line in &ended.trace {
+        writeln!(out, "{line}")?;
+    }
+    let mut totals = Totals::default();
+    totals.add(settings, &ended);
+    totals.took = begun.elapsed();
+    write!(out, "{totals}")?;
+    if let Some(failure) = &ended.failure {
+        writeln!(out, "FAILED: {failure}")?;
+    }
+    Ok(ended.failure.is_some())
+}
+
+/// Answers whether something broke.
+fn many(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
+    let first = settings(arguments, arguments.from);
+    let (until, failures_max) = match arguments.minutes {
+        Some(minutes) => (Until::Time(Duration::from_secs(minutes * 60)), usize::MAX),
+        None => (Until::Seeds(arguments.seeds), 1),
+    };
+    let totals = series(&first, arguments.scenario.is_none(), until, failures_max)?;
+    for (settings, failure) in totals.failures.iter().take(4) {
+        write!(out, "{}", describe(settings, failure)?)?;
+    }
+    for (settings, failure) in totals.failures.iter().skip(4) {
+        let replay = hack_sim_cluster::report::Replay(settings);
+        writeln!(out, "{}: {replay}", failure.invariant)?;
+    }
+    write!(out, "{totals}")?;
+    Ok(!totals.failures.is_empty())
+}
+
+fn mutants(out: &mut impl Write, only: Option<Mutant>) -> anyhow::Result<bool> {
+    let mut missed = false;
+    writeln!(out, "{:<18} {:>6} {:>8}  by", "planted", "seeds", "s")?;
+    for mutant in Mutant::ALL {
+        if only.is_some_and(|only| only != mutant) {
+            continue;
+        }
+        let Found { mutant, by, took } = hunt(mutant, HUNT_SEEDS_MAX)?;
+        missed |= by.is_none();
+        let (seeds, by) = match by {
+            Some((seeds, failure)) => (seeds, failure.invariant),
+            None => (HUNT_SEEDS_MAX, "NOT FOUND"),
+        };
+        let (name, took) = (name_of(mutant), took.as_secs_f64());
+        writeln!(out, "{name:<18} {seeds:>6} {took:>8.1}  {by}")?;
+        out.flush()?;
+    }
+    Ok(missed)
+}
+
+fn speed(out: &mut impl Write) -> anyhow::Result<bool> {
+    for (name, scenario) in [("calm", Scenario::Calm), ("faults", Scenario::Storm)] {
+        let first = Settings {
+            scenario,
+            seconds: Some(120),
+            ..Settings::of(1)
+        };
+        let totals = series(&first, false, Until::Seeds(4), usize::MAX)?;
+        write!(out, "3 servers, 5 nodes, {name}:\n{totals}")?;
+    }
+    Ok(false)
+}

@@ -1,0 +1,38 @@
+//! Planted bugs: machines, disks and hosts that break a promise which everything rests on. A
+//! simulator that does not find them proves nothing.
+
+use clap::ValueEnum;
+
+use crate::schedule::Scenario;
+
+/// A planted bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Mutant {
+    /// Servers' disks acknowledge syncs that do nothing.
+    LyingDisks,
+    /// A server that is started again has its disk as it was when it first came up.
+    OldDisk,
+    /// Nodes begin with an empty journal whenever their daemon is started again.
+    ForgetfulNodes,
+    /// A node says that a task has ended which goes on.
+    TasksOutlive,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::LyingDisks,
+        Self::OldDisk,
+        Self::ForgetfulNodes,
+        Self::TasksOutlive,
+    ];
+
+    /// The faults that bring it to light soonest.
+    pub fn scenario(self) -> Scenario {
+        match self {
+            Self::LyingDisks => Scenario::Power,
+            Self::OldDisk => Scenario::Leaders,
+            Self::ForgetfulNodes | Self::TasksOutlive => Scenario::Nodes,
+        }
+    }
+}

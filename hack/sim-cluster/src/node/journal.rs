@@ -1,0 +1,246 @@
+//! A journal in memory: what was synced survives the host, what was written survives the daemon. It
+//! may be slow, and refuse.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use noded_core::journal::{self, JournalRecord, RestoredNode};
+use noded_daemon::journal::{JournalError, Progress, Records};
+use tokio::sync::Notify;
+
+use crate::eyes::{Eyes, Observation};
+use crate::net::Machine;
+
+/// How long a sync takes on a disk that is well.
+const SYNC: Duration = Duration::from_millis(1);
+/// How often a daemon tries again to write where the disk refuses.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Records before they are replaced by the fewest that say the same.
+const COMPACT_RECORDS: usize = 128;
+
+/// What a host keeps of its daemon's journal. Clones are the same file.
+#[derive(Debug, Clone, Default)]
+pub struct JournalFile {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    records: Vec<JournalRecord>,
+    /// How many of them are on the disk.
+    synced: usize,
+    slow: Duration,
+    refuses: bool,
+    /// A planted bug: whatever is written is gone when the daemon ends.
+    drops: bool,
+    /// Which daemon has the file.
+    life: u64,
+}
+
+impl JournalFile {
+    /// Makes syncs take this much longer; zero = not longer.
+    pub fn set_slow(&self, slow: Duration) {
+        self.lock().slow = slow;
+    }
+
+    /// Whether nothing is written any more.
+    pub fn set_refuses(&self, refuses: bool) {
+        self.lock().refuses = refuses;
+    }
+
+    /// Plants the bug.
+    pub fn set_drops(&self) {
+        self.lock().drops = true;
+    }
+
+    /// The host has no power: what was not synced is lost.
+    pub fn cut_power(&self) {
+        let mut inner = self.lock();
+        let synced = inner.synced;
+        inner.records.truncate(synced);
+    }
+
+    /// What a new daemon finds, which begins the file anew.
+    pub fn replay(&self) -> RestoredNode {
+        let mut inner = self.lock();
+        inner.life += 1;
+        if inner.drops {
+            inner.records.clear();
+        }
+        let restored = journal::replay(std::mem::take(&mut inner.records));
+        inner.records = journal::compact(&restored);
+        inner.synced = inner.records.len();
+        restored
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One daemon's journal.
+#[derive(Debug)]
+pub struct SimRecords {
+    file: JournalFile,
+    life: u64,
+    machine: Machine,
+    eyes: Arc<Eyes>,
+    news: Arc<Notify>,
+    shared: Arc<Mutex<Standing>>,
+    compacted: usize,
+}
+
+/// How far one daemon's journal is.
+#[derive(Debug, Default)]
+struct Standing {
+    issued: u64,
+    progress: Progress,
+    /// What the disk did not take yet.
+    waiting: Vec<JournalRecord>,
+    trying: bool,
+    /// Up to where a sync is under way.
+    syncing: u64,
+}
+
+impl SimRecords {
+    /// Goes on in `file`, which was just replayed; `news` hears of progress.
+    pub fn new(file: JournalFile, machine: Machine, eyes: Arc<Eyes>, news: Arc<Notify>) -> Self {
+        let (life, compacted) = {
+            let inner = file.lock();
+            (inner.life, inner.records.len())
+        };
+        Self {
+            file,
+            life,
+            machine,
+            eyes,
+            news,
+            shared: Arc::default(),
+            compacted,
+        }
+    }
+
+    /// Writes what waits, where the disk takes it.
+    fn write(file: &JournalFile, life: u64, standing: &mut Standing) -> bool {
+        let mut inner = file.lock();
+        if inner.life != life || inner.refuses {
+            return false;
+        }
+        inner.records.append(&mut standing.waiting);
+        standing.progress.written = standing.issued;
+        true
+    }
+
+    fn try_again(&self) {
+        let (file, life) = (self.file.clone(), self.life);
+        let (shared, news) = (Arc::clone(&self.shared), Arc::clone(&self.news));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(AGAIN).await;
+                if file.lock().life != life {
+                    return;
+                }
+                let mut standing = lock(&shared);
+                if Self::write(&file, life, &mut standing) {
+                    standing.trying = false;
+                    news.notify_one();
+                    return;
+                }
+            }
+        });
+    }
+}
+
+fn lock(standing: &Mutex<Standing>) -> MutexGuard<'_, Standing> {
+    standing.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Records for SimRecords {
+    fn append(&mut self, record: &JournalRecord) -> Result<u64, JournalError> {
+        if let JournalRecord::Watermark { at } = record {
+            self.eyes.see(&Observation::WatermarkMoved {
+                node: self.machine,
+                watermark: *at,
+            });
+        }
+        let mut standing = lock(&self.shared);
+        standing.waiting.push(record.clone());
+        standing.issued += 1;
+        Ok(standing.issued)
+    }
+
+    fn hand_over(&mut self) -> Result<(), JournalError> {
+        let mut standing = lock(&self.shared);
+        if standing.waiting.is_empty() || standing.trying {
+            return Ok(());
+        }
+        if !Self::write(&self.file, self.life, &mut standing) {
+            standing.trying = true;
+            drop(standing);
+            self.try_again();
+        }
+        Ok(())
+    }
+
+    fn wait_written(&self) {}
+
+    fn request_sync(&self) {
+        let (file, life) = (self.file.clone(), self.life);
+        let (shared, news) = (Arc::clone(&self.shared), Arc::clone(&self.news));
+        let (slow, records) = {
+            let inner = file.lock();
+            (inner.slow, inner.records.len())
+        };
+        let upto = {
+            let mut standing = lock(&shared);
+            let upto = standing.progress.written;
+            if upto <= standing.progress.synced.max(standing.syncing) {
+                return;
+            }
+            standing.syncing = upto;
+            upto
+        };
+        tokio::spawn(async move {
+            tokio::time::sleep(SYNC + slow).await;
+            let mut inner = file.lock();
+            if inner.life != life || inner.refuses {
+                drop(inner);
+                // Whoever waits asks again.
+                lock(&shared).syncing = 0;
+                return;
+            }
+            // It may have been compacted meanwhile, which syncs.
+            inner.synced = inner.synced.max(records.min(inner.records.len()));
+            drop(inner);
+            let mut standing = lock(&shared);
+            standing.progress.synced = standing.progress.synced.max(upto);
+            news.notify_one();
+        });
+    }
+
+    fn issued(&self) -> u64 {
+        lock(&self.shared).issued
+    }
+
+    fn progress(&self) -> Progress {
+        lock(&self.shared).progress
+    }
+
+    fn wants_compaction(&self) -> bool {
+        let standing = lock(&self.shared);
+        let all_written = standing.progress.written == standing.issued;
+        all_written && self.file.lock().records.len() > COMPACT_RECORDS.max(2 * self.compacted)
+    }
+
+    fn compact(&mut self, records: Vec<JournalRecord>) {
+        let mut inner = self.file.lock();
+        if inner.life != self.life || inner.refuses {
+            return;
+        }
+        self.compacted = records.len();
+        inner.synced = records.len();
+        inner.records = records;
+        let mut standing = lock(&self.shared);
+        standing.progress.synced = standing.progress.written;
+    }
+}

@@ -1,0 +1,263 @@
+//! Many runs, what they add up to, and all that is worth saying of a failure.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use hack_sim::shrink::fewer;
+
+use crate::eyes::Failure;
+use crate::mutant::Mutant;
+use crate::schedule::{Scenario, Schedule, Settings, scenario_of};
+use crate::world::{Ended, run};
+
+/// Lines of a trace that a failure shows.
+const TRACE_LINES: usize = 60;
+/// Runs that one shrinking may take: each takes seconds, not milliseconds.
+const SHRINK_RUNS_MAX: u32 = 60;
+
+/// The line that replays a run.
+#[derive(Debug)]
+pub struct Replay<'a>(pub &'a Settings);
+
+impl fmt::Display for Replay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings {
+            seed,
+            scenario,
+            seconds,
+            mutant,
+            keep_faults,
+            keep_ops,
+        } = self.0;
+        write!(f, "cargo xtask sim cluster --seed {seed}")?;
+        write!(f, " --scenario {}", name_of(*scenario))?;
+        if let Some(seconds) = seconds {
+            write!(f, " --seconds {seconds}")?;
+        }
+        if let Some(mutant) = mutant {
+            write!(f, " --mutant {}", name_of(*mutant))?;
+        }
+        list(f, "--keep-faults", keep_faults.as_deref())?;
+        list(f, "--keep-ops", keep_ops.as_deref())
+    }
+}
+
+/// What a value is called on the command line.
+pub fn name_of(value: impl ValueEnum) -> String {
+    let named = value.to_possible_value();
+    named.map_or_else(String::new, |it| it.get_name().to_owned())
+}
+
+fn list(f: &mut fmt::Formatter<'_>, name: &str, numbers: Option<&[u32]>) -> fmt::Result {
+    let Some(numbers) = numbers else {
+        return Ok(());
+    };
+    if numbers.is_empty() {
+        return write!(f, " {name}");
+    }
+    let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
+    write!(f, " {name}={}", numbers.join(","))
+}
+
+/// What a series of runs came to.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub runs: u64,
+    pub lasted: Duration,
+    pub took: Duration,
+    pub faults: usize,
+    pub entries: u64,
+    pub packets: u64,
+    pub lost: u64,
+    pub rest_max: Duration,
+    pub failures: Vec<(Settings, Failure)>,
+}
+
+impl Totals {
+    /// Adds a run.
+    pub fn add(&mut self, settings: &Settings, ended: &Ended) {
+        self.runs += 1;
+        self.lasted += ended.lasted;
+        self.faults += ended.faults;
+        self.entries += ended.entries;
+        self.packets += ended.packets.sent;
+        self.lost += ended.packets.lost + ended.packets.cut;
+        self.rest_max = self.rest_max.max(ended.rested_in.unwrap_or_default());
+        if let Some(failure) = &ended.failure {
+            self.failures.push((settings.clone(), failure.clone()));
+        }
+    }
+
+    /// Simulated seconds in a second of this host.
+    pub fn speed(&self) -> f64 {
+        self.lasted.as_secs_f64() / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} runs, {} failed; {:.0} simulated seconds = {:.2} hours in {:.1} s",
+            self.runs,
+            self.failures.len(),
+            self.lasted.as_secs_f64(),
+            self.lasted.as_secs_f64() / 3600.0,
+            self.took.as_secs_f64(),
+        )?;
+        writeln!(
+            f,
+            "{:.1} simulated seconds a second on one core; {} faults, {} entries, {} packets, {} \
+             of them lost; at rest within {:.1} s",
+            self.speed(),
+            self.faults,
+            self.entries,
+            self.packets,
+            self.lost,
+            self.rest_max.as_secs_f64(),
+        )
+    }
+}
+
+/// How long a series goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// So many seeds.
+    Seeds(u64),
+    /// So much real time.
+    Time(Duration),
+}
+
+/// Runs seeds from `first.seed` on; stops after `failures_max` failures. With `all` it goes through
+/// all scenarios.
+///
+/// # Errors
+/// Where a cluster cannot even be put together.
+pub fn series(
+    first: &Settings,
+    all: bool,
+    until: Until,
+    failures_max: usize,
+) -> anyhow::Result<Totals> {
+    let begun = Instant::now();
+    let mut totals = Totals::default();
+    let mut seed = first.seed;
+    loop {
+        let over = match until {
+            Until::Seeds(count) => totals.runs >= count,
+            Until::Time(span) => begun.elapsed() >= span,
+        };
+        if over || totals.failures.len() >= failures_max {
+            break;
+        }
+        let settings = Settings {
+            seed,
+            scenario: if all {
+                scenario_of(seed)
+            } else {
+                first.scenario
+            },
+            ..first.clone()
+        };
+        totals.add(&settings, &run(&settings, 0)?);
+        seed += 1;
+    }
+    totals.took = begun.elapsed();
+    Ok(totals)
+}
+
+/// The smallest settings found under which the same invariant breaks.
+///
+/// # Errors
+/// As [`run`].
+pub fn shrink(settings: &Settings, invariant: &str) -> anyhow::Result<Settings> {
+    let schedule = Schedule::of(settings);
+    let faults = schedule.faults.iter().map(|it| it.number).collect();
+    let ops = schedule.ops.iter().map(|it| it.number).collect();
+    let (mut best, mut runs) = (settings.clone(), 0);
+    let mut still_fails = |settings: &Settings| {
+        runs += 1;
+        let failure = (runs <= SHRINK_RUNS_MAX).then(|| run(settings, 0));
+        let failure = failure.and_then(|ended| ended.ok()?.failure);
+        failure.is_some_and(|failure| failure.invariant == invariant)
+    };
+    let with_faults = |best: &Settings, kept: &[u32]| Settings {
+        keep_faults: Some(kept.to_vec()),
+        ..best.clone()
+    };
+    let kept = fewer(faults, |kept| still_fails(&with_faults(&best, kept)));
+    best = with_faults(&best, &kept);
+    let with_ops = |best: &Settings, kept: &[u32]| Settings {
+        keep_ops: Some(kept.to_vec()),
+        ..best.clone()
+    };
+    let kept = fewer(ops, |kept| still_fails(&with_ops(&best, kept)));
+    best = with_ops(&best, &kept);
+    Ok(best)
+}
+
+/// All that is worth saying of a failure: the smallest case, the last events, the replay line.
+///
+/// # Errors
+/// As [`run`].
+pub fn describe(settings: &Settings, failure: &Failure) -> anyhow::Result<String> {
+    let smaller = shrink(settings, failure.invariant)?;
+    let ended = run(&smaller, TRACE_LINES)?;
+    let mut text = format!("FAILED: {failure}\n  as found:  {}\n", Replay(settings));
+    let again = ended.failure.filter(|it| it.invariant == failure.invariant);
+    match again {
+        Some(again) => {
+            text.push_str(&format!("  smallest:  {}\n  {again}\n", Replay(&smaller)));
+            text.push_str("  its last events:\n");
+        }
+        None => text.push_str(
+            "  it does not fail each time: what a replay repeats is said on the front page of \
+             hack-sim-cluster\n  the last events of another run of it:\n",
+        ),
+    }
+    for line in ended.trace {
+        text.push_str(&format!("    {line}\n"));
+    }
+    Ok(text)
+}
+
+/// How a planted bug was found.
+#[derive(Debug)]
+pub struct Found {
+    pub mutant: Mutant,
+    /// The seeds that were needed, and what broke; `None` = it was not found.
+    pub by: Option<(u64, Failure)>,
+    pub took: Duration,
+}
+
+/// Looks for a planted bug, seed after seed. A seed that fails without the bug says nothing of it.
+///
+/// # Errors
+/// As [`run`].
+pub fn hunt(mutant: Mutant, seeds_max: u64) -> anyhow::Result<Found> {
+    let begun = Instant::now();
+    let scenario: Scenario = mutant.scenario();
+    let mut by = None;
+    for seed in 0..seeds_max {
+        let healthy = Settings {
+            scenario,
+            ..Settings::of(seed)
+        };
+        let planted = Settings {
+            mutant: Some(mutant),
+            ..healthy.clone()
+        };
+        if let Some(failure) = run(&planted, 0)?.failure
+            && run(&healthy, 0)?.failure.is_none()
+        {
+            by = Some((seed + 1, failure));
+            break;
+        }
+    }
+    Ok(Found {
+        mutant,
+        by,
+        took: begun.elapsed(),
+    })
+}

@@ -1,0 +1,182 @@
+//! One server of the cluster: a real one, on a machine that can be switched off.
+//!
+//! ```text
+//!   start --> runs --kill, power cut, its own failure--> off --start--> runs
+//! ```
+//!
+//! A process that is killed leaves its tasks behind in a runtime that it shares with everybody. From
+//! that moment on they reach neither the network nor the disk, and they are told to end.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use controlplane_server::cluster::Cluster;
+use controlplane_server::config::Config;
+use controlplane_server::leading::Schedulers;
+use controlplane_server::{Ground, Server};
+use hack_sim::rng::Rng;
+use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Secret};
+use tokio::task::JoinHandle;
+
+use crate::disk::Platters;
+use crate::net::{Machine, Network, SERVER_PORT, address_of};
+use crate::time::SimClock;
+
+/// What nodes show to be let in.
+pub const JOIN_TOKEN: &str = "a simulated cluster's";
+/// Entries after which a snapshot is written: few, so that runs are long enough for some.
+const SNAPSHOT_ENTRIES: u64 = 400;
+
+/// A server's machine, and what runs on it.
+#[derive(Debug)]
+pub struct SimServer {
+    pub machine: Machine,
+    pub platters: Platters,
+    pub clock: Arc<SimClock>,
+    network: Network,
+    identity: Identity,
+    peers: Vec<Machine>,
+    rng: Rng,
+    life: Option<Life>,
+}
+
+/// A process.
+#[derive(Debug)]
+struct Life {
+    cluster: Cluster,
+    endpoint: Endpoint,
+    /// Keeps the server until it fails.
+    keeper: JoinHandle<()>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+/// What a server's machine is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub machine: Machine,
+    /// All servers, this one too.
+    pub servers: u8,
+    pub network: Network,
+    pub identity: Identity,
+    pub clock: Arc<SimClock>,
+    pub rng: Rng,
+}
+
+impl SimServer {
+    /// A machine that is off, with an empty disk.
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
+            machine,
+            servers,
+            network,
+            identity,
+            clock,
+            mut rng,
+        } = parts;
+        Self {
+            machine,
+            platters: Platters::new(Rng::new(rng.draw(), 0)),
+            clock,
+            network,
+            identity,
+            peers: (0..servers).filter(|peer| *peer != machine).collect(),
+            rng,
+            life: None,
+        }
+    }
+
+    /// Whether a process runs.
+    pub fn is_up(&self) -> bool {
+        self.life.is_some()
+    }
+
+    /// What the process knows; `None` = it is off.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.life.as_ref().map(|life| &life.cluster)
+    }
+
+    /// Why the process must end, where it says so.
+    pub fn failure(&self) -> Option<String> {
+        let life = self.life.as_ref()?;
+        let failure = life.failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// Where it does not start: what it says.
+    pub async fn start(&mut self) -> anyhow::Result<()> {
+        let address = address_of(self.machine, SERVER_PORT);
+        let mut seed = [0; 32];
+        seed[..16].copy_from_slice(&self.rng.bytes());
+        let settings = EndpointConfig {
+            listen: address,
+            identity: self.identity.clone(),
+            limits: Limits::default(),
+        };
+        let socket = self.network.bind(address);
+        let runtime = Arc::new(quinn::TokioRuntime);
+        let endpoint = Endpoint::over(&settings, socket, runtime, Some(seed))?;
+        let ground = Ground {
+            identity: self.identity.clone(),
+            endpoint: endpoint.clone(),
+            disk: Arc::new(self.platters.mount()),
+            clock: Arc::clone(&self.clock) as _,
+            schedulers: Schedulers::Runtime,
+        };
+        let mut server = Server::start_on(self.config()?, &ground).await?;
+        let cluster = server.cluster().clone();
+        let failure = Arc::new(Mutex::new(None));
+        let failed = Arc::clone(&failure);
+        let keeper = tokio::spawn(async move {
+            let reason = server.failed().await;
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+            // Whoever looks after the machine ends the process.
+            std::future::pending::<()>().await;
+        });
+        self.life = Some(Life {
+            cluster,
+            endpoint,
+            keeper,
+            failure,
+        });
+        Ok(())
+    }
+
+    /// Kills the process; the machine stays on, and what was written stays.
+    pub fn kill(&mut self) {
+        self.platters.detach();
+        self.end();
+    }
+
+    /// Takes the machine's power, and with it what was not synced.
+    pub fn cut_power(&mut self) {
+        self.platters.cut_power();
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.network.unplug(self.machine);
+        let Some(life) = self.life.take() else {
+            return;
+        };
+        life.keeper.abort();
+        life.endpoint.close();
+        tokio::spawn(async move { life.cluster.raft().shutdown().await });
+    }
+
+    fn config(&self) -> anyhow::Result<Config> {
+        let mut config = Config::dev(PathBuf::from("/server")).context("the configuration")?;
+        config.name = format!("server-{}", self.machine);
+        config.bootstrap_expect = u32::try_from(self.peers.len() + 1)?;
+        let peers = self.peers.iter();
+        config.retry_join = peers
+            .map(|peer| address_of(*peer, SERVER_PORT).to_string())
+            .collect();
+        config.node_join_token = Some(Secret::new(JOIN_TOKEN));
+        config.raft.snapshot_entries = SNAPSHOT_ENTRIES;
+        Ok(config)
+    }
+}
