@@ -66,7 +66,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let mut out = std::io::stdout().lock();
     let failed = if arguments.mutants {
-        mutants(&mut out, arguments.mutant)?
+        mutants(&mut out, &arguments)?
     } else if arguments.speed {
         speed(&mut out)?
     } else if let Some(seed) = arguments.seed {
@@ -126,20 +126,20 @@ fn many(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
     Ok(!totals.failures.is_empty())
 }
 
-fn mutants(out: &mut impl Write, only: Option<Mutant>) -> anyhow::Result<bool> {
+fn mutants(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
     let mut missed = false;
     writeln!(out, "{:<18} {:>6} {:>8}  by", "planted", "seeds", "s")?;
     for mutant in Mutant::ALL {
-        if only.is_some_and(|only| only != mutant) {
+        if arguments.mutant.is_some_and(|only| only != mutant) {
             continue;
         }
-        let Found { mutant, by, took } = hunt(mutant, HUNT_SEEDS_MAX)?;
+        let Found { mutant, by, took } = hunt(mutant, arguments.seconds, HUNT_SEEDS_MAX)?;
         missed |= by.is_none();
         let (seeds, by) = match by {
             Some((seeds, failure)) => (seeds, failure.invariant),
             None => (HUNT_SEEDS_MAX, "NOT FOUND"),
         };
-        let (name, took) = (name_of(mutant), took.as_secs_f64());
+        let (name, took) = (name_of(&mutant), took.as_secs_f64());
         writeln!(out, "{name:<18} {seeds:>6} {took:>8.1}  {by}")?;
         out.flush()?;
     }

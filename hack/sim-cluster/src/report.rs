@@ -31,12 +31,12 @@ impl fmt::Display for Replay<'_> {
             keep_ops,
         } = self.0;
         write!(f, "cargo xtask sim cluster --seed {seed}")?;
-        write!(f, " --scenario {}", name_of(*scenario))?;
+        write!(f, " --scenario {}", name_of(scenario))?;
         if let Some(seconds) = seconds {
             write!(f, " --seconds {seconds}")?;
         }
         if let Some(mutant) = mutant {
-            write!(f, " --mutant {}", name_of(*mutant))?;
+            write!(f, " --mutant {}", name_of(mutant))?;
         }
         list(f, "--keep-faults", keep_faults.as_deref())?;
         list(f, "--keep-ops", keep_ops.as_deref())
@@ -44,7 +44,7 @@ impl fmt::Display for Replay<'_> {
 }
 
 /// What a value is called on the command line.
-pub fn name_of(value: impl ValueEnum) -> String {
+pub fn name_of(value: &impl ValueEnum) -> String {
     let named = value.to_possible_value();
     named.map_or_else(String::new, |it| it.get_name().to_owned())
 }
@@ -235,13 +235,14 @@ pub struct Found {
 ///
 /// # Errors
 /// As [`run`].
-pub fn hunt(mutant: Mutant, seeds_max: u64) -> anyhow::Result<Found> {
+pub fn hunt(mutant: Mutant, seconds: Option<u64>, seeds_max: u64) -> anyhow::Result<Found> {
     let begun = Instant::now();
     let scenario: Scenario = mutant.scenario();
     let mut by = None;
     for seed in 0..seeds_max {
         let healthy = Settings {
             scenario,
+            seconds,
             ..Settings::of(seed)
         };
         let planted = Settings {

@@ -4,8 +4,8 @@
 //!   start --> runs --kill, power cut, its own failure--> off --start--> runs
 //! ```
 //!
-//! A process that is killed leaves its tasks behind in a runtime that it shares with everybody. From
-//! that moment on they reach neither the network nor the disk, and they are told to end.
+//! A process that is killed leaves its tasks behind in a runtime that it shares with everybody.
+//! From that moment on they reach neither the network nor the disk, and they are told to end.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

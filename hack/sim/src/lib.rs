@@ -17,8 +17,7 @@
 //! - [`mutant::Mutant`]: planted bugs, which must be found.
 //!
 //! This is the form with a modelled log. Whole servers in one paused runtime are another form, with
-//! a crate of their own (`hack-sim-cluster`); schedules and invariants are written so that they can
-//! serve there too.
+//! a crate of their own (`hack-sim-cluster`), which takes chance, jobs and shrinking from here.
 
 pub mod counts;
 pub mod event;

@@ -63,8 +63,8 @@ impl Shrinking {
     }
 }
 
-/// The fewest of a list that were found to fail still: parts are left out, halves first, then smaller
-/// and smaller ones.
+/// The fewest of a list that were found to fail still: parts are left out, halves first, then
+/// smaller and smaller ones.
 pub fn fewer(mut kept: Vec<u32>, mut still_fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let mut size = kept.len();
     while size > 0 {

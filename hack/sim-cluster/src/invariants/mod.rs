@@ -1,6 +1,7 @@
 //! What must hold, one file each. An invariant sees what happens and may look at every machine.
 
 mod acknowledged_jobs;
+mod ended_is_ended;
 mod healthy_not_killed;
 mod never_again;
 mod one_leader;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<one_leader::OneLeader>::default(),
         Box::new(one_live_run::OneLiveRun),
         Box::new(never_again::NeverAgain),
+        Box::new(ended_is_ended::EndedIsEnded),
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::new(ready_after_sync::ReadyAfterSync),
         Box::<watermark::WatermarkRises>::default(),

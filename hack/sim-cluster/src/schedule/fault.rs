@@ -223,24 +223,11 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
         Family::StepDowns => (0, FaultKind::StepDown),
         Family::DaemonKills => (span / 2, FaultKind::KillDaemon { node }),
         Family::Reboots => (span, FaultKind::Reboot { node }),
-        Family::ServerDisks => match rng.below(3) {
-            0 => (
-                span,
-                FaultKind::SlowDisk {
-                    machine: server,
-                    extra,
-                },
-            ),
-            1 => (span / 2, FaultKind::DiskRefuses { machine: server }),
-            _ => (span / 2, FaultKind::DiskTears { server }),
-        },
-        Family::NodeDisks if rng.chance(500) => (
-            span,
-            FaultKind::SlowDisk {
-                machine: node,
-                extra,
-            },
-        ),
+        Family::ServerDisks => of_server_disk(server, span, extra, rng),
+        Family::NodeDisks if rng.chance(500) => {
+            let machine = node;
+            (span, FaultKind::SlowDisk { machine, extra })
+        }
         Family::NodeDisks => (span, FaultKind::DiskRefuses { machine: node }),
         Family::Clocks => {
             let far = i64::try_from(rng.below(20_000)).unwrap_or(0);
@@ -253,6 +240,15 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
                 },
             )
         }
+    }
+}
+
+fn of_server_disk(server: Machine, span: u64, extra: Duration, rng: &mut Rng) -> (u64, FaultKind) {
+    let machine = server;
+    match rng.below(3) {
+        0 => (span, FaultKind::SlowDisk { machine, extra }),
+        1 => (span / 2, FaultKind::DiskRefuses { machine }),
+        _ => (span / 2, FaultKind::DiskTears { server }),
     }
 }
 

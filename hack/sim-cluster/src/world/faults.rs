@@ -114,8 +114,8 @@ impl World {
     /// The server at a machine, or another one where it is off: operators look for one that works.
     pub(super) fn cluster_at(&self, machine: Machine) -> Option<Cluster> {
         let first = self.servers.get(usize::from(machine));
-        let all = first.into_iter().chain(&self.servers);
-        all.filter_map(|server| server.cluster()).next().cloned()
+        let mut all = first.into_iter().chain(&self.servers);
+        all.find_map(|server| server.cluster()).cloned()
     }
 
     async fn start_again(&mut self, server: Machine) {
@@ -165,8 +165,8 @@ impl World {
 
     fn step_down(&self) {
         let leads = |cluster: &&Cluster| cluster.is_leader();
-        let clusters = self.servers.iter().filter_map(|server| server.cluster());
-        let Some(leader) = clusters.filter(leads).next().cloned() else {
+        let mut clusters = self.servers.iter().filter_map(|server| server.cluster());
+        let Some(leader) = clusters.find(leads).cloned() else {
             return;
         };
         let asked = Instant::now();

@@ -55,6 +55,7 @@ const LAYERS: &[(LayerName, &str, &[&str])] = &[
             "controlplane-cli",
             "noded-daemon",
             "hack-nodesim",
+            "hack-sim-cluster",
         ],
     ),
     (

@@ -59,7 +59,6 @@ const TABLE: &[(&str, &[&str])] = &[
     ("isolation", &[]),
     ("netns", &[]),
     ("hack-xtask", &["*"]),
-    ("hack-sim-cluster", &["*"]),
     ("hack-bench", &["*"]),
     (
         "hack-fuzz",
@@ -89,6 +88,20 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("hack-testkit", PURE),
     ("hack-sim", PURE),
+    (
+        "hack-sim-cluster",
+        &[
+            "protocol-model",
+            "protocol-transport",
+            "controlplane-raft",
+            "controlplane-state",
+            "controlplane-server",
+            "noded-core",
+            "noded-daemon",
+            "hack-nodesim",
+            "hack-sim",
+        ],
+    ),
     ("hack-model-check", PURE),
 ];
 
