@@ -29,6 +29,7 @@ pub mod invariants;
 pub mod mutant;
 pub mod net;
 pub mod node;
+pub mod panics;
 pub mod pki;
 pub mod report;
 pub mod schedule;

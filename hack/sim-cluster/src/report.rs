@@ -204,17 +204,18 @@ pub fn shrink(settings: &Settings, invariant: &str) -> anyhow::Result<Settings> 
 pub fn describe(settings: &Settings, failure: &Failure) -> anyhow::Result<String> {
     let smaller = shrink(settings, failure.invariant)?;
     let ended = run(&smaller, TRACE_LINES)?;
-    let mut text = format!("FAILED: {failure}\n  as found:  {}\n", Replay(settings));
+    let mut text = format!(
+        "FAILED: {failure}\n  as found:  {}\n  a replay repeats faults, wishes and their times, not \
+         elections, keys and ids\n",
+        Replay(settings)
+    );
     let again = ended.failure.filter(|it| it.invariant == failure.invariant);
     match again {
         Some(again) => {
             text.push_str(&format!("  smallest:  {}\n  {again}\n", Replay(&smaller)));
             text.push_str("  its last events:\n");
         }
-        None => text.push_str(
-            "  it does not fail each time: what a replay repeats is said on the front page of \
-             hack-sim-cluster\n  the last events of another run of it:\n",
-        ),
+        None => text.push_str("  which holds mostly; the last events of another run of it:\n"),
     }
     for line in ended.trace {
         text.push_str(&format!("    {line}\n"));

@@ -25,8 +25,9 @@ use crate::time::SimClock;
 
 /// What nodes show to be let in.
 pub const JOIN_TOKEN: &str = "a simulated cluster's";
-/// Entries after which a snapshot is written: few, so that runs are long enough for some.
-const SNAPSHOT_ENTRIES: u64 = 400;
+/// Entries after which a snapshot is written: few, so that servers that were away for a while are
+/// sent one.
+const SNAPSHOT_ENTRIES: u64 = 40;
 
 /// A server's machine, and what runs on it.
 #[derive(Debug)]

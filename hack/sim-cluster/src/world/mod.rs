@@ -23,6 +23,7 @@ use crate::eyes::{Eyes, Failure, Observation, follow};
 use crate::mutant::Mutant;
 use crate::net::{Machine, NetCounts, Network};
 use crate::node::{self, SimNode};
+use crate::panics;
 use crate::pki;
 use crate::schedule::fault::Fault;
 use crate::schedule::op::Op;
@@ -94,6 +95,7 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
         .enable_time()
         .start_paused(true)
         .build()?;
+    let _noting = panics::begin();
     runtime.block_on(async {
         let mut world = World::new(settings, lines > 0)?;
         let rested_in = world.live().await;
@@ -249,6 +251,10 @@ impl World {
             sleep_until(next).await;
             self.look_after_servers().await;
             self.eyes.see(&Observation::Look);
+            if let Some(words) = panics::first() {
+                let source = "style, Errors: bad input never panics, and what breaks is a bug";
+                self.eyes.fail("nobody_panics", source, words);
+            }
             if self.eyes.failure().is_some() {
                 return false;
             }

@@ -1,0 +1,71 @@
+//! Panics of whatever runs in a simulated cluster: a runtime only ends the task, and a run would go
+//! on without it.
+
+use std::cell::RefCell;
+use std::panic;
+use std::sync::Once;
+
+thread_local! {
+    /// What panics said on this thread since [`begin`]; `None` = it simulates nothing.
+    static SAID: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// While it is there, panics of its thread are noted and not printed.
+#[derive(Debug)]
+pub struct Noting(());
+
+/// Begins to note panics of this thread.
+pub fn begin() -> Noting {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let noted = SAID.try_with(|said| match said.borrow_mut().as_mut() {
+                Some(said) => {
+                    said.push(info.to_string());
+                    true
+                }
+                None => false,
+            });
+            if noted != Ok(true) {
+                usual(info);
+            }
+        }));
+    });
+    SAID.set(Some(Vec::new()));
+    Noting(())
+}
+
+/// The first panic since [`begin`].
+pub fn first() -> Option<String> {
+    SAID.with_borrow(|said| said.as_ref()?.first().cloned())
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        let said = SAID.take().unwrap_or_default();
+        // It was the simulator itself.
+        if std::thread::panicking() {
+            said.iter().for_each(|said| eprintln!("{said}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_task_is_noted() {
+        let noting = begin();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let ended = runtime
+            .unwrap()
+            .block_on(async { tokio::spawn(async { panic!("boom") }).await });
+        let said = first();
+        drop(noting);
+        ended.unwrap_err();
+        assert!(said.is_some_and(|said| said.contains("boom")));
+        assert_eq!(first(), None);
+    }
+}
