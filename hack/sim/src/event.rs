@@ -199,6 +199,8 @@ pub enum ServerEvent {
     Decided(Box<Decided>),
     /// Something waited long enough for the log.
     WaitOver { conn: ConnId, what: Waits },
+    /// A consistent read has waited long enough.
+    ReadOver { read: u64 },
     /// A complete report is overdue.
     SyncOverdue { conn: ConnId, epoch: SessionEpoch },
 }
@@ -212,6 +214,8 @@ pub enum Waits {
     Welcome,
     /// For the session's own commit, before its report is looked at.
     Sync,
+    /// For the report's commit, before it is acknowledged.
+    Report,
 }
 
 /// An evaluation that was scheduled.
@@ -229,13 +233,25 @@ pub enum LogEvent {
     /// Entries in flight may be on a majority.
     Commit { term: u64 },
     /// A planted bug's second entry is proposed, if its leader still leads.
-    Late { term: u64, stamped: Box<Stamped> },
+    Late { term: u64, stamped: Arc<Stamped> },
     /// A server stands for election.
     Elect { term: u64 },
     /// A change is tried, or tried again.
     Try { change: u64 },
     /// A forwarded change arrives at whom its server takes for the leader.
     Forwarded { change: u64, leader: ServerIx },
+    /// A consistent read is tried again.
+    ReadTry { read: u64 },
+    /// An attempt at a consistent read may have got lost.
+    ReadLate { read: u64, attempt: u32 },
+    /// Whom a server takes for the leader is asked what is on a majority.
+    ReadAsked {
+        read: u64,
+        attempt: u32,
+        leader: ServerIx,
+    },
+    /// So many entries are on a majority.
+    ReadIndex { read: u64, attempt: u32, upto: u64 },
     /// The answer to a change arrives at the server that asked.
     Answer {
         change: u64,

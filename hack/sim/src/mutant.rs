@@ -32,11 +32,14 @@ pub enum Mutant {
     PendingForEver,
     StartsAfterReboot,
     NobodyStandsBy,
+    ResumesFromOldState,
+    NoncePerAttempt,
+    RestartUntold,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -61,6 +64,9 @@ impl Mutant {
         Self::PendingForEver,
         Self::StartsAfterReboot,
         Self::NobodyStandsBy,
+        Self::ResumesFromOldState,
+        Self::NoncePerAttempt,
+        Self::RestartUntold,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -110,6 +116,11 @@ impl Mutant {
             Self::NobodyStandsBy => {
                 "sessions: a node that loses its server has no connection to another one"
             }
+            Self::ResumesFromOldState => {
+                "sessions: a follower resumes a session from a state that is behind"
+            }
+            Self::NoncePerAttempt => "sessions: each knock draws a nonce, and ends the one before",
+            Self::RestartUntold => "sessions: a daemon that was started anew is resumed",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -117,10 +128,16 @@ impl Mutant {
     /// The faults that bring it to light soonest.
     pub fn scenario(self) -> Scenario {
         match self {
-            Self::LongTakeOver | Self::TimersLostAtFailover | Self::TwoEntries => Scenario::Leaders,
+            Self::LongTakeOver
+            | Self::TimersLostAtFailover
+            | Self::TwoEntries
+            | Self::NoncePerAttempt => Scenario::Leaders,
+            Self::StaleAnswer | Self::ResumesFromOldState | Self::ExpiryWithoutEpoch => {
+                Scenario::Lagging
+            }
             Self::OneEntryPerExpiry => Scenario::Outage,
             Self::NobodyStandsBy => Scenario::OneServer,
-            Self::ExpiryWithoutEpoch | Self::BatchWithoutEpoch | Self::AckFromCommit => {
+            Self::BatchWithoutEpoch | Self::AckFromCommit | Self::RestartUntold => {
                 Scenario::Handover
             }
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,

@@ -11,7 +11,7 @@ use crate::shrink::shrink;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 18] = [
+const ROUND: [Scenario; 19] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -26,6 +26,7 @@ const ROUND: [Scenario; 18] = [
     Scenario::OneServer,
     Scenario::Calm,
     Scenario::Handover,
+    Scenario::Lagging,
     Scenario::Offline,
     Scenario::Damaged,
     Scenario::Leased,

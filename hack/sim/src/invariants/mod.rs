@@ -16,11 +16,13 @@ mod not_stuck;
 mod one_leased;
 mod one_live_run;
 mod one_server_in_trouble;
+mod one_session_per_series;
 mod own_session;
 mod pending_moves;
 mod ready_after_sync;
 mod reports_due;
 mod restarts_offline;
+mod resumes;
 mod run_epochs;
 mod session_steps;
 mod silence_noticed;
@@ -32,13 +34,13 @@ mod windows_end;
 
 use std::fmt::Debug;
 
-use controlplane_state::{Applied, Command, Outcome, SessionEpoch, Snapshot};
+use controlplane_state::{Applied, Command, Outcome, SessionEpoch, Snapshot, Welcome};
 use noded_core::effect::StatusBatch;
 use noded_core::task_runner::Boot;
 use noded_core::{RunKey, Watermark};
 use protocol_wire::report::AllocReport;
 
-use crate::event::NodeIx;
+use crate::event::{NodeIx, ServerIx};
 use crate::node_ids::node_ix;
 use crate::world::World;
 
@@ -67,7 +69,20 @@ pub enum Observation<'a> {
     /// A node journals how far it has been told.
     WatermarkMoved { node: NodeIx, watermark: Watermark },
     /// A node says Hello.
-    HelloSent { node: NodeIx, watermark: Watermark },
+    HelloSent {
+        node: NodeIx,
+        watermark: Watermark,
+        /// What its core drew for this series of knocks, and what the knock says.
+        series: [u8; 16],
+        nonce: [u8; 16],
+    },
+    /// A server answers a Hello with a session; `asked` is the state when it came.
+    Welcomed {
+        node: NodeIx,
+        server: ServerIx,
+        welcome: &'a Welcome,
+        asked: &'a Snapshot,
+    },
     /// A node acknowledges an index of its watch.
     WatchAcked { node: NodeIx, index: u64 },
     /// A node sends a part of its complete report.
@@ -159,6 +174,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<pending_moves::PendingMoves>::default(),
         Box::new(somebody_looks::SomebodyLooks),
         Box::<own_session::OwnSession>::default(),
+        Box::<one_session_per_series::OneSessionPerSeries>::default(),
+        Box::<resumes::Resumes>::default(),
         Box::<restarts_offline::RestartsOffline>::default(),
         Box::<state_holds::StateHolds>::default(),
     ]

@@ -32,6 +32,9 @@ impl Invariant for NodeIsTold {
             let waits = alloc.desired_status == DesiredStatus::Run
                 && alloc.client_status == ClientStatus::Pending
                 && alloc.create_time < before;
+            if !waits {
+                continue;
+            }
             let host = world.node(node_ix(alloc.node_id));
             let well = host
                 .reachable_since
@@ -45,7 +48,7 @@ impl Invariant for NodeIsTold {
                 .core
                 .as_ref()
                 .is_some_and(|core| core.alloc(alloc.id).is_none());
-            if waits && well && ready && unheard {
+            if well && ready && unheard {
                 return Err(format!(
                     "n{} does not know of {}, which was placed on it",
                     node_ix(alloc.node_id),

@@ -44,10 +44,13 @@ impl Invariant for PendingMoves {
         let state = world.state();
         let before = std::mem::take(&mut self.waiting);
         for alloc in state.allocs() {
+            if !state.is_unaccepted(alloc) {
+                continue;
+            }
             let ready = state
                 .node(alloc.node_id)
                 .is_some_and(|record| record.node.status == NodeStatus::Ready);
-            if !ready || !state.is_unaccepted(alloc) {
+            if !ready {
                 continue;
             }
             let since = before.get(&alloc.id).copied().unwrap_or(world.now);

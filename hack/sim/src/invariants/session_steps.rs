@@ -32,8 +32,11 @@ impl Invariant for SessionSteps {
         if !concerns_nodes(command) {
             return Ok(());
         }
+        // Side by side: both are ordered by id, and there may be thousands.
+        let mut known = before.nodes().peekable();
         for record in after.nodes() {
-            let Some(old) = before.node(record.node.id) else {
+            while known.next_if(|it| it.node.id < record.node.id).is_some() {}
+            let Some(old) = known.next_if(|it| it.node.id == record.node.id) else {
                 if record.node.status != Is::Initializing {
                     return Err(format!("a new node is {}", record.node.status.as_str()));
                 }

@@ -24,16 +24,17 @@ impl Invariant for SomebodyLooks {
             return Ok(());
         }
         let state = world.state();
-        for record in state.nodes() {
-            let node = &record.node;
-            let forgotten = state.allocs_on_node(record.node.id).find(|alloc| {
-                let live = alloc.desired_status == DesiredStatus::Run && !alloc.client_terminal();
-                live && is_asked_for(alloc, node) && !is_pending(world, alloc)
-            });
-            if let Some(alloc) = forgotten {
+        for alloc in state.allocs() {
+            if alloc.desired_status != DesiredStatus::Run || alloc.client_terminal() {
+                continue;
+            }
+            let Some(node) = state.node(alloc.node_id).map(|record| &record.node) else {
+                continue;
+            };
+            if is_asked_for(alloc, node) && !is_pending(world, alloc) {
                 return Err(format!(
                     "n{} is {}, its allocation {} is {}, and nobody will look at {}",
-                    node_ix(record.node.id),
+                    node_ix(node.id),
                     node.status.as_str(),
                     alloc.id.short(),
                     alloc.client_status.as_str(),

@@ -48,7 +48,9 @@ impl Invariant for WatermarkRises {
             Observation::WatermarkMoved { node, watermark } => {
                 return rises(&mut self.moved, *node, *watermark);
             }
-            Observation::HelloSent { node, watermark } => {
+            Observation::HelloSent {
+                node, watermark, ..
+            } => {
                 return rises(&mut self.promised, *node, *watermark);
             }
             Observation::DaemonStarted {

@@ -3,10 +3,11 @@
 //! hosts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
 use noded_core::{Moment, RunEpoch, RunKey};
-use protocol_model::AllocId;
+use protocol_model::{AllocId, Allocation};
 
 use crate::event::{Event, HostEvent, NodeInput, NodeIx};
 use crate::invariants::Observation;
@@ -218,11 +219,21 @@ impl World {
         self.lease_due(ix, alloc);
     }
 
-    /// The kind of the job that an allocation belongs to.
+    /// The kind of the job that an allocation belongs to, whether the state still knows it or not.
     pub fn kind_of(&self, alloc: AllocId) -> Option<Kind> {
-        let alloc = self.log.state.tables().alloc(alloc)?;
-        let offset: usize = alloc.job_id.strip_prefix("job-")?.parse().ok()?;
-        self.schedule.jobs.get(offset).copied()
+        self.kinds.get(&alloc).copied()
+    }
+
+    /// Notes what is placed: a host may have it for longer than the state.
+    pub(crate) fn note_kinds(&mut self, placed: &[Arc<Allocation>]) {
+        for alloc in placed {
+            let offset = alloc.job_id.strip_prefix("job-");
+            let offset: Option<usize> = offset.and_then(|it| it.parse().ok());
+            let kind = offset.and_then(|it| self.schedule.jobs.get(it).copied());
+            if let Some(kind) = kind {
+                self.kinds.insert(alloc.id, kind);
+            }
+        }
     }
 
     fn end_run(&mut self, ix: NodeIx, run: &RunKey, status: ExitStatus) {

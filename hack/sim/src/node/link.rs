@@ -1,7 +1,7 @@
 //! A node's connections, and what it says on them: the daemon's `session.rs`.
 
 use noded_core::Event as CoreEvent;
-use noded_core::effect::{DisconnectReason, ServerChoice, SessionMessage, UpdateClass};
+use noded_core::effect::{DisconnectReason, Hello, ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::{Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use std::sync::Arc;
@@ -149,18 +149,7 @@ impl World {
                 (Stream::Session, ToServer::Heartbeat { epoch, sent })
             }
             SessionMessage::Hello(hello) => {
-                let boot_id = node.boot_id(ix);
-                let facts = (hello.last_epoch.0 == 0).then(|| Arc::clone(&node.facts));
-                let watermark = hello.watermark;
-                let message = Box::new(HelloMessage {
-                    hello,
-                    boot_id,
-                    facts,
-                });
-                self.observe(Observation::HelloSent {
-                    node: ix,
-                    watermark,
-                });
+                let message = self.knock(ix, hello);
                 (Stream::Session, ToServer::Hello(message))
             }
             SessionMessage::SyncPart(part) => {
@@ -206,6 +195,32 @@ impl World {
         self.send_to_server(conn, stream, message);
     }
 
+    /// A Hello, with what the daemon adds.
+    fn knock(&mut self, ix: NodeIx, mut hello: Hello) -> Box<HelloMessage> {
+        let (series, watermark) = (hello.nonce, hello.watermark);
+        if self.mutant == Some(Mutant::NoncePerAttempt) {
+            hello.nonce = self.rng.bytes();
+        }
+        if self.mutant == Some(Mutant::RestartUntold) {
+            hello.daemon_restarted = false;
+        }
+        let nonce = hello.nonce;
+        self.observe(Observation::HelloSent {
+            node: ix,
+            watermark,
+            series,
+            nonce,
+        });
+        let node = &self.nodes[ix as usize];
+        let facts = (hello.last_epoch.0 == 0).then(|| Arc::clone(&node.facts));
+        let boot_id = node.boot_id(ix);
+        Box::new(HelloMessage {
+            hello,
+            boot_id,
+            facts,
+        })
+    }
+
     /// A message of a server.
     pub(crate) fn on_to_node(&mut self, conn: ConnId, message: ToNode) {
         let Some(it) = self.net.conn(conn) else {
@@ -234,6 +249,9 @@ impl World {
                 link.epoch = welcome.epoch.0;
                 let (epoch, resumed) = (welcome.epoch.0, welcome.resumed);
                 self.note(|| format!("n{ix} is welcome at s{server}: {epoch} {resumed}"));
+                if self.mutant == Some(Mutant::WatchBeforeSync) && !resumed {
+                    self.send_to_server(conn, Stream::Watch, ToServer::OpenWatch { epoch });
+                }
                 SessionEvent::Welcome(*welcome)
             }
             ToNode::Refused(reason) => SessionEvent::Refused(Refused {

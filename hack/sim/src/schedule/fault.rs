@@ -34,6 +34,8 @@ pub enum FaultKind {
     CutLeader,
     /// A server takes this long for everything.
     SlowServer { server: ServerIx, extra: Nanos },
+    /// A server applies what is committed this much later; it answers everybody as it should.
+    LagServer { server: ServerIx, lag: Nanos },
     /// A majority's disks take this long for every entry.
     SlowLog { extra: Nanos },
     /// Every connection of a server with a node ends.
@@ -68,6 +70,7 @@ impl FaultKind {
             | Self::CutAll
             | Self::CutLeader
             | Self::SlowServer { .. }
+            | Self::LagServer { .. }
             | Self::SlowLog { .. }
             | Self::StepDown
             | Self::KillDaemon { .. }
@@ -104,6 +107,7 @@ pub enum Family {
     Weather,
     Clocks,
     SlowLogs,
+    Lags,
     LeaderCuts,
     Drops,
     QuickRestarts,
@@ -153,6 +157,13 @@ impl Family {
                 Self::LeaderCuts,
                 Self::Drops,
                 Self::QuickRestarts,
+            ],
+            Scenario::Lagging => vec![
+                Self::Lags,
+                Self::Drops,
+                Self::LeaderCuts,
+                Self::QuickRestarts,
+                Self::Cuts,
             ],
             Scenario::Damaged => vec![Self::Damage, Self::DaemonKills],
             Scenario::Leaders => vec![
@@ -307,6 +318,10 @@ fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
         Family::SlowLogs => {
             let extra = rng.between(50 * MILLI, 1500 * MILLI);
             (span, FaultKind::SlowLog { extra })
+        }
+        Family::Lags => {
+            let lag = rng.between(200 * MILLI, 5 * SECOND);
+            (span, FaultKind::LagServer { server, lag })
         }
         Family::LeaderCuts => (span.min(8 * SECOND), FaultKind::CutLeader),
         Family::Drops => (0, FaultKind::DropConns { server }),

@@ -5,6 +5,8 @@ pub mod fault;
 pub mod jobs;
 pub mod op;
 
+use std::time::Duration;
+
 use crate::mutant::Mutant;
 use crate::rng::Rng;
 use crate::time::{Nanos, SECOND};
@@ -82,6 +84,9 @@ pub enum Scenario {
     /// Sessions change hands while what was said in the last one is on its way: slow logs, leaders
     /// that are cut off, connections that are dropped, daemons that are back at once.
     Handover,
+    /// Servers lag behind the log while sessions move between them: connections are dropped,
+    /// leaders are cut off, daemons are back at once.
+    Lagging,
     /// Hosts are cut off and switched off and on meanwhile.
     Offline,
     /// Daemons are killed, and their journals damaged meanwhile.
@@ -105,6 +110,8 @@ pub struct Schedule {
     pub ops: Vec<Op>,
     /// The kinds of jobs in this run.
     pub jobs: Vec<jobs::Kind>,
+    /// How long the control plane remembers what is over.
+    pub remembers: Duration,
 }
 
 impl Schedule {
@@ -124,6 +131,8 @@ impl Schedule {
         let servers = 3;
         let jobs = jobs::of(settings.scenario, &mut shape);
         let families = Family::of(settings.scenario, &mut shape);
+        // In some runs for longer than any node is away, in some not.
+        let remembers = Duration::from_secs(if shape.chance(500) { 15 } else { 60 });
         let size = fault::Size {
             nodes,
             servers,
@@ -142,6 +151,7 @@ impl Schedule {
             faults,
             ops,
             jobs,
+            remembers,
         }
     }
 }

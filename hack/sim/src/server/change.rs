@@ -2,10 +2,12 @@
 //! through the leader, again while it is certain that nothing happened, and "unknown" otherwise.
 
 use controlplane_leader::broker::Delivery;
+use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, Refusal, Stamped};
-use protocol_model::AllocId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::sync::Turn;
 use crate::event::{Answer, Event, LogEvent, ServerIx};
 use crate::net::ConnId;
 use crate::time::{MILLI, Nanos, SECOND, wall};
@@ -25,7 +27,7 @@ const RETRY_PAUSE: Nanos = 50 * MILLI;
 pub struct Change {
     server: ServerIx,
     life: u32,
-    stamped: Stamped,
+    stamped: Arc<Stamped>,
     deadline: Nanos,
     attempt: u32,
     /// The leader that it was sent to, where that is another server.
@@ -38,15 +40,16 @@ pub struct Change {
 pub enum Then {
     /// A Hello.
     Greet(ConnId),
-    /// A complete report, with the versions that it named.
+    /// A complete report.
     Synced {
         conn: ConnId,
-        known: BTreeMap<AllocId, u64>,
+        report: Box<CompleteReport>,
+        turn: Turn,
     },
     /// A node's facts.
     Facts(ConnId),
-    /// The coalescer's entry.
-    Updates,
+    /// The coalescer's entry; the term, where other servers' updates are in it.
+    Updates { led_in: Option<u64> },
     /// A new leader's barrier, or its first command.
     TakeOver { term: u64 },
     /// A plan.
@@ -62,10 +65,25 @@ pub enum Then {
     Op(u32),
 }
 
+impl Then {
+    /// The term of a leader's own command: proposed there and once, neither forwarded nor tried
+    /// again. What only a leader can know is worth nothing once another one leads.
+    fn led_in(&self) -> Option<u64> {
+        match self {
+            Self::TakeOver { term } | Self::Plan { term, .. } | Self::House { term, .. } => {
+                Some(*term)
+            }
+            Self::Updates { led_in } => *led_in,
+            Self::Greet(_) | Self::Synced { .. } | Self::Facts(_) | Self::Op(_) => None,
+        }
+    }
+}
+
 /// Changes under way, of all servers.
 #[derive(Debug, Default)]
 pub struct Changes {
-    all: BTreeMap<u64, Change>,
+    /// Boxed: what is in the map is moved about.
+    all: BTreeMap<u64, Box<Change>>,
     made: u64,
 }
 
@@ -73,27 +91,25 @@ impl World {
     /// Asks for a change at a server.
     pub(crate) fn change(&mut self, server: ServerIx, command: Command, then: Then) {
         let skew = self.servers[usize::from(server)].skew;
-        let stamped = Stamped {
+        let stamped = Arc::new(Stamped {
             now: wall(self.now, skew),
             seed: self.rng.bytes(),
             command,
-        };
+        });
         self.changes.made += 1;
         let change = self.changes.made;
         let life = self.servers[usize::from(server)].life;
         let deadline = self.now + PATIENCE;
-        self.changes.all.insert(
-            change,
-            Change {
-                server,
-                life,
-                stamped,
-                deadline,
-                attempt: 0,
-                with: None,
-                then,
-            },
-        );
+        let made = Change {
+            server,
+            life,
+            stamped,
+            deadline,
+            attempt: 0,
+            with: None,
+            then,
+        };
+        self.changes.all.insert(change, Box::new(made));
         self.try_change(change);
     }
 
@@ -115,6 +131,12 @@ impl World {
         if !asking.up || asking.life != life {
             self.changes.all.remove(&number);
             return;
+        }
+        let leads = asking.believes == Some(server);
+        if let Some(term) = change.then.led_in()
+            && !(leads && asking.believed_term == term)
+        {
+            return self.on_answer(number, attempt, Answer::NoLeader);
         }
         change.with = asking.believes.filter(|leader| *leader != server);
         match asking.believes {
@@ -154,9 +176,18 @@ impl World {
             return;
         };
         let attempt = change.attempt;
-        if self.servers[usize::from(leader)].up {
-            self.propose(number, attempt, leader);
+        let asked = &self.servers[usize::from(leader)];
+        if !asked.up {
+            return;
         }
+        // Updates wait in the leader's own queue.
+        if let Command::AllocUpdates { batches } = &change.stamped.command
+            && asked.believes == Some(leader)
+        {
+            let batches = batches.clone();
+            return self.take_merged(leader, (number, attempt), batches);
+        }
+        self.propose(number, attempt, leader);
     }
 
     fn propose(&mut self, number: u64, attempt: u32, leader: ServerIx) {
@@ -169,7 +200,7 @@ impl World {
             return;
         }
         if self.log.leader == Some(leader) {
-            let stamped = change.stamped.clone();
+            let stamped = Arc::clone(&change.stamped);
             self.append(stamped, Some((number, attempt)));
             return;
         }
@@ -186,10 +217,6 @@ impl World {
         index: u64,
         outcome: &Outcome,
     ) {
-        let (number, attempt) = waits;
-        let Some(change) = self.changes.all.get(&number) else {
-            return;
-        };
         let answer = match outcome {
             Outcome::Refused(refusal) => Answer::Refused(refusal.clone()),
             outcome => Answer::Done {
@@ -197,7 +224,15 @@ impl World {
                 outcome: outcome.clone(),
             },
         };
-        let asked = change.server;
+        self.answer_asker(leader, waits, answer);
+    }
+
+    /// Tells the server that asked, where it can be reached.
+    pub(super) fn answer_asker(&mut self, leader: ServerIx, waits: (u64, u32), answer: Answer) {
+        let (number, attempt) = waits;
+        let Some(asked) = self.changes.all.get(&number).map(|change| change.server) else {
+            return;
+        };
         if asked == leader {
             self.on_answer(number, attempt, answer);
         } else if self.net.servers_reach(leader, asked) {
@@ -227,7 +262,8 @@ impl World {
             answer,
             Answer::NoLeader | Answer::Refused(Refusal::NotInitialized)
         );
-        if early && self.now + RETRY_PAUSE < change.deadline {
+        let again = change.then.led_in().is_none() && self.now + RETRY_PAUSE < change.deadline;
+        if early && again {
             let event = LogEvent::Try { change: number };
             self.queue.push(self.now + RETRY_PAUSE, Event::Log(event));
             return;
@@ -235,6 +271,7 @@ impl World {
         let Some(change) = self.changes.all.remove(&number) else {
             return;
         };
+        let change = *change;
         let asked = &self.servers[usize::from(change.server)];
         if !asked.up || asked.life != change.life {
             return;
@@ -245,9 +282,11 @@ impl World {
     fn finish_change(&mut self, server: ServerIx, then: Then, answer: Answer) {
         match then {
             Then::Greet(conn) => self.on_greeted(server, conn, answer),
-            Then::Synced { conn, known } => self.on_synced(server, conn, known, &answer),
+            Then::Synced { conn, report, turn } => {
+                self.on_synced(server, conn, report, turn, &answer);
+            }
             Then::Facts(conn) => self.on_facts_kept(server, conn, &answer),
-            Then::Updates => self.on_updates_answered(server, answer),
+            Then::Updates { .. } => self.on_updates_answered(server, answer),
             Then::TakeOver { term } => self.on_take_over_step(server, term, &answer),
             Then::Plan {
                 term,

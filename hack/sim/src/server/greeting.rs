@@ -1,4 +1,4 @@
-//! From a node's Hello to its welcome: the first half of the server's `gateway/session.rs`.
+//! From a node's Hello to its welcome: the server's `gateway/hello.rs`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use super::sync::Sync;
 use super::updates::UpdateStream;
 use super::{CATCH_UP_MAX, SYNC_MAX, SessionEntry};
 use crate::event::{Answer, HelloMessage, NodeIx, ServerEvent, ServerIx, ToNode, Waits};
+use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Stream};
 use crate::node_ids::{node_id, secret_hash};
@@ -39,6 +40,7 @@ impl World {
         let server = &mut self.servers[usize::from(ix)];
         let watermark = hello.hello.watermark;
         server.conns_of.entry(node).or_default().push(conn);
+        let asked = self.log.newest.clone();
         let behind = same_history(&server.snapshot, watermark)
             && server.snapshot.index() < watermark.index
             && !lenient;
@@ -50,6 +52,7 @@ impl World {
                 made: None,
                 epoch: SessionEpoch::NONE,
                 watermark,
+                asked,
                 sync: Sync::default(),
                 busy: true,
                 syncing: false,
@@ -82,6 +85,7 @@ impl World {
                 Waits::Hello => self.greet(ix, conn),
                 Waits::Welcome => self.welcome_made(ix, conn),
                 Waits::Sync => self.propose_sync(ix, conn),
+                Waits::Report => self.report_seen(ix, conn),
             }
         }
     }
@@ -105,6 +109,11 @@ impl World {
             Waits::Welcome => {
                 if session.made.is_some() {
                     self.refuse(ix, conn, RefusedReason::Behind);
+                }
+            }
+            Waits::Report => {
+                if session.sync.taken.is_some() {
+                    self.refuse(ix, conn, RefusedReason::NoLeader);
                 }
             }
             Waits::Sync => {
@@ -147,12 +156,36 @@ impl World {
             facts,
             join: JoinVerdict::Allowed,
         };
-        if server.is_leader(ix)
-            && let HelloAnswer::Welcome(welcome) = server.snapshot.answer_hello(&knock)
-        {
-            return self.welcome(ix, conn, welcome);
+        // The leader's own state may welcome; a follower's may be older than the session, and what
+        // would be refused may be of yesterday.
+        let hasty = self.mutant == Some(Mutant::ResumesFromOldState);
+        let trusted = server.is_leader(ix) || hasty;
+        match server.snapshot.answer_hello(&knock) {
+            HelloAnswer::Welcome(welcome) if trusted => self.welcome(ix, conn, welcome),
+            HelloAnswer::Propose => {
+                self.change(ix, Command::NodeHello(Box::new(knock)), Then::Greet(conn));
+            }
+            HelloAnswer::Welcome(_) | HelloAnswer::Refused(_) => {
+                self.read(ix, conn, Box::new(knock));
+            }
         }
-        self.change(ix, Command::NodeHello(Box::new(knock)), Then::Greet(conn));
+    }
+
+    /// What is on a majority answers the knock.
+    pub(super) fn greet_after_read(&mut self, ix: ServerIx, conn: ConnId, knock: Box<NodeHello>) {
+        let server = &self.servers[usize::from(ix)];
+        if !server.conns.contains_key(&conn) {
+            return;
+        }
+        match server.snapshot.answer_hello(&knock) {
+            HelloAnswer::Propose => self.change(ix, Command::NodeHello(knock), Then::Greet(conn)),
+            HelloAnswer::Welcome(welcome) => self.welcome(ix, conn, welcome),
+            HelloAnswer::Refused(refusal) => self.refuse(ix, conn, reason_of(&refusal)),
+        }
+    }
+
+    pub(super) fn read_failed(&mut self, ix: ServerIx, conn: ConnId) {
+        self.refuse(ix, conn, RefusedReason::NoLeader);
     }
 
     pub(super) fn on_greeted(&mut self, ix: ServerIx, conn: ConnId, answer: Answer) {
@@ -175,14 +208,7 @@ impl World {
                 }
             }
             Answer::Refused(refusal) => {
-                let reason = match refusal {
-                    Refusal::WrongSecret(_) => RefusedReason::WrongSecret,
-                    Refusal::NeedsFacts(_) => RefusedReason::Unregistered,
-                    Refusal::JoinDenied(_) => RefusedReason::JoinToken,
-                    Refusal::NotInSession(_) => RefusedReason::NotInSession,
-                    _ => RefusedReason::Malformed,
-                };
-                self.refuse(ix, conn, reason);
+                self.refuse(ix, conn, reason_of(&refusal));
             }
             Answer::Done { .. } | Answer::NoLeader | Answer::Unknown => {
                 self.refuse(ix, conn, RefusedReason::NoLeader);
@@ -213,12 +239,23 @@ impl World {
             known: None,
         };
         server.sessions.insert(session.node, entry);
+        let (node, asked) = (session.node, session.asked.clone());
+        // Nobody hears what is said to a daemon that died meanwhile.
+        let life = self.net.conn(conn).map(|it| it.node_life);
+        if life == Some(self.nodes[node as usize].life) {
+            self.observe(Observation::Welcomed {
+                node,
+                server: ix,
+                welcome: &welcome,
+                asked: &asked,
+            });
+        }
         match welcome.kind {
             WelcomeKind::New => self.counts.sessions += 1,
             WelcomeKind::Repeated => self.counts.repeats += 1,
             WelcomeKind::Resumed => self.counts.resumes += 1,
         }
-        let snapshot = &server.snapshot;
+        let snapshot = &self.servers[usize::from(ix)].snapshot;
         let message = NodeWelcome {
             epoch: NodeEpoch(welcome.epoch.0),
             resumed: welcome.kind == WelcomeKind::Resumed,
@@ -226,7 +263,7 @@ impl World {
             applied_typical_seq: welcome.applied_typical_seq,
             heartbeat_interval: HEARTBEAT_INTERVAL,
             typical_interval: Duration::from_secs(1),
-            urgent_delay: Duration::from_millis(5),
+            urgent_delay: Duration::ZERO,
             retry_interval: RETRY,
             applied: Watermark {
                 incarnation: snapshot.cluster().incarnation,
@@ -245,5 +282,16 @@ impl World {
             return self.end_stream(ix, conn);
         }
         self.turn_session(ix, conn);
+    }
+}
+
+/// A refusal of the state in the words of the protocol.
+fn reason_of(refusal: &Refusal) -> RefusedReason {
+    match refusal {
+        Refusal::WrongSecret(_) => RefusedReason::WrongSecret,
+        Refusal::NeedsFacts(_) => RefusedReason::Unregistered,
+        Refusal::JoinDenied(_) => RefusedReason::JoinToken,
+        Refusal::NotInSession(_) => RefusedReason::NotInSession,
+        _ => RefusedReason::Malformed,
     }
 }

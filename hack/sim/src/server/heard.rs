@@ -36,7 +36,8 @@ pub(super) struct HeardLog {
     fresh: Vec<Option<Heard>>,
     /// Nodes with something fresh, each once.
     touched: Vec<NodeIx>,
-    confirmed: Vec<u64>,
+    /// Of one session: boot clocks of another boot are not compared.
+    confirmed: Vec<(SessionEpoch, u64)>,
     /// The report that the leader was told and did not answer yet.
     told: Option<(u64, Vec<Heard>)>,
     number: u64,
@@ -52,7 +53,7 @@ impl HeardLog {
         Self {
             fresh: vec![None; nodes],
             touched: Vec::new(),
-            confirmed: vec![0; nodes],
+            confirmed: vec![(SessionEpoch::NONE, 0); nodes],
             told: None,
             number: 0,
             confirmed_at: now,
@@ -69,8 +70,9 @@ impl HeardLog {
         *slot = Some(heard);
     }
 
-    pub(super) fn confirmed(&self, node: NodeIx) -> u64 {
-        self.confirmed[node as usize]
+    pub(super) fn confirmed(&self, node: NodeIx, epoch: SessionEpoch) -> u64 {
+        let (of, sent) = self.confirmed[node as usize];
+        if of == epoch { sent } else { 0 }
     }
 
     pub(super) fn is_cut_off(&self) -> bool {
@@ -80,7 +82,7 @@ impl HeardLog {
     pub(super) fn forget(&mut self, node: NodeIx) {
         self.fresh[node as usize] = None;
         self.touched.retain(|touched| *touched != node);
-        self.confirmed[node as usize] = 0;
+        self.confirmed[node as usize] = (SessionEpoch::NONE, 0);
     }
 
     fn take(&mut self) -> Vec<Heard> {
@@ -94,7 +96,7 @@ impl HeardLog {
     fn confirm(&mut self, heard: &[Heard], now: Nanos) {
         self.confirmed_at = now;
         for one in heard {
-            self.confirmed[one.node as usize] = one.sent;
+            self.confirmed[one.node as usize] = (one.epoch, one.sent);
         }
     }
 

@@ -83,7 +83,7 @@ impl World {
             Some(Mutant::SlowDetection) => SILENCE + Duration::from_secs(3) * self.schedule.nodes,
             _ => SILENCE,
         };
-        let keep = Duration::from_secs(45);
+        let keep = self.schedule.remembers;
         let config = LeaderConfig {
             silence,
             takeover_extra: match self.mutant {

@@ -4,20 +4,22 @@
 //!
 //! | here | in the server |
 //! |---|---|
-//! | `greeting`, `session`, `sync` | `gateway/session.rs`, `gateway/sync.rs` |
-//! | `updates` | `gateway/updates.rs` |
+//! | `greeting` | `gateway/hello.rs` |
+//! | `session`, `sync` | `gateway/session.rs`, `gateway/sync.rs` |
+//! | `updates` | `gateway/updates.rs`, `gateway/coalescer` |
 //! | `watch` | `gateway/watch.rs` |
 //! | `heard` | `gateway/liveness.rs` |
 //! | `leading`, `plans` | `leading/*` |
-//! | `change` | `cluster/change.rs` |
+//! | `change`, `reading` | `cluster/change.rs`, `cluster/mod.rs` |
 
 pub mod change;
 mod greeting;
 pub mod heard;
 mod leading;
 mod plans;
+pub mod reading;
 mod session;
-mod sync;
+pub mod sync;
 mod updates;
 mod watch;
 
@@ -45,6 +47,8 @@ pub struct Server {
     pub life: u32,
     /// What it takes longer for everything.
     pub extra: Nanos,
+    /// How much later than it could it applies what is committed.
+    pub lag: Nanos,
     /// How wrong its wall clock is.
     pub skew: i64,
     /// How many entries it has applied, and what it sees.
@@ -60,6 +64,8 @@ pub struct Server {
     conns_of: BTreeMap<NodeIx, Vec<ConnId>>,
     /// Sessions that wait until this index is applied here.
     waits: BTreeSet<(u64, ConnId, Waits)>,
+    /// Reads that wait until so many entries are applied here.
+    reads: BTreeSet<(u64, u64)>,
     heard: HeardLog,
     coalescer: Coalescer,
 }
@@ -80,6 +86,7 @@ impl Server {
             up: false,
             life: 0,
             extra: 0,
+            lag: 0,
             skew: 0,
             applied: 0,
             snapshot: Snapshot::default(),
@@ -91,6 +98,7 @@ impl Server {
             conns: BTreeMap::new(),
             conns_of: BTreeMap::new(),
             waits: BTreeSet::new(),
+            reads: BTreeSet::new(),
             heard: HeardLog::new(nodes, 0),
             coalescer: Coalescer::default(),
         }
@@ -122,6 +130,7 @@ impl World {
         server.conns = BTreeMap::new();
         server.conns_of = BTreeMap::new();
         server.waits = BTreeSet::new();
+        server.reads = BTreeSet::new();
         server.heard = HeardLog::new(nodes, now);
         server.coalescer = Coalescer::default();
         let life = server.life;
@@ -193,6 +202,7 @@ impl World {
             ServerEvent::LeaderTimer { term } => self.on_leader_timer(ix, term),
             ServerEvent::Decided(decided) => self.on_decided(ix, *decided),
             ServerEvent::WaitOver { conn, what } => self.on_wait_over(ix, conn, what),
+            ServerEvent::ReadOver { read } => self.on_read_over(ix, read),
             ServerEvent::SyncOverdue { conn, epoch } => self.on_sync_overdue(ix, conn, epoch),
         }
     }
@@ -231,10 +241,10 @@ impl World {
                 let wait = 50_000_000 + self.net.delay();
                 return self.server_event(ix, wait, ServerEvent::Install);
             };
-            let entry = entry.clone();
+            let entry = Arc::clone(entry);
             let server = &mut self.servers[usize::from(ix)];
             server.applied += 1;
-            server.snapshot = entry.snapshot;
+            server.snapshot = entry.snapshot.clone();
             let index = entry.applied.index;
             self.lead_on_applied(ix, index, &entry.applied.signals);
             if let Some(waits) = entry.waits
@@ -244,6 +254,7 @@ impl World {
             }
             self.tell_nodes(ix, &entry.applied.signals);
             self.wake_waiting(ix, index);
+            self.wake_reads(ix);
         }
     }
 
@@ -265,6 +276,7 @@ impl World {
             self.on_node_news(ix, node);
         }
         self.wake_waiting(ix, index);
+        self.wake_reads(ix);
         if self.servers[usize::from(ix)].leading.is_some() {
             let term = self.servers[usize::from(ix)].believed_term;
             self.take_over(ix, term);

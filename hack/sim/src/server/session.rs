@@ -29,6 +29,8 @@ pub(super) struct ServerConn {
     pub(super) epoch: SessionEpoch,
     /// What the node was told before.
     pub(super) watermark: Watermark,
+    /// The state when the node knocked, for who watches.
+    pub(super) asked: Snapshot,
     pub(super) sync: Sync,
     /// The session is not made yet; frames wait for it.
     pub(super) busy: bool,
@@ -118,7 +120,7 @@ impl World {
                 sent,
             });
             let ack = ToNode::HeartbeatAck {
-                confirmed: server.heard.confirmed(node),
+                confirmed: server.heard.confirmed(node, epoch),
                 cut_off: server.heard.is_cut_off(),
             };
             self.send_to_node(conn, Stream::Session, ack);

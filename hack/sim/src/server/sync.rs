@@ -1,12 +1,11 @@
 //! A node's complete report, from its parts to the log: the server's `gateway/sync.rs`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use controlplane_state::command::NodeSynced;
 use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, SessionEpoch};
 use noded_core::event::RefusedReason;
-use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
 use super::CATCH_UP_MAX;
@@ -24,7 +23,16 @@ pub(super) struct Sync {
     pub(super) reports: Vec<AllocReport>,
     /// The last part, while the report waits for the log.
     pub(super) last: Option<Box<SyncMessage>>,
+    /// Taken in at an index that this server has not applied yet.
+    pub(super) taken: Option<(Box<CompleteReport>, u64)>,
     pub(super) done: bool,
+}
+
+/// A report is proposed once, and what of it is news still once more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    First,
+    Second,
 }
 
 impl World {
@@ -84,16 +92,29 @@ impl World {
             reports,
             facts: message.facts,
         };
-        let known = report.known();
-        let command = Command::NodeSynced(Box::new(report.command(&server.snapshot)));
-        self.change(ix, command, Then::Synced { conn, known });
+        let command = report.command(&server.snapshot);
+        self.propose_report(ix, conn, report, command, Turn::First);
+    }
+
+    fn propose_report(
+        &mut self,
+        ix: ServerIx,
+        conn: ConnId,
+        report: CompleteReport,
+        command: NodeSynced,
+        turn: Turn,
+    ) {
+        let report = Box::new(report);
+        let then = Then::Synced { conn, report, turn };
+        self.change(ix, Command::NodeSynced(Box::new(command)), then);
     }
 
     pub(super) fn on_synced(
         &mut self,
         ix: ServerIx,
         conn: ConnId,
-        known: BTreeMap<AllocId, u64>,
+        report: Box<CompleteReport>,
+        turn: Turn,
         answer: &Answer,
     ) {
         let index = match answer {
@@ -107,12 +128,51 @@ impl World {
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
         };
+        match turn {
+            Turn::First => {
+                session.sync.taken = Some((report, index));
+                if server.snapshot.index() >= index {
+                    return self.report_seen(ix, conn);
+                }
+                // What an earlier report of the session left is seen only here.
+                let what = Waits::Report;
+                server.waits.insert((index, conn, what));
+                self.server_event(ix, CATCH_UP_MAX, ServerEvent::WaitOver { conn, what });
+            }
+            Turn::Second => self.report_taken(ix, conn, &report, index),
+        }
+    }
+
+    /// This server has applied the entry with the report. What was the same as in the state may not
+    /// be the same as in an earlier report, which was on its way and was taken in first.
+    pub(super) fn report_seen(&mut self, ix: ServerIx, conn: ConnId) {
+        let server = &mut self.servers[usize::from(ix)];
+        let Some(session) = server.conns.get_mut(&conn) else {
+            return;
+        };
+        let Some((report, index)) = session.sync.taken.take() else {
+            return;
+        };
+        let record = server.snapshot.node(report.node);
+        let first = record.is_none_or(|record| record.session.synced_index == index);
+        if first || !report.is_news(&server.snapshot) {
+            return self.report_taken(ix, conn, &report, index);
+        }
+        let command = report.command(&server.snapshot);
+        self.propose_report(ix, conn, *report, command, Turn::Second);
+    }
+
+    fn report_taken(&mut self, ix: ServerIx, conn: ConnId, report: &CompleteReport, index: u64) {
+        let server = &mut self.servers[usize::from(ix)];
+        let Some(session) = server.conns.get_mut(&conn) else {
+            return;
+        };
         if let Some(entry) = server
             .sessions
             .get_mut(&session.node)
-            .filter(|entry| entry.epoch == session.epoch && entry.conn == conn)
+            .filter(|entry| entry.epoch == session.epoch)
         {
-            entry.known = Some(Arc::new(known));
+            entry.known = Some(Arc::new(report.known()));
         }
         session.sync.done = true;
         session.syncing = false;

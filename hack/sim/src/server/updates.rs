@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use controlplane_state::command::NodeBatch;
 use controlplane_state::news::durable;
-use controlplane_state::{Command, Outcome, SessionEpoch, UpdateClass};
+use controlplane_state::{BatchResult, Command, Outcome, SessionEpoch, UpdateClass};
 use noded_core::effect::{StatusBatch, UpdateClass as NodeClass};
 use noded_core::event::{BatchAck, ItemResult};
 
@@ -24,6 +24,12 @@ const PROPOSED_MAX: u32 = 2;
 const ENTRY_REPORTS_MAX: usize = 8192;
 
 /// The one place of a server that proposes allocation updates.
+///
+/// ```text
+///   streams of this server's nodes --batch--> waiting ==all of it==> one entry
+///   other servers, where it leads --merged-->   ^                       |
+///                                               +-- result per batch <--+
+/// ```
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
     waiting: VecDeque<Waiting>,
@@ -33,14 +39,29 @@ pub(super) struct Coalescer {
 /// In the log's hands, in the entry's order.
 #[derive(Debug)]
 struct InFlight {
-    entry: Vec<(ConnId, NodeBatch)>,
+    entry: Vec<Waiting>,
     tries: u32,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    conn: ConnId,
-    batch: NodeBatch,
+    source: Source,
+    batches: Vec<NodeBatch>,
+}
+
+impl Waiting {
+    fn is_merged(&self) -> bool {
+        matches!(self.source, Source::Server(_))
+    }
+}
+
+/// Whose batches they are.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// A node's that is in a session here.
+    Node(ConnId),
+    /// Another server's, merged, which asked for this change.
+    Server((u64, u32)),
 }
 
 /// One class of updates of a session.
@@ -120,7 +141,18 @@ impl World {
             seq,
             reports: durable(reports),
         };
-        server.coalescer.waiting.push_back(Waiting { conn, batch });
+        server.coalescer.waiting.push_back(Waiting {
+            source: Source::Node(conn),
+            batches: vec![batch],
+        });
+        self.turn_coalescer(ix);
+    }
+
+    /// What another server has merged waits here, where this one leads.
+    pub(super) fn take_merged(&mut self, ix: ServerIx, waits: (u64, u32), batches: Vec<NodeBatch>) {
+        let coalescer = &mut self.servers[usize::from(ix)].coalescer;
+        let source = Source::Server(waits);
+        coalescer.waiting.push_back(Waiting { source, batches });
         self.turn_coalescer(ix);
     }
 
@@ -129,26 +161,35 @@ impl World {
         if coalescer.in_flight.is_some() || coalescer.waiting.is_empty() {
             return;
         }
-        let mut entry = Vec::new();
-        let mut reports = 0;
+        let mut entry: Vec<Waiting> = Vec::new();
+        let (mut count, mut reports) = (0, 0);
         while let Some(next) = coalescer.waiting.front() {
-            reports += next.batch.reports.len();
-            let full = entry.len() >= ENTRY_BATCHES_MAX || reports > ENTRY_REPORTS_MAX;
+            count += next.batches.len();
+            reports += next
+                .batches
+                .iter()
+                .map(|it| it.reports.len())
+                .sum::<usize>();
+            let full = count > ENTRY_BATCHES_MAX || reports > ENTRY_REPORTS_MAX;
             if full && !entry.is_empty() {
                 break;
             }
-            if let Some(Waiting { conn, batch }) = coalescer.waiting.pop_front() {
-                entry.push((conn, batch));
-            }
+            entry.extend(coalescer.waiting.pop_front());
         }
         self.propose_updates(ix, entry, 1);
     }
 
-    fn propose_updates(&mut self, ix: ServerIx, entry: Vec<(ConnId, NodeBatch)>, tries: u32) {
-        let batches = entry.iter().map(|(_, batch)| batch.clone()).collect();
-        self.servers[usize::from(ix)].coalescer.in_flight = Some(InFlight { entry, tries });
-        let command = Command::AllocUpdates { batches };
-        self.change(ix, command, Then::Updates);
+    /// Where other servers' are among them, they are proposed as the leader or not at all.
+    fn propose_updates(&mut self, ix: ServerIx, entry: Vec<Waiting>, tries: u32) {
+        let batches = entry.iter().flat_map(|it| it.batches.iter().cloned());
+        let command = Command::AllocUpdates {
+            batches: batches.collect(),
+        };
+        let merged = entry.iter().any(Waiting::is_merged);
+        let server = &mut self.servers[usize::from(ix)];
+        let led_in = merged.then_some(server.believed_term);
+        server.coalescer.in_flight = Some(InFlight { entry, tries });
+        self.change(ix, command, Then::Updates { led_in });
     }
 
     pub(super) fn on_updates_answered(&mut self, ix: ServerIx, answer: Answer) {
@@ -160,14 +201,16 @@ impl World {
             Answer::Done {
                 index,
                 outcome: Outcome::Updates(results),
-            } => {
-                for ((conn, batch), result) in entry.into_iter().zip(results) {
-                    let by_commit = self.mutant == Some(Mutant::AckFromCommit);
-                    if result.rejected.is_some() && !by_commit {
-                        self.end_stream(ix, conn);
-                        continue;
-                    }
-                    self.acknowledge(ix, conn, index, &batch, &result.results);
+            } => self.updates_done(ix, entry, index, results),
+            // This server leads no more: others' are theirs to propose again.
+            Answer::Unknown | Answer::NoLeader if entry.iter().any(Waiting::is_merged) => {
+                let (merged, own) = entry.into_iter().partition(Waiting::is_merged);
+                let merged: Vec<Waiting> = merged;
+                for waiting in merged {
+                    self.turn_away_updates(ix, waiting.source);
+                }
+                if !own.is_empty() {
+                    return self.propose_updates(ix, own, 1);
                 }
             }
             // What was applied twice is seen by its number.
@@ -175,12 +218,49 @@ impl World {
                 return self.propose_updates(ix, entry, tries + 1);
             }
             Answer::Done { .. } | Answer::Refused(_) | Answer::NoLeader | Answer::Unknown => {
-                for (conn, _) in entry {
-                    self.end_stream(ix, conn);
+                for waiting in entry {
+                    self.turn_away_updates(ix, waiting.source);
                 }
             }
         }
         self.turn_coalescer(ix);
+    }
+
+    fn updates_done(
+        &mut self,
+        ix: ServerIx,
+        entry: Vec<Waiting>,
+        index: u64,
+        results: Vec<BatchResult>,
+    ) {
+        let by_commit = self.mutant == Some(Mutant::AckFromCommit);
+        let mut results = results.into_iter();
+        for Waiting { source, batches } in entry {
+            let own: Vec<BatchResult> = results.by_ref().take(batches.len()).collect();
+            let conn = match source {
+                Source::Server(waits) => {
+                    let outcome = Outcome::Updates(own);
+                    self.answer_asker(ix, waits, Answer::Done { index, outcome });
+                    continue;
+                }
+                Source::Node(conn) => conn,
+            };
+            for (batch, result) in batches.iter().zip(own) {
+                if result.rejected.is_some() && !by_commit {
+                    self.end_stream(ix, conn);
+                } else {
+                    self.acknowledge(ix, conn, index, batch, &result.results);
+                }
+            }
+        }
+    }
+
+    /// Nobody knows what became of them, or they were refused as a whole.
+    fn turn_away_updates(&mut self, ix: ServerIx, source: Source) {
+        match source {
+            Source::Node(conn) => self.end_stream(ix, conn),
+            Source::Server(waits) => self.answer_asker(ix, waits, Answer::Unknown),
+        }
     }
 
     fn acknowledge(

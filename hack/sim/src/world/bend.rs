@@ -1,6 +1,7 @@
 //! Where planted bugs bite. Without one, everything here hands on what it was given.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use controlplane_state::command::NodeSynced;
 use controlplane_state::{Command, SessionEpoch, Stamped};
@@ -23,13 +24,16 @@ pub(super) enum Before {
 
 impl World {
     /// An entry as it is applied.
-    pub(super) fn bend(&self, mut stamped: Stamped) -> Stamped {
+    pub(super) fn bend(&self, mut stamped: Arc<Stamped>) -> Arc<Stamped> {
         let epoch_of = |node: NodeId| {
             self.state()
                 .node(node)
                 .map_or(SessionEpoch::NONE, |record| record.session.epoch)
         };
-        match (&mut stamped.command, self.mutant) {
+        if self.mutant.is_none() {
+            return stamped;
+        }
+        match (&mut Arc::make_mut(&mut stamped).command, self.mutant) {
             (Command::HeartbeatMissed { nodes }, Some(Mutant::ExpiryWithoutEpoch)) => {
                 for (node, epoch) in nodes {
                     *epoch = epoch_of(*node);
@@ -46,17 +50,19 @@ impl World {
     }
 
     /// An entry in as many parts as it is written.
-    pub(super) fn split(&self, stamped: Stamped) -> Vec<Stamped> {
+    pub(super) fn split(&self, stamped: Arc<Stamped>) -> Vec<Arc<Stamped>> {
         let Command::HeartbeatMissed { nodes } = &stamped.command else {
             return vec![stamped];
         };
         if self.mutant != Some(Mutant::OneEntryPerExpiry) {
             return vec![stamped];
         }
-        let parts = nodes.iter().map(|node| Stamped {
-            now: stamped.now,
-            seed: stamped.seed,
-            command: Command::HeartbeatMissed { nodes: vec![*node] },
+        let parts = nodes.iter().map(|node| {
+            Arc::new(Stamped {
+                now: stamped.now,
+                seed: stamped.seed,
+                command: Command::HeartbeatMissed { nodes: vec![*node] },
+            })
         });
         parts.collect()
     }
@@ -99,7 +105,7 @@ impl World {
                     unchanged: self.state().allocs_on_node(node).map(|it| it.id).collect(),
                     facts: None,
                 }));
-                self.apply(Stamped { now, seed, command }, None, None);
+                self.apply(&Stamped { now, seed, command }, None, None);
             }
             Before::Evals(known) => {
                 let made: Vec<Evaluation> = self
@@ -117,7 +123,7 @@ impl World {
                 });
                 let evals = over.collect();
                 let command = Command::EvalsUpsert { evals };
-                self.apply(Stamped { now, seed, command }, None, None);
+                self.apply(&Stamped { now, seed, command }, None, None);
                 let again = made.into_iter().map(|eval| Evaluation {
                     id: EvalId::from_u128(self.rng.id()),
                     create_index: 0,
@@ -126,7 +132,7 @@ impl World {
                 });
                 let evals = again.collect();
                 let command = Command::EvalsUpsert { evals };
-                let stamped = Box::new(Stamped { now, seed, command });
+                let stamped = Arc::new(Stamped { now, seed, command });
                 let term = self.log.term;
                 let at = self.now + self.rng.below(SECOND);
                 self.queue

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::event::{Event, NodeIx, ServerIx};
-use crate::net::{Side, Weather};
+use crate::net::{Conn, Side, Weather};
 use crate::schedule::fault::{Fault, FaultKind, Way};
 use crate::time::{MILLI, Nanos, SECOND};
 
@@ -69,14 +69,19 @@ impl World {
                 for server in 0..servers {
                     self.cut(node, server, way, begins);
                 }
+                self.idle_where(begins, |it| it.node == node);
             }
-            FaultKind::CutLink { node, server } => self.cut(node, server, Way::Both, begins),
+            FaultKind::CutLink { node, server } => {
+                self.cut(node, server, Way::Both, begins);
+                self.idle_where(begins, |it| it.node == node && it.server == server);
+            }
             FaultKind::CutAll => {
                 for node in 0..self.schedule.nodes {
                     for server in 0..servers {
                         self.cut(node, server, Way::Both, begins);
                     }
                 }
+                self.idle_where(begins, |_| true);
             }
             FaultKind::CutServer { server } => {
                 for other in (0..servers).filter(|other| *other != server) {
@@ -92,6 +97,9 @@ impl World {
             FaultKind::KillServer { server } => self.start_server(server),
             FaultKind::SlowServer { server, extra } => {
                 self.servers[usize::from(server)].extra = if begins { extra } else { 0 };
+            }
+            FaultKind::LagServer { server, lag } => {
+                self.servers[usize::from(server)].lag = if begins { lag } else { 0 };
             }
             // There was no leader.
             FaultKind::CutLeader => {}
@@ -141,14 +149,18 @@ impl World {
                 self.net.heal(node, server, side);
             }
         }
-        if begins {
-            let now = self.now;
-            for conn in self
-                .net
-                .conns_where(|it| it.node == node && it.server == server)
-            {
-                self.idle_later(conn, now);
-            }
+    }
+
+    /// What a cut that begins leaves without a sound dies of it, if nothing heals.
+    fn idle_where(&mut self, begins: bool, hit: impl Fn(&Conn) -> bool) {
+        let hit = if begins {
+            self.net.conns_where(hit)
+        } else {
+            Vec::new()
+        };
+        let now = self.now;
+        for conn in hit {
+            self.idle_later(conn, now);
         }
     }
 
@@ -169,6 +181,7 @@ impl World {
         for server in 0..self.schedule.servers {
             self.start_server(server);
             self.servers[usize::from(server)].extra = 0;
+            self.servers[usize::from(server)].lag = 0;
             self.servers[usize::from(server)].skew = 0;
         }
         for node in 0..self.schedule.nodes {

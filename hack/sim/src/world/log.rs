@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use controlplane_state::{Applied, Command, Snapshot, Stamped, State};
 
@@ -25,6 +26,8 @@ const HISTORY_MAX: usize = 2048;
 #[derive(Debug)]
 pub struct Log {
     pub state: State,
+    /// What it looks like after the newest entry.
+    pub(crate) newest: Snapshot,
     pub term: u64,
     /// Who leads, whoever else believes it.
     pub leader: Option<ServerIx>,
@@ -32,7 +35,7 @@ pub struct Log {
     pub index: u64,
     pub in_flight: VecDeque<InFlight>,
     /// What was committed, oldest first; the first has the number `trimmed`.
-    history: VecDeque<Committed>,
+    history: VecDeque<Arc<Committed>>,
     trimmed: u64,
     pub(super) electing: bool,
     /// What disks take longer for every entry.
@@ -45,14 +48,14 @@ pub struct Log {
 /// An entry that is not on a majority yet.
 #[derive(Debug)]
 pub struct InFlight {
-    pub stamped: Stamped,
+    pub stamped: Arc<Stamped>,
     /// Who waits for it: the change and its attempt.
     pub waits: Option<(u64, u32)>,
     pub ready_at: Nanos,
 }
 
 /// An entry that is.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Committed {
     pub snapshot: Snapshot,
     pub applied: Applied,
@@ -65,6 +68,7 @@ impl Log {
     pub fn new(rng: Rng) -> Self {
         Self {
             state: State::new(),
+            newest: State::new().snapshot(),
             term: 0,
             leader: None,
             index: 0,
@@ -84,7 +88,7 @@ impl Log {
     }
 
     /// A committed entry by its number, while it is kept.
-    pub fn entry(&self, number: u64) -> Option<&Committed> {
+    pub fn entry(&self, number: u64) -> Option<&Arc<Committed>> {
         let offset = usize::try_from(number.checked_sub(self.trimmed)?).ok()?;
         self.history.get(offset)
     }
@@ -102,7 +106,7 @@ impl World {
     }
 
     /// Puts an entry into the log, where `server` leads.
-    pub(crate) fn append(&mut self, stamped: Stamped, waits: Option<(u64, u32)>) {
+    pub(crate) fn append(&mut self, stamped: Arc<Stamped>, waits: Option<(u64, u32)>) {
         let Some(leader) = self.log.leader else {
             return;
         };
@@ -151,7 +155,7 @@ impl World {
             let waits = waits.filter(|_| number == 0);
             let before = self.before_part(&part);
             let (now, seed) = (part.now, part.seed);
-            self.apply(part, waits, proposer);
+            self.apply(&part, waits, proposer);
             self.after_part(before, now, seed);
         }
     }
@@ -159,35 +163,48 @@ impl World {
     /// Applies one command to the one true state.
     pub(crate) fn apply(
         &mut self,
-        stamped: Stamped,
+        stamped: &Stamped,
         waits: Option<(u64, u32)>,
         proposer: Option<ServerIx>,
     ) {
         self.log.index += 1;
         let index = self.log.index;
-        let before = self.log.state.snapshot();
-        let command: Command = stamped.command.clone();
-        self.count_command(&command);
-        let applied = self.log.state.apply(index, stamped);
+        let command: &Command = &stamped.command;
+        self.count_command(command);
+        let applied = self.log.state.apply(index, stamped.clone());
         let snapshot = self.log.state.snapshot();
-        self.note_command(index, &command, &applied);
-        self.clients.on_applied(&command, &applied);
+        let before = std::mem::replace(&mut self.log.newest, snapshot.clone());
+        self.note_command(index, command, &applied);
+        self.clients.on_applied(command, &applied);
+        if let Command::PlanApply(plan) = command {
+            self.note_kinds(&plan.placed);
+        }
         self.observe(Observation::Applied {
             before: &before,
             after: &snapshot,
-            command: &command,
+            command,
             applied: &applied,
         });
-        if self.log.history.len() >= HISTORY_MAX {
-            self.log.history.pop_front();
-            self.log.trimmed += 1;
-        }
-        self.log.history.push_back(Committed {
+        self.trim_history();
+        self.log.history.push_back(Arc::new(Committed {
             snapshot,
             applied,
             waits,
             proposer,
-        });
+        }));
+    }
+
+    /// Forgets entries that every server has applied: old snapshots hold on to memory, and cost
+    /// time when everything that they share is copied.
+    fn trim_history(&mut self) {
+        let applied = self.servers.iter().map(|server| server.applied).min();
+        let applied = applied.unwrap_or(0);
+        while self.log.trimmed < applied || self.log.history.len() >= HISTORY_MAX {
+            if self.log.history.pop_front().is_none() {
+                return;
+            }
+            self.log.trimmed += 1;
+        }
     }
 
     /// Tells every server that can hear it of what was committed.
@@ -214,7 +231,7 @@ impl World {
         let upto = self.log.committed();
         let now = self.now;
         let server = &mut self.servers[usize::from(ix)];
-        let at = (now + lag + server.extra).max(server.apply_at);
+        let at = (now + lag + server.lag + server.extra).max(server.apply_at);
         server.apply_at = at;
         let life = server.life;
         let event = ServerEvent::Apply { upto };

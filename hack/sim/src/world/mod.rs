@@ -10,9 +10,10 @@ mod log;
 mod trace;
 mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use controlplane_state::{Applied, Command};
+use protocol_model::AllocId;
 
 use crate::counts::Counts;
 use crate::event::{Event, LogEvent, ToNode, ToServer};
@@ -22,9 +23,11 @@ use crate::net::{ConnId, IDLE, Net, Side, Stream};
 use crate::node::SimNode;
 use crate::queue::Queue;
 use crate::rng::Rng;
+use crate::schedule::jobs::Kind;
 use crate::schedule::{Schedule, Settings};
 use crate::server::Server;
 use crate::server::change::Changes;
+use crate::server::reading::Reads;
 use crate::time::{Nanos, SECOND};
 use client::Clients;
 pub use log::Log;
@@ -62,7 +65,10 @@ pub struct World {
     pub(crate) servers: Vec<Server>,
     pub(crate) nodes: Vec<SimNode>,
     pub(crate) changes: Changes,
+    pub(crate) reads: Reads,
     pub(crate) clients: Clients,
+    /// The kind of everything that was ever placed.
+    pub(crate) kinds: BTreeMap<AllocId, Kind>,
     pub(crate) rng: Rng,
     pub(crate) counts: Counts,
     /// Everything is healed and nothing fails any more; since then.
@@ -104,7 +110,9 @@ impl World {
                 .map(|ix| SimNode::new(ix, skew()))
                 .collect(),
             changes: Changes::default(),
+            reads: Reads::default(),
             clients: Clients::new(&schedule),
+            kinds: BTreeMap::new(),
             rng,
             counts: Counts::default(),
             calm: false,
@@ -178,7 +186,7 @@ impl World {
             Event::Log(LogEvent::Commit { term }) => self.commit(term),
             Event::Log(LogEvent::Late { term, stamped }) => {
                 if term == self.log.term {
-                    self.append(*stamped, None);
+                    self.append(stamped, None);
                 }
             }
             Event::Log(LogEvent::Elect { term }) => self.elect(term),
@@ -186,6 +194,18 @@ impl World {
             Event::Log(LogEvent::Forwarded { change, leader }) => {
                 self.on_forwarded(change, leader);
             }
+            Event::Log(LogEvent::ReadTry { read }) => self.try_read(read),
+            Event::Log(LogEvent::ReadLate { read, attempt }) => self.on_read_late(read, attempt),
+            Event::Log(LogEvent::ReadAsked {
+                read,
+                attempt,
+                leader,
+            }) => self.on_read_asked(read, attempt, leader),
+            Event::Log(LogEvent::ReadIndex {
+                read,
+                attempt,
+                upto,
+            }) => self.on_read_index(read, attempt, upto),
             Event::Log(LogEvent::Answer {
                 change,
                 attempt,

@@ -1,5 +1,7 @@
 //! What invariants may look at.
 
+use controlplane_state::Snapshot;
+
 use super::{Trace, World};
 use crate::counts::Counts;
 use crate::event::{NodeIx, ServerIx};
@@ -16,6 +18,16 @@ impl World {
     /// The one true state.
     pub fn state(&self) -> &controlplane_state::Tables {
         self.log.state.tables()
+    }
+
+    /// The same, as one can keep it.
+    pub fn newest(&self) -> &Snapshot {
+        &self.log.newest
+    }
+
+    /// Whether a server takes itself for the leader.
+    pub fn believes_to_lead(&self, server: ServerIx) -> bool {
+        self.servers[usize::from(server)].believes == Some(server)
     }
 
     /// A host.
