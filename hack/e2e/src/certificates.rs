@@ -1,5 +1,6 @@
 //! An authority and one certificate per role, in files as an operator would have them.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,11 +18,12 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes an authority in `folder` and signs a certificate for servers and one for nodes.
+    /// Makes an authority in `folder` and signs a certificate for servers and one for nodes, for
+    /// this host and `others`.
     ///
     /// # Errors
     /// When the files cannot be written.
-    pub(crate) fn make(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn make(folder: &Path, others: &[IpAddr]) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let authority = CertificateAuthority::create("drover tests", VALIDITY)
             .context("cannot make an authority")?;
@@ -35,7 +37,7 @@ impl Certificates {
                 region: Region::global(),
                 common_name: name.to_owned(),
                 names: vec!["localhost".to_owned()],
-                addresses: vec![[127, 0, 0, 1].into()],
+                addresses: [&[[127, 0, 0, 1].into()], others].concat(),
                 validity: VALIDITY,
             })?;
             files::write_certificate(&folder.join(format!("{name}.pem")), &issued.certificate)?;

@@ -6,6 +6,7 @@
 //!                 +--add_server--> N + 1            --empty--> a directory like a new one
 //! ```
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -18,8 +19,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::binaries::Program;
 use crate::certificates::Certificates;
+use crate::net::{Net, Relay};
 use crate::ports::Ports;
-use crate::process::Daemon;
+use crate::process::{Daemon, Place};
 use crate::wait::eventually;
 
 /// What a node of a test shows to be let in.
@@ -69,6 +71,8 @@ pub struct Cluster {
     settings: Settings,
     pub(crate) certificates: Certificates,
     program: PathBuf,
+    /// Servers are its first members, nodes the others.
+    net: Option<Net>,
     /// After the servers: they must be gone when their files go.
     folder: TempDir,
     _turn: SemaphorePermit<'static>,
@@ -78,6 +82,9 @@ pub struct Cluster {
 struct Server {
     name: String,
     ports: Ports,
+    /// Where it is reached on QUIC, and on HTTP from here.
+    address: IpAddr,
+    relay: Option<Relay>,
     daemon: Option<Daemon>,
 }
 
@@ -87,32 +94,43 @@ impl Cluster {
     /// # Errors
     /// When one does not start, or they elect nobody.
     pub async fn start(settings: Settings) -> anyhow::Result<Self> {
+        Self::start_on(settings, None).await
+    }
+
+    /// The same on a network of our own, whose first members are the servers.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_in(settings: Settings, net: Net) -> anyhow::Result<Self> {
+        Self::start_on(settings, Some(net)).await
+    }
+
+    async fn start_on(settings: Settings, net: Option<Net>) -> anyhow::Result<Self> {
         let turn = TURN.acquire().await?;
         let mut folder = tempfile::Builder::new().prefix("drover-e2e-").tempdir()?;
         if std::env::var_os(KEEP_VARIABLE).is_some() {
             folder.disable_cleanup(true);
             eprintln!("kept: {}", folder.path().display());
         }
-        let certificates = Certificates::make(&folder.path().join("tls"))?;
+        let count = settings.servers;
+        let places: Vec<IpAddr> = match &net {
+            Some(net) => (0..count).map(|it| net.address(it).into()).collect(),
+            None => Vec::new(),
+        };
+        let certificates = Certificates::make(&folder.path().join("tls"), &places)?;
         let mut cluster = Self {
             servers: Vec::new(),
             settings,
             certificates,
             program: Program::Controlplane.path()?,
+            net,
             folder,
             _turn: turn,
         };
-        let count = cluster.settings.servers;
-        for number in 0..count {
-            let ports = Ports::free()?;
-            let name = format!("server-{number}");
-            cluster.servers.push(Server {
-                name,
-                ports,
-                daemon: None,
-            });
+        for _ in 0..count {
+            cluster.push_server()?;
         }
-        let all: Vec<u16> = cluster.servers.iter().map(|s| s.ports.quic).collect();
+        let all = cluster.quic_addresses();
         for number in 0..count {
             let expect = format!("  bootstrap_expect = {count}\n");
             cluster.write_settings(number, &expect, &all)?;
@@ -149,7 +167,7 @@ impl Cluster {
     /// # Errors
     /// Never for plain HTTP.
     pub fn client(&self, number: usize) -> anyhow::Result<Client> {
-        client_of(self.ports(number))
+        self.servers[number].client()
     }
 
     /// `kill -9` of one server. Returns when it is gone.
@@ -197,13 +215,10 @@ impl Cluster {
     /// # Errors
     /// When it does not start.
     pub fn add_server(&mut self) -> anyhow::Result<usize> {
-        let known: Vec<u16> = self.servers.iter().map(|s| s.ports.quic).collect();
+        ensure!(self.net.is_none(), "all servers of a network start at once");
+        let known = self.quic_addresses();
         let number = self.servers.len();
-        self.servers.push(Server {
-            name: format!("server-{number}"),
-            ports: Ports::free()?,
-            daemon: None,
-        });
+        self.push_server()?;
         self.write_settings(number, "", &known)?;
         self.spawn(number)?;
         Ok(number)
@@ -266,16 +281,13 @@ impl Cluster {
     /// When it does not in time, or ends.
     pub async fn wait_ready(&mut self, number: usize) -> anyhow::Result<()> {
         let Self { servers, .. } = self;
-        let Server {
-            name,
-            ports,
-            daemon,
-        } = &mut servers[number];
+        let client = servers[number].client()?;
+        let Server { name, daemon, .. } = &mut servers[number];
         let what = format!("a leader that {name} knows");
         let ready = eventually(&what, PATIENCE, async || {
             let running = daemon.as_mut().context("the server is down")?;
             running.must_run()?;
-            let answer = client_of(*ports)?
+            let answer = client
                 .get::<String>("/v1/status/leader", &Query::new())
                 .await?;
             Ok((!answer.value.is_empty()).then_some(()))
@@ -313,17 +325,76 @@ impl Cluster {
         let server = &mut self.servers[number];
         ensure!(server.daemon.is_none(), "{} runs already", server.name);
         let arguments = ["--config", settings];
-        let daemon = Daemon::start(&server.name, &self.program, &arguments, &log)?;
+        let place = match &self.net {
+            Some(net) => Place::Member(net, number),
+            None => Place::Here,
+        };
+        let daemon = Daemon::start(&server.name, &self.program, &arguments, &log, &place)?;
         server.daemon = Some(daemon);
         Ok(())
     }
 
-    fn write_settings(&self, number: usize, block: &str, known: &[u16]) -> anyhow::Result<()> {
-        let Server { name, ports, .. } = &self.servers[number];
-        let others = known.iter().filter(|port| **port != ports.quic);
-        let others: Vec<String> = others.map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+    /// The network of our own, where there is one.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn net(&self) -> anyhow::Result<&Net> {
+        self.net.as_ref().context("no network of its own")
+    }
+
+    /// Where a node of this number is: behind the servers.
+    pub(crate) fn place_of_node(&self, number: usize) -> Place<'_> {
+        match &self.net {
+            Some(net) => Place::Member(net, self.settings.servers + number),
+            None => Place::Here,
+        }
+    }
+
+    /// Where servers listen for servers and nodes.
+    pub(crate) fn quic_addresses(&self) -> Vec<SocketAddr> {
+        let servers = self.servers.iter();
+        servers
+            .map(|it| SocketAddr::new(it.address, it.ports.quic))
+            .collect()
+    }
+
+    fn push_server(&mut self) -> anyhow::Result<()> {
+        let number = self.servers.len();
+        let ports = Ports::free()?;
+        let relay = match &self.net {
+            Some(net) => Some(Relay::start(net.member(number)?, ports.http)?),
+            None => None,
+        };
+        self.servers.push(Server {
+            name: format!("server-{number}"),
+            ports,
+            address: match &self.net {
+                Some(net) => net.address(number).into(),
+                None => Ipv4Addr::LOCALHOST.into(),
+            },
+            relay,
+            daemon: None,
+        });
+        Ok(())
+    }
+
+    fn write_settings(
+        &self,
+        number: usize,
+        block: &str,
+        known: &[SocketAddr],
+    ) -> anyhow::Result<()> {
+        let Server {
+            name,
+            ports,
+            address,
+            ..
+        } = &self.servers[number];
+        let own = SocketAddr::new(*address, ports.quic);
+        let others = known.iter().filter(|other| **other != own);
+        let others: Vec<String> = others.map(|other| format!("\"{other}\"")).collect();
         let text = format!(
-            "name = \"{name}\"\ndata_dir = \"{data}\"\n\
+            "name = \"{name}\"\ndata_dir = \"{data}\"\nbind_addr = \"{address}\"\n\
              ports {{\n  http = {http}\n  quic = {quic}\n}}\n\
              server {{\n{block}  retry_join = [{others}]\n  node_join_token = \"{JOIN_TOKEN}\"\n\
              {more}}}\n{tls}",
@@ -338,8 +409,11 @@ impl Cluster {
     }
 }
 
-/// A client of the server at these ports.
-pub(crate) fn client_of(ports: Ports) -> anyhow::Result<Client> {
-    let address: Address = format!("http://127.0.0.1:{}", ports.http).parse()?;
-    Ok(Client::new(address, &TlsFiles::default())?)
+impl Server {
+    fn client(&self) -> anyhow::Result<Client> {
+        let relayed = self.relay.as_ref().map(|relay| relay.port);
+        let port = relayed.unwrap_or(self.ports.http);
+        let address: Address = format!("http://127.0.0.1:{port}").parse()?;
+        Ok(Client::new(address, &TlsFiles::default())?)
+    }
 }

@@ -5,6 +5,8 @@
 //!   its number; dropping the cluster ends what it started and nothing else.
 //! - [`Node`]: `noded` beside a cluster, with keeper, pump and tasks, all of which it takes with
 //!   it.
+//! - [`Net`]: namespaces for the servers and nodes of a cluster, whose ways to each other are cut,
+//!   healed and slowed down.
 //! - [`Fleet`]: hundreds of simulated nodes with real sessions, from one process.
 //! - [`Load`]: clients that register jobs through all servers without a pause, and the [`Ledger`]
 //!   of what was acknowledged to them. [`Cluster::must_hold`] compares it with every server.
@@ -20,6 +22,7 @@ mod certificates;
 mod cluster;
 mod fleet;
 mod load;
+mod net;
 mod node;
 mod ports;
 mod process;
@@ -28,6 +31,7 @@ mod wait;
 pub use cluster::{Cluster, Settings};
 pub use fleet::Fleet;
 pub use load::{Ledger, Load, job};
+pub use net::{Net, Way};
 pub use node::{Helper, Node};
 pub use ports::Ports;
 pub use process::Daemon;

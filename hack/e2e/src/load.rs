@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::cluster::{Cluster, client_of};
+use crate::cluster::Cluster;
 use crate::wait::eventually;
 
 /// Longer than a server tries to reach a leader (ten seconds).
@@ -85,7 +85,7 @@ impl Load {
         };
         for number in 0..clients {
             let servers = (0..cluster.len())
-                .map(|server| client_of(cluster.ports(server)))
+                .map(|server| cluster.client(server))
                 .collect::<Result<Vec<_>, _>>()?;
             let worker = Worker {
                 number,

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::binaries::Program;
 use crate::cluster::{Cluster, JOIN_TOKEN};
-use crate::process::Daemon;
+use crate::process::{Daemon, Place};
 use crate::wait::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,6 +50,7 @@ impl Helper {
 #[derive(Debug)]
 pub struct Node {
     name: String,
+    number: usize,
     daemon: Option<Daemon>,
     program: PathBuf,
     settings: PathBuf,
@@ -65,26 +66,60 @@ impl Node {
     /// # Errors
     /// When it does not become ready.
     pub async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
-        let name = format!("drover-e2e-{}", std::process::id());
+        let mut node = Self::make(cluster, 0)?;
+        node.start_again_in(cluster)?;
+        node.wait_ready(cluster).await?;
+        Ok(node)
+    }
+
+    /// Starts so many nodes, each at a place of its own where the cluster has a network, and waits
+    /// until all are ready.
+    ///
+    /// # Errors
+    /// When one does not become ready.
+    pub async fn start_many(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<Self>> {
+        let mut nodes = Vec::new();
+        for number in 0..count {
+            let mut node = Self::make(cluster, number)?;
+            node.start_again_in(cluster)?;
+            nodes.push(node);
+        }
+        for node in &mut nodes {
+            node.wait_ready(cluster).await?;
+        }
+        Ok(nodes)
+    }
+
+    fn make(cluster: &Cluster, number: usize) -> anyhow::Result<Self> {
+        let name = format!("drover-e2e-{}-{number}", std::process::id());
         let run_dir = tempfile::Builder::new()
             .prefix("drover-e2e-")
             .tempdir_in(TMPFS)?;
         // keeper is beside noded.
         Program::NodedKeeper.path()?;
-        let mut node = Self {
+        let node = Self {
+            number,
             daemon: None,
             program: Program::Noded.path()?,
-            settings: cluster.folder().join("node.hcl"),
-            log: cluster.folder().join("node.log"),
-            data_dir: cluster.folder().join("node"),
+            settings: cluster.folder().join(format!("node-{number}.hcl")),
+            log: cluster.folder().join(format!("node-{number}.log")),
+            data_dir: cluster.folder().join(format!("node-{number}")),
             run_dir,
             cgroup: cgroup_mount()?.join(&name),
             name,
         };
         std::fs::write(&node.settings, node.text(cluster))?;
-        node.start_again()?;
-        node.wait_ready(cluster).await?;
         Ok(node)
+    }
+
+    /// Its name, as the cluster shows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its offset among the nodes.
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// Starts noded after its end; it is not ready yet when this returns.
@@ -92,6 +127,18 @@ impl Node {
     /// # Errors
     /// When it runs.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
+        self.start_at(&Place::Here)
+    }
+
+    /// The same where its cluster may have a network of its own.
+    ///
+    /// # Errors
+    /// As [`Self::start_again`].
+    pub fn start_again_in(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+        self.start_at(&cluster.place_of_node(self.number))
+    }
+
+    fn start_at(&mut self, place: &Place<'_>) -> anyhow::Result<()> {
         ensure!(self.daemon.is_none(), "noded runs already");
         let settings = self.settings.to_str().context("a path that is no UTF-8")?;
         let arguments = ["--config", settings];
@@ -100,6 +147,7 @@ impl Node {
             &self.program,
             &arguments,
             &self.log,
+            place,
         )?);
         Ok(())
     }
@@ -111,6 +159,27 @@ impl Node {
     pub fn kill(&mut self) -> anyhow::Result<()> {
         let daemon = self.daemon.take();
         daemon.context("noded is down already")?.kill()
+    }
+
+    /// `kill -9` of everything that is the node: noded, keeper, pump, its tasks. Its files stay.
+    /// Returns when all of it is gone.
+    ///
+    /// # Errors
+    /// When something does not end.
+    pub async fn kill_everything(&mut self) -> anyhow::Result<()> {
+        self.kill()?;
+        for helper in [Helper::Keeper, Helper::Pump] {
+            self.kill_helper_for_good(helper)?;
+        }
+        eventually("the end of its tasks", PATIENCE, async || {
+            let left = self.task_processes()?;
+            for pid in &left {
+                // It may have ended since it was listed.
+                let _ = kill(*pid);
+            }
+            Ok(left.is_empty().then_some(()))
+        })
+        .await
     }
 
     /// SIGTERM to noded; answers how it ended.
@@ -249,9 +318,8 @@ impl Node {
     }
 
     fn text(&self, cluster: &Cluster) -> String {
-        let servers: Vec<String> = (0..cluster.len())
-            .map(|number| format!("\"127.0.0.1:{}\"", cluster.ports(number).quic))
-            .collect();
+        let servers = cluster.quic_addresses().into_iter();
+        let servers: Vec<String> = servers.map(|server| format!("\"{server}\"")).collect();
         format!(
             "name = \"{name}\"\ndata_dir = \"{data_dir}\"\nrun_dir = \"{run_dir}\"\n\
              cgroup_base = \"{name}\"\nservers = [{servers}]\njoin_token = \"{JOIN_TOKEN}\"\n\

@@ -8,10 +8,20 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::net::Net;
 use crate::wait::eventually;
 
 /// Lines of a log that an error shows.
 const LOG_LINES_SHOWN: usize = 40;
+
+/// Where a program runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// On this host's network.
+    Here,
+    /// As a member of a network of ours.
+    Member(&'a Net, usize),
+}
 
 /// A child process. Dropping it kills it: nothing outlives a test.
 #[derive(Debug)]
@@ -31,19 +41,24 @@ impl Daemon {
         program: &Path,
         arguments: &[&str],
         log: &Path,
+        place: &Place<'_>,
     ) -> anyhow::Result<Self> {
         let file = OpenOptions::new()
             .create(true)
             .append(true)
             .open(log)
             .with_context(|| format!("cannot open {}", log.display()))?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
-            .stderr(file)
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+            .stderr(file);
+        let child = match place {
+            Place::Here => command.spawn(),
+            Place::Member(net, member) => net.inside(*member, || command.spawn())?,
+        };
+        let child = child.with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self {
             name: name.to_owned(),
             child,

@@ -4,6 +4,7 @@ mod bad_input;
 mod faults;
 mod fleet;
 mod forwarding;
+mod networks;
 mod node_facts;
 mod node_faults;
 mod node_tasks;
