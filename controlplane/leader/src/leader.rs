@@ -31,6 +31,13 @@ const REASONS_MAX: usize = 1024;
 /// minute.
 const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
+/// How long nobody may have led for a new leader to give nodes no more than
+/// [`LeaderConfig::takeover_extra`]. Until then they try again within two seconds.
+const SOON: Duration = Duration::from_secs(5);
+/// What nodes get once where nobody led for longer, or nobody knows for how long: they have tried in
+/// vain, more and more rarely, wait for 15 s at most, and need some time for the attempt itself.
+const LONG_ALONE: Duration = Duration::from_secs(17);
+
 /// What a leader is told once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaderConfig {
@@ -66,13 +73,23 @@ pub struct Leader {
 
 impl Leader {
     /// Takes over: every pending evaluation is enqueued, every blocked one kept, every node in a
-    /// session watched.
-    pub fn take_over(snapshot: &Snapshot, config: LeaderConfig, now: Now) -> Self {
+    /// session watched. For how long nobody has led is `leaderless`, where it is known: a server
+    /// that has just been started knows nothing of it.
+    pub fn take_over(
+        snapshot: &Snapshot,
+        config: LeaderConfig,
+        leaderless: Option<Duration>,
+        now: Now,
+    ) -> Self {
+        let reconnect = match leaderless {
+            Some(time) if time < SOON => config.takeover_extra,
+            _ => config.takeover_extra.max(LONG_ALONE),
+        };
         let knocks_anew = snapshot.nodes().any(|record| {
             record.node.status == NodeStatus::Disconnected
                 && record.session.epoch == SessionEpoch::NONE
         });
-        let grace = config.silence + takeover_extra(config, knocks_anew);
+        let grace = config.silence + takeover_extra(reconnect, knocks_anew);
         let mut leader = Self {
             config,
             broker: EvalBroker::new(),
@@ -97,9 +114,9 @@ impl Leader {
         }
         for record in snapshot.nodes() {
             let (node, epoch) = (record.node.id, record.session.epoch);
-            let extra = takeover_extra(config, epoch == SessionEpoch::NONE);
+            let extra = takeover_extra(reconnect, epoch == SessionEpoch::NONE);
             if in_session(record.node.status) {
-                leader.liveness.watch(node, epoch, extra, now);
+                leader.liveness.await_return(node, epoch, extra, now);
             }
             match record.node.status {
                 // Without a session there is none to take away: liveness sees to it.
@@ -209,17 +226,23 @@ impl Leader {
         self.liveness.heard(node, epoch, age, now);
     }
 
-    /// A server reports whom it heard, and how long ago; perhaps nobody.
+    /// A server reports whom it heard, and how long ago; perhaps nobody. Answers those whose
+    /// sessions are not watched (any more): from their heartbeats no lease may count, since what is
+    /// leased to them may be given away from now on.
     pub fn on_report(
         &mut self,
         server: u64,
         heard: impl IntoIterator<Item = (NodeId, SessionEpoch, Duration)>,
         now: Now,
-    ) {
+    ) -> Vec<NodeId> {
         self.liveness.on_report(server, now);
+        let mut not_watched = Vec::new();
         for (node, epoch, age) in heard {
-            self.liveness.heard_through(server, node, epoch, age, now);
+            if !self.liveness.heard_through(server, node, epoch, age, now) {
+                not_watched.push(node);
+            }
         }
+        not_watched
     }
 
     /// The next evaluation to schedule; none while the broker is paused.
@@ -486,11 +509,11 @@ impl Leader {
 }
 
 /// What a new leader adds once, for nodes that have to find another server or to knock anew.
-fn takeover_extra(config: LeaderConfig, knocks_anew: bool) -> Duration {
+fn takeover_extra(reconnect: Duration, knocks_anew: bool) -> Duration {
     if knocks_anew {
-        config.takeover_extra.max(KNOCK_AGAIN_MAX)
+        reconnect.max(KNOCK_AGAIN_MAX)
     } else {
-        config.takeover_extra
+        reconnect
     }
 }
 

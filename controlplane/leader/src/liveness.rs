@@ -27,6 +27,8 @@ pub struct Liveness {
     /// What nodes have more where their server is gone.
     to_move: Duration,
     nodes: NodeDeadlines,
+    /// Of those that have much time to come back: the deadline that is enough once they have.
+    returning: BTreeMap<NodeId, Duration>,
     /// The server through which each was heard last.
     through: BTreeMap<NodeId, Through>,
     /// When each server last reported.
@@ -48,6 +50,7 @@ impl Liveness {
             silence,
             to_move,
             nodes: NodeDeadlines::default(),
+            returning: BTreeMap::new(),
             through: BTreeMap::new(),
             reports: BTreeMap::new(),
         }
@@ -61,20 +64,30 @@ impl Liveness {
         }
         let deadline = now.monotonic + self.silence + extra;
         self.nodes.set(node, Due { epoch, deadline });
+        self.returning.remove(&node);
     }
 
-    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing.
-    pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) {
-        let Some(due) = self.nodes.due(node) else {
-            return;
+    /// As [`Self::watch`], for a node that may have tried in vain for long: it has `extra` until it
+    /// is heard, and the time to move at least from then on.
+    pub fn await_return(&mut self, node: NodeId, epoch: SessionEpoch, extra: Duration, now: Now) {
+        self.watch(node, epoch, extra, now);
+        let enough = now.monotonic + self.silence + self.to_move;
+        self.returning.insert(node, enough);
+    }
+
+    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing; whether it is.
+    pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) -> bool {
+        let Some(due) = self.nodes.due(node).filter(|due| due.epoch == epoch) else {
+            return false;
         };
-        if due.epoch != epoch {
-            return;
-        }
         let deadline = (now.monotonic + self.silence).saturating_sub(age);
-        if deadline > due.deadline {
+        if let Some(enough) = self.returning.remove(&node) {
+            let deadline = deadline.max(enough);
+            self.nodes.set(node, Due { epoch, deadline });
+        } else if deadline > due.deadline {
             self.nodes.set(node, Due { epoch, deadline });
         }
+        true
     }
 
     /// A server reported, whomever it heard: [`Self::heard_through`] follows for each of them.
@@ -90,17 +103,19 @@ impl Liveness {
         epoch: SessionEpoch,
         age: Duration,
         now: Now,
-    ) {
-        if self.nodes.due(node).is_some_and(|due| due.epoch == epoch) {
+    ) -> bool {
+        let watched = self.heard(node, epoch, age, now);
+        if watched {
             let given = false;
             self.through.insert(node, Through { server, given });
         }
-        self.heard(node, epoch, age, now);
+        watched
     }
 
     /// A node left its session, or is known to be silent.
     pub fn forget(&mut self, node: NodeId) {
         self.nodes.remove(node);
+        self.returning.remove(&node);
         self.through.remove(&node);
     }
 
@@ -137,6 +152,7 @@ impl Liveness {
                 let deadline = now.monotonic + self.to_move;
                 self.nodes.set(node, Due { epoch, deadline });
             } else {
+                self.returning.remove(&node);
                 self.through.remove(&node);
                 expired.push((node, epoch));
             }
@@ -197,6 +213,19 @@ mod tests {
         assert!(liveness.poll_expired(at(2599)).is_empty());
         assert_eq!(liveness.poll_expired(at(2600)), [(node, SessionEpoch(5))]);
         assert!(liveness.poll_expired(at(9999)).is_empty());
+    }
+
+    #[test]
+    fn a_heartbeat_of_a_node_that_was_given_up_is_not_taken_for_its_session() {
+        let (mut liveness, node) = watched();
+        let heard = |liveness: &mut Liveness, epoch, now| {
+            liveness.heard_through(SERVER, node, SessionEpoch(epoch), Duration::ZERO, at(now))
+        };
+        assert!(heard(&mut liveness, 5, 100));
+        assert!(!heard(&mut liveness, 4, 200));
+        assert_eq!(liveness.poll_expired(at(2700)), [(node, SessionEpoch(5))]);
+        // On its way when the node's time was over: the node's lease must not count from it.
+        assert!(!heard(&mut liveness, 5, 2701));
     }
 
     #[test]
@@ -278,6 +307,19 @@ mod tests {
         liveness.put_back(node, SessionEpoch(5), at(3000));
         let due = Duration::from_millis(65_300);
         assert_eq!(liveness.poll_timeout(), Some(due));
+    }
+
+    #[test]
+    fn a_node_that_came_back_to_a_new_leader_has_its_time_as_any_other() {
+        let (mut liveness, node) = watched();
+        let long = Duration::from_secs(17);
+        liveness.await_return(node, SessionEpoch(5), long, at(0));
+        assert_eq!(liveness.poll_timeout(), Some(Duration::from_millis(19_600)));
+        // What another server heard before says that it was well, not that it is.
+        liveness.heard(node, SessionEpoch(5), Duration::from_millis(900), at(500));
+        assert_eq!(liveness.poll_timeout(), Some(SILENCE + TO_MOVE));
+        liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(9_000));
+        assert_eq!(liveness.poll_timeout(), Some(Duration::from_millis(11_600)));
     }
 
     #[test]

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use controlplane_raft::ServerId;
 use controlplane_state::Command;
 use protocol_model::AllocId;
 use protocol_transport::frame::Frame;
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::v1;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, SERVER_FRAME_BYTES_MAX, merged_reply};
@@ -80,17 +81,25 @@ impl Forward {
                 if !self.cluster.raft().hears_majority() {
                     return Err("a liveness report for a leader without a majority".to_owned());
                 }
+                let (answer, answered) = oneshot::channel();
+                let heard = HeardReport {
+                    server: ServerId::from_u64(report.server_id),
+                    heard,
+                    answer,
+                };
                 self.heard
                     .send(heard)
                     .await
                     .map_err(|_| "the leader's loop is gone")?;
-                reply(
-                    writer,
-                    &v1::LivenessConfirmed {
-                        report: report.report,
-                    },
-                )
-                .await
+                let not_watched = answered.await.map_err(|_| "another server leads now")?;
+                let confirmed = v1::LivenessConfirmed {
+                    report: report.report,
+                    not_watched: not_watched
+                        .iter()
+                        .map(|node| Bytes::copy_from_slice(node.as_bytes()))
+                        .collect(),
+                };
+                reply(writer, &confirmed).await
             }
             v1::RelayRequest::KIND => {
                 let request: v1::RelayRequest = parse(frame)?;

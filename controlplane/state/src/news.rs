@@ -7,6 +7,7 @@ use std::sync::Arc;
 use protocol_model::{AllocId, Allocation, Node, NodeId, TaskState};
 use protocol_wire::report::AllocReport;
 
+use crate::apply::take_facts;
 use crate::command::NodeSynced;
 use crate::record::SessionEpoch;
 use crate::tables::Tables;
@@ -25,7 +26,7 @@ pub struct CompleteReport {
     pub watch_index: u64,
     /// Everything that it has.
     pub reports: Vec<AllocReport>,
-    /// What it says of itself, where that changed.
+    /// What it says of itself, where that may have changed: it does not know what of it is known.
     pub facts: Option<Arc<Node>>,
 }
 
@@ -42,7 +43,7 @@ impl CompleteReport {
             watch_index: if self.ours { self.watch_index } else { 0 },
             changed: durable(changed.into_iter().cloned().collect()),
             unchanged: same.into_iter().map(|report| report.id).collect(),
-            facts: self.facts.clone(),
+            facts: self.facts.clone().filter(|facts| is_new(facts, tables)),
         }
     }
 
@@ -62,6 +63,15 @@ impl CompleteReport {
     pub fn is_news(&self, tables: &Tables) -> bool {
         self.reports.iter().any(|report| is_news_to(report, tables))
     }
+}
+
+/// Whether a node's facts are others than those that the state has of it.
+fn is_new(facts: &Node, tables: &Tables) -> bool {
+    tables.node(facts.id).is_none_or(|record| {
+        let mut node = Node::clone(&record.node);
+        take_facts(&mut node, facts);
+        node != *record.node
+    })
 }
 
 fn is_news_to(report: &AllocReport, tables: &Tables) -> bool {

@@ -52,6 +52,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         SyncAck nothing_inside,
         StatusBatch |message: v1::StatusBatch| reports(message.allocs),
         BatchAck nothing_inside,
+        DetailReport |message: v1::DetailReport| reports(message.allocs),
         FactsUpdate |message: v1::FactsUpdate| {
             facts(message.facts);
             Ok(())
@@ -64,6 +65,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
         Attached nothing_inside,
         StreamHello |message: v1::StreamHello| node_id("node_id", &message.node_id).map(drop),
         WatchMap watch_map,
+        WatchKnown |message: v1::WatchKnown| watch_known(&message),
         WatchDelta watch_delta,
         NodeRequest |message: v1::NodeRequest| node_request(&message),
         NodeReply nothing_inside,
@@ -170,6 +172,13 @@ fn watch_map(message: v1::WatchMap) -> Result<(), ConvertError> {
         alloc_id("allocs", &alloc.alloc_id)?;
     }
     watermark(message.at)
+}
+
+fn watch_known(message: &v1::WatchKnown) -> Result<(), ConvertError> {
+    message
+        .allocs
+        .iter()
+        .try_for_each(|alloc| alloc_id("allocs", &alloc.alloc_id).map(drop))
 }
 
 fn watch_delta(message: v1::WatchDelta) -> Result<(), ConvertError> {

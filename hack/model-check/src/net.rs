@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use noded_core::effect::{Hello, StatusBatch, SyncPart};
 use noded_core::event::{BatchAck, RefusedReason, WatchDelta, WatchMap, Welcome};
-use protocol_model::Node;
+use protocol_model::{AllocId, Node};
 
 use crate::digest::Digest;
 
@@ -48,6 +48,7 @@ pub enum ToServer {
     },
     OpenWatch {
         epoch: u64,
+        known: Option<Vec<(AllocId, u64)>>,
     },
     Facts {
         epoch: u64,

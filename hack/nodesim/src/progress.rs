@@ -326,6 +326,7 @@ mod tests {
             retry_interval: Duration::ZERO,
             applied: noded_core::Watermark::default(),
             servers: 1,
+            newcomer: resumed,
         }
     }
 }

@@ -10,6 +10,7 @@ use noded_core::event::{
 use noded_core::key::Attempt;
 use noded_core::{Effect, Event as CoreEvent, RunKey};
 use protocol_model::{AllocId, Node};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::net::{ConnId, Stream};
@@ -123,6 +124,7 @@ pub enum ToServer {
     },
     OpenWatch {
         epoch: u64,
+        known: Option<BTreeMap<AllocId, u64>>,
     },
     Facts {
         epoch: u64,
@@ -188,7 +190,10 @@ pub enum ServerEvent {
         heard: Box<[Heard]>,
     },
     /// The leader confirmed a report.
-    Confirmed { number: u64 },
+    Confirmed {
+        number: u64,
+        not_watched: Vec<NodeIx>,
+    },
     /// A report was not confirmed in time, or refused.
     NotConfirmed { number: u64 },
     /// It learns who leads.

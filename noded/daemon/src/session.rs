@@ -24,9 +24,10 @@ use futures::future::BoxFuture;
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::{Attempt, SessionEpoch};
-use protocol_model::Node;
+use protocol_model::{AllocId, Node};
 use protocol_transport::{ConnectError, FrameReader, FrameWriter, Secret, StreamKind};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -102,7 +103,10 @@ pub enum Outbound {
     /// Send this.
     Message(SessionMessage),
     /// The session is live: ask for the watch.
-    OpenWatch,
+    OpenWatch {
+        /// What need not be told on it.
+        known: Option<Vec<(AllocId, u64)>>,
+    },
 }
 
 /// The session cannot keep up with what it should send.
@@ -292,7 +296,7 @@ impl Own {
         if class == UpdateClass::Urgent {
             writer.set_priority(StreamKind::NodeUpdates.priority() + 2);
         }
-        write(&mut writer, &self.stream_hello(epoch, Some(class))).await?;
+        write(&mut writer, &self.stream_hello(epoch, class)).await?;
         while let Some(batch) = batches.recv().await {
             write(&mut writer, &batch).await?;
             let frame = reader.expect().await.map_err(|error| chain(&error))?;
@@ -302,9 +306,32 @@ impl Own {
         Err("no more batches".to_owned())
     }
 
-    async fn watch(self, epoch: SessionEpoch) -> Result<(), String> {
+    /// Events that this server was not told: nobody waits for them, so everything else goes first.
+    async fn detail(self, epoch: SessionEpoch, parts: Vec<Vec<AllocReport>>) -> Result<(), String> {
+        let (mut writer, _) = open(&self.connection, StreamKind::NodeUpdates).await?;
+        writer.set_priority(StreamKind::NodeUpdates.priority() - 1);
+        let hello = self.stream_hello(epoch, UpdateClass::Typical);
+        write(&mut writer, &hello).await?;
+        for reports in parts {
+            write(&mut writer, &convert::detail(epoch, &reports)).await?;
+        }
+        writer.finish().map_err(|error| chain(&error))
+    }
+
+    async fn watch(
+        self,
+        epoch: SessionEpoch,
+        known: Option<Vec<(AllocId, u64)>>,
+    ) -> Result<(), String> {
         let (mut writer, mut reader) = open(&self.connection, StreamKind::NodeWatch).await?;
-        write(&mut writer, &self.stream_hello(epoch, None)).await?;
+        let hello = v1::StreamHello {
+            names_known: known.is_some(),
+            ..self.stream_hello(epoch, UpdateClass::Urgent)
+        };
+        write(&mut writer, &hello).await?;
+        if let Some(known) = known {
+            write(&mut writer, &convert::watch_known(&known)).await?;
+        }
         loop {
             let frame = reader
                 .expect()
@@ -321,11 +348,12 @@ impl Own {
         }
     }
 
-    fn stream_hello(&self, epoch: SessionEpoch, class: Option<UpdateClass>) -> v1::StreamHello {
+    fn stream_hello(&self, epoch: SessionEpoch, class: UpdateClass) -> v1::StreamHello {
         v1::StreamHello {
             node_id: self.context.identity.id.as_bytes().to_vec().into(),
             epoch: epoch.0,
-            class: class.map(convert::class).unwrap_or_default().into(),
+            class: convert::class(class).into(),
+            names_known: false,
         }
     }
 

@@ -279,8 +279,8 @@ impl Running {
                     tracing::info!(%reason, "leaving the server");
                 }
             }
-            Effect::OpenWatch { attempt } => {
-                self.send(attempt, Outbound::OpenWatch);
+            Effect::OpenWatch { attempt, known } => {
+                self.send(attempt, Outbound::OpenWatch { known });
             }
             Effect::Send { attempt, message } => {
                 self.send(attempt, Outbound::Message(message));
@@ -332,7 +332,11 @@ impl Running {
     /// Ends a connection, and forgets what still waits to be said on it.
     fn end_link(&mut self, attempt: Attempt) -> bool {
         self.holding.forget(attempt);
-        self.links.end(attempt)
+        let left = self.links.end(attempt);
+        let ended = left.is_some();
+        left.into_iter()
+            .for_each(|address| self.servers.left(address));
+        ended
     }
 
     fn lost(&mut self, attempt: Attempt, reason: String) {

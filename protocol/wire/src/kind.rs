@@ -39,9 +39,11 @@ frames! {
     13 => Attached,
     14 => StreamHello,
     15 => FactsAck,
+    16 => DetailReport,
     // The watch.
     32 => WatchMap,
     33 => WatchDelta,
+    34 => WatchKnown,
     // Calls to nodes.
     48 => NodeRequest,
     49 => NodeReply,

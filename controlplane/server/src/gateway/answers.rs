@@ -45,6 +45,7 @@ pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome) -> v1::Welcome {
             index: snapshot.index(),
         }),
         servers: servers(gateway),
+        newcomer: welcome.kind == WelcomeKind::Resumed,
     }
 }
 

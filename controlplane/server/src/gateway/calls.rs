@@ -15,7 +15,7 @@ use protocol_wire::kind::{from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::time::timeout;
 
-use super::{Gateway, NODE_FRAME_BYTES_MAX, digest};
+use super::{Gateway, NODE_FRAME_BYTES_MAX, SessionEntry, digest};
 use crate::cluster::SERVER_FRAME_BYTES_MAX;
 
 /// How long opening a stream to a node, or to the server that holds it, may take.
@@ -80,8 +80,14 @@ impl Gateway {
         &self,
         node: NodeId,
     ) -> Result<Option<(quinn::SendStream, quinn::RecvStream)>, CallNodeError> {
-        let connection = self.lock().get(&node).and_then(|entry| entry.calls.clone());
-        let Some(connection) = connection else {
+        let entry = self.lock().get(&node).cloned();
+        // A node that went on at another server may have said nothing of it here.
+        let is_silent = |entry: &SessionEntry| {
+            let heard = self.heard.last(node).unwrap_or(entry.since);
+            heard.elapsed() >= self.liveness_config.silence
+        };
+        let lively = entry.filter(|entry| !is_silent(entry));
+        let Some(connection) = lively.and_then(|entry| entry.calls) else {
             return Ok(None);
         };
         let unreachable = |reason: String| CallNodeError::Unreachable { node, reason };

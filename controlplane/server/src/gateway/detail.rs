@@ -78,6 +78,13 @@ impl DetailCache {
         }
     }
 
+    /// Keeps events that were told to another server before: what is known here is newer.
+    pub fn take_in_older(&self, node: NodeId, reported: impl IntoIterator<Item = AllocEvents>) {
+        let reported = reported.into_iter();
+        let unknown = |events: &AllocEvents| !self.lock().contains_key(&events.alloc);
+        self.take_in(node, reported.filter(unknown));
+    }
+
     /// Forgets a node's allocations: its session ended here.
     pub fn forget(&self, node: NodeId) {
         self.lock().retain(|_, detail| detail.node != node);

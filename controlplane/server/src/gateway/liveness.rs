@@ -5,7 +5,7 @@
 //! told back to the nodes with the next heartbeat's answer, and so is it when the leader confirms
 //! nothing for a while: then another server may serve them better.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use controlplane_state::SessionEpoch;
 use protocol_model::NodeId;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::Gateway;
@@ -53,12 +53,15 @@ pub struct Heard {
 }
 
 /// What a server tells the leader: whom it heard, perhaps nobody.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub struct HeardReport {
     /// Which server.
     pub server: ServerId,
     /// Whom it heard since its last report.
     pub heard: Vec<Heard>,
+    /// Where the leader's loop answers: those of them whose sessions it does not watch. Nothing is
+    /// answered by a loop that ends.
+    pub answer: oneshot::Sender<Vec<NodeId>>,
 }
 
 /// What was heard since the last report, and what the leader has confirmed.
@@ -74,12 +77,21 @@ struct HeardInner {
     fresh: BTreeMap<NodeId, Heard>,
     /// Of one session: boot clocks of another boot are not compared.
     confirmed: BTreeMap<NodeId, (SessionEpoch, u64)>,
+    /// When each node was heard last.
+    last: BTreeMap<NodeId, Instant>,
 }
 
 impl HeardLog {
     /// Notes a heartbeat.
     pub fn heard(&self, heard: Heard) {
-        self.lock().fresh.insert(heard.node, heard);
+        let mut inner = self.lock();
+        inner.last.insert(heard.node, heard.at);
+        inner.fresh.insert(heard.node, heard);
+    }
+
+    /// When a node was last heard here.
+    pub(super) fn last(&self, node: NodeId) -> Option<Instant> {
+        self.lock().last.get(&node).copied()
     }
 
     /// The sending time of the newest heartbeat of a node's session that the leader has confirmed;
@@ -112,6 +124,7 @@ impl HeardLog {
         let mut inner = self.lock();
         inner.fresh.remove(&node);
         inner.confirmed.remove(&node);
+        inner.last.remove(&node);
     }
 
     fn take(&self) -> Vec<Heard> {
@@ -120,9 +133,14 @@ impl HeardLog {
             .collect()
     }
 
-    fn confirm(&self, heard: &[Heard]) {
+    /// The leader watches them, but for some: no lease counts from a heartbeat of a node that it
+    /// has given up.
+    fn confirm(&self, heard: &[Heard], not_watched: &BTreeSet<NodeId>) {
         let mut inner = self.lock();
         for one in heard {
+            if not_watched.contains(&one.node) {
+                continue;
+            }
             let confirmed = (one.epoch, one.sent_boottime_ns);
             inner.confirmed.insert(one.node, confirmed);
         }
@@ -183,21 +201,38 @@ async fn report_once(
     number: u64,
     heard: Vec<Heard>,
 ) -> Result<(), String> {
-    if !gateway.cluster.is_leader() {
-        if let Err(reason) = tell(gateway, number, &heard).await {
-            gateway.heard.put_back(heard);
-            return Err(reason);
+    let told = if gateway.cluster.is_leader() {
+        tell_own(gateway, own, &heard).await
+    } else {
+        tell(gateway, number, &heard).await
+    };
+    match told {
+        Ok(not_watched) => {
+            let not_watched = not_watched.into_iter().collect();
+            gateway.heard.confirm(&heard, &not_watched);
+            Ok(())
         }
-        gateway.heard.confirm(&heard);
-        return Ok(());
+        Err(reason) => {
+            gateway.heard.put_back(heard);
+            Err(reason)
+        }
     }
-    // The loop is the only reader; when it is busy, this report is merged into the next.
+}
+
+/// Tells the leader's loop of this server.
+async fn tell_own(
+    gateway: &Gateway,
+    own: &mpsc::Sender<HeardReport>,
+    heard: &[Heard],
+) -> Result<Vec<NodeId>, String> {
+    let (answer, answered) = oneshot::channel();
     let report = HeardReport {
         server: gateway.cluster.server_id(),
-        heard: heard.clone(),
+        heard: heard.to_vec(),
+        answer,
     };
+    // The loop is the only reader; when it is busy, this report is merged into the next.
     if own.try_send(report).is_err() {
-        gateway.heard.put_back(heard);
         return Err("the leader's loop is busy".to_owned());
     }
     // Leases count from what is confirmed: one that may have been replaced confirms nothing, since
@@ -205,11 +240,15 @@ async fn report_once(
     if !gateway.cluster.raft().hears_majority() {
         return Err("this leader does not hear a majority".to_owned());
     }
-    gateway.heard.confirm(&heard);
-    Ok(())
+    match timeout(CONFIRMED_WITHIN, answered).await {
+        Ok(Ok(not_watched)) => Ok(not_watched),
+        Ok(Err(_)) => Err("this server leads no more".to_owned()),
+        Err(_) => Err(format!("not confirmed within {CONFIRMED_WITHIN:?}")),
+    }
 }
 
-async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), String> {
+/// Tells the leader, which is another server.
+async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<Vec<NodeId>, String> {
     let leader = gateway.cluster.leader().ok_or("no leader is known")?;
     let now = Instant::now();
     let report = v1::LivenessReport {
@@ -233,17 +272,22 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<(), Str
         return Err(format!("not confirmed within {CONFIRMED_WITHIN:?}"));
     };
     let confirmed: v1::LivenessConfirmed = called.map_err(|error| error.to_string())?;
-    if confirmed.report == number {
-        Ok(())
-    } else {
-        Err("another report was confirmed".to_owned())
+    if confirmed.report != number {
+        return Err("another report was confirmed".to_owned());
     }
+    confirmed
+        .not_watched
+        .iter()
+        .map(|id| NodeId::from_slice(id).ok_or_else(|| "a node id is not 16 bytes".to_owned()))
+        .collect()
 }
 
-/// Another server's report, as the leader's loop takes it. Clocks of servers are not compared: ages
-/// are.
-pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<HeardReport, String> {
-    let heard = report
+/// Whom another server's report names. Clocks of servers are not compared: ages are.
+///
+/// # Errors
+/// When a node's id is none.
+pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<Vec<Heard>, String> {
+    report
         .heard
         .iter()
         .map(|one| {
@@ -256,11 +300,7 @@ pub fn from_wire(report: &v1::LivenessReport, now: Instant) -> Result<HeardRepor
                 sent_boottime_ns: one.sent_boottime_ns,
             })
         })
-        .collect::<Result<_, String>>()?;
-    Ok(HeardReport {
-        server: ServerId::from_u64(report.server_id),
-        heard,
-    })
+        .collect()
 }
 
 #[cfg(test)]
@@ -295,9 +335,12 @@ mod tests {
         let told = log.take();
         // The node's host boots meanwhile.
         log.forget(node);
-        log.confirm(&told);
+        log.confirm(&told, &BTreeSet::new());
         assert_eq!(log.confirmed(node, after), 0);
-        log.confirm(&[heard(after, 3)]);
+        log.confirm(&[heard(after, 3)], &BTreeSet::new());
+        assert_eq!(log.confirmed(node, after), 3);
+        // The leader has given it up.
+        log.confirm(&[heard(after, 4)], &BTreeSet::from([node]));
         assert_eq!(log.confirmed(node, after), 3);
     }
 }

@@ -37,6 +37,7 @@ use controlplane_state::{Digest, SessionEpoch};
 use protocol_model::{AllocId, NodeId};
 use protocol_transport::StreamKind;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::config::LivenessConfig;
@@ -67,10 +68,12 @@ pub struct Gateway {
 #[derive(Debug, Clone)]
 struct SessionEntry {
     epoch: SessionEpoch,
+    /// Since when it is here.
+    since: Instant,
     /// Where the node said Hello. Held, so that no other connection can get its id.
     connection: quinn::Connection,
     /// The versions that the node reported to have, at its last complete report; `None` where the
-    /// session went on here without one.
+    /// session went on here without one: then the watch begins with them.
     known: Option<Arc<BTreeMap<AllocId, u64>>>,
     /// The node's connection for calls, once it attached one.
     calls: Option<quinn::Connection>,
@@ -169,6 +172,7 @@ impl Gateway {
     }
 
     /// Takes a session up that was made on `connection`. `false` where there are too many already.
+    /// A connection that ended while its Hello was on its way takes nobody's place.
     fn open_session(
         &self,
         node: NodeId,
@@ -179,10 +183,14 @@ impl Gateway {
         if sessions.len() >= self.sessions_max && !sessions.contains_key(&node) {
             return false;
         }
+        if connection.close_reason().is_some() {
+            return true;
+        }
         sessions.insert(
             node,
             SessionEntry {
                 epoch,
+                since: Instant::now(),
                 connection: connection.clone(),
                 known: None,
                 calls: None,

@@ -1,9 +1,10 @@
 //! Update streams: a node's batches, through the coalescer, and their acknowledgements.
 
 use controlplane_state::command::NodeBatch;
-use controlplane_state::{BatchResult, ItemResult, news};
-use protocol_model::AllocId;
+use controlplane_state::{BatchResult, ItemResult, SessionEpoch, news};
+use protocol_model::{AllocId, NodeId};
 use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::FrameMessage as _;
 use protocol_wire::v1::{self, UpdateClass};
 
 use super::detail::{self, AllocEvents};
@@ -43,6 +44,11 @@ async fn run_stream(
     }
     while let Some(frame) = reader.read().await.map_err(|error| error.to_string())? {
         let bytes = frame.body.len();
+        if frame.kind == v1::DetailReport::KIND {
+            let detail = parse(frame.kind, frame.body)?;
+            take_in_detail(gateway, node, epoch, detail)?;
+            continue;
+        }
         let batch: v1::StatusBatch = parse(frame.kind, frame.body)?;
         if batch.epoch != epoch.0 {
             return Err(format!(
@@ -89,6 +95,30 @@ async fn run_stream(
         };
         write(&mut writer, &ack).await?;
     }
+    Ok(())
+}
+
+/// Events that the session's last server was told.
+fn take_in_detail(
+    gateway: &Gateway,
+    node: NodeId,
+    epoch: SessionEpoch,
+    detail: v1::DetailReport,
+) -> Result<(), String> {
+    if detail.epoch != epoch.0 {
+        return Err(format!(
+            "node {node} tells detail of epoch {} in session {epoch}",
+            detail.epoch
+        ));
+    }
+    let reports = reports::from_wire(detail.allocs).map_err(|error| error.to_string())?;
+    let snapshot = gateway.cluster.snapshot();
+    let is_own = |events: &AllocEvents| {
+        let alloc = snapshot.alloc(events.alloc());
+        alloc.is_some_and(|alloc| alloc.node_id == node)
+    };
+    let events = detail::events(&reports).into_iter().filter(is_own);
+    gateway.detail.take_in_older(node, events);
     Ok(())
 }
 

@@ -2,9 +2,10 @@
 //! [`controlplane_state::watch`]; here it is written.
 //!
 //! ```text
-//!   StreamHello --> WatchMap (complete, at i) --> WatchDelta (i -> j) --> WatchDelta (j -> k)
+//!   StreamHello (WatchKnown) --> WatchMap (complete, at i) --> WatchDelta (i -> j) --> WatchDelta (j -> k)
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use controlplane_state::Snapshot;
 use controlplane_state::watch::{Chain, Encode, LinkSizes, Map, is_ready};
 use protocol_model::{AllocId, Allocation, Job, SpecHash};
 use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::convert::alloc_id;
 use protocol_wire::v1;
 use tokio::time::timeout;
 
-use super::frames::write;
+use super::frames::{parse, write};
 use super::specs::SpecCache;
 use super::streams::{self, OwnStream};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
@@ -26,6 +28,10 @@ const MAP_PART_MAX: usize = 10_000;
 /// How long a watch waits for its session's complete report to be taken in: as long as a node may
 /// owe it.
 const READY_MAX: Duration = Duration::from_secs(30);
+/// What a node says of what it has, where it says it: the versions of some 200,000 allocations.
+const KNOWN_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long a node may take to say it.
+const KNOWN_MAX: Duration = Duration::from_secs(10);
 /// Bytes of allocations and specifications in one delta, well below a frame's limit. The larger
 /// number holds where a delta cannot end: between changes of one index.
 const LINK_BYTES: LinkSizes = LinkSizes {
@@ -50,11 +56,11 @@ async fn run(
     recv: quinn::RecvStream,
     connection: &quinn::Connection,
 ) -> Result<(), String> {
-    let mut reader = FrameReader::new(recv, 1024);
+    let mut reader = FrameReader::new(recv, KNOWN_BYTES_MAX);
     let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
-    let OwnStream {
-        node, epoch, entry, ..
-    } = streams::own(gateway, &mut reader, connection).await?;
+    let own = streams::own(gateway, &mut reader, connection).await?;
+    let known = known(&own, &mut reader).await?;
+    let OwnStream { node, epoch, .. } = own;
     // Subscribed before the first look, so that nothing falls between.
     let mut news = gateway.cluster.hub().node_news(node);
     let mut closed = gateway.cluster.hub().watch();
@@ -69,7 +75,7 @@ async fn run(
             .clone(),
         _ = reader.read() => return Ok(()),
     };
-    let mut chain = match &entry.known {
+    let mut chain = match &known {
         Some(known) => Chain::new(node, known),
         None => Chain::after_resume(node, &snapshot),
     };
@@ -93,6 +99,27 @@ async fn run(
             write(&mut writer, &delta).await?;
         }
     }
+}
+
+/// The versions that the node acts on, where it said so: in its complete report, or here, where the
+/// session went on without one.
+async fn known(
+    own: &OwnStream,
+    reader: &mut FrameReader,
+) -> Result<Option<Arc<BTreeMap<AllocId, u64>>>, String> {
+    if !own.hello.names_known {
+        return Ok(own.entry.known.clone());
+    }
+    let frame = timeout(KNOWN_MAX, reader.expect())
+        .await
+        .map_err(|_| format!("it did not say what it has within {KNOWN_MAX:?}"))?
+        .map_err(|error| error.to_string())?;
+    let known: v1::WatchKnown = parse(frame.kind, frame.body)?;
+    let versions = known.allocs.iter().map(|known| {
+        let id = alloc_id("allocs", &known.alloc_id).map_err(|error| error.to_string())?;
+        Ok((id, known.version))
+    });
+    Ok(Some(Arc::new(versions.collect::<Result<_, String>>()?)))
 }
 
 /// The complete map, in parts.

@@ -78,6 +78,7 @@ pub async fn run(
 ) {
     let clock = Clock::new();
     let mut status = cluster.watch_status();
+    let mut led: Option<Instant> = None;
     loop {
         // Reports that come while nobody leads here mean nothing.
         let leads = tokio::select! {
@@ -87,10 +88,14 @@ pub async fn run(
         let Ok(term) = leads else {
             return;
         };
-        match Leading::take_over(&cluster, term, config, clock).await {
+        let elsewhere = cluster.raft().last_heard();
+        let here = led.map(|until| until.elapsed());
+        let leaderless = elsewhere.into_iter().chain(here).min();
+        match Leading::take_over(&cluster, term, config, leaderless, clock).await {
             Ok(mut leading) => {
-                tracing::info!(index = leading.since, "leading");
+                tracing::info!(index = leading.since, ?leaderless, "leading");
                 let reason = leading.run(&mut heard, &stats).await;
+                led = Some(Instant::now());
                 tracing::info!(reason, "not leading any more");
             }
             Err(error) => {
@@ -157,6 +162,7 @@ impl Leading {
         cluster: &Cluster,
         term: u64,
         config: LeadingConfig,
+        leaderless: Option<Duration>,
         clock: Clock,
     ) -> Result<Self, LeadingError> {
         let applied = cluster.hub().follow();
@@ -183,7 +189,7 @@ impl Leading {
             term,
             clock,
             awake: now.monotonic,
-            leader: Leader::take_over(&snapshot, leader_config, now),
+            leader: Leader::take_over(&snapshot, leader_config, leaderless, now),
             since: snapshot.index(),
             applied,
             workers: Workers::start(config.schedulers, cluster.clock()),
@@ -225,7 +231,7 @@ impl Leading {
                     let now = self.now();
                     self.plans.on_done(done, &mut self.leader, &self.workers, &self.cluster, now);
                 }
-                Some(report) = heard.recv() => self.on_heard(&report),
+                Some(report) = heard.recv() => self.on_heard(report),
                 kept = self.housekeeping.next() => {
                     let now = self.now();
                     housekeeping::on_kept(kept, &mut self.leader, now);
@@ -266,7 +272,7 @@ impl Leading {
             let Ok(report) = heard.try_recv() else {
                 break;
             };
-            self.on_heard(&report);
+            self.on_heard(report);
         }
     }
 
@@ -333,11 +339,14 @@ impl Leading {
         None
     }
 
-    fn on_heard(&mut self, report: &HeardReport) {
+    fn on_heard(&mut self, report: HeardReport) {
         let now = self.now();
         let heard = report.heard.iter();
         let heard = heard.map(|one| (one.node, one.epoch, one.at.elapsed()));
-        self.leader.on_report(report.server.as_u64(), heard, now);
+        let server = report.server.as_u64();
+        let not_watched = self.leader.on_report(server, heard, now);
+        // A server that does not wait any more tells it again.
+        let _ = report.answer.send(not_watched);
     }
 
     fn stats(&self) -> LeadingStats {

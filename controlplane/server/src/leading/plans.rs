@@ -302,7 +302,7 @@ mod tests {
             monotonic: Duration::from_secs(seconds),
             wall: world.now(),
         };
-        let mut leader = Leader::take_over(&world.snapshot(), config, at(0));
+        let mut leader = Leader::take_over(&world.snapshot(), config, None, at(0));
         let delivery = leader.dequeue(at(0)).expect("the job is to be placed");
         let (eval, token) = (delivery.eval.id, delivery.token);
         let mut plans = Plans::new(1);

@@ -138,6 +138,7 @@ impl FakeNode {
             node_id: self.id.as_bytes().to_vec().into(),
             epoch: self.epoch,
             class: v1::UpdateClass::Urgent.into(),
+            names_known: false,
         }
     }
 
@@ -169,17 +170,7 @@ impl FakeNode {
     /// Reports that an allocation's task runs, with one event.
     pub(crate) async fn report_running(&self, alloc: AllocId, task: &str, event: TaskEvent) {
         let (mut writer, mut reader) = open(&self.session, StreamKind::NodeUpdates).await;
-        let node_id = self.id.as_bytes().to_vec().into();
-        let class = v1::UpdateClass::Urgent.into();
-        write(
-            &mut writer,
-            &v1::StreamHello {
-                node_id,
-                epoch: self.epoch,
-                class,
-            },
-        )
-        .await;
+        write(&mut writer, &self.stream_hello()).await;
         let mut report = AllocReport::new(alloc, 1, ClientStatus::Running);
         let mut state = TaskState {
             state: TaskRunState::Running,
@@ -192,7 +183,7 @@ impl FakeNode {
             &mut writer,
             &v1::StatusBatch {
                 epoch: self.epoch,
-                class,
+                class: v1::UpdateClass::Urgent.into(),
                 seq: 1,
                 allocs,
             },

@@ -16,7 +16,7 @@ pub(crate) const NODE_EVENTS_MAX: usize = 10;
 
 /// Whether new facts can change a placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FactsChange {
+pub(crate) enum FactsChange {
     /// They can.
     Matters,
     /// They are the same, or for people only.
@@ -38,7 +38,7 @@ pub(super) fn node_event(node: &mut Node, message: &str, now: UnixNanos, index: 
 }
 
 /// Copies what a node says about itself. What the control plane knows of it stays.
-pub(super) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
+pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
     let before = node.clone();
     let Node {
         id: _,

@@ -1,5 +1,6 @@
 //! Nodes that come back: what their return moves, and what it does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::{
@@ -8,7 +9,7 @@ use controlplane_state::command::{
 use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, Refusal, SessionEpoch, Signal, WindowEnd};
 use protocol_model::{
-    ClientStatus, DesiredStatus, Eligibility, EvalTrigger, Job, JobKey, JobType, NodeId,
+    ClientStatus, DesiredStatus, Eligibility, EvalTrigger, Job, JobKey, JobType, Node, NodeId,
     NodeStatus, UnixNanos,
 };
 
@@ -104,6 +105,37 @@ fn what_was_the_same_before_an_earlier_report_was_taken_in_is_news_after_it() {
     cluster.apply(Command::NodeSynced(Box::new(late)));
     assert_eq!(cluster.alloc(alloc).client_description, "");
     assert!(!second.is_news(cluster.tables()));
+}
+
+#[test]
+fn facts_that_the_state_has_already_do_not_enter_the_log_with_a_report() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let epoch = restart(&mut cluster, node);
+    let known = Node::clone(&cluster.tables().node(node).expect("known").node);
+    let command = |facts: Node| {
+        let report = CompleteReport {
+            node,
+            epoch,
+            ours: true,
+            watch_index: cluster.index,
+            reports: Vec::new(),
+            facts: Some(Arc::new(facts)),
+        };
+        report.command(cluster.tables())
+    };
+    // What the control plane knows of it is nothing that a node says.
+    let same = Node {
+        status: NodeStatus::Down,
+        modify_index: 0,
+        ..known.clone()
+    };
+    assert_eq!(command(same).facts, None);
+    let other = Node {
+        node_class: "large".to_owned(),
+        ..known
+    };
+    assert!(command(other).facts.is_some());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use noded_core::Event as CoreEvent;
 use noded_core::effect::{ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::{HeartbeatAck, Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
+use protocol_model::AllocId;
 
 use super::Link;
 use crate::mutant::Mutant;
@@ -103,10 +104,10 @@ impl World {
         }
     }
 
-    pub(super) fn ask_for_watch(&mut self, attempt: Attempt) {
+    pub(super) fn ask_for_watch(&mut self, attempt: Attempt, known: Option<Vec<(AllocId, u64)>>) {
         let link = self.host.links.iter().find(|link| link.attempt == attempt);
         if let Some(Link { conn, epoch, .. }) = link.copied() {
-            self.say(conn, Stream::Watch, ToServer::OpenWatch { epoch });
+            self.say(conn, Stream::Watch, ToServer::OpenWatch { epoch, known });
         }
     }
 
@@ -120,6 +121,8 @@ impl World {
             SessionMessage::Heartbeat { epoch, .. } => {
                 return self.heartbeat(attempt, conn, epoch.0);
             }
+            // Events are no part of the model.
+            SessionMessage::Detail { .. } => return,
             SessionMessage::Hello(hello) => {
                 self.watch_hello(hello.watermark);
                 let boot_id = self.host.boot_id();

@@ -126,7 +126,7 @@ impl World {
                 return;
             }
             Effect::Disconnect { attempt, .. } => return self.drop_link(attempt),
-            Effect::OpenWatch { attempt } => return self.ask_for_watch(attempt),
+            Effect::OpenWatch { attempt, known } => return self.ask_for_watch(attempt, known),
             Effect::Send { attempt, message } => return self.send_message(attempt, message),
             Effect::TendLeases { .. } => CoreEvent::Leases(LeasesAnswer::Done),
             Effect::BuildAllocDirectory { spec } => CoreEvent::Alloc {

@@ -182,6 +182,7 @@ impl World {
             retry_interval: RETRY,
             applied,
             servers: SERVERS,
+            newcomer: resumed,
         };
         self.tell(ix, conn, Stream::Session, ToNode::Welcome(message));
         // It may have ended before anybody listened.

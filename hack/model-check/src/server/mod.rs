@@ -82,6 +82,8 @@ struct UpdateStream {
 #[derive(Clone, Debug)]
 struct Watch {
     epoch: SessionEpoch,
+    /// What the node named as its own.
+    known: Option<Arc<BTreeMap<AllocId, u64>>>,
     chain: Option<Chain>,
 }
 
@@ -109,7 +111,9 @@ impl World {
         self.servers[ix].digest.note((conn, sent.digest));
         match &*sent.message {
             ToServer::Hello { .. } => self.on_hello(ix, conn, sent.message),
-            ToServer::OpenWatch { epoch } => self.open_watch(ix, conn, SessionEpoch(*epoch)),
+            ToServer::OpenWatch { epoch, known } => {
+                self.open_watch(ix, conn, SessionEpoch(*epoch), known.clone());
+            }
             ToServer::Batch(batch) => self.on_batch(ix, conn, batch.clone()),
             ToServer::SyncPart { .. } | ToServer::Facts { .. } => {
                 if let Some(session) = self.servers[ix].conns.get_mut(&conn) {

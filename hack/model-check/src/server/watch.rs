@@ -7,7 +7,7 @@ use controlplane_state::watch::{Chain, Encode, LinkSizes, Map, is_ready};
 use controlplane_state::{SessionEpoch, Snapshot};
 use noded_core::Watermark;
 use noded_core::event::{DesiredAlloc, WatchDelta, WatchMap};
-use protocol_model::{Allocation, Job, SpecHash};
+use protocol_model::{AllocId, Allocation, Job, SpecHash};
 
 use super::Watch;
 use crate::ids::NODE;
@@ -22,7 +22,13 @@ const ONE_LINK: LinkSizes = LinkSizes {
 };
 
 impl World {
-    pub(super) fn open_watch(&mut self, ix: ServerIx, conn: ConnId, epoch: SessionEpoch) {
+    pub(super) fn open_watch(
+        &mut self,
+        ix: ServerIx,
+        conn: ConnId,
+        epoch: SessionEpoch,
+        known: Option<Vec<(AllocId, u64)>>,
+    ) {
         let server = &mut self.servers[ix];
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
@@ -32,7 +38,11 @@ impl World {
         if !holds || session.watch.is_some() {
             return self.end_stream(ix, conn);
         }
-        session.watch = Some(Watch { epoch, chain: None });
+        session.watch = Some(Watch {
+            epoch,
+            known: known.map(|known| Arc::new(known.into_iter().collect())),
+            chain: None,
+        });
         self.turn_watch(ix, conn);
     }
 
@@ -47,7 +57,11 @@ impl World {
         };
         if hasty && session.is_open() && session.watch.is_none() {
             let epoch = session.epoch;
-            session.watch = Some(Watch { epoch, chain: None });
+            session.watch = Some(Watch {
+                epoch,
+                known: None,
+                chain: None,
+            });
         }
         let Some(watch) = session.watch.as_mut() else {
             return;
@@ -59,7 +73,7 @@ impl World {
             (Some(_), false) => return self.end_stream(ix, conn),
             (Some(chain), true) => links(chain, &snapshot),
             (none, true) => {
-                let mut chain = match known {
+                let mut chain = match watch.known.clone().or(known) {
                     Some(known) => Chain::new(NODE, &known),
                     None => Chain::after_resume(NODE, &snapshot),
                 };

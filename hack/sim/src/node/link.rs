@@ -4,6 +4,7 @@ use noded_core::Event as CoreEvent;
 use noded_core::effect::{DisconnectReason, Hello, ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::{Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
+use protocol_model::AllocId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,14 +30,16 @@ impl World {
         let node = &mut self.nodes[ix as usize];
         let apart_from = choice.apart_from.and_then(|attempt| node.link(attempt));
         let apart_from = apart_from.map(|link| link.server);
-        // The server that was tried last is not the next.
+        // The server that was left last is not the next.
         let avoided = apart_from.or(node.last_server);
         let offset = choice.offset;
         let mut chosen = u8::try_from(offset % servers).unwrap_or(0);
         if avoided == Some(chosen) {
             chosen = u8::try_from((offset + 1) % servers).unwrap_or(0);
         }
-        node.last_server = Some(chosen);
+        let role = choice.apart_from.map_or("session", |_| "standby");
+        self.note(|| format!("n{ix} connects to s{chosen}: {role}"));
+        let node = &mut self.nodes[ix as usize];
         node.links.push(Link {
             attempt,
             server: chosen,
@@ -101,6 +104,7 @@ impl World {
     fn drop_link(&mut self, ix: NodeIx, attempt: Attempt) {
         let node = &mut self.nodes[ix as usize];
         let link = node.link(attempt);
+        node.last_server = link.map(|link| link.server).or(node.last_server);
         node.links.retain(|link| link.attempt != attempt);
         if let Some(conn) = link.and_then(|link| link.conn) {
             self.close_from_node(conn);
@@ -127,13 +131,20 @@ impl World {
         self.nodes[ix as usize].link(attempt)?.conn
     }
 
-    pub(super) fn ask_for_watch(&mut self, ix: NodeIx, attempt: Attempt) {
+    pub(super) fn ask_for_watch(
+        &mut self,
+        ix: NodeIx,
+        attempt: Attempt,
+        known: Option<Vec<(AllocId, u64)>>,
+    ) {
         let Some(link) = self.nodes[ix as usize].link(attempt) else {
             return;
         };
         if let Some(conn) = link.conn {
             let epoch = link.epoch;
-            self.send_to_server(conn, Stream::Watch, ToServer::OpenWatch { epoch });
+            let known = known.map(|known| known.into_iter().collect());
+            let message = ToServer::OpenWatch { epoch, known };
+            self.send_to_server(conn, Stream::Watch, message);
         }
     }
 
@@ -152,6 +163,8 @@ impl World {
                 let message = self.knock(ix, hello);
                 (Stream::Session, ToServer::Hello(message))
             }
+            // Events are not modelled: no invariant is about them.
+            SessionMessage::Detail { .. } => return,
             SessionMessage::SyncPart(part) => {
                 let equal = part.last && node.last_sync.as_ref() == Some(&part.reports);
                 if self.mutant == Some(Mutant::EqualSyncDropped) && equal {
@@ -250,7 +263,8 @@ impl World {
                 let (epoch, resumed) = (welcome.epoch.0, welcome.resumed);
                 self.note(|| format!("n{ix} is welcome at s{server}: {epoch} {resumed}"));
                 if self.mutant == Some(Mutant::WatchBeforeSync) && !resumed {
-                    self.send_to_server(conn, Stream::Watch, ToServer::OpenWatch { epoch });
+                    let message = ToServer::OpenWatch { epoch, known: None };
+                    self.send_to_server(conn, Stream::Watch, message);
                 }
                 SessionEvent::Welcome(*welcome)
             }

@@ -169,7 +169,7 @@ impl World {
                 self.connect(ix, attempt, server);
             }
             Effect::Disconnect { attempt, reason } => self.leave_server(ix, attempt, &reason),
-            Effect::OpenWatch { attempt } => self.ask_for_watch(ix, attempt),
+            Effect::OpenWatch { attempt, known } => self.ask_for_watch(ix, attempt, known),
             Effect::Send { attempt, message } => self.send_message(ix, attempt, message),
             Effect::Append(_) => {}
             Effect::TendLeases { extend, end } => self.tend_leases(ix, extend, &end),

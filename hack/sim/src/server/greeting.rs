@@ -270,6 +270,7 @@ impl World {
                 index: snapshot.index(),
             },
             servers: self.servers.len(),
+            newcomer: welcome.kind == WelcomeKind::Resumed,
         };
         self.send_to_node(conn, Stream::Session, ToNode::Welcome(Box::new(message)));
         if owes {

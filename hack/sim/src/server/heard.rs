@@ -93,9 +93,10 @@ impl HeardLog {
             .collect()
     }
 
-    fn confirm(&mut self, heard: &[Heard], now: Nanos) {
+    fn confirm(&mut self, heard: &[Heard], not_watched: &[NodeIx], now: Nanos) {
         self.confirmed_at = now;
-        for one in heard {
+        let watched = heard.iter().filter(|one| !not_watched.contains(&one.node));
+        for one in watched {
             self.confirmed[one.node as usize] = (one.epoch, one.sent);
         }
     }
@@ -129,11 +130,13 @@ impl World {
         let heard = server.heard.take();
         self.server_event(ix, REPORT_EVERY, ServerEvent::ReportTick);
         if leads {
-            self.lead_on_heard(ix, ix, &heard);
-            if self.may_confirm(ix) {
-                self.servers[usize::from(ix)].heard.confirm(&heard, now);
-            }
-            return;
+            let answer = self.lead_on_heard(ix, ix, &heard);
+            let may_confirm = self.may_confirm(ix);
+            let log = &mut self.servers[usize::from(ix)].heard;
+            return match answer.filter(|_| may_confirm) {
+                Some(not_watched) => log.confirm(&heard, &not_watched, now),
+                None => log.put_back(heard),
+            };
         }
         let server = &mut self.servers[usize::from(ix)];
         let Some(leader) = leader else {
@@ -171,6 +174,7 @@ impl World {
     /// The leader is told.
     pub(super) fn on_report(&mut self, ix: ServerIx, from: ServerIx, number: u64, aged: &[Heard]) {
         let leads = self.servers[usize::from(ix)].is_leader(ix) && self.may_confirm(ix);
+        let mut answer = None;
         if leads {
             let heard: Vec<Heard> = aged
                 .iter()
@@ -179,16 +183,18 @@ impl World {
                     ..*one
                 })
                 .collect();
-            self.lead_on_heard(ix, from, &heard);
+            answer = self.lead_on_heard(ix, from, &heard);
         }
         if !self.net.servers_reach(ix, from) || !self.servers[usize::from(from)].up {
             return;
         }
         let delay = self.net.delay() + self.servers[usize::from(from)].extra;
-        let event = if leads {
-            ServerEvent::Confirmed { number }
-        } else {
-            ServerEvent::NotConfirmed { number }
+        let event = match answer {
+            Some(not_watched) => ServerEvent::Confirmed {
+                number,
+                not_watched,
+            },
+            None => ServerEvent::NotConfirmed { number },
         };
         self.server_event(from, delay, event);
     }
@@ -199,16 +205,21 @@ impl World {
             || self.log.leader == Some(ix) && self.has_majority(ix)
     }
 
-    pub(super) fn on_report_answered(&mut self, ix: ServerIx, number: u64, confirmed: bool) {
+    /// The leader has answered, and does not watch some; or it has not.
+    pub(super) fn on_report_answered(
+        &mut self,
+        ix: ServerIx,
+        number: u64,
+        confirmed: Option<&[NodeIx]>,
+    ) {
         let now = self.now;
         let log = &mut self.servers[usize::from(ix)].heard;
         let Some((_, heard)) = log.told.take_if(|(told, _)| *told == number) else {
             return;
         };
-        if confirmed {
-            log.confirm(&heard, now);
-        } else {
-            log.put_back(heard);
+        match confirmed {
+            Some(not_watched) => log.confirm(&heard, not_watched, now),
+            None => log.put_back(heard),
         }
     }
 }

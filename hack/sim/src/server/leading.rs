@@ -11,9 +11,9 @@ use protocol_model::{EvalId, Incarnation};
 
 use super::change::Then;
 use super::heard::{Heard, age};
-use crate::event::{Answer, ServerEvent, ServerIx};
+use crate::event::{Answer, NodeIx, ServerEvent, ServerIx};
 use crate::mutant::Mutant;
-use crate::node_ids::node_id;
+use crate::node_ids::{node_id, node_ix};
 use crate::time::{MILLI, Nanos, nanos, wall};
 use crate::world::World;
 
@@ -98,8 +98,9 @@ impl World {
             },
         };
         let now = self.leader_now(ix);
+        let leaderless = Some(Duration::from_nanos(self.leaderless()));
         let leader = if self.mutant == Some(Mutant::TimersLostAtFailover) {
-            let mut leader = Leader::take_over(&Snapshot::default(), config, now);
+            let mut leader = Leader::take_over(&Snapshot::default(), config, leaderless, now);
             let pending = snapshot.evals().filter(|eval| !eval.status.is_terminal());
             let signals: Vec<Signal> = pending
                 .map(|eval| Signal::EvalPending(eval.clone()))
@@ -107,7 +108,7 @@ impl World {
             leader.on_applied(snapshot.index(), &signals, &snapshot, now);
             leader
         } else {
-            Leader::take_over(&snapshot, config, now)
+            Leader::take_over(&snapshot, config, leaderless, now)
         };
         let Some(leading) = self.servers[usize::from(ix)].leading.as_mut() else {
             return;
@@ -154,18 +155,26 @@ impl World {
     }
 
     /// A server's report: whom it heard, perhaps nobody.
-    pub(super) fn lead_on_heard(&mut self, ix: ServerIx, from: ServerIx, heard: &[Heard]) {
+    /// Answers whose sessions the leader does not watch; `None` while it cannot say.
+    pub(super) fn lead_on_heard(
+        &mut self,
+        ix: ServerIx,
+        from: ServerIx,
+        heard: &[Heard],
+    ) -> Option<Vec<NodeIx>> {
         let (now, at) = (self.leader_now(ix), self.now);
-        let Some(leading) = self.servers[usize::from(ix)].leading.as_mut() else {
-            return;
-        };
+        let leading = self.servers[usize::from(ix)].leading.as_mut()?;
         match &mut leading.stage {
-            Stage::TakingOver(early) => early.push((from, heard.to_vec())),
+            Stage::TakingOver(early) => {
+                early.push((from, heard.to_vec()));
+                None
+            }
             Stage::Running(running) => {
                 let heard = heard.iter();
                 let heard = heard.map(|one| (node_id(one.node), one.epoch, age(one, at)));
-                running.leader.on_report(u64::from(from), heard, now);
+                let not_watched = running.leader.on_report(u64::from(from), heard, now);
                 self.turn(ix);
+                Some(not_watched.into_iter().map(node_ix).collect())
             }
         }
     }

@@ -196,8 +196,11 @@ impl World {
                 number,
                 heard,
             } => self.on_report(ix, from, number, &heard),
-            ServerEvent::Confirmed { number } => self.on_report_answered(ix, number, true),
-            ServerEvent::NotConfirmed { number } => self.on_report_answered(ix, number, false),
+            ServerEvent::Confirmed {
+                number,
+                not_watched,
+            } => self.on_report_answered(ix, number, Some(&not_watched)),
+            ServerEvent::NotConfirmed { number } => self.on_report_answered(ix, number, None),
             ServerEvent::Learns { leader, term } => self.learns(ix, leader, term),
             ServerEvent::LeaderTimer { term } => self.on_leader_timer(ix, term),
             ServerEvent::Decided(decided) => self.on_decided(ix, *decided),

@@ -62,7 +62,9 @@ impl World {
         match message {
             ToServer::Hello(hello) => self.on_hello(ix, conn, node, hello),
             ToServer::Closed => self.forget_conn(ix, conn),
-            ToServer::OpenWatch { epoch } => self.open_watch(ix, conn, SessionEpoch(epoch)),
+            ToServer::OpenWatch { epoch, known } => {
+                self.open_watch(ix, conn, SessionEpoch(epoch), known);
+            }
             ToServer::Batch(batch) => self.on_batch(ix, conn, batch),
             frame => {
                 debug_assert_eq!(stream, Stream::Session);

@@ -1,6 +1,7 @@
 //! The watch of one node: the server's `gateway/watch.rs`, without the bytes. What is told is
 //! decided by the product's own part.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::watch::{Chain, Encode, LinkSizes, Map, is_ready};
@@ -28,12 +29,20 @@ const LINK_ALLOCS: LinkSizes = LinkSizes {
 #[derive(Debug)]
 pub(super) struct Watch {
     epoch: SessionEpoch,
+    /// What the node named as its own, until the chain begins with it.
+    known: Option<BTreeMap<AllocId, u64>>,
     /// None until the node is ready here.
     chain: Option<Chain>,
 }
 
 impl World {
-    pub(super) fn open_watch(&mut self, ix: ServerIx, conn: ConnId, epoch: SessionEpoch) {
+    pub(super) fn open_watch(
+        &mut self,
+        ix: ServerIx,
+        conn: ConnId,
+        epoch: SessionEpoch,
+        known: Option<BTreeMap<AllocId, u64>>,
+    ) {
         let server = &mut self.servers[usize::from(ix)];
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
@@ -46,7 +55,11 @@ impl World {
         if !holds || session.watch.is_some() {
             return self.end_stream(ix, conn);
         }
-        session.watch = Some(Watch { epoch, chain: None });
+        session.watch = Some(Watch {
+            epoch,
+            known,
+            chain: None,
+        });
         self.turn_watch(ix, conn);
     }
 
@@ -71,11 +84,9 @@ impl World {
             (Some(_), true) if mute => return,
             (Some(chain), true) => messages(chain, &snapshot, false),
             (none, true) => {
-                let known = server
-                    .sessions
-                    .get(&node)
-                    .and_then(|entry| entry.known.clone());
-                let mut chain = match known {
+                let entry = server.sessions.get(&node);
+                let reported = entry.and_then(|entry| entry.known.clone());
+                let mut chain = match watch.known.take().map(Arc::new).or(reported) {
                     Some(known) => Chain::new(node_id(node), &known),
                     None => Chain::after_resume(node_id(node), &snapshot),
                 };

@@ -10,7 +10,14 @@ impl World {
     pub(crate) fn depose(&mut self, server: ServerIx) {
         if self.log.leader == Some(server) {
             self.log.leader = None;
-            self.log.since = None;
+            self.lead_in_vain();
+        }
+    }
+
+    /// Nobody leads with a majority from now on.
+    fn lead_in_vain(&mut self) {
+        if self.log.since.take().is_some() {
+            self.log.led_until = self.now;
         }
     }
 
@@ -21,7 +28,7 @@ impl World {
             return self.stand_for_election();
         };
         if !self.has_majority(leader) {
-            self.log.since = None;
+            self.lead_in_vain();
             return self.stand_for_election();
         }
         self.log.since.get_or_insert(self.now);
@@ -89,6 +96,8 @@ impl World {
         self.counts.elections += 1;
         self.log.term += 1;
         self.log.leader = Some(chosen);
+        self.lead_in_vain();
+        self.log.leaderless = self.now - self.log.led_until;
         self.log.since = Some(self.now);
         let term = self.log.term;
         self.note(|| format!("s{chosen} leads in term {term}"));
@@ -143,6 +152,11 @@ impl World {
                 event,
             },
         );
+    }
+
+    /// For how long nobody led when the present leader was elected.
+    pub fn leaderless(&self) -> Nanos {
+        self.log.leaderless
     }
 
     /// For how long the cluster has had a leader with a majority.

@@ -42,6 +42,10 @@ pub struct Log {
     pub extra: Nanos,
     /// Since when it leads with a majority.
     pub(super) since: Option<Nanos>,
+    /// Until when somebody led with a majority, where nobody does.
+    pub(super) led_until: Nanos,
+    /// For how long nobody had when the present leader was elected.
+    pub(super) leaderless: Nanos,
     pub(super) rng: Rng,
 }
 
@@ -78,6 +82,8 @@ impl Log {
             electing: false,
             extra: 0,
             since: None,
+            led_until: 0,
+            leaderless: 0,
             rng,
         }
     }

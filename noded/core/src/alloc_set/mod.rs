@@ -151,6 +151,12 @@ impl AllocSet {
         self.known.get(&alloc).copied()
     }
 
+    /// Everything that the node was told of, with the version.
+    pub fn versions(&self) -> Vec<(AllocId, u64)> {
+        let known = self.known.iter();
+        known.map(|(alloc, version)| (*alloc, *version)).collect()
+    }
+
     /// Allocations that go on although the control plane's present incarnation does not know them.
     pub fn foreign(&self) -> impl Iterator<Item = AllocId> {
         self.foreign.allocs.iter().copied()

@@ -94,6 +94,9 @@ pub enum Effect {
     OpenWatch {
         /// The attempt.
         attempt: Attempt,
+        /// What the node has, in the versions that it was told, where the server does not know it:
+        /// that is not told again.
+        known: Option<Vec<(AllocId, u64)>>,
     },
     /// Send a message in the session of an attempt.
     Send {
@@ -178,13 +181,14 @@ impl Effect {
             Self::Append(_) => Lane::Journal,
             Self::Connect { attempt, .. }
             | Self::Disconnect { attempt, .. }
-            | Self::OpenWatch { attempt } => Lane::Session(*attempt),
+            | Self::OpenWatch { attempt, .. } => Lane::Session(*attempt),
             Self::Send { attempt, message } => match message {
                 SessionMessage::Heartbeat { .. } => Lane::Heartbeat,
                 SessionMessage::StatusBatch(batch) => Lane::Batch(batch.class),
                 SessionMessage::Hello(_)
                 | SessionMessage::SyncPart(_)
                 | SessionMessage::Facts { .. }
+                | SessionMessage::Detail { .. }
                 | SessionMessage::WatchAck { .. } => Lane::Session(*attempt),
             },
             Self::TendLeases { .. } => Lane::Leases,

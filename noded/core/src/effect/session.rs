@@ -85,6 +85,15 @@ pub enum SessionMessage {
         /// The session.
         epoch: SessionEpoch,
     },
+    /// Events of tasks that another server was told and this one was not. They are volatile: nobody
+    /// answers, and nothing waits for them.
+    Detail {
+        /// The session.
+        epoch: SessionEpoch,
+        /// Allocations that live, with their newest events; in messages of at most
+        /// [`SYNC_PART_BYTES_MAX`](crate::session::SYNC_PART_BYTES_MAX).
+        parts: Vec<Vec<AllocReport>>,
+    },
     /// Everything up to this index of the watch is journaled.
     WatchAck {
         /// The session.

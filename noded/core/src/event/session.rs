@@ -74,6 +74,9 @@ pub struct Welcome {
     pub applied: Watermark,
     /// How many servers the shell knows now: the answer's list replaces the earlier one.
     pub servers: usize,
+    /// Of a session that goes on: whether the server lacks what it does not get from the log, the
+    /// events of tasks and the versions that the node acts on.
+    pub newcomer: bool,
 }
 
 /// The server's refusal.

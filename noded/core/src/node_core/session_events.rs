@@ -112,7 +112,11 @@ impl NodeCore {
     }
 
     fn on_welcome(&mut self, welcome: &Welcome, now: Now) {
-        let Some(begun) = self.session.on_welcome(welcome, &mut self.outbox, now) else {
+        let known = welcome.newcomer.then(|| self.alloc_set.versions());
+        let welcomed = self
+            .session
+            .on_welcome(welcome, known, &mut self.outbox, now);
+        let Some(begun) = welcomed else {
             self.notice_closed();
             return;
         };
@@ -134,6 +138,10 @@ impl NodeCore {
                 let watch_index = self.sync_index(welcome);
                 self.session
                     .send_sync(reports, watch_index, &mut self.outbox);
+            }
+            SessionMode::Resumed if welcome.newcomer => {
+                let reports = self.all_reports();
+                self.session.send_detail(reports, &mut self.outbox);
             }
             SessionMode::Resumed => {}
         }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use protocol_model::AllocId;
+
 use super::{Begun, DaemonLife, History, RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
 use crate::event::{Refused, RefusedReason, Welcome};
@@ -15,8 +17,14 @@ use crate::update_batcher::SessionMode;
 
 /// How long a sync may stay unanswered: the control plane closes sessions that take longer.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
-/// The longest wait after a failed attempt.
+/// The longest wait after a failed attempt, while no server was reached for long.
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(15);
+/// And after one of the first [`SOON_ATTEMPTS`]: a leader that follows another one at once gives
+/// nodes four seconds to come back, and all of it is needed where servers die one after another.
+/// One that finds that nobody led for long gives more than [`RETRY_MAX`].
+pub(super) const SOON_MAX: Duration = Duration::from_secs(2);
+/// Full jitter makes them six seconds or so, longer than what a new leader takes for a short while.
+pub(super) const SOON_ATTEMPTS: u32 = 8;
 /// More heartbeats than this say no more.
 const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
@@ -58,9 +66,11 @@ impl Session {
     }
 
     /// The server made or resumed the session. An answer that makes no sense ends the connection.
+    /// `known` is what the node was told until now, where the server asks for it.
     pub(crate) fn on_welcome(
         &mut self,
         welcome: &Welcome,
+        known: Option<Vec<(AllocId, u64)>>,
         out: &mut Outbox,
         now: Now,
     ) -> Option<Begun> {
@@ -90,7 +100,7 @@ impl Session {
             SessionMode::OwesSync
         };
         match mode {
-            SessionMode::Resumed => self.become_live(epoch, out),
+            SessionMode::Resumed => self.become_live(epoch, known, out),
             SessionMode::OwesSync => {
                 let deadline = now.moment.after(SYNC_LIMIT);
                 self.phase = SessionPhase::Syncing { epoch, deadline };
@@ -164,8 +174,13 @@ impl Session {
         if self.promote_standby(out, now) {
             return;
         }
+        let most = if self.failures < SOON_ATTEMPTS {
+            SOON_MAX
+        } else {
+            RETRY_MAX
+        };
         let exponent = self.failures.min(6);
-        let longest = (self.retry_interval * 2_u32.pow(exponent)).min(RETRY_MAX);
+        let longest = (self.retry_interval * 2_u32.pow(exponent)).min(most);
         let number = mix(halves(&self.seed).1, self.attempt.0);
         self.failures = self.failures.saturating_add(1);
         self.server = self.server.wrapping_add(1);

@@ -28,7 +28,7 @@ use crate::pseudo_random::halves;
 use crate::time::{Moment, Now};
 use crate::update_batcher::SessionMode;
 use facts::Facts;
-use standby::Standby;
+use standby::{Standby, Worries};
 pub use sync::SYNC_PART_BYTES_MAX;
 
 /// The first wait after a failed attempt where no server said how long.
@@ -99,6 +99,7 @@ pub struct Session {
     newest: Attempt,
     standby: Standby,
     standby_failures: u32,
+    worries: Worries,
     /// Whether a connection ended, and what it carried with it, since [`Session::take_closed`].
     closed: bool,
     servers: usize,
@@ -150,6 +151,7 @@ impl Session {
             newest: Attempt(0),
             standby: Standby::None { retry_at: None },
             standby_failures: 0,
+            worries: Worries::default(),
             closed: false,
             servers: 0,
             // Nodes that start together do not all ask the same server first.

@@ -28,6 +28,11 @@ const STANDBY_AFTER: Duration = Duration::from_secs(1);
 /// How long the session's server may be silent before the other one is asked. The leader gives a
 /// node up after 2.6 s.
 const WORRY_AFTER: Duration = Duration::from_millis(800);
+/// The same at most, for a session that had to ask of late: where every server is slow, to go from
+/// one to the other makes all of them slower.
+const WORRY_AFTER_MAX: Duration = Duration::from_millis(1_800);
+/// For how long that is remembered.
+const WORRY_MEMORY: Duration = Duration::from_secs(30);
 /// As often has a heartbeat gone unanswered by then, where they are rare.
 const WORRY_HEARTBEATS: u32 = 2;
 
@@ -63,6 +68,36 @@ pub(super) enum Standby {
         server: usize,
         deadline: Moment,
     },
+}
+
+/// How often another server was asked of late because the session's was silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Worries {
+    count: u32,
+    last: Option<Moment>,
+}
+
+impl Worries {
+    fn on_worry(&mut self, now: Now) {
+        if self.are_over(now.moment) {
+            self.count = 0;
+        }
+        self.count = self.count.saturating_add(1);
+        self.last = Some(now.moment);
+    }
+
+    fn are_over(self, at: Moment) -> bool {
+        self.last.is_none_or(|last| at.since(last) >= WORRY_MEMORY)
+    }
+
+    /// How long a server that was heard at `heard` may be silent: half as long again with each.
+    fn after(self, heard: Moment) -> Duration {
+        if self.are_over(heard) {
+            return WORRY_AFTER;
+        }
+        let longer = WORRY_AFTER * 3_u32.pow(self.count.min(3)) / 2_u32.pow(self.count.min(3));
+        longer.min(WORRY_AFTER_MAX)
+    }
 }
 
 impl Standby {
@@ -103,7 +138,10 @@ impl Session {
                     self.connect_standby(out, now);
                 }
             }
-            Standby::Ready { .. } if self.worry_at() <= now.moment => self.greet_standby(out, now),
+            Standby::Ready { .. } if self.worry_at() <= now.moment => {
+                self.worries.on_worry(now);
+                self.greet_standby(out, now);
+            }
             Standby::Connecting {
                 attempt, deadline, ..
             }
@@ -159,7 +197,13 @@ impl Session {
         let exponent = self.standby_failures.min(6);
         let longest = (STANDBY_AFTER * 2_u32.pow(exponent)).min(RETRY_MAX);
         self.standby_failures = self.standby_failures.saturating_add(1);
-        let wait = RETRY_DEFAULT + part_of(longest, mix(halves(&self.seed).1, attempt.0));
+        let number = mix(halves(&self.seed).1, attempt.0);
+        // With the session's server silent there is no time to lose.
+        let wait = if self.last_heard.after(WORRY_AFTER) <= now.moment {
+            part_of(RETRY_DEFAULT, number)
+        } else {
+            RETRY_DEFAULT + part_of(longest, number)
+        };
         self.standby = Standby::None {
             retry_at: Some(now.moment.after(wait)),
         };
@@ -287,6 +331,7 @@ impl Session {
     /// When the session's server will have been silent for long enough to ask another one.
     fn worry_at(&self) -> Moment {
         let unanswered = self.heartbeat_interval.saturating_mul(WORRY_HEARTBEATS);
-        self.last_heard.after(WORRY_AFTER.max(unanswered))
+        let after = self.worries.after(self.last_heard);
+        self.last_heard.after(after.max(unanswered))
     }
 }

@@ -1,5 +1,6 @@
 //! What the control plane has to know before a session is live, and of facts that change later.
 
+use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
 use super::facts::Facts;
@@ -24,19 +25,7 @@ impl Session {
         let SessionPhase::Syncing { epoch, .. } = self.phase else {
             return;
         };
-        let mut parts: Vec<Vec<AllocReport>> = vec![Vec::new()];
-        let mut bytes = 0;
-        for report in reports {
-            let more = report_bytes(&report);
-            if bytes > 0 && bytes + more > SYNC_PART_BYTES_MAX {
-                parts.push(Vec::new());
-                bytes = 0;
-            }
-            bytes += more;
-            if let Some(part) = parts.last_mut() {
-                part.push(report);
-            }
-        }
+        let parts = in_parts(reports);
         let count = parts.len();
         let owes_facts = self.facts != Facts::Told;
         if owes_facts {
@@ -62,6 +51,25 @@ impl Session {
         }
     }
 
+    /// Sends events again that this server was not told, where there are any: those of allocations
+    /// that live. Those of others are in the state.
+    pub(crate) fn send_detail(&mut self, reports: Vec<AllocReport>, out: &mut Outbox) {
+        let SessionPhase::Live { epoch } = self.phase else {
+            return;
+        };
+        let tells = |report: &AllocReport| {
+            let mut states = report.task_states.values();
+            !report.client_status.is_terminal() && states.any(|state| !state.events.is_empty())
+        };
+        let reports: Vec<_> = reports.into_iter().filter(tells).collect();
+        if reports.is_empty() {
+            return;
+        }
+        let parts = in_parts(reports);
+        let (attempt, message) = (self.attempt, SessionMessage::Detail { epoch, parts });
+        out.push_after(Durability::Nothing, Effect::Send { attempt, message });
+    }
+
     /// The sync is committed. Returns whether the session is live now.
     pub(crate) fn on_sync_ack(
         &mut self,
@@ -73,7 +81,7 @@ impl Session {
             SessionPhase::Syncing { epoch, .. } if epoch == acked => {
                 self.heard(now);
                 self.facts.on_acknowledged();
-                self.become_live(epoch, out);
+                self.become_live(epoch, None, out);
                 Some(epoch)
             }
             // A repeat.
@@ -104,9 +112,17 @@ impl Session {
         }
     }
 
-    pub(super) fn become_live(&mut self, epoch: SessionEpoch, out: &mut Outbox) {
+    /// The session is live; `known` is what its watch need not tell, where the server does not know
+    /// it from a sync.
+    pub(super) fn become_live(
+        &mut self,
+        epoch: SessionEpoch,
+        known: Option<Vec<(AllocId, u64)>>,
+        out: &mut Outbox,
+    ) {
         let attempt = self.attempt;
-        out.push_after(Durability::Nothing, Effect::OpenWatch { attempt });
+        let watch = Effect::OpenWatch { attempt, known };
+        out.push_after(Durability::Nothing, watch);
         self.phase = SessionPhase::Live { epoch };
         self.life = DaemonLife::Synced;
         self.failures = 0;
@@ -122,4 +138,22 @@ impl Session {
             out.push(Effect::Send { attempt, message });
         }
     }
+}
+
+/// Reports in messages of bounded size: always at least one, possibly empty.
+fn in_parts(reports: Vec<AllocReport>) -> Vec<Vec<AllocReport>> {
+    let mut parts: Vec<Vec<AllocReport>> = vec![Vec::new()];
+    let mut bytes = 0;
+    for report in reports {
+        let more = report_bytes(&report);
+        if bytes > 0 && bytes + more > SYNC_PART_BYTES_MAX {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += more;
+        if let Some(part) = parts.last_mut() {
+            part.push(report);
+        }
+    }
+    parts
 }

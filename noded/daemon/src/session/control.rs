@@ -25,6 +25,8 @@ impl Own {
         [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
     ) -> Result<(), String> {
         let mut live: JoinSet<Result<(), String>> = JoinSet::new();
+        // What may fail: at most one for each Welcome.
+        let mut aside: JoinSet<Result<(), String>> = JoinSet::new();
         let mut greeted = Instant::now();
         let mut first = Some(first);
         loop {
@@ -38,9 +40,9 @@ impl Own {
             };
             let message = match outbound {
                 None => return Ok(()),
-                Some(Outbound::OpenWatch) => {
+                Some(Outbound::OpenWatch { known }) => {
                     let epoch = SessionEpoch(self.epoch.load(Ordering::Relaxed));
-                    live.spawn(self.clone().watch(epoch));
+                    live.spawn(self.clone().watch(epoch, known));
                     live.spawn(bulk::serve(self.clone(), epoch, greeted.elapsed()));
                     continue;
                 }
@@ -57,12 +59,7 @@ impl Own {
                     write(&mut writer, &convert::sync_part(&part, facts)).await?;
                 }
                 SessionMessage::Heartbeat { epoch, tick, sent } => {
-                    let heartbeat = v1::Heartbeat {
-                        epoch: epoch.0,
-                        tick,
-                        sent_boottime_ns: sent.as_nanos(),
-                    };
-                    write(&mut writer, &heartbeat).await?;
+                    write(&mut writer, &convert::heartbeat(epoch, tick, sent)).await?;
                 }
                 SessionMessage::Facts { epoch } => {
                     let update = v1::FactsUpdate {
@@ -70,6 +67,9 @@ impl Own {
                         facts: Some(self.facts()?),
                     };
                     write(&mut writer, &update).await?;
+                }
+                SessionMessage::Detail { epoch, parts } => {
+                    aside.spawn(self.clone().detail(epoch, parts));
                 }
                 SessionMessage::WatchAck { epoch, index } => {
                     let ack = v1::WatchAck {

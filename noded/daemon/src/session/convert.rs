@@ -11,9 +11,11 @@ use noded_core::event::{
     Welcome,
 };
 use noded_core::key::SessionEpoch;
-use protocol_model::{Allocation, Job, SpecHash};
+use noded_core::time::Moment;
+use protocol_model::{AllocId, Allocation, Job, SpecHash};
 use protocol_wire::compression::decompress_bounded;
 use protocol_wire::convert::{alloc_id, incarnation, spec_hash};
+use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 
 /// The largest job specification, unpacked.
@@ -56,6 +58,31 @@ pub(super) fn status_batch(batch: &StatusBatch) -> v1::StatusBatch {
     }
 }
 
+pub(super) fn heartbeat(epoch: SessionEpoch, tick: u64, sent: Moment) -> v1::Heartbeat {
+    v1::Heartbeat {
+        epoch: epoch.0,
+        tick,
+        sent_boottime_ns: sent.as_nanos(),
+    }
+}
+
+pub(super) fn detail(epoch: SessionEpoch, reports: &[AllocReport]) -> v1::DetailReport {
+    v1::DetailReport {
+        epoch: epoch.0,
+        allocs: reports.iter().map(Into::into).collect(),
+    }
+}
+
+pub(super) fn watch_known(known: &[(AllocId, u64)]) -> v1::WatchKnown {
+    let allocs = known.iter().map(|(alloc, version)| v1::AllocVersion {
+        alloc_id: alloc.as_bytes().to_vec().into(),
+        version: *version,
+    });
+    v1::WatchKnown {
+        allocs: allocs.collect(),
+    }
+}
+
 pub(super) fn welcome(message: &v1::Welcome) -> Result<(Welcome, Vec<String>), String> {
     let welcome = Welcome {
         epoch: SessionEpoch(message.epoch),
@@ -68,6 +95,7 @@ pub(super) fn welcome(message: &v1::Welcome) -> Result<(Welcome, Vec<String>), S
         retry_interval: millis(message.retry_interval_ms),
         applied: from_watermark(message.applied.as_ref())?,
         servers: message.servers.len(),
+        newcomer: message.newcomer,
     };
     Ok((welcome, addresses(&message.servers)))
 }

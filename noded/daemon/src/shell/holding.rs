@@ -83,7 +83,7 @@ impl Holding {
     fn keep(&mut self, wanted: impl Fn(Attempt) -> bool) {
         self.held.retain(|held| match &held.effect {
             Effect::Send { attempt, .. }
-            | Effect::OpenWatch { attempt }
+            | Effect::OpenWatch { attempt, .. }
             | Effect::Connect { attempt, .. }
             | Effect::Disconnect { attempt, .. } => wanted(*attempt),
             _ => true,

@@ -16,11 +16,11 @@ impl Links {
         self.links.push((link, address));
     }
 
-    /// Ends an attempt. Returns whether it went on.
-    pub(super) fn end(&mut self, attempt: Attempt) -> bool {
-        let before = self.links.len();
-        self.links.retain(|(link, _)| link.attempt() != attempt);
-        self.links.len() < before
+    /// Ends an attempt. Returns where it led, if it went on.
+    pub(super) fn end(&mut self, attempt: Attempt) -> Option<String> {
+        let mut links = self.links.iter();
+        let place = links.position(|(link, _)| link.attempt() == attempt)?;
+        Some(self.links.remove(place).1)
     }
 
     /// Ends all.

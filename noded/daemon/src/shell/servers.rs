@@ -7,7 +7,7 @@ use noded_core::event::SessionEvent;
 pub(super) struct Servers {
     configured: Vec<String>,
     all: Vec<String>,
-    /// Where the attempt before this one went.
+    /// Where the connection that ended last led.
     last: Option<String>,
 }
 
@@ -52,13 +52,18 @@ impl Servers {
         }
     }
 
-    /// The server at `offset`, or the one after it where that is the one that was tried last. Where
+    /// A connection to this server ended, or never came about.
+    pub(super) fn left(&mut self, address: String) {
+        self.last = Some(address);
+    }
+
+    /// The server at `offset`, or the one after it where that is the one that was left last. Where
     /// one is to be another than `apart_from`, that alone counts.
     ///
     /// The core counts offsets in a list that a welcome may have replaced by one in another order,
     /// so the next offset may be the server that has just fallen silent. Trying it again would cost
     /// the time of a handshake that nobody answers, and with it the node its tasks.
-    pub(super) fn choose(&mut self, offset: usize, apart_from: Option<&str>) -> Option<String> {
+    pub(super) fn choose(&self, offset: usize, apart_from: Option<&str>) -> Option<String> {
         let mut chosen = self.all.get(offset)?;
         let avoided = apart_from.or(self.last.as_deref());
         if avoided == Some(chosen) {
@@ -67,8 +72,7 @@ impl Servers {
         if apart_from == Some(chosen) {
             return None;
         }
-        self.last = Some(chosen.clone());
-        self.last.clone()
+        Some(chosen.clone())
     }
 
     fn add_configured(&mut self) {
@@ -85,10 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_that_was_tried_last_is_not_the_next() {
+    fn the_server_that_was_left_last_is_not_the_next() {
         let next = |offset, last: Option<&str>| {
             let mut servers = Servers::new(["a", "b", "c"].map(str::to_owned).to_vec());
-            servers.last = last.map(str::to_owned);
+            last.into_iter()
+                .for_each(|last| servers.left(last.to_owned()));
             servers.choose(offset, None)
         };
         assert_eq!(next(1, Some("a")).as_deref(), Some("b"));
@@ -99,17 +104,19 @@ mod tests {
         let mut only = Servers::new(vec!["a".to_owned()]);
         for _ in 0..2 {
             assert_eq!(only.choose(0, None).as_deref(), Some("a"));
+            only.left("a".to_owned());
         }
     }
 
     #[test]
-    fn the_server_to_stand_by_is_another_one_whichever_was_tried_last() {
+    fn the_server_to_stand_by_is_another_one_whichever_was_left_last() {
         let mut servers = Servers::new(["a", "b"].map(str::to_owned).to_vec());
         for _ in 0..2 {
             assert_eq!(servers.choose(1, Some("a")).as_deref(), Some("b"));
             assert_eq!(servers.choose(0, Some("a")).as_deref(), Some("b"));
+            servers.left("b".to_owned());
         }
-        let mut only = Servers::new(vec!["a".to_owned()]);
+        let only = Servers::new(vec!["a".to_owned()]);
         assert_eq!(only.choose(0, Some("a")), None);
     }
 

@@ -121,19 +121,11 @@ fn session_samples() -> Vec<Sample> {
             facts: Some(facts()),
             boot_id: id(5),
         }),
-        sample(v1::Welcome {
-            epoch: 8,
-            resumed: true,
-            protocol: 1,
-            applied_urgent_seq: 2,
-            applied_typical_seq: 3,
-            heartbeat_interval_ms: 125,
-            typical_interval_ms: 1000,
-            urgent_delay_ms: 10,
-            retry_interval_ms: 500,
-            applied: Some(watermark()),
-            servers: servers(),
-        }),
+        sample(welcome(false)),
+        Sample {
+            variant: "newcomer",
+            ..sample(welcome(true))
+        },
         sample(v1::Refused {
             reason: v1::RefusedReason::Behind.into(),
             message: "behind".to_owned(),
@@ -164,8 +156,35 @@ fn session_samples() -> Vec<Sample> {
             node_id: id(1),
             epoch: 8,
             class: v1::UpdateClass::Typical.into(),
+            names_known: false,
         }),
+        Sample {
+            variant: "names_known",
+            ..sample(v1::StreamHello {
+                node_id: id(1),
+                epoch: 8,
+                class: v1::UpdateClass::Urgent.into(),
+                names_known: true,
+            })
+        },
     ]
+}
+
+fn welcome(newcomer: bool) -> v1::Welcome {
+    v1::Welcome {
+        epoch: 8,
+        resumed: true,
+        protocol: 1,
+        applied_urgent_seq: 2,
+        applied_typical_seq: 3,
+        heartbeat_interval_ms: 125,
+        typical_interval_ms: 1000,
+        urgent_delay_ms: 10,
+        retry_interval_ms: 500,
+        applied: Some(watermark()),
+        servers: servers(),
+        newcomer,
+    }
 }
 
 fn heartbeat_ack(cut_off: bool) -> v1::HeartbeatAck {
@@ -212,6 +231,10 @@ fn report_samples() -> Vec<Sample> {
             allocs: vec![report()],
         }),
         judged_batch(),
+        sample(v1::DetailReport {
+            epoch: 8,
+            allocs: vec![report()],
+        }),
         sample(v1::BatchAck {
             class: v1::UpdateClass::Typical.into(),
             seq: 4,
@@ -234,6 +257,12 @@ fn report_samples() -> Vec<Sample> {
             at: Some(watermark()),
             part: 1,
             last: true,
+            allocs: vec![v1::AllocVersion {
+                alloc_id: id(0xa1),
+                version: 12,
+            }],
+        }),
+        sample(v1::WatchKnown {
             allocs: vec![v1::AllocVersion {
                 alloc_id: id(0xa1),
                 version: 12,
@@ -370,7 +399,17 @@ fn server_samples() -> Vec<Sample> {
             report: 3,
             heard: vec![heard],
         }),
-        sample(v1::LivenessConfirmed { report: 3 }),
+        sample(v1::LivenessConfirmed {
+            report: 3,
+            not_watched: Vec::new(),
+        }),
+        Sample {
+            variant: "not_watched",
+            ..sample(v1::LivenessConfirmed {
+                report: 3,
+                not_watched: vec![id(1)],
+            })
+        },
         sample(v1::RelayRequest { node_id: id(1) }),
         sample(v1::Relayed {}),
         sample(v1::DetailRequest {

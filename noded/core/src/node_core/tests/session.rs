@@ -22,6 +22,27 @@ fn a_short_cut_is_resumed_and_what_happened_meanwhile_is_told() {
 }
 
 #[test]
+fn a_server_that_takes_a_session_over_is_told_what_is_not_in_the_log() {
+    let jobs = ["web", "db"].map(|name| job_with_tasks(name, vec![task("main")]));
+    let mut host = FakeHost::with_jobs(jobs.to_vec());
+    host.exit(&host.live_run("main"), ExitStatus::Code(0));
+    host.run_for(10_000);
+    let told = |host: &FakeHost| {
+        let lines = host.log.iter();
+        lines.filter(|line| line.starts_with("detail:")).count()
+    };
+    assert_eq!(told(&host), 0, "the server that was told everything");
+    let before = host.journal.len();
+    host.disconnect();
+    host.run_for(10_000);
+    let live = [1, 2].map(|number| host.status(number) == ClientStatus::Running);
+    assert_eq!(told(&host), live.iter().filter(|live| **live).count());
+    assert!(told(&host) > 0, "{:?}", host.log);
+    // Nothing of what it knows was told again: the map moves the watermark, and that is all.
+    assert_eq!(host.journal.len(), before + 1);
+}
+
+#[test]
 fn a_broken_chain_ends_the_connection_and_the_next_map_heals_it() {
     let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
     let attempt = host.core.session().attempt();

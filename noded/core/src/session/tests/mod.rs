@@ -5,7 +5,7 @@ use protocol_wire::report::AllocReport;
 
 mod standby;
 
-use super::greeting::RETRY_MAX;
+use super::greeting::{RETRY_MAX, SOON_ATTEMPTS, SOON_MAX};
 use super::*;
 use crate::effect::{DisconnectReason, Effect, Hello, SessionMessage};
 use crate::event::{HeartbeatAck, Refused, RefusedReason, Welcome};
@@ -42,6 +42,7 @@ fn welcome(epoch: u64, resumed: bool) -> Welcome {
             index: 9,
         },
         servers: 3,
+        newcomer: resumed,
     }
 }
 
@@ -68,7 +69,7 @@ fn make_live(session: &mut Session, out: &mut Outbox, epoch: u64) {
     greet(session, out, 0);
     assert!(
         session
-            .on_welcome(&welcome(epoch, false), out, at(1))
+            .on_welcome(&welcome(epoch, false), None, out, at(1))
             .is_some()
     );
     assert!(
@@ -86,7 +87,7 @@ fn the_first_session_is_synced_even_with_nothing_to_say() {
     assert_eq!(hello.last_epoch, SessionEpoch(4));
     assert!(hello.daemon_restarted);
     let begun = session
-        .on_welcome(&welcome(5, false), &mut out, at(1))
+        .on_welcome(&welcome(5, false), None, &mut out, at(1))
         .expect("accepted");
     assert_eq!(begun.mode, SessionMode::OwesSync);
     session.send_sync(Vec::new(), 3, &mut out);
@@ -112,7 +113,8 @@ fn the_first_session_is_synced_even_with_nothing_to_say() {
     assert_eq!(
         effects(&mut out),
         [Effect::OpenWatch {
-            attempt: Attempt(1)
+            attempt: Attempt(1),
+            known: None,
         }]
     );
     assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
@@ -122,7 +124,10 @@ fn the_first_session_is_synced_even_with_nothing_to_say() {
 fn a_restarted_daemon_never_resumes() {
     let (mut session, mut out) = session();
     greet(&mut session, &mut out, 0);
-    assert_eq!(session.on_welcome(&welcome(4, true), &mut out, at(1)), None);
+    assert_eq!(
+        session.on_welcome(&welcome(4, true), None, &mut out, at(1)),
+        None
+    );
     assert!(matches!(effects(&mut out)[..], [Effect::Disconnect { .. }]));
 }
 
@@ -130,7 +135,7 @@ fn a_restarted_daemon_never_resumes() {
 fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
     let (mut session, mut out) = session();
     let first = greet(&mut session, &mut out, 0);
-    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.on_welcome(&welcome(5, false), None, &mut out, at(1));
     session.on_disconnected(&mut out, at(2));
     effects(&mut out);
     let retry = session
@@ -144,14 +149,14 @@ fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
         first.nonce, second.nonce,
         "the series goes on until a session is live"
     );
-    session.on_welcome(&welcome(5, false), &mut out, at(retry));
+    session.on_welcome(&welcome(5, false), None, &mut out, at(retry));
     session.on_sync_ack(SessionEpoch(5), &mut out, at(retry));
     session.on_disconnected(&mut out, at(retry + 1));
     effects(&mut out);
     let third = greet(&mut session, &mut out, retry + 60_000);
     assert_ne!(second.nonce, third.nonce);
     assert!(!third.daemon_restarted);
-    let begun = session.on_welcome(&welcome(5, true), &mut out, at(retry + 60_001));
+    let begun = session.on_welcome(&welcome(5, true), None, &mut out, at(retry + 60_001));
     assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
     assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
 }
@@ -193,7 +198,7 @@ fn a_server_that_asks_for_rare_heartbeats_may_be_silent_for_longer() {
     greet(&mut session, &mut out, 0);
     let mut rare = welcome(5, false);
     rare.heartbeat_interval = Duration::from_secs(5);
-    session.on_welcome(&rare, &mut out, at(1));
+    session.on_welcome(&rare, None, &mut out, at(1));
     session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
     for millis in (3..20_003).step_by(1_000) {
         session.on_timeout(&mut out, at(millis));
@@ -221,6 +226,8 @@ fn waits_grow_with_failures_and_every_server_gets_its_turn() {
             .expect("another attempt")
             .since(at(now).moment);
         assert!(next <= RETRY_MAX);
+        // A new leader that follows another one at once gives nodes some seconds and no more.
+        assert!(attempt > SOON_ATTEMPTS || next <= SOON_MAX, "{attempt}");
         assert!(next <= RETRY_DEFAULT * 2_u32.pow(attempt.min(16)));
         now += u64::try_from(next.as_millis()).expect("small") + 1;
     }
@@ -259,7 +266,7 @@ fn refusals_say_what_the_next_hello_leaves_out() {
 fn a_sync_is_cut_into_bounded_parts() {
     let (mut session, mut out) = session();
     greet(&mut session, &mut out, 0);
-    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.on_welcome(&welcome(5, false), None, &mut out, at(1));
     effects(&mut out);
     let reports: Vec<AllocReport> = (0..200)
         .map(|number| {
@@ -329,7 +336,7 @@ fn facts_sent(effects: &[Effect]) -> usize {
 fn live_and_told() -> (Session, Outbox) {
     let (mut session, mut out) = session();
     greet(&mut session, &mut out, 0);
-    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.on_welcome(&welcome(5, false), None, &mut out, at(1));
     session.send_sync(Vec::new(), 3, &mut out);
     assert_eq!(facts_sent(&effects(&mut out)), 1);
     session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
@@ -367,12 +374,12 @@ fn facts_whose_fate_is_unknown_are_told_again_when_the_session_is_resumed() {
     session.on_facts_changed(&mut out);
     effects(&mut out);
     greet(&mut session, &mut out, 20_000);
-    session.on_welcome(&welcome(5, true), &mut out, at(20_001));
+    session.on_welcome(&welcome(5, true), None, &mut out, at(20_001));
     assert_eq!(facts_sent(&effects(&mut out)), 1);
     session.on_facts_ack(SessionEpoch(5), &mut out, at(20_002));
     session.on_disconnected(&mut out, at(20_003));
     greet(&mut session, &mut out, 40_000);
-    session.on_welcome(&welcome(5, true), &mut out, at(40_001));
+    session.on_welcome(&welcome(5, true), None, &mut out, at(40_001));
     assert_eq!(
         facts_sent(&effects(&mut out)),
         0,

@@ -37,12 +37,27 @@ fn moved(effects: &[Effect]) -> bool {
     })
 }
 
+/// The first server speaks until the other connection stands once more; answers when.
+fn stand_by_again(session: &mut Session, out: &mut Outbox, from: u64) -> u64 {
+    let mut steps = (from..from + 30_000).step_by(100);
+    let stands = steps.find(|millis| {
+        session.heard(at(*millis));
+        session.on_timeout(out, at(*millis));
+        effects(out)
+            .iter()
+            .any(|effect| matches!(effect, Effect::Connect { .. }))
+    });
+    let stands = stands.expect("another one is made");
+    session.on_standby_connected(at(stands));
+    stands
+}
+
 #[test]
 fn a_live_session_soon_has_a_connection_to_another_server() {
     let (mut session, mut out) = session();
     greet(&mut session, &mut out, 0);
     let first = session.server;
-    session.on_welcome(&welcome(5, false), &mut out, at(1));
+    session.on_welcome(&welcome(5, false), None, &mut out, at(1));
     session.on_timeout(&mut out, at(1_500));
     assert!(
         session.standby_due().is_none(),
@@ -70,7 +85,7 @@ fn where_there_is_one_server_none_stands_by() {
     greet(&mut session, &mut out, 0);
     let mut alone = welcome(5, false);
     alone.servers = 1;
-    session.on_welcome(&alone, &mut out, at(1));
+    session.on_welcome(&alone, None, &mut out, at(1));
     session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
     effects(&mut out);
     session.on_timeout(&mut out, at(2_000));
@@ -95,12 +110,48 @@ fn a_session_moves_before_its_server_has_been_silent_for_too_long() {
     assert_eq!(session.attempt(), FIRST, "until there is an answer");
     assert!(session.adopt_standby(&mut out));
     assert!(moved(&effects(&mut out)) && session.take_closed());
-    let begun = session.on_welcome(&welcome(5, true), &mut out, at(2_310));
+    let begun = session.on_welcome(&welcome(5, true), None, &mut out, at(2_310));
     assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
-    let watch = Effect::OpenWatch { attempt: SECOND };
+    let watch = Effect::OpenWatch {
+        attempt: SECOND,
+        known: None,
+    };
     assert!(effects(&mut out).contains(&watch));
     assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
     assert!(session.standby_due().is_some(), "the next one is planned");
+}
+
+#[test]
+fn a_session_whose_server_is_silent_tries_the_next_one_at_once_where_another_refused() {
+    let (mut session, mut out) = standing_by();
+    session.on_timeout(&mut out, at(2_300));
+    effects(&mut out);
+    session.leave_standby(DisconnectReason::Refused, &mut out, at(2_350));
+    let due = session.standby_due().expect("another one is made");
+    assert!(due <= at(2_350).moment.after(RETRY_DEFAULT), "{due:?}");
+}
+
+/// Where every server is slow, nodes that go from one to the other make all of them slower.
+#[test]
+fn a_session_that_had_to_ask_of_late_waits_longer_before_it_asks_again() {
+    let (mut session, mut out) = standing_by();
+    let mut heard = 1_500;
+    let mut waited = Vec::new();
+    for _ in 0..4 {
+        let asked = (heard..heard + 2_600).step_by(25).find(|millis| {
+            session.on_timeout(&mut out, at(*millis));
+            !helloes(&effects(&mut out)).is_empty()
+        });
+        let asked = asked.expect("it asks before it is taken for silent");
+        waited.push((asked - heard) / 100);
+        session.leave_standby(DisconnectReason::Refused, &mut out, at(asked));
+        // The first server was only slow, and the other one stands by again.
+        heard = stand_by_again(&mut session, &mut out, asked + 1);
+    }
+    assert_eq!(waited, [8, 12, 18, 18]);
+    heard += 60_000;
+    session.heard(at(heard));
+    assert_eq!(session.standby_due(), Some(at(heard + 800).moment));
 }
 
 #[test]
@@ -136,7 +187,7 @@ fn a_session_whose_connection_breaks_goes_on_over_the_other_without_a_wait() {
     let sent = effects(&mut out);
     assert_eq!(helloes(&sent), [SECOND]);
     assert_eq!(session.attempt(), SECOND);
-    let begun = session.on_welcome(&welcome(5, true), &mut out, at(1_610));
+    let begun = session.on_welcome(&welcome(5, true), None, &mut out, at(1_610));
     assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
 }
 
@@ -147,7 +198,7 @@ fn a_hello_that_is_on_its_way_is_not_said_again_when_the_first_connection_breaks
     effects(&mut out);
     session.on_disconnected(&mut out, at(2_310));
     assert_eq!(helloes(&effects(&mut out)), []);
-    let begun = session.on_welcome(&welcome(5, true), &mut out, at(2_320));
+    let begun = session.on_welcome(&welcome(5, true), None, &mut out, at(2_320));
     assert!(begun.is_some());
 }
 

@@ -102,7 +102,8 @@ impl FakeHost {
         self.disconnect();
     }
 
-    pub(super) fn open_watch(&mut self, attempt: Attempt) {
+    /// Tells what is wanted; of a session that went on, what the node does not name as `known`.
+    pub(super) fn open_watch(&mut self, attempt: Attempt, known: Option<Vec<(AllocId, u64)>>) {
         if !self.online {
             return;
         }
@@ -125,12 +126,13 @@ impl FakeHost {
         // What the node lacks comes in a delta at the map's own index.
         // What it was told by another incarnation counts for nothing.
         let another = self.core.watermark().incarnation != at.incarnation;
+        let named: Option<BTreeMap<_, _>> = known.map(|known| known.into_iter().collect());
+        let acted_on = |alloc: AllocId| match &named {
+            Some(named) => named.get(&alloc).copied(),
+            None => self.core.alloc(alloc).map(|runner| runner.spec().version()),
+        };
         let lacking = self.desired.values().filter(|(version, alloc)| {
-            another
-                || self
-                    .core
-                    .alloc(alloc.id)
-                    .is_none_or(|runner| runner.spec().version() < *version)
+            another || acted_on(alloc.id).is_none_or(|it| it < *version)
         });
         let changed: Vec<DesiredAlloc> = lacking
             .map(|(version, alloc)| {
@@ -175,6 +177,14 @@ impl FakeHost {
                     self.epoch += 1;
                 }
                 self.session(attempt, SessionEvent::Welcome(self.welcome(resumed)));
+            }
+            SessionMessage::Detail { epoch, parts } => {
+                assert_eq!(epoch.0, self.epoch);
+                for report in parts.into_iter().flatten() {
+                    let events = report.task_states.values().map(|state| state.events.len());
+                    self.log
+                        .push(format!("detail: {} events", events.sum::<usize>()));
+                }
             }
             SessionMessage::SyncPart(part) => {
                 for report in part.reports {
@@ -251,6 +261,7 @@ impl FakeHost {
                 index: self.index,
             },
             servers: 1,
+            newcomer: resumed,
         }
     }
 }

@@ -264,7 +264,7 @@ impl FakeHost {
                 self.watching = None;
                 self.log.push(format!("disconnect: {reason}"));
             }
-            Effect::OpenWatch { attempt } => self.open_watch(attempt),
+            Effect::OpenWatch { attempt, known } => self.open_watch(attempt, known),
             Effect::Send { attempt, message } => {
                 if self.online {
                     self.receive(attempt, message);
