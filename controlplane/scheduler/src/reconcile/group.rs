@@ -16,6 +16,7 @@ use protocol_model::{AllocId, Allocation, ClientStatus, Job, TaskGroup, UnixNano
 use super::class::{Class, classify};
 use super::condition::awaited;
 use super::names::Names;
+use super::winner::Winner;
 use super::{Buckets, Difference, Subject, Wanted, difference_of, runs_version};
 use crate::place::Staying;
 use crate::reschedule::{self, Retry};
@@ -51,7 +52,7 @@ pub(crate) fn group(
     if rollout.is_halted() {
         sorted.replace_what_is_gone(job, existing);
     }
-    sorted.stop_surplus(job, count);
+    sorted.stop_surplus(job, group, count);
     let mut open = count
         .saturating_sub(sorted.counted)
         .saturating_sub(len(&sorted.standing));
@@ -213,14 +214,24 @@ impl Sorted {
     }
 
     /// Stops what stands above `count`: first of two with one number the one that does not run, is
-    /// of an older version or is newer, as the replacement of somebody who is back; then those that
-    /// do not run, then the highest numbers.
-    fn stop_surplus(&mut self, job: &Job, count: u32) {
+    /// of an older version, or, where one of them is back, is not the one that the group wants to
+    /// stay; then those that do not run, then the highest numbers.
+    fn stop_surplus(&mut self, job: &Job, group: &TaskGroup, count: u32) {
         let count = count.saturating_sub(self.counted);
         let rests = |alloc: &Allocation| alloc.client_status != ClientStatus::Running;
         let outdated = |alloc: &Allocation| !runs_version(alloc, job);
-        self.standing
-            .sort_by_key(|alloc| (rests(alloc), outdated(alloc), alloc.create_index, alloc.id));
+        let returning = &self.buckets.reconnect;
+        let ids: BTreeSet<AllocId> = returning.iter().map(|alloc| alloc.id).collect();
+        let of_pairs: BTreeSet<Option<u32>> = returning.iter().map(|alloc| alloc.index()).collect();
+        let winner = Winner::of(group);
+        let rank = |alloc: &Allocation| {
+            let paired = of_pairs.contains(&alloc.index());
+            paired.then(|| winner.rank(alloc, ids.contains(&alloc.id)))
+        };
+        self.standing.sort_by_key(|alloc| {
+            let age = (alloc.create_index, alloc.id);
+            (rests(alloc), outdated(alloc), rank(alloc), age)
+        });
         let mut numbers: BTreeMap<Option<u32>, u32> = BTreeMap::new();
         let mut ranked: Vec<(u32, Arc<Allocation>)> = Vec::new();
         for alloc in std::mem::take(&mut self.standing) {

@@ -8,6 +8,7 @@ mod group;
 mod names;
 mod pace;
 mod system;
+mod winner;
 
 use std::sync::Arc;
 

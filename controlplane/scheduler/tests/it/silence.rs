@@ -8,8 +8,8 @@ use std::time::Duration;
 use controlplane_state::Command;
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    AllocId, Allocation, ClientStatus, DesiredStatus, DisconnectStrategy, EvalTrigger, Job,
-    JobType, ReschedulePolicy,
+    Affinity, AllocId, Allocation, ClientStatus, DesiredStatus, DisconnectStrategy, EvalTrigger,
+    Job, JobType, ReschedulePolicy,
 };
 
 use crate::scene::{Scene, key};
@@ -106,6 +106,61 @@ fn the_replacement_goes_and_not_the_highest_number() {
     assert_eq!(desired, DesiredStatus::Stop);
     let names: Vec<_> = scene.live(&key("web")).into_keys().collect();
     assert_eq!(names.len(), 4, "{names:?}");
+}
+
+/// Where the replacement is placed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Elsewhere {
+    /// On a node like the original's.
+    Alike,
+    /// On one that the job would rather have, and that came later.
+    Better,
+}
+
+/// Which of the pair stays by this word: the original or its replacement.
+fn stays(reconcile: Option<&str>, elsewhere: Elsewhere) -> &'static str {
+    let mut scene = Scene::new(3);
+    let mut job = tolerant(JobType::Service, "web", 1);
+    let block = job.task_groups[0].disconnect.as_mut().expect("set");
+    block.reconcile = reconcile.map(str::to_owned);
+    job.task_groups[0].affinities = vec![Affinity {
+        l_target: "${node.unique.name}".to_owned(),
+        r_target: "node-9".to_owned(),
+        operand: "=".to_owned(),
+        weight: Some(100),
+    }];
+    running(&mut scene, job);
+    if elsewhere == Elsewhere::Better {
+        scene.world.add_node(nodes::node(9));
+    }
+    let original = silence_first(&mut scene);
+    let replacement = successor(&scene, &original);
+    scene.world.report(replacement.id, ClientStatus::Running);
+    come_back(&mut scene, &original);
+    scene.settle(&key("web"));
+    let wanted = |id| status(&scene, id) == (ClientStatus::Running, DesiredStatus::Run);
+    match (wanted(original.id), wanted(replacement.id)) {
+        (true, false) => "original",
+        (false, true) => "replacement",
+        both => panic!("{reconcile:?}: {both:?}"),
+    }
+}
+
+#[test]
+fn of_a_pair_the_one_stays_that_its_group_wants() {
+    for elsewhere in [Elsewhere::Alike, Elsewhere::Better] {
+        assert_eq!(stays(Some("keep_original"), elsewhere), "original");
+        assert_eq!(stays(Some("keep_replacement"), elsewhere), "replacement");
+        assert_eq!(stays(Some("longest_running"), elsewhere), "original");
+    }
+}
+
+#[test]
+fn of_a_pair_the_one_on_the_better_node_stays_and_among_equals_the_original() {
+    for said in [None, Some("best_score")] {
+        assert_eq!(stays(said, Elsewhere::Alike), "original");
+        assert_eq!(stays(said, Elsewhere::Better), "replacement");
+    }
 }
 
 #[test]

@@ -161,19 +161,9 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not drain nodes",
     ),
     row(
-        "max_client_disconnect",
-        OfGroup(|group| group.max_client_disconnect.is_some()),
-        "respected while a node is silent; an original that returns always stays, its replacement goes",
-    ),
-    row(
         "prevent_reschedule_on_lost",
         OfGroup(|group| group.prevent_reschedule_on_lost == Some(true)),
         "lost allocations are replaced in this release",
-    ),
-    row(
-        "disconnect",
-        OfGroup(|group| group.disconnect.is_some()),
-        "respected while a node is silent; an original that returns always stays, its replacement goes",
     ),
     row(
         "ephemeral_disk sticky",

@@ -75,18 +75,6 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Disconnect": {"LostAfter": "1h"}}),
-            json!({}),
-            format!("{group}disconnect"),
-        ),
-        (
-            json!({}),
-            json!({"MaxClientDisconnect": "1h"}),
-            json!({}),
-            format!("{group}max_client_disconnect"),
-        ),
-        (
-            json!({}),
             json!({"EphemeralDisk": {"Sticky": true}}),
             json!({}),
             format!("{group}ephemeral_disk sticky"),
@@ -248,7 +236,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "resources device",
         "resources network",
         "template source",
-        "max_client_disconnect",
     ] {
         let named = messages.iter().any(|message| message.starts_with(block));
         assert!(named, "{block} is missing in {messages:#?}");
