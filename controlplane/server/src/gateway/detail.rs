@@ -80,9 +80,15 @@ impl DetailCache {
 
     /// Keeps events that were told to another server before: what is known here is newer.
     pub fn take_in_older(&self, node: NodeId, reported: impl IntoIterator<Item = AllocEvents>) {
-        let reported = reported.into_iter();
-        let unknown = |events: &AllocEvents| !self.lock().contains_key(&events.alloc);
-        self.take_in(node, reported.filter(unknown));
+        let unknown: Vec<AllocEvents> = {
+            let inner = self.lock();
+            let reported = reported.into_iter();
+            reported
+                .filter(|events| !inner.contains_key(&events.alloc))
+                .collect()
+        };
+        // Not while it is locked: taking in locks it again.
+        self.take_in(node, unknown);
     }
 
     /// Forgets a node's allocations: its session ended here.
@@ -109,5 +115,28 @@ impl Detail {
                 state.events.clone_from(events);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_to_another_server_before_is_kept_where_nothing_newer_is_known() {
+        let cache = DetailCache::default();
+        let node = NodeId::from_u128(1);
+        let events = |alloc, task: &str| AllocEvents {
+            alloc: AllocId::from_u128(alloc),
+            tasks: BTreeMap::from([(task.to_owned(), Vec::new())]),
+        };
+        cache.take_in(node, [events(1, "newer")]);
+        cache.take_in_older(node, [events(1, "older"), events(2, "older")]);
+        let tasks = |alloc| -> Vec<String> {
+            let detail = cache.of(AllocId::from_u128(alloc)).expect("it is kept");
+            detail.events.into_keys().collect()
+        };
+        assert_eq!(tasks(1), ["newer"]);
+        assert_eq!(tasks(2), ["older"]);
     }
 }
