@@ -132,6 +132,28 @@ impl FakeNode {
         self.endpoint.connect(address).await.expect("connects")
     }
 
+    /// Loses its connection and goes on with its session over another one, to the same server.
+    pub(crate) async fn resume(&mut self) -> v1::Welcome {
+        let again = self.connect_again().await;
+        self.session.close(0u8.into(), b"cut");
+        let (mut writer, mut reader) = open(&again, StreamKind::NodeSession).await;
+        let hello = v1::Hello {
+            node_id: self.id.as_bytes().to_vec().into(),
+            secret: SECRET.to_vec().into(),
+            nonce: vec![3; 16].into(),
+            boot_id: vec![2; 16].into(),
+            protocol_min: PROTOCOL_MIN,
+            protocol_max: PROTOCOL_MAX,
+            last_epoch: self.epoch,
+            ..v1::Hello::default()
+        };
+        write(&mut writer, &hello).await;
+        let welcome: v1::Welcome = read(&mut reader).await;
+        self.session = again;
+        self.streams = (writer, reader);
+        welcome
+    }
+
     /// What an update or watch stream of this node's session begins with.
     pub(crate) fn stream_hello(&self) -> v1::StreamHello {
         v1::StreamHello {
@@ -171,14 +193,7 @@ impl FakeNode {
     pub(crate) async fn report_running(&self, alloc: AllocId, task: &str, event: TaskEvent) {
         let (mut writer, mut reader) = open(&self.session, StreamKind::NodeUpdates).await;
         write(&mut writer, &self.stream_hello()).await;
-        let mut report = AllocReport::new(alloc, 1, ClientStatus::Running);
-        let mut state = TaskState {
-            state: TaskRunState::Running,
-            ..TaskState::default()
-        };
-        state.push_event(event);
-        report.task_states.insert(task.to_owned(), state);
-        let allocs = vec![(&report).into()];
+        let allocs = vec![(&running(alloc, task, event)).into()];
         write(
             &mut writer,
             &v1::StatusBatch {
@@ -192,6 +207,18 @@ impl FakeNode {
         let ack: v1::BatchAck = read(&mut reader).await;
         assert_eq!(ack.seq, 1);
     }
+}
+
+/// An allocation's task runs, and this happened to it.
+pub(crate) fn running(alloc: AllocId, task: &str, event: TaskEvent) -> AllocReport {
+    let mut report = AllocReport::new(alloc, 1, ClientStatus::Running);
+    let mut state = TaskState {
+        state: TaskRunState::Running,
+        ..TaskState::default()
+    };
+    state.push_event(event);
+    report.task_states.insert(task.to_owned(), state);
+    report
 }
 
 async fn serve(calls: quinn::Connection) {

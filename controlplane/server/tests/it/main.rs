@@ -18,6 +18,7 @@ mod jobs;
 mod large;
 mod lists;
 mod majority;
+mod moves;
 mod node_calls;
 mod node_streams;
 mod operator;

@@ -1,0 +1,119 @@
+//! A session that goes on over another connection, without a complete report: what its server does
+//! not have from the log it is told again, and nothing else is told anew.
+
+use std::time::Duration;
+
+use protocol_model::{AllocId, TaskEvent, TaskEventKind, UnixNanos};
+use protocol_transport::StreamKind;
+use protocol_wire::v1;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::fake_node::{FakeNode, open, read, running, write};
+use crate::world::{PATIENCE, World, service};
+
+fn event(text: &str) -> TaskEvent {
+    TaskEvent::new(TaskEventKind::Started, text, UnixNanos(7))
+}
+
+/// A world whose nodes may be silent for as long as a busy host makes them.
+async fn patient() -> (World, FakeNode, AllocId) {
+    let world = World::start_with(|config| config.liveness.silence = PATIENCE).await;
+    let node = FakeNode::join(&world).await;
+    let alloc = place(&world, "web").await;
+    (world, node, alloc)
+}
+
+/// Registers a job, and waits for its allocation.
+async fn place(world: &World, id: &str) -> AllocId {
+    let body = json!({ "Job": service(id) });
+    world.put("/v1/jobs", body).await.expect("registered");
+    let of = |alloc: &protocol_model::Allocation| alloc.job_id == id;
+    let placed = world
+        .until(|snapshot| snapshot.allocs().any(|alloc| of(alloc)))
+        .await;
+    let alloc = placed.allocs().find(|alloc| of(alloc)).expect("placed");
+    alloc.id
+}
+
+async fn events(world: &World, alloc: AllocId) -> Vec<String> {
+    let path = format!("/v1/allocation/{alloc}");
+    let shown = world.get(&path).await.expect("the allocation");
+    let events = shown["TaskStates"]["server"]["Events"].as_array();
+    let text = |event: &Value| event["DisplayMessage"].as_str().map(str::to_owned);
+    events.into_iter().flatten().filter_map(text).collect()
+}
+
+async fn until_shown(world: &World, alloc: AllocId, wanted: &[&str]) {
+    let shown = async {
+        while events(world, alloc).await != wanted {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let seen = timeout(PATIENCE, shown).await;
+    assert!(seen.is_ok(), "{:?}", events(world, alloc).await);
+}
+
+/// Tells events as they were told before, on a stream of their own.
+async fn tell_again(node: &FakeNode, alloc: AllocId, text: &str) {
+    let (mut writer, _reader) = open(node.session(), StreamKind::NodeUpdates).await;
+    write(&mut writer, &node.stream_hello()).await;
+    let detail = v1::DetailReport {
+        epoch: node.epoch(),
+        allocs: vec![(&running(alloc, "server", event(text))).into()],
+    };
+    write(&mut writer, &detail).await;
+    writer.finish().expect("is sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_told_to_the_server_that_takes_a_session_over_and_stay_out_of_the_log() {
+    let (world, mut node, alloc) = patient().await;
+    node.report_running(alloc, "server", event("it runs")).await;
+    until_shown(&world, alloc, &["it runs"]).await;
+    let welcome = node.resume().await;
+    assert!(welcome.resumed && welcome.newcomer);
+    let before = world.server.cluster().snapshot().index();
+    let other = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
+    let joined = world.server.cluster().snapshot().index();
+    assert!(joined > before);
+    tell_again(&other, alloc, "forged").await;
+    tell_again(&node, alloc, "it runs").await;
+    until_shown(&world, alloc, &["it runs"]).await;
+    assert_eq!(world.server.cluster().snapshot().index(), joined);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_tells_nothing_again_that_the_node_names() {
+    let (world, mut node, first) = patient().await;
+    node.resume().await;
+    let snapshot = world.server.cluster().snapshot();
+    let version = snapshot.alloc(first).expect("known").alloc_modify_index;
+    let (mut writer, mut reader) = open(node.session(), StreamKind::NodeWatch).await;
+    let hello = v1::StreamHello {
+        names_known: true,
+        ..node.stream_hello()
+    };
+    write(&mut writer, &hello).await;
+    let alloc_id = first.as_bytes().to_vec().into();
+    let allocs = vec![v1::AllocVersion { alloc_id, version }];
+    write(&mut writer, &v1::WatchKnown { allocs }).await;
+    let map: v1::WatchMap = read(&mut reader).await;
+    assert!(map.last && map.allocs.len() == 1);
+    let second = place(&world, "another").await;
+    let delta: v1::WatchDelta = read(&mut reader).await;
+    let told = delta.changed.iter().map(|alloc| alloc.alloc_id.to_vec());
+    assert_eq!(told.collect::<Vec<_>>(), [second.as_bytes().to_vec()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_does_not_say_what_the_node_has_tells_it_all() {
+    let (_world, mut node, first) = patient().await;
+    node.resume().await;
+    let (mut writer, mut reader) = open(node.session(), StreamKind::NodeWatch).await;
+    write(&mut writer, &node.stream_hello()).await;
+    let _: v1::WatchMap = read(&mut reader).await;
+    let delta: v1::WatchDelta = read(&mut reader).await;
+    assert_eq!(delta.changed.len(), 1);
+    assert_eq!(delta.changed[0].alloc_id.as_ref(), first.as_bytes());
+}
