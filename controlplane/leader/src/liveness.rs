@@ -329,4 +329,32 @@ mod tests {
         liveness.heard(node, SessionEpoch(5), Duration::from_millis(900), at(1001));
         assert!(liveness.poll_expired(at(3599)).is_empty());
     }
+
+    /// How many nodes that are well are expected to be taken for silent: those of which every
+    /// heartbeat is lost that would have come in time. Each is lost by itself, which holds where
+    /// none waits for those before it.
+    fn expected_false_positives(interval: Duration, silence: Duration) -> f64 {
+        let (nodes, span) = (5_000.0, Duration::from_secs(600));
+        let (loss, jitter) = (0.3_f64, Duration::from_millis(300));
+        let in_time = (silence.saturating_sub(jitter)).div_duration_f64(interval);
+        nodes * span.div_duration_f64(interval) * loss.powf(in_time.floor())
+    }
+
+    #[test]
+    fn heartbeats_are_frequent_enough_for_bad_weather_and_a_large_cluster() {
+        let ms = Duration::from_millis;
+        // As the servers are configured where nobody says otherwise.
+        assert!(expected_false_positives(ms(125), SILENCE) < 0.01);
+        for (interval, silence, enough) in [
+            (250, 2_600, false),
+            (250, 5_100, true),
+            (500, 10_000, true),
+            (1_000, 10_000, false),
+            (125, 2_000, false),
+        ] {
+            let expected = expected_false_positives(ms(interval), ms(silence));
+            let pair = format!("{interval} ms and {silence} ms: {expected}");
+            assert_eq!(expected < 0.01, enough, "{pair}");
+        }
+    }
 }
