@@ -21,6 +21,7 @@
 
 pub mod counts;
 pub mod event;
+pub mod figures;
 pub mod invariants;
 pub mod mutant;
 pub mod net;
@@ -33,5 +34,6 @@ pub mod run;
 pub mod schedule;
 pub mod server;
 pub mod shrink;
+pub mod stopwatch;
 pub mod time;
 pub mod world;

@@ -7,11 +7,14 @@
 //!         \--------------------------> delay ----^
 //! ```
 
+mod weather;
+
 use std::collections::VecDeque;
 
 use crate::event::{Event, NodeIx, ServerIx, ToNode, ToServer};
 use crate::rng::Rng;
-use crate::time::{MICRO, MILLI, Nanos, SECOND};
+use crate::time::{MILLI, Nanos, SECOND};
+pub use weather::{Heartbeats, Weather};
 
 /// How long a connection lives in silence (as the transport's default).
 pub const IDLE: Nanos = 12 * SECOND;
@@ -61,26 +64,6 @@ enum Message {
     ToNode(ToNode),
 }
 
-/// What the weather is like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Weather {
-    /// Packets lost, in a thousand.
-    pub loss: u64,
-    /// The shortest way.
-    pub base: Nanos,
-    /// What is added at random.
-    pub jitter: Nanos,
-}
-
-impl Weather {
-    /// A quiet data center.
-    pub const CALM: Self = Self {
-        loss: 0,
-        base: 150 * MICRO,
-        jitter: 400 * MICRO,
-    };
-}
-
 /// All links and connections.
 #[derive(Debug)]
 pub struct Net {
@@ -92,7 +75,11 @@ pub struct Net {
     /// Cuts between servers.
     server_cuts: Vec<u8>,
     servers: usize,
+    /// Between nodes and servers, and among servers.
     pub weather: Weather,
+    pub between_servers: Weather,
+    /// How heartbeats travel.
+    pub heartbeats: Heartbeats,
     rng: Rng,
 }
 
@@ -107,6 +94,8 @@ impl Net {
             server_cuts: vec![0; servers * servers],
             servers,
             weather: Weather::CALM,
+            between_servers: Weather::CALM,
+            heartbeats: Heartbeats::default(),
             rng,
         }
     }
@@ -151,18 +140,14 @@ impl Net {
         *cuts = cuts.saturating_sub(1);
     }
 
-    /// The time that one message takes, its retransmissions included.
+    /// The time that a message between a node and a server takes, its retransmissions included.
     pub fn delay(&mut self) -> Nanos {
-        let Weather { loss, base, jitter } = self.weather;
-        let mut delay = base + self.rng.below(jitter);
-        if loss > 0 {
-            // Later packets of the connection show the loss after about a round trip.
-            let again = 2 * base + jitter + 10 * MILLI;
-            while self.rng.chance(loss) && delay < 30 * SECOND {
-                delay += again;
-            }
-        }
-        delay
+        self.weather.delay(&mut self.rng)
+    }
+
+    /// The same among servers.
+    pub fn server_delay(&mut self) -> Nanos {
+        self.between_servers.delay(&mut self.rng)
     }
 
     /// A new connection.
@@ -224,6 +209,9 @@ impl Net {
         extra: Nanos,
         now: Nanos,
     ) -> Option<(Nanos, Event)> {
+        if self.heartbeats == Heartbeats::Alone && matches!(message, ToServer::Heartbeat { .. }) {
+            return self.send_alone(id, stream, message, extra, now);
+        }
         let delay = self.delay() + extra;
         let conn = self.conn(id)?;
         let passes = self.passes(conn.node, conn.server, Side::Server);
@@ -236,6 +224,30 @@ impl Net {
         let at = in_order(&mut conn.arrives[1][stream as usize], now + delay);
         let conn = id;
         Some((
+            at,
+            Event::ToServer {
+                conn,
+                stream,
+                message,
+            },
+        ))
+    }
+
+    fn send_alone(
+        &mut self,
+        id: ConnId,
+        stream: Stream,
+        message: ToServer,
+        extra: Nanos,
+        now: Nanos,
+    ) -> Option<(Nanos, Event)> {
+        let Weather { loss, base, jitter } = self.weather;
+        let lost = self.rng.chance(loss);
+        let at = now + base + self.rng.below(jitter) + extra;
+        let it = self.conn(id)?;
+        let arrives = !lost && self.passes(it.node, it.server, Side::Server);
+        let conn = id;
+        arrives.then_some((
             at,
             Event::ToServer {
                 conn,

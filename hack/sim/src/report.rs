@@ -4,10 +4,12 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::counts::Counts;
+use crate::figures::Figures;
 use crate::mutant::Mutant;
 use crate::run::{Ended, Replay, YEAR, explain, run, seconds};
 use crate::schedule::{Scenario, Settings};
 use crate::shrink::shrink;
+use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
@@ -39,8 +41,10 @@ pub struct Totals {
     pub runs: u64,
     pub lasted: Nanos,
     pub steps: u64,
+    /// CPU time.
     pub took: Duration,
     pub counts: Counts,
+    pub figures: Figures,
     pub failures: Vec<(Settings, Ended)>,
 }
 
@@ -51,6 +55,7 @@ impl Totals {
         self.lasted += ended.lasted;
         self.steps += ended.steps;
         self.counts.add(&ended.counts);
+        self.figures.add(&ended.figures);
         if ended.failure.is_some() {
             self.failures.push((settings.clone(), ended));
         }
@@ -64,17 +69,18 @@ impl fmt::Display for Totals {
         let steps = u32::try_from(self.steps).map_or_else(|_| f64::from(u32::MAX), f64::from);
         writeln!(
             f,
-            "{} runs, {} failed; {simulated:.0} simulated seconds = {:.4} years in {took:.1} s",
+            "{} runs, {} failed; {simulated:.0} simulated seconds = {:.4} years in {took:.1} CPU-s",
             self.runs,
             self.failures.len(),
             simulated / YEAR,
         )?;
         writeln!(
             f,
-            "{:.0} simulated seconds a second, {:.0} steps a second, on one core",
+            "{:.0} simulated seconds a CPU-second, {:.0} steps a CPU-second",
             simulated / took,
             steps / took,
         )?;
+        self.figures.fmt(f)?;
         self.counts.fmt(f)
     }
 }
@@ -91,7 +97,7 @@ pub enum Until {
 /// Runs seeds from `first.seed` on; stops after `failures_max` failures. Without a scenario of its
 /// own a series goes through all of them.
 pub fn series(first: &Settings, all: bool, until: Until, failures_max: usize) -> Totals {
-    let begun = Instant::now();
+    let (begun, watch) = (Instant::now(), Stopwatch::begin());
     let mut totals = Totals::default();
     let mut seed = first.seed;
     loop {
@@ -116,7 +122,7 @@ pub fn series(first: &Settings, all: bool, until: Until, failures_max: usize) ->
         totals.add(&settings, ended);
         seed += 1;
     }
-    totals.took = begun.elapsed();
+    totals.took = watch.elapsed();
     totals
 }
 
@@ -163,7 +169,7 @@ pub struct Found {
 
 /// Looks for a planted bug, seed after seed. A seed that fails without the bug says nothing of it.
 pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
-    let begun = Instant::now();
+    let begun = Stopwatch::begin();
     let mut seeds = 0;
     while begun.elapsed() < limit {
         let healthy = Settings {

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::counts::Counts;
+use crate::figures::Figures;
+use crate::net::Heartbeats;
 use crate::schedule::{Scenario, Settings};
 use crate::time::{Nanos, SECOND, show};
 use crate::world::{Failure, Trace, World};
@@ -21,6 +23,7 @@ pub struct Ended {
     pub lasted: Nanos,
     pub steps: u64,
     pub counts: Counts,
+    pub figures: Figures,
     /// How many faults and wishes the schedule had.
     pub faults: usize,
     pub ops: usize,
@@ -36,6 +39,7 @@ pub fn run(settings: &Settings) -> Ended {
         lasted: world.now,
         steps: world.step,
         counts: *world.counts(),
+        figures: world.figures,
         faults: world.schedule.faults.len(),
         ops: world.schedule.ops.len(),
     }
@@ -74,6 +78,9 @@ impl fmt::Display for Replay<'_> {
             && let Some(name) = clap::ValueEnum::to_possible_value(&mutant)
         {
             write!(f, " --mutant {}", name.get_name())?;
+        }
+        if settings.heartbeats == Heartbeats::Alone {
+            write!(f, " --heartbeats alone")?;
         }
         list(f, "--keep-faults", settings.keep_faults.as_deref())?;
         list(f, "--keep-ops", settings.keep_ops.as_deref())?;

@@ -128,21 +128,24 @@ pub trait Invariant: Debug {
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String>;
 }
 
-/// The nodes that are taken for silent by what is seen.
-fn taken_for_silent(seen: &Observation<'_>) -> Vec<NodeIx> {
-    let Observation::Applied {
-        command: Command::HeartbeatMissed { .. },
-        applied,
-        ..
-    } = seen
+/// The nodes that a command takes for silent.
+pub(crate) fn taken_for_silent(command: &Command, applied: &Applied) -> Vec<NodeIx> {
+    let (Command::HeartbeatMissed { .. }, Outcome::Missed(results)) = (command, &applied.outcome)
     else {
-        return Vec::new();
-    };
-    let Outcome::Missed(results) = &applied.outcome else {
         return Vec::new();
     };
     let taken = results.iter().filter(|result| result.status.is_some());
     taken.map(|result| node_ix(result.node)).collect()
+}
+
+/// The same of what is seen.
+fn taken_in(seen: &Observation<'_>) -> Vec<NodeIx> {
+    match seen {
+        Observation::Applied {
+            command, applied, ..
+        } => taken_for_silent(command, applied),
+        _ => Vec::new(),
+    }
 }
 
 /// All of them, new for one run.

@@ -1,7 +1,7 @@
 //! Trouble of one server, or on the way to it, costs no node its readiness: another server holds
 //! its session before it has been silent for too long.
 
-use super::{Invariant, Observation, taken_for_silent};
+use super::{Invariant, Observation, taken_in};
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
@@ -24,7 +24,7 @@ impl Invariant for OneServerInTrouble {
         let Some(server) = world.only_troubled_server(WELL) else {
             return Ok(());
         };
-        for ix in taken_for_silent(seen) {
+        for ix in taken_in(seen) {
             let node = world.node(ix);
             let up = node.core.is_some() && world.now.saturating_sub(node.booted_at) > WELL;
             if up {

@@ -52,13 +52,48 @@ pub enum FaultKind {
     DiskFull { node: NodeIx },
     /// A node's disk takes seconds for a sync.
     DiskSlow { node: NodeIx },
-    /// The weather changes.
-    Storm { weather: Weather },
+    /// The weather changes, on all ways or only on those of nodes.
+    Storm { weather: Weather, links: Links },
     /// A server's wall clock jumps.
     ClockJump { server: ServerIx, by: i64 },
 }
 
 impl FaultKind {
+    /// Whether it is bad weather in which no node that is well may be given up.
+    pub fn is_promised_weather(self) -> bool {
+        matches!(
+            self,
+            Self::Storm {
+                links: Links::OfNodes,
+                ..
+            }
+        )
+    }
+
+    /// Whether it hits nodes only, and their ways to servers.
+    pub fn is_about_nodes(self) -> bool {
+        match self {
+            Self::CutNode { .. }
+            | Self::CutLink { .. }
+            | Self::CutAll
+            | Self::KillDaemon { .. }
+            | Self::DamageJournal { .. }
+            | Self::Reboot { .. }
+            | Self::DiskFull { .. }
+            | Self::DiskSlow { .. } => true,
+            Self::CutServer { .. }
+            | Self::KillServer { .. }
+            | Self::CutLeader
+            | Self::SlowServer { .. }
+            | Self::LagServer { .. }
+            | Self::SlowLog { .. }
+            | Self::DropConns { .. }
+            | Self::StepDown
+            | Self::Storm { .. }
+            | Self::ClockJump { .. } => false,
+        }
+    }
+
     /// The server that it is about, where it is about one, and gone or out of reach.
     pub fn only_server(self) -> Option<ServerIx> {
         match self {
@@ -82,6 +117,14 @@ impl FaultKind {
             | Self::ClockJump { .. } => None,
         }
     }
+}
+
+/// Where the weather is bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Links {
+    All,
+    /// Servers stand beside each other.
+    OfNodes,
 }
 
 /// Which direction of a link is cut.
@@ -212,7 +255,8 @@ pub(super) fn draw(
                 base: MILLI,
                 jitter: 300 * MILLI,
             };
-            add(BEGIN, Nanos::MAX, FaultKind::Storm { weather });
+            let links = Links::OfNodes;
+            add(BEGIN, Nanos::MAX, FaultKind::Storm { weather, links });
         }
         Scenario::Outage => {
             let lasts = rng.between(2, 40) * SECOND;
@@ -313,7 +357,8 @@ fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
                 base: rng.between(MILLI / 10, 20 * MILLI),
                 jitter: rng.between(MILLI, 200 * MILLI),
             };
-            (span, FaultKind::Storm { weather })
+            let links = Links::All;
+            (span, FaultKind::Storm { weather, links })
         }
         Family::SlowLogs => {
             let extra = rng.between(50 * MILLI, 1500 * MILLI);

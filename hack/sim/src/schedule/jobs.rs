@@ -40,6 +40,9 @@ pub const LEASE: Duration = Duration::from_secs(6);
 /// How long a task may take to end once it is asked to.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Nodes beyond which the services of a run would fill some of them.
+const LARGE: u32 = 60;
+
 pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
     match scenario {
         Scenario::Partition | Scenario::Shutdown => {
@@ -82,7 +85,10 @@ pub fn name(offset: usize) -> String {
 
 /// The job at `offset` in its `generation`, which changes its tasks: an update of another
 /// generation replaces them.
-pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
+///
+/// In a large cluster services take a third of a node each: where they filled a few nodes, there
+/// would be no room for what runs on every one.
+pub fn job(offset: usize, kind: Kind, count: u32, generation: u32, nodes: u32) -> Job {
     let job_type = match kind {
         Kind::Batch => JobType::Batch,
         Kind::System | Kind::SystemWindow => JobType::System,
@@ -91,7 +97,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     let mut group = TaskGroup {
         name: "g".to_owned(),
         count: Some(count),
-        tasks: vec![task(generation)],
+        tasks: vec![task(generation, cpu(kind, nodes))],
         restart_policy: Some(RestartPolicy {
             attempts: Some(2),
             interval: Some(Duration::from_secs(60)),
@@ -138,7 +144,15 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     job
 }
 
-fn task(generation: u32) -> Task {
+fn cpu(kind: Kind, nodes: u32) -> u64 {
+    match kind {
+        Kind::System | Kind::SystemWindow => 50,
+        _ if nodes > LARGE => 1200,
+        _ => 50,
+    }
+}
+
+fn task(generation: u32, cpu: u64) -> Task {
     Task {
         name: "t".to_owned(),
         driver: "raw_exec".to_owned(),
@@ -146,7 +160,7 @@ fn task(generation: u32) -> Task {
         env: BTreeMap::from([("GENERATION".to_owned(), generation.to_string())]),
         kill_timeout: Some(KILL_TIMEOUT),
         resources: Some(Resources {
-            cpu: Some(50),
+            cpu: Some(cpu),
             memory_mb: Some(64),
             ..Resources::default()
         }),

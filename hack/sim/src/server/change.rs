@@ -145,7 +145,7 @@ impl World {
                 // It may never arrive, and its answer may not either.
                 self.answer_later(number, attempt, Answer::Unknown, CALL_MAX);
                 if self.net.servers_reach(server, leader) {
-                    let delay = self.net.delay() + self.servers[usize::from(leader)].extra;
+                    let delay = self.net.server_delay() + self.servers[usize::from(leader)].extra;
                     let change = number;
                     let event = LogEvent::Forwarded { change, leader };
                     self.queue.push(self.now + delay, Event::Log(event));
@@ -195,7 +195,7 @@ impl World {
             return;
         };
         if self.servers[usize::from(leader)].believes != Some(leader) {
-            let delay = self.net.delay();
+            let delay = self.net.server_delay();
             self.answer_later(number, attempt, Answer::NoLeader, delay);
             return;
         }
@@ -236,7 +236,7 @@ impl World {
         if asked == leader {
             self.on_answer(number, attempt, answer);
         } else if self.net.servers_reach(leader, asked) {
-            let delay = self.net.delay() + self.servers[usize::from(asked)].extra;
+            let delay = self.net.server_delay() + self.servers[usize::from(asked)].extra;
             self.answer_later(number, attempt, answer, delay);
         }
     }

@@ -145,7 +145,7 @@ impl World {
         server.heard.number += 1;
         let number = server.heard.number;
         if self.net.servers_reach(ix, leader) {
-            let delay = self.net.delay() + self.servers[usize::from(leader)].extra;
+            let delay = self.net.server_delay() + self.servers[usize::from(leader)].extra;
             let life = self.servers[usize::from(leader)].life;
             // Clocks are not compared, ages are: the way itself is not counted.
             let aged = heard
@@ -188,7 +188,7 @@ impl World {
         if !self.net.servers_reach(ix, from) || !self.servers[usize::from(from)].up {
             return;
         }
-        let delay = self.net.delay() + self.servers[usize::from(from)].extra;
+        let delay = self.net.server_delay() + self.servers[usize::from(from)].extra;
         let event = match answer {
             Some(not_watched) => ServerEvent::Confirmed {
                 number,

@@ -228,7 +228,7 @@ impl World {
         if leader == Some(ix) {
             self.take_over(ix, term);
         }
-        let lag = self.net.delay();
+        let lag = self.net.server_delay();
         self.apply_later(ix, lag);
     }
 
@@ -241,7 +241,7 @@ impl World {
             }
             let Some(entry) = self.log.entry(server.applied) else {
                 // Too far behind: the leader sends a snapshot.
-                let wait = 50_000_000 + self.net.delay();
+                let wait = 50_000_000 + self.net.server_delay();
                 return self.server_event(ix, wait, ServerEvent::Install);
             };
             let entry = Arc::clone(entry);

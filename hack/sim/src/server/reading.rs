@@ -92,7 +92,11 @@ impl World {
             }),
         );
         if self.net.servers_reach(ix, leader) {
-            let way = if ix == leader { 0 } else { self.net.delay() };
+            let way = if ix == leader {
+                0
+            } else {
+                self.net.server_delay()
+            };
             let delay = way + self.servers[usize::from(leader)].extra;
             let event = LogEvent::ReadAsked {
                 read: number,
@@ -121,9 +125,9 @@ impl World {
             return;
         }
         // A round to the majority and the way back.
-        let mut delay = self.net.delay() + self.net.delay();
+        let mut delay = self.net.server_delay() + self.net.server_delay();
         if asked != leader {
-            delay += self.net.delay() + self.servers[usize::from(asked)].extra;
+            delay += self.net.server_delay() + self.servers[usize::from(asked)].extra;
         }
         let upto = self.log.committed();
         let event = LogEvent::ReadIndex {

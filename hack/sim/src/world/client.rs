@@ -92,7 +92,7 @@ impl World {
                 count,
                 generation,
             } => {
-                let job = jobs::job(job, self.schedule.jobs[job], count, generation);
+                let job = self.job(job, count, generation);
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
                 Command::JobRegister(JobRegister {
                     spec: job.spec_hash(),
@@ -103,7 +103,7 @@ impl World {
                 })
             }
             OpKind::Stop { job } => {
-                let job = jobs::job(job, self.schedule.jobs[job], 1, 0);
+                let job = self.job(job, 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobDeregister);
                 Command::JobDeregister(JobDeregister {
                     key: job.key(),
@@ -113,7 +113,7 @@ impl World {
                 })
             }
             OpKind::Evaluate { job } => {
-                let job = jobs::job(job, self.schedule.jobs[job], 1, 0);
+                let job = self.job(job, 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
                 Command::JobEvaluate {
                     eval,
@@ -130,6 +130,13 @@ impl World {
                 eligibility_after: Eligibility::Eligible,
             },
         }
+    }
+
+    fn job(&self, offset: usize, count: u32, generation: u32) -> Job {
+        let Schedule {
+            jobs: kinds, nodes, ..
+        } = &self.schedule;
+        jobs::job(offset, kinds[offset], count, generation, *nodes)
     }
 
     fn eval(&mut self, job: &Job, trigger: EvalTrigger) -> Evaluation {

@@ -38,7 +38,7 @@ impl World {
         self.spread();
         for server in 0..self.servers.len() {
             let ix = u8::try_from(server).unwrap_or(0);
-            let lag = self.net.delay() + 20 * MILLI;
+            let lag = self.net.server_delay() + 20 * MILLI;
             self.learn_later(ix, lag);
         }
     }
@@ -106,7 +106,7 @@ impl World {
         for (number, entry) in lost.into_iter().enumerate() {
             if let Some((change, attempt)) = entry.waits {
                 // Who asked hears of it when the new leader is known.
-                let at = self.now + 500 * MILLI + self.net.delay();
+                let at = self.now + 500 * MILLI + self.net.server_delay();
                 let answer = Box::new(Answer::Unknown);
                 let event = LogEvent::Answer {
                     change,
@@ -128,7 +128,11 @@ impl World {
         self.spread();
         for server in 0..self.servers.len() {
             let ix = u8::try_from(server).unwrap_or(0);
-            let lag = if ix == chosen { 0 } else { self.net.delay() };
+            let lag = if ix == chosen {
+                0
+            } else {
+                self.net.server_delay()
+            };
             // One that was told to give up knows at once that it does not lead.
             let gave_up = Some(ix) == old && self.net.servers_reach(chosen, ix);
             self.learn_later(ix, if gave_up { 0 } else { lag });

@@ -3,7 +3,7 @@
 use super::World;
 use crate::event::{Event, NodeIx, ServerIx};
 use crate::net::{Conn, Side, Weather};
-use crate::schedule::fault::{Fault, FaultKind, Way};
+use crate::schedule::fault::{Fault, FaultKind, Links, Way};
 use crate::time::{MILLI, Nanos, SECOND};
 
 impl World {
@@ -58,6 +58,9 @@ impl World {
             fault.kind
         {
             self.flush(fault.lasts);
+        }
+        if fault.kind == FaultKind::CutAll {
+            self.measure_from_here();
         }
         self.note_reach();
     }
@@ -123,13 +126,19 @@ impl World {
                 let slow = if begins { 3 * SECOND } else { 0 };
                 self.nodes[node as usize].journal.slow = slow;
             }
-            FaultKind::Storm { weather } => {
-                self.net.weather = if begins { weather } else { Weather::CALM };
-            }
+            FaultKind::Storm { weather, links } if begins => self.set_weather(weather, links),
+            FaultKind::Storm { links, .. } => self.set_weather(Weather::CALM, links),
             FaultKind::ClockJump { server, by } if begins => {
                 self.servers[usize::from(server)].skew = by;
             }
             FaultKind::ClockJump { .. } => {}
+        }
+    }
+
+    fn set_weather(&mut self, weather: Weather, links: Links) {
+        self.net.weather = weather;
+        if links == Links::All {
+            self.net.between_servers = weather;
         }
     }
 
@@ -193,6 +202,7 @@ impl World {
             }
         }
         self.net.weather = Weather::CALM;
+        self.net.between_servers = Weather::CALM;
         self.log.extra = 0;
         self.calm = true;
         self.calm_since = self.now;

@@ -185,6 +185,7 @@ impl World {
         if let Command::PlanApply(plan) = command {
             self.note_kinds(&plan.placed);
         }
+        self.measure(command, &applied);
         self.observe(Observation::Applied {
             before: &before,
             after: &snapshot,
@@ -225,7 +226,7 @@ impl World {
                     self.log.rng.below(100 * MICRO)
                 } else {
                     // A follower hears of a commit with the next append.
-                    self.net.delay() + self.log.rng.below(3 * MILLI)
+                    self.net.server_delay() + self.log.rng.below(3 * MILLI)
                 };
                 self.apply_later(ix, lag);
             }

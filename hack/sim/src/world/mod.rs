@@ -6,6 +6,7 @@ mod client;
 mod converge;
 mod election;
 mod faults;
+mod figures;
 mod log;
 mod trace;
 mod view;
@@ -17,6 +18,7 @@ use protocol_model::AllocId;
 
 use crate::counts::Counts;
 use crate::event::{Event, LogEvent, ToNode, ToServer};
+use crate::figures::Figures;
 use crate::invariants::{self, Invariant, Observation};
 use crate::mutant::Mutant;
 use crate::net::{ConnId, IDLE, Net, Side, Stream};
@@ -71,6 +73,9 @@ pub struct World {
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
     pub(crate) rng: Rng,
     pub(crate) counts: Counts,
+    pub figures: Figures,
+    /// When an outage of all nodes ended of which not all are back yet.
+    outage_over: Option<Nanos>,
     /// Everything is healed and nothing fails any more; since then.
     pub calm: bool,
     pub calm_since: Nanos,
@@ -115,6 +120,8 @@ impl World {
             kinds: BTreeMap::new(),
             rng,
             counts: Counts::default(),
+            figures: Figures::default(),
+            outage_over: None,
             calm: false,
             calm_since: 0,
             disturbed_at: 0,
@@ -126,6 +133,7 @@ impl World {
             steps_max: settings.steps.unwrap_or(u64::MAX),
             schedule,
         };
+        world.net.heartbeats = settings.heartbeats;
         world.switch_on();
         world
     }

@@ -7,7 +7,7 @@ use crate::counts::Counts;
 use crate::event::{NodeIx, ServerIx};
 use crate::net::Side;
 use crate::node::SimNode;
-use crate::time::{MILLI, Nanos};
+use crate::time::{MILLI, Nanos, SECOND};
 
 impl World {
     /// The last events, where they were kept.
@@ -48,6 +48,23 @@ impl World {
     /// Whether no fault is on, and none was for a while.
     pub fn quiet_for(&self, span: Nanos) -> bool {
         self.faults_on.is_empty() && self.now.saturating_sub(self.disturbed_at) >= span
+    }
+
+    /// Whether the only faults of late are of the weather, within what is promised of it.
+    pub fn only_weather_for(&self, span: Nanos) -> bool {
+        let since = self.now.saturating_sub(span);
+        let calm_enough = !self.calm || self.now.saturating_sub(self.calm_since) >= span;
+        let faults = &self.schedule.faults;
+        let mut of_late = faults
+            .iter()
+            .filter(|fault| fault.at <= self.now && fault.at.saturating_add(fault.lasts) >= since);
+        calm_enough && of_late.all(|fault| fault.kind.is_promised_weather())
+    }
+
+    /// Whether no fault of this run is about servers, their log or the weather.
+    pub fn servers_are_well(&self) -> bool {
+        let mut faults = self.schedule.faults.iter();
+        faults.all(|fault| fault.kind.is_about_nodes()) && self.led_for() > 10 * SECOND
     }
 
     /// The server that everything that went wrong within `span` is about, where there is one, and

@@ -1,8 +1,10 @@
 //! Seeds of every scenario.
 
+use hack_sim::net::Heartbeats;
 use hack_sim::report::{Until, describe, series};
 use hack_sim::run::run;
-use hack_sim::schedule::Settings;
+use hack_sim::schedule::{Scenario, Settings};
+use hack_sim::time::SECOND;
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
@@ -25,4 +27,42 @@ fn seeds_of_every_scenario_hold() {
         totals.counts.faults > 0 && totals.counts.sessions > 0,
         "{totals}"
     );
+}
+
+#[test]
+fn a_hundred_nodes_come_back_at_once_and_their_silence_was_noticed_in_time() {
+    let settings = Settings {
+        nodes: Some(100),
+        scenario: Scenario::Outage,
+        seconds: Some(40),
+        state_check_every: 256,
+        ..Settings::of(1)
+    };
+    let ended = run(&settings);
+    assert_eq!(ended.failure, None);
+    let figures = ended.figures;
+    assert_eq!((figures.noticed, figures.outages), (100, 1));
+    assert!(figures.noticed_max <= 3 * SECOND, "{figures}");
+    // A node waits up to 15 s before it tries again.
+    assert!(figures.ready_again_max <= 18 * SECOND, "{figures}");
+}
+
+#[test]
+fn nobody_is_given_up_in_bad_weather_where_heartbeats_do_not_wait_for_lost_ones() {
+    let settings = |heartbeats| Settings {
+        nodes: Some(60),
+        scenario: Scenario::Lossy,
+        seconds: Some(120),
+        state_check_every: 256,
+        keep_ops: Some(Vec::new()),
+        heartbeats,
+        ..Settings::of(1)
+    };
+    let alone = run(&settings(Heartbeats::Alone));
+    assert_eq!(alone.failure, None);
+    assert_eq!(alone.figures.false_expiries, 0);
+    assert!(alone.counts.heartbeats > 50_000, "{}", alone.counts);
+    // What is measured can be seen: in order, some wait for too long.
+    let in_order = run(&settings(Heartbeats::InOrder));
+    assert!(in_order.figures.false_expiries > 0, "{}", in_order.figures);
 }

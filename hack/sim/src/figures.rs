@@ -1,0 +1,66 @@
+//! What a run measured of the promises that have a number: how soon silence is noticed, how often a
+//! node that is well is taken for silent, how long it takes until all are back after an outage.
+
+use std::fmt;
+
+use crate::time::{MILLI, Nanos};
+
+/// Figures of one run, or the worst of many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// Nodes that nobody could hear and that were taken for silent, and the longest that took.
+    pub noticed: u64,
+    pub noticed_max: Nanos,
+    /// The same while servers, their log and the weather were well.
+    pub noticed_well_max: Nanos,
+    /// Nodes that were taken for silent although nothing but the weather was in their way.
+    pub false_expiries: u64,
+    /// Outages of all nodes at once, and the longest until all were ready again.
+    pub outages: u64,
+    pub ready_again_max: Nanos,
+}
+
+impl Figures {
+    /// Takes in those of another run.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            noticed,
+            noticed_max,
+            noticed_well_max,
+            false_expiries,
+            outages,
+            ready_again_max,
+        } = other;
+        self.noticed += noticed;
+        self.noticed_max = self.noticed_max.max(*noticed_max);
+        self.noticed_well_max = self.noticed_well_max.max(*noticed_well_max);
+        self.false_expiries += false_expiries;
+        self.outages += outages;
+        self.ready_again_max = self.ready_again_max.max(*ready_again_max);
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            noticed,
+            noticed_max,
+            noticed_well_max,
+            false_expiries,
+            outages,
+            ready_again_max,
+        } = *self;
+        writeln!(
+            f,
+            "silence: noticed {noticed} times, within {} ms ({} ms while servers were well); \
+             {false_expiries} false positives",
+            noticed_max / MILLI,
+            noticed_well_max / MILLI,
+        )?;
+        if outages > 0 {
+            let took = ready_again_max / MILLI;
+            writeln!(f, "outages: {outages}, all ready again within {took} ms")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Measuring, while a run goes on: see [`crate::figures`].
+
+use controlplane_state::{Applied, Command};
+use protocol_model::NodeStatus;
+
+use super::World;
+use crate::invariants::taken_for_silent;
+use crate::schedule::fault::FaultKind;
+use crate::time::{Nanos, SECOND};
+
+/// For how long a node must have been well to count as taken for silent wrongly.
+const WELL: Nanos = 10 * SECOND;
+
+impl World {
+    pub(super) fn measure(&mut self, command: &Command, applied: &Applied) {
+        match command {
+            Command::HeartbeatMissed { .. } => {
+                for ix in taken_for_silent(command, applied) {
+                    self.measure_silence(ix);
+                }
+            }
+            Command::NodeSynced(_) => self.measure_return(),
+            _ => {}
+        }
+    }
+
+    fn measure_silence(&mut self, ix: u32) {
+        let node = &self.nodes[ix as usize];
+        let well = node
+            .reachable_since
+            .is_some_and(|at| self.now.saturating_sub(at) > WELL);
+        if let Some(since) = node.unreachable_since {
+            let took = self.now.saturating_sub(since);
+            self.figures.noticed += 1;
+            self.figures.noticed_max = self.figures.noticed_max.max(took);
+            if self.servers_are_well() {
+                self.figures.noticed_well_max = self.figures.noticed_well_max.max(took);
+            }
+        } else if well && self.only_weather_for(WELL) && self.led_for() > WELL {
+            self.figures.false_expiries += 1;
+        }
+    }
+
+    /// An outage of all nodes is over: how long until they are back is measured, where nothing else
+    /// goes wrong meanwhile.
+    pub(super) fn measure_from_here(&mut self) {
+        let mut faults = self.schedule.faults.iter();
+        if faults.all(|fault| fault.kind == FaultKind::CutAll) {
+            self.outage_over = Some(self.now);
+            self.figures.outages += 1;
+        }
+    }
+
+    fn measure_return(&mut self) {
+        let Some(since) = self.outage_over else {
+            return;
+        };
+        let away = |status| status != NodeStatus::Ready;
+        if !self.state().nodes().any(|record| away(record.node.status)) {
+            let took = self.now - since;
+            self.figures.ready_again_max = self.figures.ready_again_max.max(took);
+            self.outage_over = None;
+        }
+    }
+}
