@@ -33,18 +33,24 @@ async fn what_a_window_tolerates_on_a_node_that_is_cut_off_goes_on_when_it_is_ba
     };
     let waiting = scene.run("waiting", Window::Waits).await?;
     let kept = scene.run("kept", Window::Replaces("keep_original")).await?;
+    let replaced = Window::Replaces("keep_replacement");
+    let replaced = scene.run("replaced", replaced).await?;
     scene.net()?.cut(scene.way_of_node(0))?;
     scene.until_node(0, "disconnected").await?;
-    scene.until(&waiting, "unknown").await?;
-    scene.until(&kept, "unknown").await?;
+    for placed in [&waiting, &kept, &replaced] {
+        scene.until(placed, "unknown").await?;
+    }
     let beside = scene.replacement("kept", &kept).await?;
+    let instead = scene.replacement("replaced", &replaced).await?;
 
     scene.net()?.heal(scene.way_of_node(0))?;
     scene.until_node(0, "ready").await?;
     assert_eq!(scene.the_one("waiting").await?, waiting);
     assert_eq!(scene.the_one("kept").await?, kept);
+    assert_eq!(scene.the_one("replaced").await?, instead);
     scene.gone(&beside).await?;
-    for placed in [&waiting, &kept, &beside] {
+    scene.gone(&replaced).await?;
+    for placed in [&waiting, &kept, &replaced, &beside, &instead] {
         assert_eq!(scene.starts(placed).await?, 1, "{placed:?}");
     }
     Ok(())
