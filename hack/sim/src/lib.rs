@@ -15,6 +15,7 @@
 //! - [`invariants`]: what must hold, one file each.
 //! - [`run::run`]: one seed. [`shrink::shrink`]: the smallest schedule that still fails.
 //! - [`mutant::Mutant`]: planted bugs, which must be found.
+//! - [`figures::Figures`]: what a run measured of the promises that have a number.
 //!
 //! This is the form with a modelled log. Whole servers in one paused runtime are another form, with
 //! a crate of their own (`hack-sim-cluster`), which takes chance, jobs and shrinking from here.
