@@ -37,7 +37,7 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// When there is no such file, or the disk refuses.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Opens a file for reading and writing, for its owner only where it is made.
+    /// Opens a file, for its owner only where it is made.
     ///
     /// # Errors
     /// When it is not as `opening` says, or the disk refuses.
@@ -80,6 +80,8 @@ pub trait Lock: Debug + Send + Sync {}
 /// What is expected where a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
+    /// It is there, and is only read.
+    Reading,
     /// It is there, and its content stays.
     Existing,
     /// It may be there, and is empty afterwards.

@@ -52,9 +52,9 @@ impl Disk for HostDisk {
 
     fn open(&self, path: &Path, opening: Opening) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(opening != Opening::Reading);
         match opening {
-            Opening::Existing => &mut options,
+            Opening::Reading | Opening::Existing => &mut options,
             Opening::Emptied => options.create(true).truncate(true),
             Opening::New => options.create_new(true),
         };

@@ -209,7 +209,7 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, path: &Path, opening: Opening) -> io::Result<Arc<dyn DiskFile>> {
-        if opening == Opening::Existing {
+        if matches!(opening, Opening::Reading | Opening::Existing) {
             let inner = self.platters.of(self.life)?;
             let content = inner.files.get(path).ok_or_else(missing)?;
             return Ok(self.opened(content));

@@ -51,7 +51,7 @@ impl Drop for SnapshotFile {
 impl SnapshotFile {
     /// Opens and verifies a file: its frame, its length and its CRC.
     pub(super) fn verify(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Self> {
-        let file = disk.open(path, Opening::Existing)?;
+        let file = disk.open(path, Opening::Reading)?;
         let bytes = file.length()?;
         let from_start = Cursor::new(Arc::clone(&file));
         let mut hashed = Hashed::new(BufReader::with_capacity(BUFFER_BYTES, from_start));
