@@ -48,6 +48,14 @@ pub enum Observation<'a> {
         boot: [u8; 16],
         watermark: Watermark,
     },
+    /// A consistent read was answered.
+    Read {
+        server: Machine,
+        /// The newest index that had been acknowledged when it was asked for.
+        acknowledged: u64,
+        /// The index that was answered.
+        index: u64,
+    },
     /// A while is over.
     Look,
     /// The healed cluster has come to rest.
@@ -82,6 +90,8 @@ impl fmt::Display for Failure {
 pub struct Promises {
     /// Per job, the newest modify index that was acknowledged.
     pub acknowledged: BTreeMap<JobKey, u64>,
+    /// The newest index of any change that was acknowledged.
+    pub index: u64,
 }
 
 /// See the top of this file.
@@ -238,6 +248,12 @@ impl Eyes {
         }
     }
 
+    /// A change was acknowledged.
+    pub fn acknowledged(&self, index: u64) {
+        let promises = &mut lock(&self.view).promises;
+        promises.index = promises.index.max(index);
+    }
+
     /// A registration was acknowledged.
     pub fn promised(&self, key: JobKey, modify_index: u64) {
         let mut view = lock(&self.view);
@@ -286,6 +302,9 @@ impl Eyes {
             Observation::DaemonStarted {
                 node, watermark, ..
             } => self.note(|| format!("n{node} has a daemon, told up to {}", watermark.index)),
+            Observation::Read { server, index, .. } => {
+                self.note(|| format!("s{server} is read at {index}"));
+            }
             Observation::Rested => self.note(|| "at rest".to_owned()),
         }
     }

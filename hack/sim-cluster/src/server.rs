@@ -27,7 +27,7 @@ use crate::time::SimClock;
 pub const JOIN_TOKEN: &str = "a simulated cluster's";
 /// Entries after which a snapshot is written: few, so that servers that were away for a while are
 /// sent one.
-const SNAPSHOT_ENTRIES: u64 = 40;
+const SNAPSHOT_ENTRIES: u64 = 12;
 
 /// A server's machine, and what runs on it.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ mod healthy_not_killed;
 mod never_again;
 mod one_leader;
 mod one_live_run;
+mod reads_are_current;
 mod ready_after_sync;
 mod same_state;
 mod servers_alone;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(ended_is_ended::EndedIsEnded),
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::new(ready_after_sync::ReadyAfterSync),
+        Box::new(reads_are_current::ReadsAreCurrent),
         Box::<watermark::WatermarkRises>::default(),
         Box::<servers_alone::ServersAlone>::default(),
     ]

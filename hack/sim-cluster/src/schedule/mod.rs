@@ -2,6 +2,7 @@
 //! seed, and any part can be left out again to make a failure smaller.
 
 pub mod fault;
+pub mod job;
 pub mod op;
 
 use std::time::Duration;

@@ -32,6 +32,8 @@ pub enum OpKind {
     Stop { job: usize },
     /// Look at the job again.
     Evaluate { job: usize },
+    /// Read what is newest.
+    Read,
 }
 
 /// How many allocations a job wants at first.
@@ -80,6 +82,11 @@ pub(super) fn draw(kinds: &[Kind], safety: Duration, rng: &mut Rng) -> Vec<Op> {
         };
         add(at, kind, rng);
         at += rng.between(500, 5_000);
+    }
+    let mut at = 5_000;
+    while at < until {
+        add(at, OpKind::Read, rng);
+        at += rng.between(100, 1_500);
     }
     ops
 }

@@ -6,17 +6,17 @@ use controlplane_server::cluster::Cluster;
 use controlplane_state::command::{JobDeregister, JobRegister, Purge};
 use controlplane_state::{Command, Outcome};
 use hack_sim::rng::Rng;
-use hack_sim::schedule::jobs::{self, Kind};
+use hack_sim::schedule::jobs::Kind;
 use protocol_model::{EvalId, EvalTrigger, Evaluation, Job, UnixNanos};
 
 use super::World;
-use crate::eyes::Eyes;
+use crate::eyes::{Eyes, Observation};
+use crate::net::Machine;
+use crate::schedule::job;
 use crate::schedule::op::{Op, OpKind, usual};
 
 /// The stream of chance that ids of evaluations come from.
 const STREAM_IDS: u64 = 20;
-/// How long a task of a batch job takes.
-const BATCH_TAKES: &str = "6s";
 
 /// See the top of this file.
 #[derive(Debug)]
@@ -52,6 +52,10 @@ impl Clients {
         let Some(cluster) = cluster else {
             return;
         };
+        if op.kind == OpKind::Read {
+            tokio::spawn(read(Arc::clone(&self.eyes), op.server, cluster));
+            return;
+        }
         let command = self.command(op.kind, &cluster);
         let eyes = Arc::clone(&self.eyes);
         tokio::spawn(async move {
@@ -94,12 +98,13 @@ impl Clients {
 
     fn command(&mut self, kind: OpKind, cluster: &Cluster) -> Command {
         match kind {
+            OpKind::Read => Command::Barrier,
             OpKind::Register {
                 job,
                 count,
                 generation,
             } => {
-                let job = job_of(job, self.kinds[job], count, generation);
+                let job = job::job(job, self.kinds[job], count, generation);
                 let eval = self.eval(&job, EvalTrigger::JobRegister, cluster);
                 Command::JobRegister(JobRegister {
                     spec: job.spec_hash(),
@@ -110,7 +115,7 @@ impl Clients {
                 })
             }
             OpKind::Stop { job } => {
-                let job = job_of(job, self.kinds[job], 1, 0);
+                let job = job::job(job, self.kinds[job], 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobDeregister, cluster);
                 Command::JobDeregister(JobDeregister {
                     key: job.key(),
@@ -120,7 +125,7 @@ impl Clients {
                 })
             }
             OpKind::Evaluate { job } => {
-                let job = job_of(job, self.kinds[job], 1, 0);
+                let job = job::job(job, self.kinds[job], 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobRegister, cluster);
                 Command::JobEvaluate {
                     eval,
@@ -137,18 +142,6 @@ impl Clients {
     }
 }
 
-/// The job at `offset`; batch jobs end by themselves.
-pub(super) fn job_of(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
-    let mut job = jobs::job(offset, kind, count, generation);
-    if kind == Kind::Batch {
-        for task in job.task_groups.iter_mut().flat_map(|it| &mut it.tasks) {
-            task.driver = "mock_driver".to_owned();
-            task.config = [("run_for".to_owned(), BATCH_TAKES.into())].into();
-        }
-    }
-    job
-}
-
 /// Answers whether it is certain that the state has it.
 async fn change(eyes: &Eyes, cluster: &Cluster, command: Command, number: u32) -> bool {
     let key = match &command {
@@ -159,6 +152,7 @@ async fn change(eyes: &Eyes, cluster: &Cluster, command: Command, number: u32) -
     match changed {
         Ok(changed) => {
             eyes.note(|| format!("wish {number} is acknowledged at {}", changed.index));
+            eyes.acknowledged(changed.index);
             if let (
                 Some(key),
                 Outcome::JobRegistered {
@@ -174,6 +168,18 @@ async fn change(eyes: &Eyes, cluster: &Cluster, command: Command, number: u32) -
             eyes.note(|| format!("wish {number}: {error}"));
             false
         }
+    }
+}
+
+/// Reads consistently; a server that finds no leader in time says so, which is no answer.
+async fn read(eyes: Arc<Eyes>, server: Machine, cluster: Cluster) {
+    let acknowledged = eyes.view().promises.index;
+    if let Ok(state) = cluster.consistent().await {
+        eyes.see(&Observation::Read {
+            server,
+            acknowledged,
+            index: state.index(),
+        });
     }
 }
 
