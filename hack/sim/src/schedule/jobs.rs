@@ -85,10 +85,7 @@ pub fn name(offset: usize) -> String {
 
 /// The job at `offset` in its `generation`, which changes its tasks: an update of another
 /// generation replaces them.
-///
-/// In a large cluster services take a third of a node each: where they filled a few nodes, there
-/// would be no room for what runs on every one.
-pub fn job(offset: usize, kind: Kind, count: u32, generation: u32, nodes: u32) -> Job {
+pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     let job_type = match kind {
         Kind::Batch => JobType::Batch,
         Kind::System | Kind::SystemWindow => JobType::System,
@@ -97,7 +94,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32, nodes: u32) -
     let mut group = TaskGroup {
         name: "g".to_owned(),
         count: Some(count),
-        tasks: vec![task(generation, cpu(kind, nodes))],
+        tasks: vec![task(generation)],
         restart_policy: Some(RestartPolicy {
             attempts: Some(2),
             interval: Some(Duration::from_secs(60)),
@@ -144,15 +141,23 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32, nodes: u32) -
     job
 }
 
-fn cpu(kind: Kind, nodes: u32) -> u64 {
-    match kind {
-        Kind::System | Kind::SystemWindow => 50,
-        _ if nodes > LARGE => 1200,
-        _ => 50,
+/// In a large cluster services take a third of a node each: where they filled a few nodes, there
+/// would be no room for what runs on every one.
+pub fn fit_to_size(job: &mut Job, nodes: u32) {
+    if nodes <= LARGE || job.job_type == JobType::System {
+        return;
+    }
+    let tasks = job
+        .task_groups
+        .iter_mut()
+        .flat_map(|group| &mut group.tasks);
+    for task in tasks {
+        let resources = task.resources.get_or_insert_default();
+        resources.cpu = Some(1200);
     }
 }
 
-fn task(generation: u32, cpu: u64) -> Task {
+fn task(generation: u32) -> Task {
     Task {
         name: "t".to_owned(),
         driver: "raw_exec".to_owned(),
@@ -160,7 +165,7 @@ fn task(generation: u32, cpu: u64) -> Task {
         env: BTreeMap::from([("GENERATION".to_owned(), generation.to_string())]),
         kill_timeout: Some(KILL_TIMEOUT),
         resources: Some(Resources {
-            cpu: Some(cpu),
+            cpu: Some(50),
             memory_mb: Some(64),
             ..Resources::default()
         }),

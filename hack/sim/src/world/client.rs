@@ -136,7 +136,9 @@ impl World {
         let Schedule {
             jobs: kinds, nodes, ..
         } = &self.schedule;
-        jobs::job(offset, kinds[offset], count, generation, *nodes)
+        let mut job = jobs::job(offset, kinds[offset], count, generation);
+        jobs::fit_to_size(&mut job, *nodes);
+        job
     }
 
     fn eval(&mut self, job: &Job, trigger: EvalTrigger) -> Evaluation {
