@@ -169,7 +169,7 @@ impl CallServer {
         })
     }
 
-    async fn ask(&self, question: Question) -> Result<(), CallEnd> {
+    pub(in crate::calls) async fn ask(&self, question: Question) -> Result<(), CallEnd> {
         self.inputs
             .send(Input::Ask(question))
             .await

@@ -1,6 +1,7 @@
 //! What the core's loop is woken by.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
 use noded_core::event::SessionEvent;
@@ -68,10 +69,10 @@ pub enum Question {
         /// The answer; `None` = this node does not have it.
         answer: oneshot::Sender<Option<AllocView>>,
     },
-    /// How many allocations of which kind.
-    Counts {
+    /// What waits to be told to the control plane.
+    Backlog {
         /// The answer.
-        answer: oneshot::Sender<AllocCounts>,
+        answer: oneshot::Sender<Backlog>,
     },
     /// Destroy every allocation whose end the control plane has recorded.
     CollectGarbage {
@@ -134,11 +135,11 @@ pub enum Liveness {
     Ended,
 }
 
-/// Allocations by what they do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AllocCounts {
-    /// With something that runs or will.
-    pub live: usize,
-    /// Without.
-    pub over: usize,
+/// Reports of allocations that wait to be sent, or for their acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    /// How many allocations have something to say.
+    pub waiting: usize,
+    /// How long the oldest has waited.
+    pub oldest: Duration,
 }

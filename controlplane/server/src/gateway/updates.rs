@@ -71,6 +71,11 @@ async fn run_stream(
             .submit(batch, bytes)
             .await
             .map_err(|error| error.to_string())?;
+        metrics::histogram!("drover_update_batch_reports").record(result.results.len() as f64);
+        let again = |item: &ItemResult| *item == ItemResult::Superseded;
+        if !result.results.is_empty() && result.results.iter().all(again) {
+            metrics::counter!("drover_update_repeated_batches").increment(1);
+        }
         if let Some(rejected) = result.rejected {
             return Err(format!(
                 "the batch of node {node} was turned away: {rejected:?}"

@@ -6,7 +6,7 @@ use noded_core::node_core::AllocStatus;
 
 use super::Running;
 use crate::calls::foreign::{ForeignAlloc, ForeignWish};
-use crate::input::{AllocCounts, AllocView, Liveness, Question};
+use crate::input::{AllocView, Backlog, Liveness, Question};
 
 impl Running {
     /// Answers; whoever asked may have gone away.
@@ -35,16 +35,12 @@ impl Running {
                     }
                 }));
             }
-            Question::Counts { answer } => {
-                let mut counts = AllocCounts::default();
-                for runner in core.allocs() {
-                    if runner.all_dead() {
-                        counts.over += 1;
-                    } else {
-                        counts.live += 1;
-                    }
-                }
-                let _ = answer.send(counts);
+            Question::Backlog { answer } => {
+                let batcher = core.batcher();
+                let _ = answer.send(Backlog {
+                    waiting: batcher.depth(),
+                    oldest: batcher.age(now.moment),
+                });
             }
             Question::CollectGarbage { answer } => {
                 core.collect_garbage(now);

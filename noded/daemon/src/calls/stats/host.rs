@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::SAMPLE;
 use crate::calls::{CallEnd, CallServer, Replies};
 use crate::clock;
 use crate::fingerprint::{device_of, disk, meminfo};
+use crate::input::Question;
 
 impl CallServer {
     pub(in crate::calls) async fn host_stats(&self, replies: &mut Replies) -> Result<(), CallEnd> {
@@ -27,6 +29,9 @@ impl CallServer {
             .look(move |_| Ok([disk_shown(&data_dir), disk_shown(Path::new("/"))]))
             .await?;
         let [data, root] = disks;
+        let (answer, backlog) = oneshot::channel();
+        self.ask(Question::Backlog { answer }).await?;
+        let backlog = backlog.await.map_err(|_| CallEnd::Gone)?;
         let total = meminfo("MemTotal");
         let (free, available) = (meminfo("MemFree"), meminfo("MemAvailable"));
         let answer = json!({
@@ -40,6 +45,10 @@ impl CallServer {
                 "Free": free,
                 "Total": total,
                 "Used": total.saturating_sub(available),
+            },
+            "Updates": {
+                "Waiting": backlog.waiting,
+                "OldestSeconds": backlog.oldest.as_secs_f64(),
             },
             "Timestamp": clock::wall().0,
             "Uptime": clock::moment().0.as_secs(),
