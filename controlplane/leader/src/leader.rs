@@ -34,8 +34,8 @@ const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
 /// How long nobody may have led for a new leader to give nodes no more than
 /// [`LeaderConfig::takeover_extra`]. Until then they try again within two seconds.
 const SOON: Duration = Duration::from_secs(5);
-/// What nodes get once where nobody led for longer, or nobody knows for how long: they have tried in
-/// vain, more and more rarely, wait for 15 s at most, and need some time for the attempt itself.
+/// What nodes get once where nobody led for longer, or nobody knows for how long: they have tried
+/// in vain, more and more rarely, wait for 15 s at most, and need some time for the attempt itself.
 const LONG_ALONE: Duration = Duration::from_secs(17);
 
 /// What a leader is told once.

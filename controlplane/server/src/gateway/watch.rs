@@ -2,7 +2,7 @@
 //! [`controlplane_state::watch`]; here it is written.
 //!
 //! ```text
-//!   StreamHello (WatchKnown) --> WatchMap (complete, at i) --> WatchDelta (i -> j) --> WatchDelta (j -> k)
+//!   StreamHello (WatchKnown) --> WatchMap, at i --> WatchDelta (i -> j) --> WatchDelta (j -> k)
 //! ```
 
 use std::collections::BTreeMap;
