@@ -45,7 +45,7 @@ impl Invariant for ReportsDue {
             if entry.0 != epoch {
                 *entry = (epoch, world.now);
             }
-            let lasts = world.now.saturating_sub(entry.1).min(world.led_for());
+            let lasts = world.now.saturating_sub(entry.1).min(world.minded_for());
             let limit = match epoch {
                 SessionEpoch::NONE => KNOCKS_WITHIN,
                 SessionEpoch(_) => REPORTED_WITHIN,

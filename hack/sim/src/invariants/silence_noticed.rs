@@ -11,12 +11,6 @@ use crate::world::World;
 /// A detection period, what a new leader adds, and a wide margin for slow servers and for what was
 /// still on its way.
 const NOTICED_WITHIN: Nanos = 9 * SECOND;
-/// For how long a leader gives nodes more time where nobody led for a while: they may have tried in
-/// vain until they try every 15 s.
-const RETURN_WITHIN: Nanos = 20 * SECOND;
-/// What a while is.
-const AWAY: Nanos = 5 * SECOND;
-
 #[derive(Debug)]
 pub(super) struct SilenceNoticed;
 
@@ -30,11 +24,7 @@ impl Invariant for SilenceNoticed {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
-        let begin = match world.leaderless() >= AWAY {
-            true => NOTICED_WITHIN + RETURN_WITHIN,
-            false => NOTICED_WITHIN,
-        };
-        if !matches!(seen, Observation::Second) || world.led_for() < begin {
+        if !matches!(seen, Observation::Second) || world.minded_for() < NOTICED_WITHIN {
             return Ok(());
         }
         for (ix, host) in world.nodes().iter().enumerate() {

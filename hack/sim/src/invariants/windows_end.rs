@@ -49,7 +49,7 @@ impl Invariant for WindowsEnd {
                 continue;
             }
             let since = *self.over.entry(node).or_insert(world.now);
-            let lasts = world.now.saturating_sub(since).min(world.led_for());
+            let lasts = world.now.saturating_sub(since).min(world.minded_for());
             if lasts > limit {
                 return Err(format!(
                     "n{} is disconnected, and its windows are over for {} s",

@@ -3,7 +3,13 @@
 use super::World;
 use super::log::InFlight;
 use crate::event::{Answer, Event, LogEvent, ServerEvent, ServerIx};
-use crate::time::{MILLI, Nanos};
+use crate::time::{MILLI, Nanos, SECOND};
+
+/// For how long a leader gives nodes more time where nobody led for a while: they may have tried in
+/// vain until they try every 15 s.
+const RETURN_WITHIN: Nanos = 20 * SECOND;
+/// What a while is.
+const AWAY: Nanos = 5 * SECOND;
 
 impl World {
     /// A server that is killed leads no more, even if nobody could take its place.
@@ -161,6 +167,17 @@ impl World {
     /// For how long nobody led when the present leader was elected.
     pub fn leaderless(&self) -> Nanos {
         self.log.leaderless
+    }
+
+    /// For how long the leader has looked after nodes: one that follows a time without any gives
+    /// them time to come back first.
+    pub fn minded_for(&self) -> Nanos {
+        let first = if self.leaderless() >= AWAY {
+            RETURN_WITHIN
+        } else {
+            0
+        };
+        self.led_for().saturating_sub(first)
     }
 
     /// For how long the cluster has had a leader with a majority.
