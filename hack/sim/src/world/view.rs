@@ -64,7 +64,7 @@ impl World {
     /// Whether no fault of this run is about servers, their log or the weather.
     pub fn servers_are_well(&self) -> bool {
         let mut faults = self.schedule.faults.iter();
-        faults.all(|fault| fault.kind.is_about_nodes()) && self.led_for() > 10 * SECOND
+        faults.all(|fault| fault.kind.is_about_nodes()) && self.minded_for() > 10 * SECOND
     }
 
     /// The server that everything that went wrong within `span` is about, where there is one, and
