@@ -35,4 +35,5 @@ pub mod report;
 pub mod schedule;
 pub mod server;
 pub mod time;
+pub mod watchdog;
 pub mod world;

@@ -25,11 +25,13 @@ use crate::net::{Machine, NetCounts, Network};
 use crate::node::{self, SimNode};
 use crate::panics;
 use crate::pki;
+use crate::report::Replay;
 use crate::schedule::fault::Fault;
 use crate::schedule::op::Op;
 use crate::schedule::{NODES, SERVERS, Schedule, Settings};
 use crate::server::{self, SimServer};
 use crate::time::SimClock;
+use crate::watchdog::Watchdog;
 
 /// Streams of chance.
 const STREAM_NET: u64 = 10;
@@ -64,6 +66,7 @@ pub struct Ended {
 struct World {
     schedule: Schedule,
     mutant: Option<Mutant>,
+    watchdog: Watchdog,
     begun: Instant,
     eyes: Arc<Eyes>,
     network: Network,
@@ -96,8 +99,9 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
         .start_paused(true)
         .build()?;
     let _noting = panics::begin();
+    let watchdog = Watchdog::start(Replay(settings).to_string())?;
     runtime.block_on(async {
-        let mut world = World::new(settings, lines > 0)?;
+        let mut world = World::new(settings, lines > 0, watchdog)?;
         let rested_in = world.live().await;
         Ok(Ended {
             failure: world.eyes.failure(),
@@ -113,7 +117,7 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
 }
 
 impl World {
-    fn new(settings: &Settings, traced: bool) -> anyhow::Result<Self> {
+    fn new(settings: &Settings, traced: bool, watchdog: Watchdog) -> anyhow::Result<Self> {
         let begun = Instant::now();
         let pki = pki::shared()?;
         let schedule = Schedule::of(settings);
@@ -147,6 +151,7 @@ impl World {
         });
         Ok(Self {
             mutant: settings.mutant,
+            watchdog,
             begun,
             servers: servers.collect(),
             nodes: nodes.collect(),
@@ -251,6 +256,7 @@ impl World {
             sleep_until(next).await;
             self.look_after_servers().await;
             self.eyes.see(&Observation::Look);
+            self.watchdog.moved();
             if let Some(words) = panics::first() {
                 let source = "style, Errors: bad input never panics, and what breaks is a bug";
                 self.eyes.fail("nobody_panics", source, words);
