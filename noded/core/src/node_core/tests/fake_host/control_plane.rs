@@ -8,7 +8,7 @@ use protocol_model::{AllocId, Allocation, DesiredStatus, Incarnation, Job, SpecH
 use protocol_wire::report::AllocReport;
 
 use super::FakeHost;
-use crate::effect::{SessionMessage, UpdateClass};
+use crate::effect::{Hello, SessionMessage, UpdateClass};
 use crate::event::{
     BatchAck, DesiredAlloc, Event, ItemResult, SessionEvent, WatchDelta, WatchMap, Welcome,
 };
@@ -166,25 +166,12 @@ impl FakeHost {
 
     pub(super) fn receive(&mut self, attempt: Attempt, message: SessionMessage) {
         match message {
-            SessionMessage::Hello(hello) => {
-                let (named, safe) = (hello.watermark, self.durable);
-                assert!(
-                    named == safe,
-                    "a crash may make less of {named:?} than {safe:?}"
-                );
-                let resumed = !hello.daemon_restarted && hello.last_epoch.0 == self.epoch;
-                if !resumed {
-                    self.epoch += 1;
-                }
-                self.session(attempt, SessionEvent::Welcome(self.welcome(resumed)));
-            }
+            SessionMessage::Hello(hello) => self.greet(attempt, &hello),
             SessionMessage::Detail { epoch, parts } => {
                 assert_eq!(epoch.0, self.epoch);
-                for report in parts.into_iter().flatten() {
-                    let events = report.task_states.values().map(|state| state.events.len());
-                    self.log
-                        .push(format!("detail: {} events", events.sum::<usize>()));
-                }
+                let reports = parts.iter().flatten();
+                self.log
+                    .extend(reports.map(|it| format!("detail: {}", it.id)));
             }
             SessionMessage::SyncPart(part) => {
                 for report in part.reports {
@@ -240,6 +227,19 @@ impl FakeHost {
                 self.session(attempt, SessionEvent::BatchAck(ack));
             }
         }
+    }
+
+    fn greet(&mut self, attempt: Attempt, hello: &Hello) {
+        let (named, safe) = (hello.watermark, self.durable);
+        assert!(
+            named == safe,
+            "a crash may make less of {named:?} than {safe:?}"
+        );
+        let resumed = !hello.daemon_restarted && hello.last_epoch.0 == self.epoch;
+        if !resumed {
+            self.epoch += 1;
+        }
+        self.session(attempt, SessionEvent::Welcome(self.welcome(resumed)));
     }
 
     fn record(&mut self, report: AllocReport) {
