@@ -37,6 +37,7 @@ use controlplane_state::{Digest, SessionEpoch};
 use protocol_model::{AllocId, NodeId};
 use protocol_transport::StreamKind;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -62,6 +63,7 @@ pub struct Gateway {
     detail: detail::DetailCache,
     knocks: Mutex<knocks::Knocks>,
     specs: specs::SpecCache,
+    watch_turns: Semaphore,
 }
 
 /// What the server keeps of a session that it holds.
@@ -99,6 +101,7 @@ impl Gateway {
             detail: detail::DetailCache::default(),
             knocks: Mutex::default(),
             specs: specs::SpecCache::default(),
+            watch_turns: Semaphore::new(watch::TURNS),
         });
         (gateway, updates)
     }

@@ -28,6 +28,10 @@ const MAP_PART_MAX: usize = 10_000;
 /// How long a watch waits for its session's complete report to be taken in: as long as a node may
 /// owe it.
 const READY_MAX: Duration = Duration::from_secs(30);
+/// Watches that look for news at once. A plan wakes the watch of every node that it is about, and a
+/// thousand tasks that are ready at once keep everything else of the runtime waiting until the last
+/// has had its turn: heartbeats, urgent updates, the log itself.
+pub(super) const TURNS: usize = 4;
 /// What a node says of what it has, where it says it: the versions of some 200,000 allocations.
 const KNOWN_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long a node may take to say it.
@@ -91,11 +95,15 @@ async fn run(
             // The node never writes here again: whatever comes is the stream's end.
             _ = reader.read() => return Ok(()),
         }
+        let turn = gateway.watch_turns.acquire().await;
         let snapshot = gateway.cluster.snapshot();
         if !is_ready(&snapshot, node, epoch) {
             return Err(format!("session {epoch} of node {node} is over"));
         }
-        for delta in deltas(&mut chain, &snapshot, &gateway.specs)? {
+        let links = deltas(&mut chain, &snapshot, &gateway.specs)?;
+        // A node that reads slowly holds nobody else up.
+        drop(turn);
+        for delta in links {
             write(&mut writer, &delta).await?;
         }
     }
