@@ -210,6 +210,15 @@ fn judged_batch() -> Sample {
     }
 }
 
+fn watch_known() -> v1::WatchKnown {
+    v1::WatchKnown {
+        allocs: vec![v1::AllocVersion {
+            alloc_id: id(0xa1),
+            version: 12,
+        }],
+    }
+}
+
 fn report_samples() -> Vec<Sample> {
     vec![
         sample(v1::SyncPart {
@@ -262,12 +271,7 @@ fn report_samples() -> Vec<Sample> {
                 version: 12,
             }],
         }),
-        sample(v1::WatchKnown {
-            allocs: vec![v1::AllocVersion {
-                alloc_id: id(0xa1),
-                version: 12,
-            }],
-        }),
+        sample(watch_known()),
         sample(v1::WatchDelta {
             previous_index: 300,
             index: 302,
