@@ -198,9 +198,11 @@ impl Session {
         let longest = (STANDBY_AFTER * 2_u32.pow(exponent)).min(RETRY_MAX);
         self.standby_failures = self.standby_failures.saturating_add(1);
         let number = mix(halves(&self.seed).1, attempt.0);
-        // With the session's server silent there is no time to lose.
-        let wait = if self.last_heard.after(WORRY_AFTER) <= now.moment {
-            part_of(RETRY_DEFAULT, number)
+        // With the session's server silent there is little time to lose; but where nobody leads,
+        // every server refuses every node.
+        let wait = if self.unheard_at(WORRY_AFTER) <= now.moment {
+            let soon = RETRY_DEFAULT * 2_u32.pow(exponent.min(2));
+            part_of(soon, number)
         } else {
             RETRY_DEFAULT + part_of(longest, number)
         };
@@ -330,8 +332,13 @@ impl Session {
 
     /// When the session's server will have been silent for long enough to ask another one.
     fn worry_at(&self) -> Moment {
+        self.unheard_at(self.worries.after(self.last_heard))
+    }
+
+    /// When the server will have been silent for `span`, or longer where heartbeats are so rare
+    /// that it could not have answered enough of them.
+    fn unheard_at(&self, span: Duration) -> Moment {
         let unanswered = self.heartbeat_interval.saturating_mul(WORRY_HEARTBEATS);
-        let after = self.worries.after(self.last_heard);
-        self.last_heard.after(after.max(unanswered))
+        self.last_heard.after(span.max(unanswered))
     }
 }

@@ -131,6 +131,18 @@ fn a_session_whose_server_is_silent_tries_the_next_one_at_once_where_another_ref
     assert!(due <= at(2_350).moment.after(RETRY_DEFAULT), "{due:?}");
 }
 
+/// Between two heartbeats a second apart nothing is heard: that is no silence, and where nobody
+/// leads and every server refuses, every node would knock four times a second.
+#[test]
+fn rare_heartbeats_are_no_reason_for_haste() {
+    let (mut session, mut out) = standing_by();
+    session.heartbeat_interval = Duration::from_secs(1);
+    session.on_standby_lost(at(2_400));
+    let due = session.standby_due().expect("another one is made");
+    assert!(due >= at(2_400).moment.after(RETRY_DEFAULT), "{due:?}");
+    effects(&mut out);
+}
+
 /// Where every server is slow, nodes that go from one to the other make all of them slower.
 #[test]
 fn a_session_that_had_to_ask_of_late_waits_longer_before_it_asks_again() {
