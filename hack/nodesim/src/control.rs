@@ -8,6 +8,7 @@
 //! | `cut A..B` | pulls the cables of nodes A to B, B left out | `ids` |
 //! | `heal` | puts all cables back | |
 //! | `delay MS` | every packet to a node takes that much longer | |
+//! | `weather LOSS MS` | of a hundred packets LOSS are lost, others up to MS late, both ways | |
 //! | `lose A..B` | those nodes find their connections broken | |
 //! | `restart A..B` | ends their daemons, then starts them again | |
 //! | `live SECONDS` | waits until all that are not cut off live | `missing`, [`Stats`] |
@@ -42,6 +43,13 @@ pub enum Command {
     Heal,
     /// Make packets late.
     Delay(Duration),
+    /// Lose packets and let others overtake each other.
+    Weather {
+        /// How many in a hundred.
+        loss_percent: u32,
+        /// By how much at most.
+        jitter: Duration,
+    },
     /// Break connections.
     Lose(Range<usize>),
     /// Restart daemons.
@@ -83,6 +91,13 @@ impl FromStr for Command {
                 ["heal"] => Some(Self::Heal),
                 ["delay", millis] => number(millis)
                     .map(|millis| Self::Delay(Duration::from_millis(u64::from(millis)))),
+                ["weather", loss, millis] => number(loss)
+                    .filter(|loss| *loss <= 100)
+                    .zip(number(millis))
+                    .map(|(loss_percent, millis)| Self::Weather {
+                        loss_percent,
+                        jitter: Duration::from_millis(u64::from(millis)),
+                    }),
                 ["lose", which] => range(which).map(Self::Lose),
                 ["restart", which] => range(which).map(Self::Restart),
                 ["live", seconds] => number(seconds)
@@ -140,7 +155,13 @@ pub async fn carry_out(fleet: &mut Fleet, command: &Command) -> Answer {
         Command::Mark => fleet.mark(),
         Command::Cut(which) => answer.ids = Some(fleet.cut(which.clone())),
         Command::Heal => fleet.heal(),
-        Command::Delay(delay) => fleet.delay(*delay),
+        Command::Delay(delay) => fleet.change_weather(|weather| weather.delay = *delay),
+        Command::Weather {
+            loss_percent,
+            jitter,
+        } => fleet.change_weather(|weather| {
+            (weather.loss_percent, weather.jitter) = (*loss_percent, *jitter);
+        }),
         Command::Lose(which) => fleet.lose_connections(which.clone()).await,
         Command::Restart(which) => fleet.restart(which.clone()).await,
         Command::Live(patience) => {
@@ -171,6 +192,11 @@ mod tests {
             at_once: 3,
         };
         assert_eq!(read("handshakes 9 3"), Ok(handshakes));
+        let weather = Command::Weather {
+            loss_percent: 30,
+            jitter: Duration::from_millis(300),
+        };
+        assert_eq!(read("weather 30 300"), Ok(weather));
         for wrong in [
             "",
             "cut",
@@ -179,6 +205,8 @@ mod tests {
             "live",
             "stats now",
             "live -1",
+            "weather 30",
+            "weather 101 0",
         ] {
             let error = read(wrong).unwrap_err();
             assert!(error.to_string().contains("is no command"), "{error}");

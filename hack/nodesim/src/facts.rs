@@ -6,6 +6,8 @@ use noded_core::settings::TaskRoot;
 use noded_daemon::identity::NodeIdentity;
 use protocol_model::{DriverInfo, NetworkResource, Node, NodeId};
 
+use crate::draws::Draws;
+
 /// The drivers that are imitated, and what their tasks would see as `/`.
 const DRIVERS: [(&str, TaskRoot); 3] = [
     ("exec", TaskRoot::OwnRoot),
@@ -22,37 +24,16 @@ pub struct Capacity {
     pub memory_mib: u32,
 }
 
-/// The numbers of one node: SplitMix64, seeded with the fleet's seed and the node's number.
-#[derive(Debug)]
-struct Draws(u64);
-
-impl Draws {
-    fn of(seed: u64, number: u32) -> Self {
-        let mut draws = Self(seed ^ (u64::from(number) << 32 | 0x6e6f_6465));
-        draws.next();
-        draws
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn bytes<const LENGTH: usize>(&mut self) -> [u8; LENGTH] {
-        let mut bytes = [0; LENGTH];
-        for part in bytes.chunks_mut(8) {
-            part.copy_from_slice(&self.next().to_le_bytes()[..part.len()]);
-        }
-        bytes
-    }
+/// The numbers of one node, by the fleet's seed and the node's own number.
+fn draws_of(seed: u64, number: u32) -> Draws {
+    let mut draws = Draws::of(seed ^ (u64::from(number) << 32 | 0x6e6f_6465));
+    draws.next();
+    draws
 }
 
 /// Who node `number` of the fleet is.
 pub fn identity(seed: u64, number: u32) -> NodeIdentity {
-    let mut draws = Draws::of(seed, number);
+    let mut draws = draws_of(seed, number);
     let id = u128::from_le_bytes(draws.bytes());
     NodeIdentity {
         // The marks of a random id (RFC 9562, version 4).
@@ -66,7 +47,7 @@ pub fn settings(process: [u8; 16], life: u64) -> Settings {
     let (low, high) = process.split_at(8);
     let number = |half: &[u8]| half.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
     // Both halves are mixed: jitter comes from one of them alone.
-    let mut draws = Draws(number(low) ^ life.rotate_left(32));
+    let mut draws = Draws::of(number(low) ^ life.rotate_left(32));
     let mut seed = draws.bytes::<16>();
     for (byte, own) in seed.iter_mut().zip(high.iter().chain(high)) {
         *byte ^= own;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::Args;
 use crate::facts::Capacity;
 use crate::handshakes::{self, Handshakes};
-use crate::net::{Lateness, WiredRuntime, Wires};
+use crate::net::{Sky, Weather, WiredRuntime, Wires};
 use crate::node::{Common, SimNode};
 use crate::progress::Stage;
 use crate::stats::{Cost, Stages, Stats, Ways, cpu_seconds, rss_kib};
@@ -32,7 +32,7 @@ const GOODBYE_MAX: Duration = Duration::from_secs(2);
 pub struct Fleet {
     common: Arc<Common>,
     wires: Arc<Wires>,
-    lateness: Arc<Lateness>,
+    sky: Arc<Sky>,
     nodes: Vec<SimNode>,
     /// Memory before the first node.
     rss_before_kib: u64,
@@ -73,13 +73,13 @@ impl Fleet {
             identity,
             limits: Limits::default(),
         };
-        let lateness = Arc::new(Lateness::default());
-        let runtime = WiredRuntime::new(Arc::clone(&wires), Arc::clone(&lateness));
-        let endpoint = Endpoint::bind_on(&config, Arc::new(runtime))?;
         let seed = match args.seed {
             Some(seed) => seed,
             None => u64::from_le_bytes(identity::random()?),
         };
+        let sky = Arc::new(Sky::new(seed));
+        let runtime = WiredRuntime::new(Arc::clone(&wires), Arc::clone(&sky));
+        let endpoint = Endpoint::bind_on(&config, Arc::new(runtime))?;
         let common = Common {
             endpoint,
             servers: args.servers.clone(),
@@ -101,7 +101,7 @@ impl Fleet {
         Ok(Self {
             common: Arc::new(common),
             wires,
-            lateness,
+            sky,
             nodes: Vec::new(),
             rss_before_kib: rss_kib(),
         })
@@ -167,9 +167,9 @@ impl Fleet {
         self.wires.on_mended();
     }
 
-    /// From now on packets take this much longer to arrive at any node.
-    pub fn delay(&self, delay: Duration) {
-        self.lateness.set(delay);
+    /// Changes the weather between all nodes and the servers.
+    pub fn change_weather(&self, change: impl FnOnce(&mut Weather)) {
+        self.sky.change(change);
     }
 
     /// Makes these nodes believe that their connections ended.
@@ -241,6 +241,7 @@ impl Fleet {
             cut: nodes.iter().filter(|node| node.wire.is_cut()).count(),
             stages: Stages::of(nodes.iter().map(SimNode::stage)),
             dropped_packets: nodes.iter().map(|node| node.wire.dropped()).sum(),
+            weather: self.sky.met(),
             ways: Ways::of(&self.common.journey.travelled()),
             running: nodes.iter().map(|node| node.tasks.running().len()).sum(),
             starts: counts.starts.load(Ordering::Relaxed),

@@ -5,7 +5,8 @@
 //!               |- hands    an imitation of tasks: nothing runs, everything is told in time
 //!               |- records  a journal in memory
 //!               `- outside  one UDP socket for all of them
-//!                             net: what one node says and hears can be cut off
+//!                             net: what one node says and hears can be cut off, and the weather
+//!                             on the way of all be bad
 //! ```
 //!
 //! What a server sees of a simulated node is what it sees of a real one: Hello, the complete
@@ -20,6 +21,7 @@
 
 pub mod args;
 pub mod control;
+mod draws;
 pub mod facts;
 pub mod fleet;
 pub mod hands;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::net::weather::Met;
 use crate::progress::{Sample, Stage, Travelled};
 
 /// How many nodes are where.
@@ -143,6 +144,8 @@ pub struct Stats {
     pub stages: Stages,
     /// Packets that cuts took.
     pub dropped_packets: u64,
+    /// Datagrams that met bad weather.
+    pub weather: Met,
     /// How they got there since the last mark.
     pub ways: Ways,
     /// Runs of tasks that go on.

@@ -8,15 +8,17 @@
 //! A QUIC endpoint does not tell its socket whose packet it sends, but it asks the runtime to drive
 //! each connection: [`runtime`] remembers for which node that was, and [`socket`] reads our
 //! connection ids in long headers as they leave, to know what comes back by. A cut drops packets
-//! both ways, as a pulled cable does; nobody is told. [`late`] makes every round trip longer.
+//! both ways, as a pulled cable does; nobody is told. What [`weather`] does to a datagram is
+//! decided there; those that come later for it wait in [`late`].
 
-pub mod late;
+mod late;
 pub mod runtime;
-pub mod socket;
+mod socket;
 #[cfg(test)]
 mod tests;
+pub mod weather;
 pub mod wire;
 
-pub use late::Lateness;
 pub use runtime::WiredRuntime;
+pub use weather::{Sky, Weather};
 pub use wire::{Wire, Wires};

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
-use super::late::Lateness;
 use super::socket::WiredSocket;
+use super::weather::Sky;
 use super::wire::{Driven, Wire, Wires, driving};
 
 tokio::task_local! {
@@ -27,13 +27,13 @@ pub async fn connecting<T>(wire: Arc<Wire>, work: impl Future<Output = T>) -> T 
 #[derive(Debug)]
 pub struct WiredRuntime {
     wires: Arc<Wires>,
-    lateness: Arc<Lateness>,
+    sky: Arc<Sky>,
 }
 
 impl WiredRuntime {
-    /// A runtime that keeps what it learns in `wires`.
-    pub fn new(wires: Arc<Wires>, lateness: Arc<Lateness>) -> Self {
-        Self { wires, lateness }
+    /// A runtime that keeps what it learns in `wires`, below `sky`.
+    pub fn new(wires: Arc<Wires>, sky: Arc<Sky>) -> Self {
+        Self { wires, sky }
     }
 }
 
@@ -57,8 +57,8 @@ impl Runtime for WiredRuntime {
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         let inner = TokioRuntime.wrap_udp_socket(socket)?;
-        let (wires, lateness) = (Arc::clone(&self.wires), Arc::clone(&self.lateness));
-        Ok(Arc::new(WiredSocket::new(inner, wires, lateness)))
+        let (wires, sky) = (Arc::clone(&self.wires), Arc::clone(&self.sky));
+        Ok(Arc::new(WiredSocket::new(inner, wires, sky)))
     }
 
     fn now(&self) -> Instant {

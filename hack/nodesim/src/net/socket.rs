@@ -1,4 +1,5 @@
-//! The socket of all nodes: packets of those that are cut off do not get through it.
+//! The socket of all nodes: packets of those that are cut off do not get through it, and those of
+//! the others meet the weather there is.
 //!
 //! Header forms: RFC 8999, section 5. A long header names both ids of a connection; a short one
 //! only the receiver's, whose length is the receiver's own matter.
@@ -12,7 +13,8 @@ use std::task::{Context, Poll, ready};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use super::late::{Late, Lateness};
+use super::late::{Late, Leavers};
+use super::weather::Sky;
 use super::wire::{CONNECTION_ID_BYTES, ConnectionId, Wires, with_driven};
 
 const LONG_HEADER: u8 = 0x80;
@@ -25,21 +27,20 @@ const LONG_ID_LENGTH_AT: usize = 5;
 pub(super) struct WiredSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     wires: Arc<Wires>,
-    lateness: Arc<Lateness>,
+    sky: Arc<Sky>,
+    leavers: Leavers,
     /// Only the endpoint's one driver asks for packets.
     late: Mutex<Late>,
 }
 
 impl WiredSocket {
-    pub(super) fn new(
-        inner: Arc<dyn AsyncUdpSocket>,
-        wires: Arc<Wires>,
-        lateness: Arc<Lateness>,
-    ) -> Self {
+    /// Needs a tokio runtime.
+    pub(super) fn new(inner: Arc<dyn AsyncUdpSocket>, wires: Arc<Wires>, sky: Arc<Sky>) -> Self {
         Self {
+            leavers: Leavers::start(Arc::clone(&inner)),
             inner,
             wires,
-            lateness,
+            sky,
             late: Mutex::default(),
         }
     }
@@ -79,7 +80,12 @@ impl AsyncUdpSocket for WiredSocket {
         if passes == Some(false) {
             return Ok(());
         }
-        self.inner.try_send(transmit)
+        let weather = self.sky.weather();
+        if weather.is_calm() {
+            return self.inner.try_send(transmit);
+        }
+        self.leavers.take(transmit, weather, &self.sky);
+        Ok(())
     }
 
     fn poll_recv(
@@ -88,14 +94,14 @@ impl AsyncUdpSocket for WiredSocket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let delay = self.lateness.now();
+        let weather = self.sky.weather();
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        if delay.is_zero() && late.is_empty() {
+        if weather.is_calm() && late.is_empty() {
             return self.poll_arriving(context, buffers, metas);
         }
         while let Poll::Ready(count) = self.poll_arriving(context, buffers, metas)? {
             for (buffer, meta) in buffers.iter().zip(metas.iter()).take(count) {
-                late.push(&buffer[..meta.len], *meta, delay);
+                late.take_in(&buffer[..meta.len], *meta, weather, &self.sky);
             }
         }
         late.poll_due(context, buffers, metas).map(Ok)

@@ -6,13 +6,13 @@ use std::time::Duration;
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Peer, Region, Role};
 
-use super::{Lateness, Wire, WiredRuntime, Wires, runtime};
+use super::{Sky, Wire, WiredRuntime, Wires, runtime};
 
 const VALIDITY: Duration = Duration::from_secs(3600);
 
 struct Ends {
     wires: Arc<Wires>,
-    lateness: Arc<Lateness>,
+    sky: Arc<Sky>,
     node: Endpoint,
     server: Endpoint,
 }
@@ -41,11 +41,11 @@ fn ends() -> Ends {
     let authority = CertificateAuthority::create("nodesim tests", VALIDITY).unwrap();
     let config = |role| EndpointConfig::loopback(identity(&authority, role));
     let wires = Arc::new(Wires::default());
-    let lateness = Arc::new(Lateness::default());
-    let wired = WiredRuntime::new(Arc::clone(&wires), Arc::clone(&lateness));
+    let sky = Arc::new(Sky::new(7));
+    let wired = WiredRuntime::new(Arc::clone(&wires), Arc::clone(&sky));
     Ends {
         wires,
-        lateness,
+        sky,
         node: Endpoint::bind_on(&config(Role::Node), Arc::new(wired)).unwrap(),
         server: Endpoint::bind(&config(Role::Server)).unwrap(),
     }
@@ -127,8 +127,62 @@ async fn every_round_trip_of_a_late_network_takes_that_much_longer() {
     let mut listener = ends.server.listen();
     let wire = Arc::new(Wire::default());
     let (near, _peer) = connect(&ends, &mut listener, &wire).await;
-    ends.lateness.set(Duration::from_millis(60));
+    ends.sky
+        .change(|weather| weather.delay = Duration::from_millis(60));
     let (far, _other) = connect(&ends, &mut listener, &wire).await;
     assert!(far.rtt() >= Duration::from_millis(60), "{:?}", far.rtt());
     assert!(near.rtt() < far.rtt());
+}
+
+#[tokio::test]
+async fn what_is_said_in_bad_weather_arrives_all_the_same_after_datagrams_were_lost() {
+    let ends = ends();
+    let mut listener = ends.server.listen();
+    let wire = Arc::new(Wire::default());
+    let (connection, peer) = connect(&ends, &mut listener, &wire).await;
+    ends.sky.change(|weather| {
+        weather.loss_percent = 20;
+        weather.jitter = Duration::from_millis(20);
+    });
+    // Many datagrams that leave together, and as many that arrive together.
+    let long = vec![7; 32 * 1024];
+    for (from, to) in [
+        (&connection, &peer.connection),
+        (&peer.connection, &connection),
+    ] {
+        let spoken = async {
+            let mut stream = from.open_uni().await.unwrap();
+            stream.write_all(&long).await.unwrap();
+            stream.finish().unwrap();
+        };
+        let heard = async {
+            let mut stream = to.accept_uni().await.unwrap();
+            stream.read_to_end(long.len()).await.unwrap()
+        };
+        let ((), heard) = tokio::join!(spoken, heard);
+        assert!(heard == long);
+    }
+    let met = ends.sky.met();
+    assert!(met.lost > 0, "{met:?}");
+    assert!(met.to_server > 20 && met.to_node > 20, "{met:?}");
+    assert_eq!(wire.dropped(), 0);
+}
+
+#[tokio::test]
+async fn weather_that_loses_everything_is_silence_until_it_clears_up() {
+    let ends = ends();
+    let mut listener = ends.server.listen();
+    let wire = Arc::new(Wire::default());
+    let (connection, peer) = connect(&ends, &mut listener, &wire).await;
+    ends.sky.change(|weather| weather.loss_percent = 100);
+    say(&connection, b"out").await;
+    say(&peer.connection, b"in").await;
+    while ends.sky.met().to_server == 0 || ends.sky.met().to_node == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let met = ends.sky.met();
+    assert_eq!(met.lost, met.to_server + met.to_node);
+    ends.sky.change(|weather| weather.loss_percent = 0);
+    assert_eq!(hear(&peer.connection).await, b"out");
+    assert_eq!(hear(&connection).await, b"in");
 }
