@@ -3,9 +3,18 @@
 use controlplane_state::Snapshot;
 use protocol_model::{Allocation, ClientStatus, Job, JobType, TaskGroup, UnixNanos};
 
-use super::condition::{Condition, condition, successor_lives};
+use super::condition::{Condition, condition};
 use super::runs_version;
 use crate::reschedule::{self, Retry};
+
+/// What its group does while one is silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Silence {
+    /// It counts, and nobody takes its place.
+    Waits,
+    /// Somebody takes its place meanwhile.
+    IsReplaced,
+}
 
 /// What one allocation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,21 +24,12 @@ pub(super) enum Class {
     /// A batch allocation that ran to a good end: it counts, and is never replaced.
     Done,
     /// Its node is gone, or was silent for too long.
-    Lost {
-        /// Whether nobody took its place yet.
-        replace: bool,
-    },
+    Lost,
     /// Its node just fell silent, and it may return.
-    Disconnecting {
-        /// Whether somebody takes its place meanwhile.
-        replace: bool,
-    },
+    Disconnecting(Silence),
     /// Its node is silent still.
     Unknown {
-        /// Whether it counts although it is silent.
-        counts: bool,
-        /// Whether somebody is to take its place, and nobody has.
-        replace: bool,
+        silence: Silence,
         /// When it is given up, if it ever is.
         until: Option<UnixNanos>,
     },
@@ -78,20 +78,16 @@ pub(super) fn classify(
 
 /// What the condition of its node makes of an allocation that neither side is done with.
 fn on_node(snapshot: &Snapshot, group: &TaskGroup, alloc: &Allocation, now: UnixNanos) -> Class {
-    let replace = group.replaces_on_disconnect() && group.lease_wait().is_none();
+    let replaced = group.replaces_on_disconnect() && group.lease_wait().is_none();
+    let silence = if replaced {
+        Silence::IsReplaced
+    } else {
+        Silence::Waits
+    };
     match condition(snapshot, group, alloc, now) {
-        Condition::Lost => Class::Lost {
-            replace: !successor_lives(snapshot, alloc),
-        },
-        Condition::Disconnecting => Class::Disconnecting { replace },
-        Condition::Unknown { until } => {
-            let alone = !successor_lives(snapshot, alloc);
-            Class::Unknown {
-                counts: !replace && alone,
-                replace: replace && alone,
-                until,
-            }
-        }
+        Condition::Lost => Class::Lost,
+        Condition::Disconnecting => Class::Disconnecting(silence),
+        Condition::Unknown { until } => Class::Unknown { silence, until },
         Condition::Migrating | Condition::Draining => Class::Leaving,
         Condition::Reconnecting => Class::Reconnecting,
         Condition::Standing => Class::Standing,

@@ -150,12 +150,6 @@ fn window_end(alloc: &Allocation, window: Option<Duration>) -> Option<UnixNanos>
     Some(since?.saturating_add(window?))
 }
 
-/// Whether the allocation that was to take this one's place is there.
-pub(super) fn successor_lives(snapshot: &Snapshot, alloc: &Allocation) -> bool {
-    let successor = alloc.next_allocation.and_then(|id| snapshot.alloc(id));
-    successor.is_some_and(|successor| !successor.terminal())
-}
-
 /// Whether an evaluation that was made to look at `alloc` again is still to come. The one that is
 /// being decided is not: a wall clock that was set back makes it come before its time, and then
 /// another one is owed.

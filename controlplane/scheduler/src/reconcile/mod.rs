@@ -7,6 +7,7 @@ mod difference;
 mod group;
 mod names;
 mod pace;
+mod sorted;
 mod system;
 mod winner;
 
@@ -19,6 +20,9 @@ pub(crate) use self::condition::Taint;
 use self::difference::{Difference, difference_of};
 pub(crate) use self::group::group;
 pub(crate) use self::system::{Place, system};
+
+/// Stops of surplus allocations.
+const NOT_NEEDED: &str = "alloc not needed due to job update";
 
 /// What is reconciled: one group of a job, for an evaluation.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,8 @@ use controlplane_state::Snapshot;
 use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId};
 
 use super::condition::{Condition, awaited, condition};
-use super::group::NOT_NEEDED;
 use super::pace::Pace;
-use super::{Buckets, Difference, Subject, Wanted, difference_of, runs_version};
+use super::{Buckets, Difference, NOT_NEEDED, Subject, Wanted, difference_of, runs_version};
 
 /// Stops of allocations on nodes that may not have them any more.
 const NOT_HERE: &str = "alloc not needed as node is not feasible";

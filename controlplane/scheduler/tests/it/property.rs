@@ -1,9 +1,12 @@
 //! What holds for every cluster and every job.
 
-use controlplane_state::Usage;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use controlplane_state::{Snapshot, Usage};
 use hack_testkit::{jobs, nodes};
 use proptest::prelude::*;
-use protocol_model::{ClientStatus, JobType, UpdateStrategy};
+use protocol_model::{ClientStatus, DisconnectStrategy, Job, JobType, UpdateStrategy};
 
 use crate::scene::{Scene, key};
 
@@ -14,6 +17,7 @@ enum Step {
         count: u32,
         cpu: u64,
         max_parallel: u32,
+        silence: Silence,
     },
     Fail {
         pick: usize,
@@ -25,22 +29,49 @@ enum Step {
     Return {
         node: u8,
     },
+    Wait {
+        seconds: u64,
+    },
+    Collect,
 }
+
+/// What a job says about silent nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Silence {
+    Lost,
+    Replaced,
+    WaitedFor,
+}
+
+const WINDOW: Duration = Duration::from_secs(60);
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0..3u8, 0..12u32, 50..3000u64, 0..4u32).prop_map(|(job, count, cpu, max_parallel)| {
-            Step::Register {
-                job,
-                count,
-                cpu,
-                max_parallel,
+        (0..3u8, 0..12u32, 50..3000u64, 0..4u32, silence()).prop_map(
+            |(job, count, cpu, max_parallel, silence)| {
+                Step::Register {
+                    job,
+                    count,
+                    cpu,
+                    max_parallel,
+                    silence,
+                }
             }
-        }),
+        ),
         (0..10usize).prop_map(|pick| Step::Fail { pick }),
         Just(Step::Start),
         (1..5u8).prop_map(|node| Step::Silence { node }),
         (1..5u8).prop_map(|node| Step::Return { node }),
+        (1..90u64).prop_map(|seconds| Step::Wait { seconds }),
+        Just(Step::Collect),
+    ]
+}
+
+fn silence() -> impl Strategy<Value = Silence> {
+    prop_oneof![
+        Just(Silence::Lost),
+        Just(Silence::Replaced),
+        Just(Silence::WaitedFor),
     ]
 }
 
@@ -76,12 +107,19 @@ fn carry_out(scene: &mut Scene, step: &Step) {
             count,
             cpu,
             max_parallel,
+            silence,
         } => {
             let mut job = jobs::draft(JobType::Service, &name(*job), *count);
             job.task_groups[0].update = Some(UpdateStrategy {
                 max_parallel: Some(*max_parallel),
                 ..UpdateStrategy::default()
             });
+            job.task_groups[0].disconnect =
+                (*silence != Silence::Lost).then(|| DisconnectStrategy {
+                    lost_after: Some(WINDOW),
+                    replace: Some(*silence == Silence::Replaced),
+                    ..DisconnectStrategy::default()
+                });
             let resources = job.task_groups[0].tasks[0].resources.as_mut();
             resources.expect("the fixture has resources").cpu = Some(*cpu);
             job.canonicalize();
@@ -117,6 +155,8 @@ fn carry_out(scene: &mut Scene, step: &Step) {
                 scene.world.add_node(nodes::node(*node));
             }
         }
+        Step::Wait { seconds } => scene.world.wait(Duration::from_secs(*seconds)),
+        Step::Collect => scene.collect(),
     }
 }
 
@@ -151,17 +191,29 @@ fn check(scene: &Scene) -> Result<(), TestCaseError> {
         let Some(job) = snapshot.job(&key) else {
             continue;
         };
-        let count = job.task_groups[0].count() as usize;
-        prop_assert!(
-            scene.live_count(&key) <= count,
-            "{key}: {}",
-            scene.live_count(&key)
-        );
-        prop_assert_eq!(
-            scene.live(&key).len(),
-            scene.live_count(&key),
-            "names repeat"
-        );
+        check_counts(&snapshot, job)?;
+    }
+    Ok(())
+}
+
+/// Whoever is there is wanted, and each has a number of its own.
+fn check_counts(snapshot: &Snapshot, job: &Job) -> Result<(), TestCaseError> {
+    let key = job.key();
+    let count = job.task_groups[0].count() as usize;
+    let live: Vec<_> = snapshot
+        .allocs_by_job(&key)
+        .filter(|alloc| !alloc.terminal())
+        .collect();
+    let (silent, present): (Vec<_>, Vec<_>) = live
+        .into_iter()
+        .partition(|alloc| alloc.client_status == ClientStatus::Unknown);
+    prop_assert!(present.len() <= count, "{key}: {}", present.len());
+    let mut names: BTreeSet<_> = present.iter().map(|alloc| &alloc.name).collect();
+    prop_assert_eq!(names.len(), present.len(), "names repeat");
+    if !job.task_groups[0].replaces_on_disconnect() && !present.is_empty() {
+        // Whoever is waited for counts, unless somebody has its number.
+        names.extend(silent.iter().map(|alloc| &alloc.name));
+        prop_assert!(names.len() <= count, "{key}: {names:?}");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Nodes that fall silent and come back: who counts, who makes way, who is given up.
 
+mod chains;
 mod leases;
 mod unaccepted;
 
