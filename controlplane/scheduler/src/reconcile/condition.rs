@@ -84,7 +84,10 @@ pub(super) fn condition(
     let taint = Taint::on(snapshot, alloc);
     match taint {
         Taint::Gone if stays && unknown => Condition::Unknown { until },
-        Taint::Gone if stays && alloc.client_status == ClientStatus::Running => {
+        // Also without a window: what other groups tolerate makes its node no less silent.
+        Taint::Gone | Taint::Disconnected
+            if stays && alloc.client_status == ClientStatus::Running =>
+        {
             Condition::Disconnecting
         }
         Taint::Gone => Condition::Lost,

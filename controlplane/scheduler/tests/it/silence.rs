@@ -3,6 +3,7 @@
 mod chains;
 mod leases;
 mod unaccepted;
+mod words;
 
 use std::time::Duration;
 

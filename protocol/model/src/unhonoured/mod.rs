@@ -1,7 +1,7 @@
-//! What parses but is not honoured by this release yet. Users hear of each such block when they
-//! validate, plan or register: never silence.
+//! What parses but is not honoured by this release yet, and what is honoured and hardly meant. Users
+//! hear of each such block when they validate, plan or register: never silence.
 //!
-//! `rows.rs` is the whole list. Whoever makes a block work deletes its row.
+//! `rows.rs` is the whole list of the former. Whoever makes a block work deletes its row.
 
 mod probes;
 mod rows;
@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::task::Task;
 use rows::ROWS;
 
-/// A block of a job that is stored but has no effect.
+/// A block of a job that is stored but has no effect, or one that nobody may have meant.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Warning {
@@ -33,8 +33,8 @@ impl std::fmt::Display for Warning {
 }
 
 impl Job {
-    /// Names each block that this release stores without doing what it says, in the order of the
-    /// job; each place once, however often the block stands there. Meant for canonical jobs.
+    /// Names each block that this release stores without doing what it says, or whose effect may
+    /// surprise, in the order of the job; each place once, however often the block stands there. Meant for canonical jobs.
     pub fn unhonoured(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for row in ROWS {
@@ -62,6 +62,12 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
         };
         warnings.extend(block.map(|block| row.warning(&place, &block)));
     }
+    if group.stop_on_client_after().is_some() && !group.replaces_on_disconnect() {
+        warnings.push(Warning {
+            path: format!("{place}disconnect"),
+            message: format!("disconnect: {NOBODY_LEFT}"),
+        });
+    }
     for task in &group.tasks {
         let place = format!("{place}task {:?} > ", task.name);
         for row in ROWS {
@@ -74,6 +80,11 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
         }
     }
 }
+
+/// Each is honoured, and together they leave nobody: `replace = false` means that something is never
+/// started twice, and `stop_on_client_after` alone sees to that already.
+const NOBODY_LEFT: &str = "a silent node stops the group by itself (stop_on_client_after), and \
+     nobody takes its place (replace = false): nothing of it runs until the node is back";
 
 /// How to see whether a block is there.
 enum Probe {

@@ -161,11 +161,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not drain nodes",
     ),
     row(
-        "prevent_reschedule_on_lost",
-        OfGroup(|group| group.prevent_reschedule_on_lost == Some(true)),
-        "lost allocations are replaced in this release",
-    ),
-    row(
         "ephemeral_disk sticky",
         OfGroup(is_sticky),
         "successors start with an empty disk",

@@ -183,6 +183,23 @@ fn a_service_waits_for_health_and_a_system_job_for_time() {
 }
 
 #[test]
+fn a_group_that_stops_itself_and_is_never_replaced_is_warned_of() {
+    let of = |group: Value| paths(json!({}), group, json!({}));
+    let named = ["group \"web\" > disconnect"];
+    let disconnect = |block: Value| of(json!({ "Disconnect": block }));
+    let both = json!({"StopOnClientAfter": "1m", "Replace": false});
+    assert_eq!(disconnect(both), named);
+    let older = json!({"StopAfterClientDisconnect": "1m", "PreventRescheduleOnLost": true});
+    assert_eq!(of(older), named);
+    let quiet = Vec::<String>::new();
+    assert_eq!(disconnect(json!({"StopOnClientAfter": "1m"})), quiet);
+    assert_eq!(disconnect(json!({"Replace": false})), quiet);
+    let window = json!({"LostAfter": "1m", "Replace": false});
+    assert_eq!(disconnect(window), quiet);
+    assert_eq!(of(json!({"PreventRescheduleOnLost": true})), quiet);
+}
+
+#[test]
 fn a_template_with_its_own_delimiters_is_judged_by_them() {
     let of = |delimiter: &str| {
         paths(

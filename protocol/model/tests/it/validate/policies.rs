@@ -98,6 +98,39 @@ fn policies_are_refused_for() {
             "given twice",
         ),
         (
+            of_group(json!({"MaxClientDisconnect": "1h", "StopAfterClientDisconnect": "1h"})),
+            "group \"web\"",
+            "exclude each other",
+        ),
+        (
+            of_group(json!({"Disconnect": {"StopOnClientAfter": "1h"},
+                "MaxClientDisconnect": "1h"})),
+            "group \"web\"",
+            "exclude each other",
+        ),
+        (
+            of_group(json!({"Disconnect": {"LostAfter": "1h"},
+                "StopAfterClientDisconnect": "1h"})),
+            "group \"web\"",
+            "exclude each other",
+        ),
+        (
+            of_group(json!({"Disconnect": {"StopOnClientAfter": "1h"},
+                "StopAfterClientDisconnect": "1h"})),
+            "group \"web\" > disconnect > stop_on_client_after",
+            "given twice",
+        ),
+        (
+            of_group(json!({"Disconnect": {"Replace": true}, "PreventRescheduleOnLost": true})),
+            "group \"web\" > disconnect > replace",
+            "given twice",
+        ),
+        (
+            of_group(json!({"Disconnect": {"LostAfter": "1h"}, "PreventRescheduleOnLost": true})),
+            "group \"web\" > disconnect > replace",
+            "given twice",
+        ),
+        (
             of_group(json!({"Disconnect": {"Reconcile": "coin"}})),
             "group \"web\" > disconnect > reconcile",
             "coin",
@@ -106,6 +139,19 @@ fn policies_are_refused_for() {
             job_type("system", json!({"StopAfterClientDisconnect": "1h"})),
             "group \"web\" > stop_after_client_disconnect",
             "service and batch",
+        ),
+        (
+            job_type("sysbatch", json!({"StopAfterClientDisconnect": "1h"})),
+            "group \"web\" > stop_after_client_disconnect",
+            "service and batch jobs, not sysbatch jobs",
+        ),
+        (
+            job_type(
+                "sysbatch",
+                json!({"Disconnect": {"StopOnClientAfter": "1h"}}),
+            ),
+            "group \"web\" > disconnect > stop_on_client_after",
+            "service and batch jobs, not sysbatch jobs",
         ),
     ]);
 }
@@ -117,6 +163,9 @@ fn policies_with_a_meaning_are_not_refused() {
         json!({"RestartPolicy": {"Attempts": 0}}),
         json!({"Update": {"MaxParallel": 0}}),
         json!({"Update": {"ProgressDeadline": 0}}),
+        json!({"StopAfterClientDisconnect": "1h", "PreventRescheduleOnLost": true}),
+        json!({"Disconnect": {"Replace": false}, "PreventRescheduleOnLost": false}),
+        json!({"Disconnect": {"StopOnClientAfter": "1h", "Replace": false}}),
         json!({"Update": {"Canary": 1, "AutoPromote": true, "AutoRevert": true}}),
         json!({"ReschedulePolicy": {"Unlimited": false, "Attempts": 3, "Interval": "6h",
             "Delay": "1m", "MaxDelay": "4m", "DelayFunction": "fibonacci"}}),
