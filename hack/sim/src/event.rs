@@ -116,6 +116,7 @@ pub enum ToServer {
     SyncPart(Box<SyncMessage>),
     Heartbeat {
         epoch: u64,
+        tick: u64,
         sent: u64,
     },
     WatchAck {
@@ -160,6 +161,7 @@ pub enum ToNode {
         index: u64,
     },
     HeartbeatAck {
+        tick: u64,
         confirmed: u64,
         /// The server has not reached the leader for a while.
         cut_off: bool,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use hack_sim::mutant::Mutant;
-use hack_sim::net::Heartbeats;
 use hack_sim::report::{Found, Totals, Until, describe, hunt, series};
 use hack_sim::run::{Replay, explain};
 use hack_sim::schedule::{Scenario, Settings};
@@ -52,9 +51,6 @@ struct Arguments {
     /// Plant a bug
     #[arg(long)]
     mutant: Option<Mutant>,
-    /// How heartbeats travel: what it would be worth if they did not wait for lost ones
-    #[arg(long, default_value = "in-order")]
-    heartbeats: Heartbeats,
     /// The only faults to keep, by number
     #[arg(long, value_delimiter = ',', num_args = 0..)]
     keep_faults: Option<Vec<u32>>,
@@ -106,7 +102,6 @@ fn settings(arguments: &Arguments, seed: u64) -> Settings {
         steps: arguments.steps,
         state_check_every: arguments.check_every.unwrap_or(4),
         mutant: arguments.mutant,
-        heartbeats: arguments.heartbeats,
         keep_faults: arguments.keep_faults.clone(),
         keep_ops: arguments.keep_ops.clone(),
         ..Settings::of(seed)

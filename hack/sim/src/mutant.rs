@@ -35,11 +35,12 @@ pub enum Mutant {
     ResumesFromOldState,
     NoncePerAttempt,
     RestartUntold,
+    HeartbeatsInOrder,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -67,6 +68,7 @@ impl Mutant {
         Self::ResumesFromOldState,
         Self::NoncePerAttempt,
         Self::RestartUntold,
+        Self::HeartbeatsInOrder,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -121,6 +123,9 @@ impl Mutant {
             }
             Self::NoncePerAttempt => "sessions: each knock draws a nonce, and ends the one before",
             Self::RestartUntold => "sessions: a daemon that was started anew is resumed",
+            Self::HeartbeatsInOrder => {
+                "sessions: a heartbeat that is lost holds back those that come after it"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -145,6 +150,7 @@ impl Mutant {
             Self::WindowsNeverEnd => Scenario::PartitionWindow,
             Self::OwedForEver => Scenario::Calm,
             Self::PendingForEver => Scenario::Stuck,
+            Self::HeartbeatsInOrder => Scenario::Lossy,
             Self::LeaseWithDaemon | Self::ConfirmsAlone => Scenario::Leased,
             _ => Scenario::Storm,
         }

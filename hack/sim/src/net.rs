@@ -1,6 +1,7 @@
 //! The network: QUIC as far as it matters. A stream is reliable and ordered, streams of a
 //! connection overtake each other, loss is delay, and a cut holds back what was sent until it heals
-//! or the connection dies of silence.
+//! or the connection dies of silence. Heartbeats and their answers travel alone, as datagrams: what
+//! is lost is lost, and delays no other.
 //!
 //! ```text
 //!   send --cut?--> stalled --heals--> delay --> arrives, in the order of its stream
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use crate::event::{Event, NodeIx, ServerIx, ToNode, ToServer};
 use crate::rng::Rng;
 use crate::time::{MILLI, Nanos, SECOND};
-pub use weather::{Heartbeats, Weather};
+pub use weather::Weather;
 
 /// How long a connection lives in silence (as the transport's default).
 pub const IDLE: Nanos = 12 * SECOND;
@@ -78,8 +79,8 @@ pub struct Net {
     /// Between nodes and servers, and among servers.
     pub weather: Weather,
     pub between_servers: Weather,
-    /// How heartbeats travel.
-    pub heartbeats: Heartbeats,
+    /// A planted bug: each heartbeat waits for those before it.
+    pub heartbeats_in_order: bool,
     rng: Rng,
 }
 
@@ -95,7 +96,7 @@ impl Net {
             servers,
             weather: Weather::CALM,
             between_servers: Weather::CALM,
-            heartbeats: Heartbeats::default(),
+            heartbeats_in_order: false,
             rng,
         }
     }
@@ -209,8 +210,17 @@ impl Net {
         extra: Nanos,
         now: Nanos,
     ) -> Option<(Nanos, Event)> {
-        if self.heartbeats == Heartbeats::Alone && matches!(message, ToServer::Heartbeat { .. }) {
-            return self.send_alone(id, stream, message, extra, now);
+        if matches!(message, ToServer::Heartbeat { .. }) && !self.heartbeats_in_order {
+            let at = self.arrives_alone(id, Side::Server, extra, now)?;
+            let conn = id;
+            return Some((
+                at,
+                Event::ToServer {
+                    conn,
+                    stream,
+                    message,
+                },
+            ));
         }
         let delay = self.delay() + extra;
         let conn = self.conn(id)?;
@@ -233,28 +243,13 @@ impl Net {
         ))
     }
 
-    fn send_alone(
-        &mut self,
-        id: ConnId,
-        stream: Stream,
-        message: ToServer,
-        extra: Nanos,
-        now: Nanos,
-    ) -> Option<(Nanos, Event)> {
+    /// When a datagram arrives, unless it is lost.
+    fn arrives_alone(&mut self, id: ConnId, to: Side, extra: Nanos, now: Nanos) -> Option<Nanos> {
         let Weather { loss, base, jitter } = self.weather;
-        let lost = self.rng.chance(loss);
         let at = now + base + self.rng.below(jitter) + extra;
-        let it = self.conn(id)?;
-        let arrives = !lost && self.passes(it.node, it.server, Side::Server);
-        let conn = id;
-        arrives.then_some((
-            at,
-            Event::ToServer {
-                conn,
-                stream,
-                message,
-            },
-        ))
+        let lost = loss > 0 && self.rng.chance(loss);
+        let conn = self.conn(id)?;
+        (!lost && self.passes(conn.node, conn.server, to)).then_some(at)
     }
 
     /// Sends to the node of a connection.
@@ -265,6 +260,10 @@ impl Net {
         message: ToNode,
         now: Nanos,
     ) -> Option<(Nanos, Event)> {
+        if matches!(message, ToNode::HeartbeatAck { .. }) && !self.heartbeats_in_order {
+            let at = self.arrives_alone(id, Side::Node, 0, now)?;
+            return Some((at, Event::ToNode { conn: id, message }));
+        }
         let delay = self.delay();
         let conn = self.conn(id)?;
         let passes = self.passes(conn.node, conn.server, Side::Node);

@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::counts::Counts;
 use crate::figures::Figures;
-use crate::net::Heartbeats;
 use crate::schedule::{Scenario, Settings};
 use crate::time::{Nanos, SECOND, show};
 use crate::world::{Failure, Trace, World};
@@ -78,9 +77,6 @@ impl fmt::Display for Replay<'_> {
             && let Some(name) = clap::ValueEnum::to_possible_value(&mutant)
         {
             write!(f, " --mutant {}", name.get_name())?;
-        }
-        if settings.heartbeats == Heartbeats::Alone {
-            write!(f, " --heartbeats alone")?;
         }
         list(f, "--keep-faults", settings.keep_faults.as_deref())?;
         list(f, "--keep-ops", settings.keep_ops.as_deref())?;

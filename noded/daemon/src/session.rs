@@ -11,6 +11,7 @@
 //! Whatever breaks ends the attempt as a whole, except the second connection, which is made again:
 //! the core then decides when and where to try next.
 
+mod alone;
 mod bulk;
 mod control;
 mod convert;
@@ -210,6 +211,7 @@ async fn run(
     tokio::select! {
         ended = outgoing => ended,
         ended = incoming => ended,
+        ended = own.hear_alone() => ended,
     }
 }
 

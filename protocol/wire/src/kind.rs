@@ -105,6 +105,23 @@ pub fn from_frame<M: FrameMessage>(kind: u8, body: Bytes) -> Result<M, MessageEr
     M::decode(body).map_err(|source| MessageError::Malformed { name, source })
 }
 
+/// The datagram that carries `message` alone: its kind byte, then its bytes (RFC 9221 frames it).
+pub fn to_datagram<M: FrameMessage>(message: &M) -> Bytes {
+    let mut datagram = Vec::with_capacity(1 + message.encoded_len());
+    datagram.push(M::KIND);
+    datagram.extend_from_slice(&message.encode_to_vec());
+    datagram.into()
+}
+
+/// The message that a datagram carries.
+///
+/// # Errors
+/// When it carries another message, or bytes that are none, or nothing.
+pub fn from_datagram<M: FrameMessage>(mut datagram: Bytes) -> Result<M, MessageError> {
+    let kind = datagram.split_to(datagram.len().min(1));
+    from_frame(kind.first().copied().unwrap_or_default(), datagram)
+}
+
 fn name_of<M: FrameMessage>() -> &'static str {
     KINDS
         .iter()
@@ -150,5 +167,24 @@ mod tests {
                 ..
             })
         ));
+    }
+
+    #[test]
+    fn a_message_survives_its_datagram_and_one_that_is_empty_is_none() {
+        let heartbeat = v1::Heartbeat {
+            epoch: 7,
+            tick: 9,
+            sent_boottime_ns: 11,
+        };
+        let datagram = to_datagram(&heartbeat);
+        // Frozen: it crosses versions.
+        assert_eq!(&datagram[..], [4, 8, 7, 16, 9, 24, 11]);
+        assert_eq!(from_datagram(datagram.clone()), Ok(heartbeat));
+        let expected = "HeartbeatAck";
+        let other = from_datagram::<v1::HeartbeatAck>(datagram.clone());
+        assert_eq!(other, Err(MessageError::Unexpected { expected, got: 4 }));
+        let empty = from_datagram::<v1::HeartbeatAck>(Bytes::new());
+        assert_eq!(empty, Err(MessageError::Unexpected { expected, got: 0 }));
+        from_datagram::<v1::Heartbeat>(datagram.slice(..2)).expect_err("cut short");
     }
 }

@@ -5,8 +5,10 @@
 //! told back to the nodes with the next heartbeat's answer, and so is it when the leader confirms
 //! nothing for a while: then another server may serve them better.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +41,9 @@ const CUT_OFF_AFTER: Duration = Duration::from_millis(1_200);
 /// they are taken for silent.
 const LEADERLESS_AFTER: Duration = Duration::from_millis(1_800);
 
+/// For how long it is of use that a node was heard: longer than any may be silent.
+const TOLD_WITHIN: Duration = Duration::from_secs(30);
+
 /// One node, heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
@@ -48,8 +53,23 @@ pub struct Heard {
     pub epoch: SessionEpoch,
     /// When, by this process's clock.
     pub at: Instant,
-    /// When the node sent it, by the node's boot clock, nanoseconds.
+    /// When the node sent it, by the node's boot clock, nanoseconds; 0 = a Hello, which no lease
+    /// counts from.
     pub sent_boottime_ns: u64,
+}
+
+impl Heard {
+    /// The newest of both: heartbeats overtake each other on their way.
+    fn merge(&mut self, other: Self) {
+        match other.epoch.cmp(&self.epoch) {
+            Ordering::Less => {}
+            Ordering::Equal => {
+                self.at = self.at.max(other.at);
+                self.sent_boottime_ns = self.sent_boottime_ns.max(other.sent_boottime_ns);
+            }
+            Ordering::Greater => *self = other,
+        }
+    }
 }
 
 /// What a server tells the leader: whom it heard, perhaps nobody.
@@ -73,7 +93,7 @@ pub struct HeardLog {
 
 #[derive(Debug, Default)]
 struct HeardInner {
-    /// Newest per node; bounded by the number of sessions.
+    /// Newest per node; bounded by the sessions of the last [`TOLD_WITHIN`].
     fresh: BTreeMap<NodeId, Heard>,
     /// Of one session: boot clocks of another boot are not compared.
     confirmed: BTreeMap<NodeId, (SessionEpoch, u64)>,
@@ -82,11 +102,11 @@ struct HeardInner {
 }
 
 impl HeardLog {
-    /// Notes a heartbeat.
+    /// Notes a heartbeat, or a Hello that a session goes on with.
     pub fn heard(&self, heard: Heard) {
         let mut inner = self.lock();
         inner.last.insert(heard.node, heard.at);
-        inner.fresh.insert(heard.node, heard);
+        inner.fresh.entry(heard.node).or_insert(heard).merge(heard);
     }
 
     /// When a node was last heard here.
@@ -104,11 +124,11 @@ impl HeardLog {
 
     /// Whether the leader has confirmed nothing for a while of what this server heard.
     pub fn is_cut_off(&self) -> bool {
-        self.cut_off.load(Ordering::Relaxed)
+        self.cut_off.load(Relaxed)
     }
 
     fn set_cut_off(&self, cut_off: bool) {
-        if self.cut_off.swap(cut_off, Ordering::Relaxed) != cut_off {
+        if self.cut_off.swap(cut_off, Relaxed) != cut_off {
             if cut_off {
                 tracing::warn!(
                     "the leader confirms nothing: nodes are told that another server may serve them"
@@ -119,10 +139,10 @@ impl HeardLog {
         }
     }
 
-    /// Forgets a node whose session ended.
+    /// Forgets a node whose session ended here. What was heard until then is still told: elsewhere
+    /// it may take a while until it is heard again.
     pub fn forget(&self, node: NodeId) {
         let mut inner = self.lock();
-        inner.fresh.remove(&node);
         inner.confirmed.remove(&node);
         inner.last.remove(&node);
     }
@@ -141,16 +161,19 @@ impl HeardLog {
             if not_watched.contains(&one.node) {
                 continue;
             }
-            let confirmed = (one.epoch, one.sent_boottime_ns);
-            inner.confirmed.insert(one.node, confirmed);
+            let told = (one.epoch, one.sent_boottime_ns);
+            let newest = inner.confirmed.entry(one.node).or_insert(told);
+            *newest = told.max(*newest);
         }
     }
 
-    /// What could not be told is told again, unless something newer came meanwhile.
+    /// What could not be told is told again, with what came meanwhile, unless it says nothing any
+    /// more.
     fn put_back(&self, heard: Vec<Heard>) {
         let mut inner = self.lock();
-        for one in heard {
-            inner.fresh.entry(one.node).or_insert(one);
+        let fresh = |one: &Heard| one.at.elapsed() < TOLD_WITHIN;
+        for one in heard.into_iter().filter(fresh) {
+            inner.fresh.entry(one.node).or_insert(one).merge(one);
         }
     }
 
@@ -319,6 +342,35 @@ mod tests {
         // However that may be, nodes are not kept until they are taken for silent.
         assert!(is_cut_off(ms(1_800), None));
         assert!(is_cut_off(ms(1_800), Some(ms(200))));
+    }
+
+    #[test]
+    fn of_what_was_heard_of_a_node_the_newest_counts_in_whatever_order_it_came() {
+        let log = HeardLog::default();
+        let now = Instant::now();
+        let heard = |epoch, at: u64, sent_boottime_ns| Heard {
+            node: NodeId::from_u128(1),
+            epoch: SessionEpoch(epoch),
+            at: now + Duration::from_millis(at),
+            sent_boottime_ns,
+        };
+        log.heard(heard(7, 10, 500));
+        // Overtaken; then a Hello; then something of the session before.
+        log.heard(heard(7, 11, 400));
+        log.heard(heard(7, 12, 0));
+        log.heard(heard(6, 13, 900));
+        // Where a session ends, nothing of this is lost.
+        log.forget(NodeId::from_u128(1));
+        let told = log.take();
+        assert_eq!(told, [heard(7, 12, 500)]);
+        log.heard(heard(7, 20, 600));
+        log.put_back(told.clone());
+        assert_eq!(log.take(), [heard(7, 20, 600)]);
+        // Confirmed is what was, even if an older report's answer comes later.
+        log.confirm(&[heard(7, 20, 600)], &BTreeSet::new());
+        log.confirm(&told, &BTreeSet::new());
+        log.confirm(&[heard(6, 13, 900)], &BTreeSet::new());
+        assert_eq!(log.confirmed(NodeId::from_u128(1), SessionEpoch(7)), 600);
     }
 
     #[test]

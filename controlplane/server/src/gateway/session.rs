@@ -17,7 +17,7 @@ use bytes::Bytes;
 use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::{NodeId, NodeStatus};
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::FrameMessage as _;
+use protocol_wire::kind::{FrameMessage as _, from_datagram, to_datagram};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -56,7 +56,7 @@ pub(super) async fn serve(
         }
         Err(_) => return,
     };
-    let node = hello.node;
+    let (node, greeted) = (hello.node, Instant::now());
     let watermark = hello.message.watermark.clone();
     let address = connection.remote_address().ip().to_canonical();
     let welcome = match knock(gateway, hello, address).await {
@@ -75,6 +75,13 @@ pub(super) async fn serve(
         return;
     }
     tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
+    // A node that goes on here is heard by its Hello: its heartbeats may be lost for a while.
+    gateway.heard.heard(Heard {
+        node,
+        epoch,
+        at: greeted,
+        sent_boottime_ns: 0,
+    });
     // Asked of a state that knows this session: its incarnation is the session's.
     let history = history(gateway, watermark.as_ref());
     let reason = Session {
@@ -82,6 +89,7 @@ pub(super) async fn serve(
         node,
         epoch,
         history,
+        connection,
         parts: Parts::default(),
         sync_done: false,
         changes: JoinSet::new(),
@@ -98,6 +106,8 @@ struct Session<'a> {
     node: NodeId,
     epoch: SessionEpoch,
     history: History,
+    /// Where heartbeats arrive on their own: one that is lost holds back no other.
+    connection: &'a quinn::Connection,
     /// The complete report, as it arrives.
     parts: Parts,
     /// Whether the complete report is in the log.
@@ -152,6 +162,11 @@ impl Session<'_> {
                         }
                     }
                 },
+                datagram = self.connection.read_datagram() => {
+                    if let Err(reason) = self.on_datagram(datagram) {
+                        return reason;
+                    }
+                }
                 Some(committed) = self.changes.join_next() => {
                     if let Err(reason) = self.on_committed(committed, writer).await {
                         return reason;
@@ -192,22 +207,7 @@ impl Session<'_> {
     ) -> Result<(), EndReason> {
         match kind {
             v1::Heartbeat::KIND => {
-                let heartbeat: v1::Heartbeat = parse(kind, body)?;
-                self.check_epoch(heartbeat.epoch)?;
-                let now = Instant::now();
-                self.gateway.heard.heard(Heard {
-                    node: self.node,
-                    epoch: self.epoch,
-                    at: now,
-                    sent_boottime_ns: heartbeat.sent_boottime_ns,
-                });
-                let ack = v1::HeartbeatAck {
-                    tick: heartbeat.tick,
-                    applied_index: self.gateway.cluster.snapshot().index(),
-                    confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node, self.epoch),
-                    typical_interval_ms: millis(self.gateway.coalescer.typical_interval(now)),
-                    cut_off: self.gateway.heard.is_cut_off(),
-                };
+                let ack = self.on_heartbeat(parse(kind, body)?)?;
                 write(writer, &ack).await
             }
             v1::SyncPart::KIND => {
@@ -237,6 +237,42 @@ impl Session<'_> {
             }
             other => Err(format!("frame kind {other} does not belong into a session")),
         }
+    }
+
+    fn on_heartbeat(&self, heartbeat: v1::Heartbeat) -> Result<v1::HeartbeatAck, EndReason> {
+        self.check_epoch(heartbeat.epoch)?;
+        let now = Instant::now();
+        self.gateway.heard.heard(Heard {
+            node: self.node,
+            epoch: self.epoch,
+            at: now,
+            sent_boottime_ns: heartbeat.sent_boottime_ns,
+        });
+        Ok(v1::HeartbeatAck {
+            tick: heartbeat.tick,
+            applied_index: self.gateway.cluster.snapshot().index(),
+            confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node, self.epoch),
+            typical_interval_ms: millis(self.gateway.coalescer.typical_interval(now)),
+            cut_off: self.gateway.heard.is_cut_off(),
+        })
+    }
+
+    /// A heartbeat that travelled alone, answered alone.
+    fn on_datagram(
+        &self,
+        datagram: Result<Bytes, quinn::ConnectionError>,
+    ) -> Result<(), EndReason> {
+        let datagram = datagram.map_err(|error| error.to_string())?;
+        let heartbeat: v1::Heartbeat =
+            from_datagram(datagram).map_err(|error| error.to_string())?;
+        if heartbeat.epoch != self.epoch.0 {
+            // Of another session of this connection; nothing keeps datagrams in order.
+            return Ok(());
+        }
+        let ack = self.on_heartbeat(heartbeat)?;
+        // What the way has no room for is as good as lost on it.
+        let _ = self.connection.send_datagram(to_datagram(&ack));
+        Ok(())
     }
 
     /// Answers a change that is in the log now, or is not.

@@ -1,6 +1,8 @@
 //! A node that speaks the protocol and runs nothing: what it is called for is answered from a list.
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use controlplane_server::{Server, dev};
 use protocol_model::{AllocId, ClientStatus, Node, NodeId, TaskEvent, TaskRunState, TaskState};
@@ -10,9 +12,10 @@ use protocol_transport::{
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
+use tokio::time::{sleep, timeout};
 
 use crate::fake_answers::answer;
-use crate::world::World;
+use crate::world::{PATIENCE, World};
 
 /// A node in a session.
 pub(crate) struct FakeNode {
@@ -66,8 +69,6 @@ impl FakeNode {
             Identity::load(&made.ca, &made.node.certificate, &made.node.key).expect("an identity");
         let endpoint = Endpoint::bind(&EndpointConfig::loopback(identity)).expect("an endpoint");
         let address = server.quic_address().expect("an address");
-        let session = endpoint.connect(address).await.expect("connects");
-        let (mut writer, mut reader) = open(&session, StreamKind::NodeSession).await;
         let id = facts.id;
         let json = serde_json::to_vec(&facts).expect("facts are JSON");
         let hello = v1::Hello {
@@ -83,8 +84,8 @@ impl FakeNode {
             watermark: past.watermark.clone(),
             ..v1::Hello::default()
         };
-        write(&mut writer, &hello).await;
-        let welcome: v1::Welcome = read(&mut reader).await;
+        let welcomed = timeout(PATIENCE, welcomed(&endpoint, address, &hello));
+        let (session, (mut writer, mut reader), welcome) = welcomed.await.expect("is welcome");
         let epoch = welcome.epoch;
         write(
             &mut writer,
@@ -122,6 +123,28 @@ impl FakeNode {
             streams: (writer, reader),
             _calls: calls,
         }
+    }
+}
+
+/// Says Hello, again where nobody leads yet, as a node does.
+async fn welcomed(
+    endpoint: &Endpoint,
+    address: SocketAddr,
+    hello: &v1::Hello,
+) -> (quinn::Connection, (FrameWriter, FrameReader), v1::Welcome) {
+    loop {
+        let session = endpoint.connect(address).await.expect("connects");
+        let (mut writer, mut reader) = open(&session, StreamKind::NodeSession).await;
+        write(&mut writer, hello).await;
+        let frame = reader.expect().await.expect("an answer");
+        if frame.kind == v1::Welcome::KIND {
+            let welcome = from_frame(frame.kind, frame.body).expect("a Welcome");
+            return (session, (writer, reader), welcome);
+        }
+        let refused: v1::Refused = from_frame(frame.kind, frame.body).expect("a refusal");
+        let reason = refused.reason();
+        assert_eq!(reason, v1::RefusedReason::NoLeader, "{}", refused.message);
+        sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -126,12 +126,10 @@ async fn every_round_trip_of_a_late_network_takes_that_much_longer() {
     let ends = ends();
     let mut listener = ends.server.listen();
     let wire = Arc::new(Wire::default());
-    let (near, _peer) = connect(&ends, &mut listener, &wire).await;
     ends.sky
         .change(|weather| weather.delay = Duration::from_millis(60));
     let (far, _other) = connect(&ends, &mut listener, &wire).await;
     assert!(far.rtt() >= Duration::from_millis(60), "{:?}", far.rtt());
-    assert!(near.rtt() < far.rtt());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! A node that is well, in a cluster that is well, is never taken for silent.
+//! A node that is well, in a cluster that is well, is never taken for silent, however much its
+//! packets are lost and late within what is promised.
 
 use super::{Invariant, Observation, taken_in};
-use crate::net::Heartbeats;
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
@@ -24,18 +24,10 @@ impl Invariant for NoFalseExpiry {
         for node in taken_in(seen) {
             let since = world.node(node).reachable_since;
             let well = since.is_some_and(|at| world.now.saturating_sub(at) > WELL);
-            if well && conditions_are_good(world) && world.led_for() > WELL {
+            if well && world.only_weather_for(WELL) && world.led_for() > WELL {
                 return Err(format!("n{node} is well and taken for silent"));
             }
         }
         Ok(())
-    }
-}
-
-/// Where heartbeats wait for those that were lost, the weather that is promised for is too bad.
-fn conditions_are_good(world: &World) -> bool {
-    match world.net.heartbeats {
-        Heartbeats::InOrder => world.quiet_for(WELL),
-        Heartbeats::Alone => world.only_weather_for(WELL),
     }
 }

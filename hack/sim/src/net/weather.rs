@@ -36,13 +36,3 @@ impl Weather {
         delay
     }
 }
-
-/// How heartbeats travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Heartbeats {
-    /// On the session's stream, as the product sends them: one waits for those before it.
-    #[default]
-    InOrder,
-    /// Each by itself, as a datagram: what is lost is lost, and delays no other.
-    Alone,
-}

@@ -154,10 +154,11 @@ impl World {
         };
         let node = &mut self.nodes[ix as usize];
         let (stream, message) = match message {
-            SessionMessage::Heartbeat { epoch, sent, .. } => {
+            SessionMessage::Heartbeat { epoch, tick, sent } => {
                 self.counts.heartbeats += 1;
                 let (epoch, sent) = (epoch.0, sent.as_nanos());
-                (Stream::Session, ToServer::Heartbeat { epoch, sent })
+                let message = ToServer::Heartbeat { epoch, tick, sent };
+                (Stream::Session, message)
             }
             SessionMessage::Hello(hello) => {
                 let message = self.knock(ix, hello);
@@ -250,14 +251,16 @@ impl World {
         };
         let attempt = link.attempt;
         let event = match message {
-            ToNode::HeartbeatAck { confirmed, cut_off } => {
-                SessionEvent::HeartbeatAck(noded_core::event::HeartbeatAck {
-                    tick: 0,
-                    typical_interval: Duration::ZERO,
-                    confirmed_sent_nanos: confirmed,
-                    cut_off,
-                })
-            }
+            ToNode::HeartbeatAck {
+                tick,
+                confirmed,
+                cut_off,
+            } => SessionEvent::HeartbeatAck(noded_core::event::HeartbeatAck {
+                tick,
+                typical_interval: Duration::ZERO,
+                confirmed_sent_nanos: confirmed,
+                cut_off,
+            }),
             ToNode::Welcome(welcome) => {
                 link.epoch = welcome.epoch.0;
                 let (epoch, resumed) = (welcome.epoch.0, welcome.resumed);

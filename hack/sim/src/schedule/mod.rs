@@ -8,7 +8,6 @@ pub mod op;
 use std::time::Duration;
 
 use crate::mutant::Mutant;
-use crate::net::Heartbeats;
 use crate::rng::Rng;
 use crate::time::{Nanos, SECOND};
 use fault::{Family, Fault};
@@ -36,8 +35,6 @@ pub struct Settings {
     pub state_check_every: u32,
     /// A planted bug.
     pub mutant: Option<Mutant>,
-    /// How heartbeats travel.
-    pub heartbeats: Heartbeats,
     /// The only faults to keep, by their number; `None` = all.
     pub keep_faults: Option<Vec<u32>>,
     /// The only operators' wishes to keep; `None` = all.
@@ -55,7 +52,6 @@ impl Settings {
             steps: None,
             state_check_every: 1,
             mutant: None,
-            heartbeats: Heartbeats::default(),
             keep_faults: None,
             keep_ops: None,
         }

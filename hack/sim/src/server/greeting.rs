@@ -12,6 +12,7 @@ use noded_core::event::{RefusedReason, Welcome as NodeWelcome};
 use noded_core::key::SessionEpoch as NodeEpoch;
 
 use super::change::Then;
+use super::heard::Heard;
 use super::session::{ServerConn, same_history};
 use super::sync::Sync;
 use super::updates::UpdateStream;
@@ -49,6 +50,7 @@ impl World {
             ServerConn {
                 node,
                 hello: Some(hello),
+                greeted: self.now,
                 made: None,
                 epoch: SessionEpoch::NONE,
                 watermark,
@@ -238,6 +240,14 @@ impl World {
             conn,
             known: None,
         };
+        let (node, epoch, at) = (session.node, welcome.epoch, session.greeted);
+        let heard = Heard {
+            node,
+            epoch,
+            at,
+            sent: 0,
+        };
+        server.heard.heard(heard);
         server.sessions.insert(session.node, entry);
         let (node, asked) = (session.node, session.asked.clone());
         // Nobody hears what is said to a daemon that died meanwhile.

@@ -1,5 +1,6 @@
 //! Who was heard, and the reporter that tells the leader: the server's `gateway/liveness.rs`.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use controlplane_state::SessionEpoch;
@@ -28,6 +29,19 @@ pub struct Heard {
     pub at: Nanos,
     /// By the node's own clock.
     pub sent: u64,
+}
+
+impl Heard {
+    fn merge(&mut self, other: Self) {
+        match other.epoch.cmp(&self.epoch) {
+            Ordering::Less => {}
+            Ordering::Equal => {
+                self.at = self.at.max(other.at);
+                self.sent = self.sent.max(other.sent);
+            }
+            Ordering::Greater => *self = other,
+        }
+    }
 }
 
 /// What was heard since the last report, and what the leader has confirmed.
@@ -63,11 +77,13 @@ impl HeardLog {
     }
 
     pub(super) fn heard(&mut self, heard: Heard) {
-        let slot = &mut self.fresh[heard.node as usize];
-        if slot.is_none() {
-            self.touched.push(heard.node);
+        match &mut self.fresh[heard.node as usize] {
+            Some(newest) => newest.merge(heard),
+            slot @ None => {
+                self.touched.push(heard.node);
+                *slot = Some(heard);
+            }
         }
-        *slot = Some(heard);
     }
 
     pub(super) fn confirmed(&self, node: NodeIx, epoch: SessionEpoch) -> u64 {
@@ -80,8 +96,6 @@ impl HeardLog {
     }
 
     pub(super) fn forget(&mut self, node: NodeIx) {
-        self.fresh[node as usize] = None;
-        self.touched.retain(|touched| *touched != node);
         self.confirmed[node as usize] = (SessionEpoch::NONE, 0);
     }
 
@@ -97,15 +111,14 @@ impl HeardLog {
         self.confirmed_at = now;
         let watched = heard.iter().filter(|one| !not_watched.contains(&one.node));
         for one in watched {
-            self.confirmed[one.node as usize] = (one.epoch, one.sent);
+            let newest = &mut self.confirmed[one.node as usize];
+            *newest = (one.epoch, one.sent).max(*newest);
         }
     }
 
     fn put_back(&mut self, heard: Vec<Heard>) {
         for one in heard {
-            if self.fresh[one.node as usize].is_none() {
-                self.heard(one);
-            }
+            self.heard(one);
         }
     }
 }

@@ -16,6 +16,7 @@ use super::watch::Watch;
 use crate::event::{Answer, HelloMessage, NodeIx, ServerIx, ToNode, ToServer};
 use crate::net::{ConnId, Side, Stream};
 use crate::node_ids::node_id;
+use crate::time::Nanos;
 use crate::world::World;
 
 /// A connection, from the server's end.
@@ -23,6 +24,8 @@ use crate::world::World;
 pub(super) struct ServerConn {
     pub(super) node: NodeIx,
     pub(super) hello: Option<Box<HelloMessage>>,
+    /// When it came.
+    pub(super) greeted: Nanos,
     /// A session that was made, until this server has applied it.
     pub(super) made: Option<Welcome>,
     /// None until the session is made.
@@ -112,7 +115,7 @@ impl World {
         if epoch != own {
             return self.end_stream(ix, conn);
         }
-        if let ToServer::Heartbeat { sent, .. } = frame {
+        if let ToServer::Heartbeat { tick, sent, .. } = frame {
             let epoch = SessionEpoch(epoch);
             let at = self.now;
             server.heard.heard(Heard {
@@ -122,6 +125,7 @@ impl World {
                 sent,
             });
             let ack = ToNode::HeartbeatAck {
+                tick,
                 confirmed: server.heard.confirmed(node, epoch),
                 cut_off: server.heard.is_cut_off(),
             };

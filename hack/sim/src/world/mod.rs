@@ -133,7 +133,7 @@ impl World {
             steps_max: settings.steps.unwrap_or(u64::MAX),
             schedule,
         };
-        world.net.heartbeats = settings.heartbeats;
+        world.net.heartbeats_in_order = settings.mutant == Some(Mutant::HeartbeatsInOrder);
         world.switch_on();
         world
     }

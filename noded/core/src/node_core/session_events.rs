@@ -37,8 +37,8 @@ impl NodeCore {
                 self.session.on_facts_ack(epoch, &mut self.outbox, now);
             }
             SessionEvent::HeartbeatAck(ack) => {
-                self.session.on_heartbeat_ack(&ack, &mut self.outbox, now);
-                if !ack.typical_interval.is_zero() {
+                let newest = self.session.on_heartbeat_ack(&ack, &mut self.outbox, now);
+                if newest && !ack.typical_interval.is_zero() {
                     self.batcher.set_intervals(None, Some(ack.typical_interval));
                 }
                 self.renew_leases();

@@ -65,10 +65,18 @@ impl Session {
         self.last_heard = now.moment;
     }
 
-    /// The server answered a heartbeat.
-    pub(crate) fn on_heartbeat_ack(&mut self, ack: &HeartbeatAck, out: &mut Outbox, now: Now) {
+    /// The server answered a heartbeat. Whether it is the newest answer until now: they overtake
+    /// each other, and what an earlier one says of the server may be over.
+    pub(crate) fn on_heartbeat_ack(
+        &mut self,
+        ack: &HeartbeatAck,
+        out: &mut Outbox,
+        now: Now,
+    ) -> bool {
+        let is_newest = ack.tick >= self.newest_answered;
+        self.newest_answered = self.newest_answered.max(ack.tick.min(self.tick));
         self.heard(now);
-        if ack.cut_off {
+        if ack.cut_off && is_newest {
             self.on_cut_off(out, now);
         }
         if ack.confirmed_sent_nanos > 0 {
@@ -78,6 +86,7 @@ impl Session {
                 self.confirmed = self.confirmed.max(Some(confirmed));
             }
         }
+        is_newest
     }
 
     /// Sending time of the newest heartbeat whose receipt the leader has confirmed, to this daemon

@@ -116,6 +116,8 @@ pub struct Session {
     heartbeat_interval: Duration,
     next_heartbeat: Moment,
     tick: u64,
+    /// The newest heartbeat that was answered.
+    newest_answered: u64,
     last_heard: Moment,
     confirmed: Option<Moment>,
     facts: Facts,
@@ -167,6 +169,7 @@ impl Session {
             heartbeat_interval: HEARTBEAT_INTERVAL_DEFAULT,
             next_heartbeat: now.moment,
             tick: 0,
+            newest_answered: 0,
             last_heard: now.moment,
             confirmed: None,
             facts: Facts::Owed,

@@ -59,7 +59,10 @@ impl Own {
                     write(&mut writer, &convert::sync_part(&part, facts)).await?;
                 }
                 SessionMessage::Heartbeat { epoch, tick, sent } => {
-                    write(&mut writer, &convert::heartbeat(epoch, tick, sent)).await?;
+                    let heartbeat = convert::heartbeat(epoch, tick, sent);
+                    if !self.send_alone(&heartbeat) {
+                        write(&mut writer, &heartbeat).await?;
+                    }
                 }
                 SessionMessage::Facts { epoch } => {
                     let update = v1::FactsUpdate {

@@ -6,6 +6,12 @@ use quinn::{IdleTimeout, TransportConfig, VarInt};
 
 use super::BindError;
 
+/// Bytes of datagrams that wait to be sent, what keeps them included; the oldest go first. These are
+/// about eight heartbeats: where the way is that slow, older ones say nothing any more.
+const DATAGRAMS_SENT_BYTES_MAX: usize = 512;
+/// And of those that came and were not read yet. Whoever reads none keeps no more than this.
+const DATAGRAMS_RECEIVED_BYTES_MAX: usize = 4 * 1024;
+
 /// Limits of an endpoint and of each of its connections.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -81,7 +87,8 @@ pub(super) fn transport_config(limits: &Limits) -> Result<TransportConfig, BindE
         .stream_receive_window(VarInt::from_u32(limits.stream_window_bytes))
         .receive_window(VarInt::from_u32(limits.receive_window_bytes))
         .send_window(limits.send_window_bytes)
-        // Nothing of ours is a datagram; do not let a peer fill a buffer with them.
-        .datagram_receive_buffer_size(None);
+        // Heartbeats and their answers, of which only the newest say anything.
+        .datagram_receive_buffer_size(Some(DATAGRAMS_RECEIVED_BYTES_MAX))
+        .datagram_send_buffer_size(DATAGRAMS_SENT_BYTES_MAX);
     Ok(transport)
 }

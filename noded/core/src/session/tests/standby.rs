@@ -242,6 +242,29 @@ fn a_server_that_is_cut_off_from_the_leader_is_left_for_one_that_is_not() {
 }
 
 #[test]
+fn an_answer_that_was_overtaken_says_nothing_of_the_server_any_more() {
+    let (mut session, mut out) = standing_by();
+    let epoch = SessionEpoch(5);
+    for _ in 0..2 {
+        session.send_heartbeat(epoch, &mut out, at(1_600));
+    }
+    effects(&mut out);
+    let ack = |tick, cut_off| HeartbeatAck {
+        tick,
+        typical_interval: Duration::ZERO,
+        confirmed_sent_nanos: at(1_500).moment.as_nanos(),
+        cut_off,
+    };
+    let newest = session.newest_answered + 2;
+    assert!(session.on_heartbeat_ack(&ack(newest, false), &mut out, at(1_610)));
+    assert!(!session.on_heartbeat_ack(&ack(newest - 1, true), &mut out, at(1_620)));
+    assert_eq!(helloes(&effects(&mut out)), []);
+    // Leases count from it all the same, and the server was heard.
+    assert_eq!(session.confirmed(), Some(at(1_500).moment));
+    assert_eq!(session.last_heard, at(1_620).moment);
+}
+
+#[test]
 fn a_server_that_does_not_answer_is_no_help_and_is_given_up() {
     let (mut session, mut out) = standing_by();
     session.on_timeout(&mut out, at(2_300));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use protocol_model::{AllocId, SpecHash};
 use protocol_transport::{FrameReader, FrameWriter, Role, StreamKind};
-use protocol_wire::kind::{FrameMessage, from_frame};
+use protocol_wire::kind::{FrameMessage, from_datagram, from_frame, to_datagram};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 use tokio::sync::watch;
@@ -22,7 +22,13 @@ pub(super) async fn serve(
         let (writer, reader) = (FrameWriter::new(send, CAP), FrameReader::new(recv, CAP));
         let known = Arc::clone(&known);
         match kind {
-            StreamKind::NodeSession => drop(tokio::spawn(session(writer, reader, known))),
+            StreamKind::NodeSession => {
+                drop(tokio::spawn(heartbeats(
+                    connection.clone(),
+                    Arc::clone(&known),
+                )));
+                drop(tokio::spawn(session(writer, reader, known)));
+            }
             StreamKind::NodeUpdates => drop(tokio::spawn(updates(writer, reader, known))),
             StreamKind::NodeWatch => drop(tokio::spawn(watch_stream(writer, reader, known))),
             StreamKind::Bulk => {
@@ -102,22 +108,26 @@ async fn session(
                 let index = epoch;
                 write(&mut writer, &v1::FactsAck { epoch, index }).await;
             }
-            v1::Heartbeat::KIND => {
-                let beat: v1::Heartbeat = from_frame(frame.kind, frame.body).unwrap();
-                known.send_modify(|known| known.heartbeats += 1);
-                let ack = v1::HeartbeatAck {
-                    tick: beat.tick,
-                    confirmed_sent_boottime_ns: beat.sent_boottime_ns,
-                    ..v1::HeartbeatAck::default()
-                };
-                write(&mut writer, &ack).await;
-            }
             v1::WatchAck::KIND => {
                 let ack: v1::WatchAck = from_frame(frame.kind, frame.body).unwrap();
                 known.send_modify(|known| known.watch_acked = ack.index);
             }
             other => panic!("frame kind {other}"),
         }
+    }
+}
+
+/// Heartbeats travel alone, and so do their answers.
+async fn heartbeats(connection: quinn::Connection, known: Arc<watch::Sender<Known>>) {
+    while let Ok(datagram) = connection.read_datagram().await {
+        let beat: v1::Heartbeat = from_datagram(datagram).unwrap();
+        known.send_modify(|known| known.heartbeats += 1);
+        let ack = v1::HeartbeatAck {
+            tick: beat.tick,
+            confirmed_sent_boottime_ns: beat.sent_boottime_ns,
+            ..v1::HeartbeatAck::default()
+        };
+        let _ = connection.send_datagram(to_datagram(&ack));
     }
 }
 
