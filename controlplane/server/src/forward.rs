@@ -149,7 +149,7 @@ impl Forward {
                     .iter()
                     .map(|(name, events)| v1::TaskReport {
                         name: name.clone(),
-                        events: events.iter().map(Into::into).collect(),
+                        events: events.iter().map(|event| event.as_ref().into()).collect(),
                         ..v1::TaskReport::default()
                     })
                     .collect(),

@@ -1,6 +1,7 @@
 //! What a node reports about one task: its state, its counters and its newest events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +46,10 @@ pub struct TaskState {
     #[serde(with = "rfc3339")]
     pub finished_at: Option<UnixNanos>,
     /// The newest [`TASK_EVENTS_MAX`] events, oldest first. Volatile: not replicated, merged in by
-    /// whoever has heard them from the node.
+    /// whoever has heard them from the node. Shared: a state is copied into every report and every
+    /// record of a journal, its events never change.
     #[serde(with = "nullable")]
-    pub events: Vec<TaskEvent>,
+    pub events: Vec<Arc<TaskEvent>>,
 }
 
 impl TaskState {
@@ -57,7 +59,7 @@ impl TaskState {
             let surplus = self.events.len() + 1 - TASK_EVENTS_MAX;
             self.events.drain(..surplus);
         }
-        self.events.push(event);
+        self.events.push(Arc::new(event));
     }
 
     /// Whether the task ended well.

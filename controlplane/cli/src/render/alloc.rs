@@ -1,6 +1,7 @@
 //! One allocation: where it is, what its tasks do, what happened to them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use protocol_model::{Allocation, TaskEvent, TaskEventKind, TaskRunState, TaskState};
 use serde_json::Value;
@@ -240,7 +241,7 @@ fn lifecycle(alloc: &Allocation, name: &str) -> String {
 
 /// What made each task fail that did: the last that says so.
 pub(crate) fn failures(tasks: &BTreeMap<String, TaskState>) -> Vec<(&str, String)> {
-    let says_so = |event: &&TaskEvent| {
+    let says_so = |event: &&Arc<TaskEvent>| {
         matches!(
             event.kind,
             TaskEventKind::SetupFailure

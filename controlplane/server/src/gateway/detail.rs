@@ -2,7 +2,7 @@
 //! node's session, merged into what the API answers.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent, TaskState};
 use protocol_wire::report::AllocReport;
@@ -22,7 +22,7 @@ pub struct DetailCache {
 pub struct Detail {
     node: NodeId,
     /// Events per task, oldest first.
-    pub events: BTreeMap<String, Vec<TaskEvent>>,
+    pub events: BTreeMap<String, Vec<Arc<TaskEvent>>>,
 }
 
 /// What one report says about events.
@@ -30,7 +30,7 @@ pub struct Detail {
 pub struct AllocEvents {
     alloc: AllocId,
     /// Per task, oldest first; a task without events is not here.
-    tasks: BTreeMap<String, Vec<TaskEvent>>,
+    tasks: BTreeMap<String, Vec<Arc<TaskEvent>>>,
 }
 
 impl AllocEvents {

@@ -85,7 +85,8 @@ pub(super) async fn merge_all(api: &Api, allocs: &mut [Arc<Allocation>]) -> Deta
         let alloc = Arc::make_mut(&mut allocs[place]);
         for task in detail.tasks {
             if let Some(state) = alloc.task_states.get_mut(&task.name) {
-                state.events = task.events.into_iter().map(TaskEvent::from).collect();
+                let events = task.events.into_iter().map(TaskEvent::from);
+                state.events = events.map(Arc::new).collect();
             }
         }
         wanted.is_empty()

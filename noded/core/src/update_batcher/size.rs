@@ -22,7 +22,8 @@ pub(crate) fn report_bytes(report: &AllocReport) -> usize {
         .task_states
         .iter()
         .map(|(name, state)| {
-            FIXED_BYTES + name.len() + state.events.iter().map(event_bytes).sum::<usize>()
+            let events = state.events.iter().map(|event| event_bytes(event));
+            FIXED_BYTES + name.len() + events.sum::<usize>()
         })
         .sum();
     FIXED_BYTES + report.client_description.len() + tasks

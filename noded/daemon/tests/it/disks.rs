@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use protocol_model::ClientStatus;
 use serde_json::json;
@@ -191,7 +192,7 @@ async fn on_a_full_disk_noded_starts_keeps_what_runs_and_refuses_what_is_new() {
         })
         .await;
     let events = &known.reports[&refused.id].task_states["main"].events;
-    let says = |event: &protocol_model::TaskEvent| event.display_message.contains("no space");
+    let says = |event: &Arc<protocol_model::TaskEvent>| event.display_message.contains("no space");
     assert!(events.iter().any(says), "{events:#?}");
     scene.server.want(stopped(stops.clone()), &web);
     let known = scene

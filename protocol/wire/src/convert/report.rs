@@ -192,7 +192,10 @@ fn task_report(name: &str, state: &TaskState) -> v1::TaskReport {
         last_restart_ns: last_restart.map_or(0, |at| at.0),
         started_at_ns: started_at.map_or(0, |at| at.0),
         finished_at_ns: finished_at.map_or(0, |at| at.0),
-        events: events.iter().map(v1::TaskEvent::from).collect(),
+        events: events
+            .iter()
+            .map(|event| v1::TaskEvent::from(&**event))
+            .collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Between messages and domain types: nothing is lost, and nonsense is an error.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use prost::Message;
@@ -60,7 +61,7 @@ fn task_states() -> impl Strategy<Value = TaskState> {
                 last_restart,
                 started_at,
                 finished_at,
-                events,
+                events: events.into_iter().map(Arc::new).collect(),
             },
         )
 }
