@@ -230,7 +230,7 @@ mod tests {
             let mut alloc = allocs::allocation(&world.snapshot(), &eval.job_key(), node);
             let mut task = protocol_model::AllocatedTaskResources::default();
             task.cpu.cpu_shares = 3000;
-            let tasks = &mut alloc.allocated_resources.tasks;
+            let tasks = &mut Arc::make_mut(&mut alloc.allocated_resources).tasks;
             tasks.insert("task".to_owned(), task);
             alloc
         };

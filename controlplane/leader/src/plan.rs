@@ -188,7 +188,7 @@ mod tests {
         let mut alloc = allocs::allocation(&world.snapshot(), key, node);
         let mut task = AllocatedTaskResources::default();
         task.cpu.cpu_shares = cpu;
-        let tasks = &mut alloc.allocated_resources.tasks;
+        let tasks = &mut Arc::make_mut(&mut alloc.allocated_resources).tasks;
         tasks.insert("task".to_owned(), task);
         alloc
     }

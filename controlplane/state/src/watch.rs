@@ -241,7 +241,7 @@ impl Chain {
         }
         // Why it was placed here does not concern the node.
         let told = Allocation {
-            metrics: AllocMetric::default(),
+            metrics: Arc::new(AllocMetric::default()),
             ..Allocation::clone(alloc)
         };
         let (told, size) = encode.alloc(told)?;

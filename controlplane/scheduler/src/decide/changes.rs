@@ -83,7 +83,7 @@ impl Deciding<'_> {
         updated.job_create_index = job.create_index;
         updated.spec = self.snapshot.job_spec(&job.key()).unwrap_or(alloc.spec);
         updated.eval_id = self.eval.id;
-        updated.allocated_resources = ask::in_place(group, &alloc.allocated_resources);
+        updated.allocated_resources = Arc::new(ask::in_place(group, &alloc.allocated_resources));
         updated.deployment_id = self.rollout.deployment_of(group);
         updated.deployment_status = None;
         self.plan.updated.push(Arc::new(updated));

@@ -151,7 +151,7 @@ proptest! {
                             let id = protocol_model::AllocId(tools.ids.next_id());
                             let mut alloc = hack_testkit::allocs::bare(id, placement.node.id);
                             alloc.task_group.clone_from(&group.name);
-                            alloc.allocated_resources = placement.resources;
+                            alloc.allocated_resources = placement.resources.into();
                             placer.placed(&alloc);
                             placed.push(alloc);
                             placement.metrics

@@ -75,7 +75,7 @@ pub(super) struct AllocShown {
 
 impl AllocShown {
     pub(super) fn new(alloc: Arc<Allocation>) -> Self {
-        let AllocatedResources { tasks, shared } = &alloc.allocated_resources;
+        let AllocatedResources { tasks, shared } = &*alloc.allocated_resources;
         let tasks = tasks.iter();
         let task_resources: BTreeMap<String, Resources> = tasks
             .map(|(name, given)| (name.clone(), of_task(given)))

@@ -122,8 +122,12 @@ impl Draft {
 
     // --- rows ---
 
-    /// Puts a changed or new allocation, with its indexes and time.
-    pub(super) fn put_alloc(&mut self, mut alloc: Allocation, touch: AllocTouch) {
+    /// Puts a changed or new allocation, with its indexes and time, and answers it as it is now.
+    pub(super) fn put_alloc(
+        &mut self,
+        mut alloc: Allocation,
+        touch: AllocTouch,
+    ) -> Arc<Allocation> {
         let before = self.tables.alloc(alloc.id).cloned();
         alloc.job = None;
         alloc.modify_index = self.index;
@@ -157,11 +161,13 @@ impl Draft {
         }
         self.count_in_deployment(before.as_deref(), &alloc);
         let mark = self.tables.alloc_report_mark(alloc.id);
+        let alloc = Arc::new(alloc);
         self.tables.put_alloc(AllocRecord {
-            alloc: Arc::new(alloc),
+            alloc: Arc::clone(&alloc),
             mark,
         });
         self.jobs_touched.insert(key);
+        alloc
     }
 
     /// Notes the newest report applied to an allocation.
@@ -223,7 +229,7 @@ impl Draft {
         if self
             .tables
             .job_tally(key)
-            .is_none_or(|tally| tally.evals_live == 0)
+            .is_none_or(|tally| tally.evals_blocked == 0)
         {
             return;
         }

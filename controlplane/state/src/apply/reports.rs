@@ -1,6 +1,7 @@
 //! What nodes report of their allocations, live and in their complete report.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use protocol_model::{
     AllocDeploymentStatus, AllocId, Allocation, ClientStatus, DesiredStatus, EvalTrigger, NodeId,
@@ -139,9 +140,11 @@ impl Draft {
         }
         let mut alloc = Allocation::clone(&before);
         self.copy_report(&mut alloc, report);
-        if alloc != *before {
-            self.put_alloc(alloc.clone(), AllocTouch::Known);
-        }
+        let alloc = if says_the_same(&before, &alloc) {
+            Arc::clone(&before)
+        } else {
+            self.put_alloc(alloc, AllocTouch::Known)
+        };
         self.put_mark(report.id, mark);
         self.stay_where_it_is(&alloc);
         if let Some(trigger) = self.report_trigger(&before, &alloc) {
@@ -297,6 +300,15 @@ impl Draft {
         }
         lost
     }
+}
+
+/// Whether a report, copied into `after`, brought no news. Only what a report says is looked at: this
+/// is asked of every report, and the rest of an allocation is long.
+fn says_the_same(before: &Allocation, after: &Allocation) -> bool {
+    before.client_status == after.client_status
+        && before.client_description == after.client_description
+        && before.task_states == after.task_states
+        && before.deployment_status == after.deployment_status
 }
 
 /// Whether a report may follow what is recorded. A node's last word is final; `lost` was the

@@ -204,7 +204,7 @@ impl Harness {
         let id = AllocId::from_u128(self.draw());
         Allocation {
             id,
-            allocated_resources: resources(cpu),
+            allocated_resources: resources(cpu).into(),
             ..allocs::allocation(self.tables(), key, node)
         }
     }

@@ -96,7 +96,10 @@ fn a_port_is_given_once() {
             value: 8080,
             ..Default::default()
         };
-        alloc.allocated_resources.shared.ports.push(port);
+        Arc::make_mut(&mut alloc.allocated_resources)
+            .shared
+            .ports
+            .push(port);
         PlanApply {
             placed: vec![Arc::new(alloc)],
             ..PlanApply::default()
@@ -132,7 +135,7 @@ fn an_update_in_place_keeps_what_the_node_said() {
     let planned = cluster.alloc(id);
     cluster.report(node, vec![says(id, 1, ClientStatus::Running)]);
     let mut updated = planned;
-    updated.allocated_resources = resources(1000);
+    updated.allocated_resources = resources(1000).into();
     let plan = PlanApply {
         updated: vec![Arc::new(updated.clone())],
         ..PlanApply::default()
@@ -141,7 +144,7 @@ fn an_update_in_place_keeps_what_the_node_said() {
     let alloc = cluster.alloc(id);
     assert_eq!(alloc.client_status, ClientStatus::Running);
     assert_eq!(alloc.alloc_modify_index, cluster.index);
-    updated.allocated_resources = resources(1001);
+    updated.allocated_resources = resources(1001).into();
     let plan = PlanApply {
         updated: vec![Arc::new(updated)],
         ..PlanApply::default()

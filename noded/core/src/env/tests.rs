@@ -23,11 +23,9 @@ fn world_of(task: Task, check: impl FnOnce(&TaskWorld<'_>)) {
     given.memory.memory_max_mb = 512;
     given.cpu.cpu_shares = 500;
     given.cpu.reserved_cores = vec![2, 3];
-    alloc
-        .allocated_resources
-        .tasks
-        .insert("main".to_owned(), given);
-    alloc.allocated_resources.shared.ports = vec![
+    let resources = Arc::make_mut(&mut alloc.allocated_resources);
+    resources.tasks.insert("main".to_owned(), given);
+    resources.shared.ports = vec![
         AllocatedPort {
             label: "http".into(),
             value: 20_001,

@@ -61,6 +61,7 @@ pub enum ClientStatus {
 
 impl ClientStatus {
     /// Whether it will never change again.
+    #[inline]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Lost)
     }
@@ -118,12 +119,13 @@ pub struct Allocation {
     pub spec: SpecHash,
     /// Its task group.
     pub task_group: String,
-    /// What it was given.
+    /// What it was given. Shared, as `metrics`: fixed by the plan, while reports make copy after
+    /// copy of the rest.
     #[serde(default)]
-    pub allocated_resources: AllocatedResources,
+    pub allocated_resources: Arc<AllocatedResources>,
     /// Why it is where it is.
     #[serde(default)]
-    pub metrics: AllocMetric,
+    pub metrics: Arc<AllocMetric>,
     /// What the control plane wants.
     #[serde(default)]
     pub desired_status: DesiredStatus,
@@ -195,8 +197,10 @@ impl Allocation {
 
     /// The number in its name: `2` of `web.frontend[2]`.
     pub fn index(&self) -> Option<u32> {
-        let (_, rest) = self.name.rsplit_once('[')?;
-        rest.strip_suffix(']')?.parse().ok()
+        let name = self.name.strip_suffix(']')?;
+        // From the end, byte by byte: the number is short, the name is not.
+        let bracket = name.bytes().rposition(|byte| byte == b'[')?;
+        name[bracket + 1..].parse().ok()
     }
 
     /// The name of the allocation with number `index` of a group.
@@ -205,6 +209,7 @@ impl Allocation {
     }
 
     /// Whether the control plane wants it gone.
+    #[inline]
     pub fn server_terminal(&self) -> bool {
         matches!(
             self.desired_status,
@@ -213,11 +218,13 @@ impl Allocation {
     }
 
     /// Whether the node is done with it.
+    #[inline]
     pub fn client_terminal(&self) -> bool {
         self.client_status.is_terminal()
     }
 
     /// Whether either side is done with it.
+    #[inline]
     pub fn terminal(&self) -> bool {
         self.server_terminal() || self.client_terminal()
     }

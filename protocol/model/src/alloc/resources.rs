@@ -8,7 +8,7 @@ use crate::network::NetworkResource;
 use crate::nullable;
 
 /// What an allocation was given on its node.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedResources {
     /// Per task.
@@ -19,7 +19,7 @@ pub struct AllocatedResources {
 }
 
 /// What one task was given.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedTaskResources {
     /// Processor time.
@@ -74,7 +74,7 @@ pub struct AllocatedDeviceResource {
 }
 
 /// What the group as a whole was given.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedSharedResources {
     /// Disk, MiB.

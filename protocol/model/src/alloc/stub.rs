@@ -1,6 +1,7 @@
 //! The short form of an allocation in lists.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ pub struct AllocationListStub {
     pub job_version: u64,
     pub task_group: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocated_resources: Option<AllocatedResources>,
+    pub allocated_resources: Option<Arc<AllocatedResources>>,
     pub desired_status: DesiredStatus,
     pub desired_description: String,
     #[serde(default)]

@@ -23,7 +23,7 @@ pub(super) fn plan_command(cluster: &mut Harness, step: Step) -> Command {
         && let Some(alloc) = pick(cluster.tables().allocs_by_job(&key), step.how).cloned()
     {
         let mut alloc = Allocation::clone(&alloc);
-        alloc.allocated_resources = resources(i64::from(step.how % 600));
+        alloc.allocated_resources = resources(i64::from(step.how % 600)).into();
         plan.updated.push(Arc::new(alloc));
     }
     if step.kind >= 12 && (cluster.tables().allocs().count() > 0 || step.how.is_multiple_of(16)) {
@@ -68,7 +68,10 @@ fn placement(
             value: 8000 + step.how % 3,
             ..AllocatedPort::default()
         };
-        alloc.allocated_resources.shared.ports.push(port);
+        Arc::make_mut(&mut alloc.allocated_resources)
+            .shared
+            .ports
+            .push(port);
     }
     if step.how.is_multiple_of(5) {
         let previous = some_alloc(cluster, step.how + number);
