@@ -114,8 +114,7 @@ fn recount(tables: &Tables, key: &JobKey) -> JobTally {
         *group.counter(alloc.client_status) += 1;
     }
     for eval in tables.evals_by_job(key) {
-        tally.evals += 1;
-        tally.evals_live += u64::from(!eval.status.is_terminal());
+        tally.count_eval(eval.status);
     }
     tally
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol_model::{EvalId, Evaluation, JobKey};
+use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey};
 
 use super::{Table, Tables, index_insert, index_remove};
 use crate::record::{JobRecord, JobTally, JobVersionRecord};
@@ -69,21 +69,16 @@ impl Tables {
         self.touch(Table::Evals);
         let key = eval.job_key();
         if let Some(before) = self.evals.insert(eval.id, eval.clone()) {
-            let was = !before.status.is_terminal();
-            let is = !eval.status.is_terminal();
-            if was != is {
-                self.tally(&key, |tally| match is {
-                    true => tally.evals_live += 1,
-                    false => tally.evals_live = tally.evals_live.saturating_sub(1),
+            if before.status != eval.status {
+                self.tally(&key, |tally| {
+                    tally.forget_eval(before.status);
+                    tally.count_eval(eval.status);
                 });
             }
             return;
         }
         index_insert(&mut self.evals_by_job, key.clone(), eval.id);
-        self.tally(&key, |tally| {
-            tally.evals += 1;
-            tally.evals_live += u64::from(!eval.status.is_terminal());
-        });
+        self.tally(&key, |tally| tally.count_eval(eval.status));
     }
 
     pub(crate) fn remove_eval(&mut self, id: EvalId) {
@@ -93,11 +88,22 @@ impl Tables {
         self.touch(Table::Evals);
         let key = eval.job_key();
         index_remove(&mut self.evals_by_job, &key, &id);
-        self.tally(&key, |tally| {
-            tally.evals = tally.evals.saturating_sub(1);
-            tally.evals_live = tally
-                .evals_live
-                .saturating_sub(u64::from(!eval.status.is_terminal()));
-        });
+        self.tally(&key, |tally| tally.forget_eval(eval.status));
+    }
+}
+
+impl JobTally {
+    /// Counts an evaluation in.
+    pub(crate) fn count_eval(&mut self, status: EvalStatus) {
+        self.evals += 1;
+        self.evals_live += u64::from(!status.is_terminal());
+        self.evals_blocked += u64::from(status == EvalStatus::Blocked);
+    }
+
+    fn forget_eval(&mut self, status: EvalStatus) {
+        let (live, blocked) = (!status.is_terminal(), status == EvalStatus::Blocked);
+        self.evals = self.evals.saturating_sub(1);
+        self.evals_live = self.evals_live.saturating_sub(u64::from(live));
+        self.evals_blocked = self.evals_blocked.saturating_sub(u64::from(blocked));
     }
 }
