@@ -3,35 +3,27 @@
 //! A name that nobody knows stays as it was written (Nomad's rule), so that a shell inside the task
 //! may still resolve it.
 
-use std::collections::BTreeMap;
-
 use protocol_model::Node;
 use serde_json::Value;
 
-/// Everything that `${...}` may name, beside the environment itself.
-pub(crate) fn node_values(node: &Node, region: &str) -> BTreeMap<String, String> {
-    let mut values = BTreeMap::from([
-        ("node.unique.id".to_owned(), node.id.to_string()),
-        ("node.datacenter".to_owned(), node.datacenter.clone()),
-        ("node.unique.name".to_owned(), node.name.clone()),
-        ("node.class".to_owned(), node.node_class.clone()),
-        ("node.pool".to_owned(), node.node_pool.clone()),
-        ("node.region".to_owned(), region.to_owned()),
-    ]);
-    let attributes = node
-        .attributes
-        .iter()
-        .map(|(name, value)| (format!("attr.{name}"), value));
-    let meta = node
-        .meta
-        .iter()
-        .map(|(name, value)| (format!("meta.{name}"), value));
-    values.extend(
-        attributes
-            .chain(meta)
-            .map(|(name, value)| (name, value.clone())),
-    );
-    values
+/// What `${name}` is where the node says it: everything that may be named, beside the environment
+/// itself.
+pub(crate) fn node_value(node: &Node, region: &str, name: &str) -> Option<String> {
+    Some(match name {
+        "node.unique.id" => node.id.to_string(),
+        "node.datacenter" => node.datacenter.clone(),
+        "node.unique.name" => node.name.clone(),
+        "node.class" => node.node_class.clone(),
+        "node.pool" => node.node_pool.clone(),
+        "node.region" => region.to_owned(),
+        name => {
+            let attribute = name.strip_prefix("attr.");
+            let attribute = attribute.and_then(|name| node.attributes.get(name));
+            let meta = name.strip_prefix("meta.");
+            let meta = meta.and_then(|name| node.meta.get(name));
+            return attribute.or(meta).cloned();
+        }
+    })
 }
 
 /// Replaces every `${name}` that `lookup` knows.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{Allocation, Task};
+use protocol_model::{Allocation, Node, Task};
 use serde_json::{Map, Value};
 
 mod interpolate;
@@ -25,7 +25,8 @@ pub(crate) struct TaskWorld<'a> {
     task: &'a Task,
     host: TaskPaths,
     seen: TaskPaths,
-    node_values: BTreeMap<String, String>,
+    node: &'a Node,
+    region: &'a str,
     environment: BTreeMap<String, String>,
 }
 
@@ -52,12 +53,12 @@ impl<'a> TaskWorld<'a> {
         environment.extend(directory_variables(&seen));
         environment.extend(resource_variables(spec.alloc(), &task.name));
         environment.extend(ports::variables(spec.alloc(), &task.name));
-        let node_values = interpolate::node_values(node, region);
         let mut world = Self {
             task,
             host,
             seen,
-            node_values,
+            node,
+            region,
             environment,
         };
         world.add_meta(spec);
@@ -77,8 +78,14 @@ impl<'a> TaskWorld<'a> {
     }
 
     /// The task's environment.
+    #[cfg(test)]
     pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
         &self.environment
+    }
+
+    /// The same, when nothing else is left to be asked.
+    pub(crate) fn into_environment(self) -> BTreeMap<String, String> {
+        self.environment
     }
 
     /// A text of the job file with its `${...}` resolved.
@@ -130,8 +137,8 @@ impl<'a> TaskWorld<'a> {
         let variable = name.strip_prefix("env.").unwrap_or(name);
         self.environment
             .get(variable)
-            .or_else(|| self.node_values.get(name))
             .cloned()
+            .or_else(|| interpolate::node_value(self.node, self.region, name))
     }
 
     /// `NOMAD_META_key`, as written and in upper case: the task's value wins over the group's, and

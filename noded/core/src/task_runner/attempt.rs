@@ -46,9 +46,9 @@ impl TaskRunner {
             spec: ctx.spec.clone(),
             user: world.resolve(&task.user),
             hooks: self.hooks(task, ctx),
-            environment: world.environment().clone(),
             templates: world.templates(),
             dispatch_payload_file: world.dispatch_payload_file(),
+            environment: world.into_environment(),
         }));
         out.push_after(Durability::Nothing, prepare);
     }
@@ -146,7 +146,7 @@ impl TaskRunner {
             driver: task.driver.clone(),
             config: world.resolve_config(&task.config),
             user: world.resolve(&task.user),
-            environment: world.environment().clone(),
+            environment: world.into_environment(),
         })));
     }
 
