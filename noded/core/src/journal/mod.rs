@@ -11,13 +11,14 @@
 //! stored in the API's shapes, which know `null` for empty and grow by fields with defaults.
 //! Records are only ever appended to; an unknown kind is an error, never skipped in silence.
 
+mod read;
 mod restored;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use protocol_model::{AllocId, Allocation, Job, SpecHash, UnixNanos};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::alloc_runner::PersistedAlloc;
 use crate::key::{BootId, RunKey, SessionEpoch, Watermark};
@@ -30,7 +31,7 @@ pub use restored::{DestroyWanted, RestoredAlloc, RestoredNode, compact, replay};
 pub const JOURNAL_VERSION: u8 = 1;
 
 /// One line of the journal.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JournalRecord {
     /// Everything up to here of the watch is in the records before this one.
