@@ -41,7 +41,7 @@ impl World {
         let server = &mut self.servers[usize::from(ix)];
         let watermark = hello.hello.watermark;
         server.conns_of.entry(node).or_default().push(conn);
-        let asked = self.log.newest.clone();
+        let asked = Some(self.log.newest.clone());
         let behind = same_history(&server.snapshot, watermark)
             && server.snapshot.index() < watermark.index
             && !lenient;
@@ -249,15 +249,17 @@ impl World {
         };
         server.heard.heard(heard);
         server.sessions.insert(session.node, entry);
-        let (node, asked) = (session.node, session.asked.clone());
+        let (node, asked) = (session.node, session.asked.take());
         // Nobody hears what is said to a daemon that died meanwhile.
         let life = self.net.conn(conn).map(|it| it.node_life);
-        if life == Some(self.nodes[node as usize].life) {
+        if life == Some(self.nodes[node as usize].life)
+            && let Some(asked) = &asked
+        {
             self.observe(Observation::Welcomed {
                 node,
                 server: ix,
                 welcome: &welcome,
-                asked: &asked,
+                asked,
             });
         }
         match welcome.kind {

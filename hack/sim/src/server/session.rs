@@ -32,8 +32,9 @@ pub(super) struct ServerConn {
     pub(super) epoch: SessionEpoch,
     /// What the node was told before.
     pub(super) watermark: Watermark,
-    /// The state when the node knocked, for who watches.
-    pub(super) asked: Snapshot,
+    /// The state when the node knocked, for who watches, until the node is welcome: a snapshot
+    /// keeps what was replaced since.
+    pub(super) asked: Option<Snapshot>,
     pub(super) sync: Sync,
     /// The session is not made yet; frames wait for it.
     pub(super) busy: bool,
