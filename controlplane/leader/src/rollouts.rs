@@ -2,7 +2,8 @@
 //! allocation for its `progress_deadline`, or, with a deadline of zero, at its first unhealthy one;
 //! where the group asks for it, the job goes back to its last stable version in the same log entry.
 //!
-//! What happens to healthy rollouts is the scheduler's: this only watches the time.
+//! What happens to healthy rollouts is the scheduler's: this only watches the time. It fails none for
+//! want of what only silent nodes could make healthy: those have another deadline then.
 //!
 //! Rules and texts are Nomad's (its deployment watcher).
 
@@ -13,13 +14,17 @@ use std::time::Duration;
 use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, JobRegister};
 use controlplane_state::{Command, Snapshot};
 use protocol_model::{
-    Deployment, DeploymentId, DeploymentStatus, EvalId, EvalTrigger, Evaluation, Job, UnixNanos,
+    Allocation, ClientStatus, Deployment, DeploymentId, DeploymentStatus, EvalId, EvalTrigger,
+    Evaluation, Job, UnixNanos,
 };
 
 use crate::time::Now;
 
 const NO_PROGRESS: &str = "Failed due to progress deadline";
 const UNHEALTHY: &str = "Failed due to unhealthy allocations";
+
+/// A rollout that waits for silent nodes is looked at no more often.
+const AGAIN_MIN: Duration = Duration::from_secs(10);
 
 /// When each rollout that is under way has to be looked at.
 #[derive(Debug, Default)]
@@ -114,6 +119,14 @@ impl Rollouts {
                 continue;
             };
             match failure(deployment, now.wall) {
+                Some(NO_PROGRESS) if waits_for_silent(snapshot, deployment) => {
+                    let spans = deployment.task_groups.values();
+                    let longest = spans.map(|group| group.progress_deadline).max();
+                    self.watch(
+                        id,
+                        now.monotonic + longest.unwrap_or_default().max(AGAIN_MIN),
+                    );
+                }
                 Some(reason) => {
                     let stuck = self.stuck.get(&id).map(String::as_str);
                     let eval = new_id();
@@ -167,6 +180,32 @@ fn failure(deployment: &Deployment, now: UnixNanos) -> Option<&'static str> {
         UNHEALTHY
     } else {
         NO_PROGRESS
+    })
+}
+
+/// Whether silent allocations, whose places nobody has taken, are all that a rollout waits for.
+fn waits_for_silent(snapshot: &Snapshot, deployment: &Deployment) -> bool {
+    let key = deployment.job_key();
+    let mut silent: BTreeMap<&str, Vec<&Allocation>> = BTreeMap::new();
+    let mut there: BTreeSet<(&str, Option<u32>)> = BTreeSet::new();
+    for alloc in snapshot.allocs_by_job(&key).filter(|it| !it.terminal()) {
+        if alloc.client_status == ClientStatus::Unknown {
+            silent.entry(&alloc.task_group).or_default().push(alloc);
+        } else {
+            there.insert((&alloc.task_group, alloc.index()));
+        }
+    }
+    let was_healthy = |alloc: &Allocation| {
+        let health = alloc.deployment_status.as_ref().and_then(|it| it.healthy);
+        alloc.deployment_id == Some(deployment.id) && health == Some(true)
+    };
+    deployment.task_groups.iter().all(|(name, group)| {
+        let silent = silent.get(name.as_str()).into_iter().flatten();
+        let waited_for = silent
+            .filter(|alloc| !was_healthy(alloc) && !there.contains(&(name, alloc.index())))
+            .count();
+        let missing = group.desired_total.saturating_sub(group.healthy_allocs);
+        waited_for >= missing as usize
     })
 }
 
@@ -247,7 +286,7 @@ fn last_stable(snapshot: &Snapshot, deployment: &Deployment) -> Option<Arc<Job>>
 
 #[cfg(test)]
 mod tests {
-    use controlplane_state::command::PlanApply;
+    use controlplane_state::command::{AllocChange, Change, PlanApply};
     use hack_testkit::{World, allocs, jobs, nodes};
     use protocol_model::{DeploymentState, JobKey, JobType, UpdateStrategy};
 
@@ -437,6 +476,49 @@ mod tests {
         assert_eq!(rollouts.poll_timeout(), Some(earliest + second));
         world.wait(second);
         assert!(poll(&mut rollouts, &world).is_some());
+    }
+
+    /// The node falls silent, and the scheduler takes note of it.
+    fn silence(world: &mut World, id: DeploymentId) {
+        world.silence(nodes::node(1).id);
+        let snapshot = world.snapshot();
+        let members = snapshot.allocs_by_deployment(id);
+        let changed = members.map(|alloc| AllocChange {
+            id: alloc.id,
+            change: Change::Disconnect {
+                description: String::new(),
+                followup_eval: None,
+            },
+        });
+        let changed = changed.collect();
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            changed,
+            ..PlanApply::default()
+        })));
+    }
+
+    #[test]
+    fn a_rollout_that_waits_for_silent_nodes_alone_does_not_fail_at_its_deadline() {
+        let mut world = world();
+        let id = begin(&mut world, "/bin/one", DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        silence(&mut world, id);
+        world.wait(DEADLINE);
+        for _ in 0..3 {
+            assert_eq!(poll(&mut rollouts, &world), None);
+            let again = rollouts.poll_timeout().expect("it is looked at again");
+            assert_eq!(again, now(&world).monotonic + DEADLINE);
+            world.wait(DEADLINE);
+        }
+        // Back, and not healthy for as long as it may take.
+        world.add_node(nodes::node(1));
+        let alloc = world.snapshot().allocs_by_deployment(id).next().cloned();
+        world.report(alloc.expect("one").id, ClientStatus::Running);
+        let command = poll(&mut rollouts, &world).expect("it failed");
+        world.expect(command);
+        let snapshot = world.snapshot();
+        let failed = snapshot.deployment(id).expect("kept for people");
+        assert_eq!(failed.status, DeploymentStatus::Failed);
     }
 
     #[test]

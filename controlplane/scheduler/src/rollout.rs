@@ -11,9 +11,15 @@
 //! on exactly as fast as its allocations become healthy. A rollout that failed or is paused changes
 //! nothing more; what it has left running runs on, and what is lost is replaced.
 //!
+//! Nobody waits for the health of what is silent. Such a one takes no slot of `max_parallel` (what
+//! replaces it does), and where nobody takes its place the rollout is done without it, once
+//! something else of its group is healthy: a host that is away holds no rollout up and fails none.
+//! Back with an older version, it follows.
+//!
 //! Semantics and the texts that people see are Nomad's (its reconciler and deployment watcher).
 //! Canaries are not built.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
@@ -41,6 +47,8 @@ pub(crate) struct Rollout {
     ended: Vec<DeploymentChange>,
     /// Whether some group still has something to do.
     unfinished: bool,
+    /// How many of each group nobody waits for: they are silent, and were not healthy before.
+    silent: BTreeMap<String, u32>,
 }
 
 impl Rollout {
@@ -85,13 +93,14 @@ impl Rollout {
     }
 
     /// How many of the group may be replaced now: `max_parallel`, less those that were and are not
-    /// healthy yet. None, while one of them is unhealthy. One that ended by itself is waited for no
-    /// longer: it is placed anew, and that one counts.
+    /// healthy yet. None, while one of them is unhealthy. One that ended by itself or is silent is
+    /// waited for no longer: where it is placed anew, that one counts.
     pub(crate) fn limit(
         &self,
         job: &Job,
         group: &TaskGroup,
         existing: &[Arc<Allocation>],
+        is_silent: impl Fn(&Allocation) -> bool,
     ) -> usize {
         let Some(strategy) = strategy(job, group) else {
             return usize::MAX;
@@ -114,6 +123,7 @@ impl Rollout {
             match alloc.deployment_status.as_ref().and_then(|s| s.healthy) {
                 Some(true) => {}
                 Some(false) => return 0,
+                None if is_silent(alloc) => {}
                 None => limit = limit.saturating_sub(1),
             }
         }
@@ -131,6 +141,7 @@ impl Rollout {
         new_id: impl FnOnce() -> DeploymentId,
     ) {
         self.unfinished |= !buckets.is_quiet(job);
+        self.note_silent(group, buckets);
         let Some(strategy) = strategy(job, group) else {
             return;
         };
@@ -193,12 +204,33 @@ impl Rollout {
             && !self.unfinished
             && current
                 .task_groups
-                .values()
-                .all(|group| group.healthy_allocs >= group.desired_total)
+                .iter()
+                .all(|(name, group)| self.is_done(name, group))
         {
             self.end(current.id, DeploymentStatus::Successful, SUCCESSFUL);
         }
         (self.begun.map(Arc::new), self.ended)
+    }
+
+    fn note_silent(&mut self, group: &TaskGroup, buckets: &Buckets) {
+        let current = self.current.as_ref().map(|current| current.id);
+        let is_healthy = |alloc: &&Arc<Allocation>| {
+            let health = alloc.deployment_status.as_ref().and_then(|s| s.healthy);
+            current.is_some() && alloc.deployment_id == current && health == Some(true)
+        };
+        let waited_for = buckets.waited_for.iter();
+        let silent = waited_for.filter(|alloc| !is_healthy(alloc)).count();
+        if silent > 0 {
+            let silent = u32::try_from(silent).unwrap_or(u32::MAX);
+            self.silent.insert(group.name.clone(), silent);
+        }
+    }
+
+    /// Whether everything of a group is healthy that can be heard, and something is.
+    fn is_done(&self, name: &str, group: &DeploymentState) -> bool {
+        let silent = self.silent.get(name).copied().unwrap_or(0);
+        let enough = group.healthy_allocs.saturating_add(silent) >= group.desired_total;
+        enough && (silent == 0 || group.healthy_allocs > 0)
     }
 
     fn status(&self) -> Option<DeploymentStatus> {

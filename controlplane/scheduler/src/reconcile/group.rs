@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation};
+use protocol_model::{AllocId, Allocation, ClientStatus};
 
 use super::class::{Class, classify};
 use super::condition::awaited;
@@ -67,7 +67,15 @@ pub(crate) fn group(
     if rollout.is_halted() {
         open = 0;
     }
-    let limit = rollout.limit(job, group, existing);
+    let falling: BTreeSet<AllocId> = buckets.disconnect.iter().map(|alloc| alloc.id).collect();
+    let is_silent = |alloc: &Allocation| {
+        alloc.client_status == ClientStatus::Unknown || falling.contains(&alloc.id)
+    };
+    // What takes a silent one's place is waited for from now on.
+    let previous = gaps.iter().filter_map(|gap| gap.previous.as_deref());
+    let replacing = previous.filter(|alloc| is_silent(alloc)).count();
+    let limit = rollout.limit(job, group, existing, is_silent);
+    let limit = limit.saturating_sub(replacing);
     update(subject, standing, limit, &mut buckets, staying);
     buckets.place.extend(gaps);
     let mut names = Names::new(&job.id, &group.name, numbers_in_use(existing, &buckets));

@@ -104,6 +104,8 @@ pub(crate) struct Buckets {
     pub(crate) keep: Vec<Arc<Allocation>>,
     /// Are over and do not count.
     pub(crate) ignore: Vec<Arc<Allocation>>,
+    /// Not a bucket: silent ones of the buckets above that count, since nobody takes their place.
+    pub(crate) waited_for: Vec<Arc<Allocation>>,
 }
 
 impl Buckets {

@@ -185,6 +185,7 @@ impl Sorted {
             } else if alone && free > 0 {
                 free -= 1;
                 self.counted += 1;
+                self.buckets.waited_for.push(Arc::clone(&alloc));
                 self.buckets.note(alloc, note);
             } else {
                 self.buckets.stop.push((alloc, NOT_NEEDED));

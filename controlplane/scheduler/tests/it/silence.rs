@@ -2,6 +2,7 @@
 
 mod chains;
 mod leases;
+mod rollouts;
 mod unaccepted;
 mod words;
 
