@@ -27,6 +27,7 @@ mod vm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -103,6 +104,9 @@ enum Verb {
         /// The folder of the programs to measure; without it, what the release build left
         #[arg(long, value_name = "DIR")]
         binaries: Option<PathBuf>,
+        /// For how long `sessions` loses 30 % of all packets and makes others up to 300 ms late
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        weather_seconds: u64,
     },
 }
 
@@ -128,6 +132,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             floor_only,
             rival,
             binaries,
+            weather_seconds,
         } => {
             let format = if *json {
                 Format::JsonLines
@@ -143,7 +148,13 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
                 ours: binaries.clone(),
                 rival: rival.clone(),
             };
-            bench::run(&root, suite, extent, programs, format)?;
+            let asked = bench::Asked {
+                extent,
+                programs,
+                weather: Duration::from_secs(*weather_seconds),
+                format,
+            };
+            bench::run(&root, suite, asked)?;
             return Ok(Outcome::Passed);
         }
         Verb::Vm {

@@ -13,6 +13,7 @@ mod updates;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -31,6 +32,21 @@ pub(crate) struct Bench {
     pub(crate) extent: Extent,
     /// Of what.
     pub(crate) programs: Programs,
+    /// How long nodes that are well are watched in bad weather.
+    pub(crate) weather: Duration,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// See [`Bench`].
+    pub(crate) extent: Extent,
+    /// See [`Bench`].
+    pub(crate) programs: Programs,
+    /// See [`Bench`].
+    pub(crate) weather: Duration,
+    /// How to print.
+    pub(crate) format: Format,
 }
 
 /// The programs that are measured.
@@ -73,7 +89,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: sessions::NAME,
-        about: "a thousand real sessions: silence, reconnects, storms, servers that die",
+        about: "a thousand real sessions: silence, bad weather, storms, servers cut off or killed",
         run: sessions::run,
     },
     Suite {
@@ -87,13 +103,13 @@ const SUITES: &[Suite] = &[
 ///
 /// # Errors
 /// If there is no such suite, or it cannot measure what it promises.
-pub(crate) fn run(
-    root: &Path,
-    name: &str,
-    extent: Extent,
-    programs: Programs,
-    format: Format,
-) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path, name: &str, asked: Asked) -> anyhow::Result<()> {
+    let Asked {
+        extent,
+        programs,
+        weather,
+        format,
+    } = asked;
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
         let known: Vec<String> = SUITES
             .iter()
@@ -111,6 +127,7 @@ pub(crate) fn run(
         scratch: scratch.clone(),
         extent,
         programs,
+        weather,
     };
     let rows = (suite.run)(&bench);
     let removed = std::fs::remove_dir_all(&scratch);

@@ -11,6 +11,7 @@
 pub(crate) mod http;
 mod leavings;
 pub(crate) mod nomad;
+pub(crate) mod own_net;
 pub(crate) mod process;
 pub(crate) mod servers;
 

@@ -123,6 +123,17 @@ impl Servers {
             .collect()
     }
 
+    /// The UDP port of a server: everything that servers say to each other goes from one's to
+    /// another's.
+    pub(crate) fn quic_port(&self, number: usize) -> u16 {
+        self.servers[number].ports.quic
+    }
+
+    /// Whether a server was started and not killed.
+    pub(crate) fn is_running(&self, number: usize) -> bool {
+        self.servers[number].daemon.is_some()
+    }
+
     /// The authority, the certificate and the key of a node.
     pub(crate) fn node_files(&self) -> [PathBuf; 3] {
         let tls = self.folder.join("tls");
@@ -142,7 +153,7 @@ impl Servers {
     /// The server that says itself that it leads, if one does.
     pub(crate) fn leader(&self) -> Option<usize> {
         (0..self.servers.len()).find(|number| {
-            self.servers[*number].daemon.is_some()
+            self.is_running(*number)
                 && self
                     .http_of(*number)
                     .and_then(|mut http| http.get("/v1/agent/self"))

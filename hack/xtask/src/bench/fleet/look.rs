@@ -84,9 +84,9 @@ pub(in crate::bench) fn left(
     after: &BTreeMap<String, Seen>,
     except: &[String],
 ) -> usize {
-    let left = before
-        .iter()
-        .filter(|(id, seen)| !except.contains(id) && after.get(*id) != Some(*seen));
+    let left = before.iter().filter(|(id, seen)| {
+        seen.status == "ready" && !except.contains(id) && after.get(*id) != Some(*seen)
+    });
     left.count()
 }
 
@@ -178,6 +178,8 @@ mod tests {
         after.insert("b".to_owned(), seen("down", 3));
         assert_eq!(left(&before, &after, &[]), 2);
         assert_eq!(left(&before, &after, &["b".to_owned()]), 1);
+        let waiting = BTreeMap::from([("d".to_owned(), seen("down", 1))]);
+        assert_eq!(left(&waiting, &after, &[]), 0);
         after.remove("c");
         assert_eq!(left(&before, &after, &["b".to_owned()]), 2);
     }

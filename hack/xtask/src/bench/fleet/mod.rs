@@ -3,6 +3,7 @@
 
 pub(super) mod look;
 pub(super) mod nodesim;
+pub(super) mod servers;
 
 use std::path::{Path, PathBuf};
 

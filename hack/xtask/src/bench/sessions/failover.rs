@@ -2,98 +2,197 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
-use super::{NAME, NODES, SETTLE, Scene, millis, none_row, register, say};
-use crate::bench::fleet::look;
+use super::{NAME, NODES, Scene, give_share, look, millis, none_row, register, say, wait_calm};
+use crate::bench::fleet::servers;
+use crate::bench::floor::Quantiles;
 use crate::bench::row::Row;
+use crate::cluster::servers::Servers;
 
 /// Longer than a silent node is waited for, with everything that is added to that.
 const AFTERMATH: Duration = Duration::from_secs(8);
+/// A connection to a server that was killed is known to be gone by then: the transport's idle
+/// timeout is twelve seconds. Until then a node may stand by at a server that no longer knows it,
+/// and this is about one server that dies, not two.
+const FORGOTTEN: Duration = Duration::from_secs(13);
+/// How often the leader is killed.
+const LEADERS: usize = 5;
 /// From the leader's death to the first placement by the next one.
 const GOAL: Duration = Duration::from_secs(2);
 const PLACED_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Kills one server after the other, the leader last.
+/// How the next leader took over; all since the death of the one before.
+#[derive(Debug, Clone, Copy)]
+struct Takeover {
+    /// A server says that it leads.
+    leads: Duration,
+    /// A job that was submitted to it then is placed.
+    able: Duration,
+    /// A job that was submitted the moment the leader died, to a server that did not know it yet,
+    /// is in the log.
+    accepted: Duration,
+    /// It is placed.
+    placed: Duration,
+}
+
+/// Kills one follower after the other, then the leader again and again.
 ///
 /// # Errors
 /// If the cluster does not recover.
 pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
+    wait_calm(scene)?;
     let mut rows = Vec::new();
     let leader = scene.servers.leader().context("nobody leads")?;
-    let mut order: Vec<usize> = (0..scene.servers.len()).collect();
-    order.sort_by_key(|number| *number == leader);
-    for number in order {
-        let leads = scene.servers.leader() == Some(number);
-        let role = if leads { "the leader" } else { "a follower" };
-        eprintln!("-- kill -9 of {role}, with {NODES} sessions");
-        let before = look::all_ready(&scene.servers, NODES)?;
-        scene.nodes.tell("mark")?;
-        scene.servers.kill(number);
-        let killed = Instant::now();
-        if leads {
-            rows.push(placement_row(scene, number, killed)?);
-        }
-        std::thread::sleep(AFTERMATH.saturating_sub(killed.elapsed()));
-        let stats = scene.nodes.wait_live()?;
-        say("sessions", &stats["ways"]);
-        let after = look::all_ready(&scene.servers, NODES)?;
-        let figure = format!("kill -9 of {role}, nodes that left ready");
-        rows.push(none_row(figure, look::left(&before, &after, &[]))?);
-        scene.servers.spawn(number)?;
-        wait_for_server(scene, number)?;
-        std::thread::sleep(SETTLE);
+    for follower in (0..scene.servers.len()).filter(|number| *number != leader) {
+        eprintln!("-- kill -9 of a follower, with {NODES} sessions");
+        let (left, ..) = kill(scene, follower, |_, _| Ok(()))?;
+        rows.push(none_row(
+            "kill -9 of a follower, nodes that left ready",
+            left,
+        )?);
     }
+    let (mut takeovers, mut moved, mut left_ready) = (Vec::new(), Vec::new(), 0);
+    for round in 1..=LEADERS {
+        let leader = scene.servers.leader().context("nobody leads")?;
+        eprintln!("-- kill -9 of the leader, {round} of {LEADERS}, with {NODES} sessions");
+        let id = format!("after-leader-{round}");
+        let (left, slowest_ms, takeover) = kill(scene, leader, |scene, since| {
+            take_over(scene, leader, &id, since)
+        })?;
+        eprintln!("   next leader: {takeover:?}");
+        takeovers.push(takeover);
+        moved.push(slowest_ms);
+        left_ready += left;
+    }
+    rows.extend(takeover_rows(scene, &takeovers)?);
+    rows.push(Row::new(
+        NAME,
+        "kill -9 of the leader, its last session elsewhere",
+        moved.into_iter().fold(0.0, f64::max),
+        "ms",
+    ));
+    let figure = format!("kill -9 of the leader, {LEADERS} times, nodes that left ready");
+    rows.push(none_row(figure, left_ready)?);
     Ok(rows)
 }
 
-/// A job that is submitted the moment the leader dies.
-fn placement_row(scene: &Scene, killed: usize, since: Instant) -> anyhow::Result<Row> {
-    let other = (killed + 1) % scene.servers.len();
-    let place = || -> anyhow::Result<bool> {
-        register(scene, other, "after-the-leader")?;
-        let path = "/v1/job/after-the-leader/allocations";
-        let allocs = scene.servers.http_of(other)?.get(path)?;
-        Ok(allocs.as_array().is_some_and(|allocs| !allocs.is_empty()))
-    };
-    loop {
-        match place() {
-            Ok(true) => break,
-            Ok(false) => {}
-            Err(error) => ensure!(since.elapsed() < PLACED_TIMEOUT, "{error:#}"),
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let took = since.elapsed();
-    Ok(Row {
-        floor_value: Some(millis(scene.commit.p50)),
-        goal: Some(millis(GOAL)),
-        met: Some(took <= GOAL),
-        ..Row::new(
-            NAME,
-            "kill -9 of the leader, first placement by the next",
-            millis(took),
-            "ms",
-        )
+/// Kills a server, and starts it again when what comes of it is over. Answers how many nodes left
+/// `ready` until all was calm again, after how many milliseconds the last of those that moved had
+/// moved, and what `watch` saw.
+fn kill<T>(
+    scene: &mut Scene,
+    number: usize,
+    watch: impl FnOnce(&Scene, Instant) -> anyhow::Result<T>,
+) -> anyhow::Result<(usize, f64, T)> {
+    give_share(scene, number)?;
+    let before = look::all_ready(&scene.servers, NODES)?;
+    eprintln!("   before: {}", servers::describe(&scene.servers));
+    scene.nodes.tell("mark")?;
+    scene.servers.kill(number);
+    let killed = Instant::now();
+    let seen = watch(scene, killed)?;
+    std::thread::sleep(AFTERMATH.saturating_sub(killed.elapsed()));
+    let stats = scene.nodes.wait_live()?;
+    eprintln!("   after:  {}", servers::describe(&scene.servers));
+    say("sessions", &stats["ways"]);
+    scene.servers.spawn(number)?;
+    std::thread::sleep(FORGOTTEN.saturating_sub(killed.elapsed()));
+    wait_calm(scene)?;
+    let after = look::all_ready(&scene.servers, NODES)?;
+    let slowest_ms = super::number(&stats["ways"]["since_mark_ms"]["max"])?;
+    Ok((look::left(&before, &after, &[]), slowest_ms, seen))
+}
+
+/// Who leads next, and a job that is submitted the moment the leader dies.
+fn take_over(scene: &Scene, killed: usize, id: &str, since: Instant) -> anyhow::Result<Takeover> {
+    let servers = &scene.servers;
+    let other = (killed + 1) % servers.len();
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| {
+            let leads = until(since, || Ok(servers.leader().is_some()))?;
+            let leader = servers.leader().unwrap_or(other);
+            let id = format!("{id}-soon");
+            until(since, || register(scene, leader, &id).map(|()| true))?;
+            let able = until(since, || is_placed(servers, leader, &id))?;
+            anyhow::Ok((leads, able))
+        });
+        let accepted = until(since, || register(scene, other, id).map(|()| true))?;
+        let placed = until(since, || is_placed(servers, other, id))?;
+        let Ok(next) = next.join() else {
+            bail!("the search for a leader panicked");
+        };
+        let (leads, able) = next?;
+        Ok(Takeover {
+            leads,
+            able,
+            accepted,
+            placed,
+        })
     })
 }
 
-fn wait_for_server(scene: &mut Scene, number: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PLACED_TIMEOUT;
+fn is_placed(servers: &Servers, through: usize, id: &str) -> anyhow::Result<bool> {
+    let path = format!("/v1/job/{id}/allocations");
+    let allocs = servers.http_of(through)?.get(&path)?;
+    Ok(allocs.as_array().is_some_and(|allocs| !allocs.is_empty()))
+}
+
+/// How long after `since` something first held. Errors are waited out: nobody leads for a while.
+fn until(since: Instant, holds: impl Fn() -> anyhow::Result<bool>) -> anyhow::Result<Duration> {
     loop {
-        scene.servers.must_run()?;
-        let mut answer = scene.servers.http_of(number);
-        let leader = answer
-            .as_mut()
-            .ok()
-            .and_then(|http| http.get("/v1/status/leader").ok());
-        if leader.is_some_and(|leader| leader.as_str().is_some_and(|it| !it.is_empty())) {
-            return Ok(());
+        match holds() {
+            Ok(true) => return Ok(since.elapsed()),
+            Ok(false) => ensure!(since.elapsed() < PLACED_TIMEOUT, "no new leader does it"),
+            Err(error) if since.elapsed() >= PLACED_TIMEOUT => return Err(error),
+            Err(_) => {}
         }
-        ensure!(
-            Instant::now() < deadline,
-            "server {number} does not come back"
-        );
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// The whole way, and where its time goes.
+fn takeover_rows(scene: &Scene, takeovers: &[Takeover]) -> anyhow::Result<Vec<Row>> {
+    let row = |figure: &str, value| {
+        Row::new(
+            NAME,
+            format!("kill -9 of the leader, {figure}"),
+            millis(value),
+            "ms",
+        )
+    };
+    let mut rows = Vec::new();
+    let mut push = |figure: &str, of: fn(&Takeover) -> Duration, goal: Option<Duration>| {
+        let samples: Vec<Duration> = takeovers.iter().map(of).collect();
+        let slowest = samples.iter().max().copied().unwrap_or_default();
+        let Quantiles { p50, .. } = Quantiles::of(samples).context("no samples")?;
+        rows.push(row(&format!("{figure}, p50"), p50));
+        rows.push(Row {
+            floor_value: goal.map(|_| millis(scene.commit.p50)),
+            goal: goal.map(millis),
+            met: goal.map(|goal| slowest <= goal),
+            ..row(&format!("{figure}, slowest"), slowest)
+        });
+        anyhow::Ok(())
+    };
+    push("the next one leads", |it| it.leads, None)?;
+    push(
+        "from there to the placement of a job that it is asked for",
+        |it| it.able.saturating_sub(it.leads),
+        None,
+    )?;
+    push(
+        "from there to a job in the log that was submitted at once",
+        |it| it.accepted.saturating_sub(it.leads),
+        None,
+    )?;
+    push(
+        "from there to the placement of that",
+        |it| it.placed.saturating_sub(it.accepted.max(it.leads)),
+        None,
+    )?;
+    push("first placement by the next", |it| it.placed, Some(GOAL))?;
+    Ok(rows)
 }

@@ -1,25 +1,30 @@
 //! Suite `sessions`: three servers and a thousand nodes with real QUIC sessions, simulated by one
-//! process (`nodesim`), whose cables are pulled and whose servers are killed.
+//! process (`nodesim`), whose cables are pulled, whose weather turns bad, and whose servers are cut
+//! off from each other and killed. All of it is in a network namespace of its own where the host
+//! has them.
 //!
 //! Everything runs on this host: a thousand nodes heartbeat eight times a second each, and their
 //! processor time is taken from the servers. What it costs is printed with the rest. Nodes are
 //! watched through the API: whatever left `ready`, even for a moment, has another `ModifyIndex`.
 
 mod failover;
+mod links;
 mod reconnect;
 mod silence;
 mod storm;
+mod weather;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::Bench;
 use super::fleet::nodesim::Nodesim;
-use super::fleet::{self, Begun, look};
+use super::fleet::{self, Begun, look, servers};
 use super::floor::Quantiles;
 use super::row::Row;
+use super::{Bench, Extent};
+use crate::cluster::own_net::OwnNet;
 use crate::cluster::process::memory_kib;
 use crate::cluster::servers::Servers;
 
@@ -31,6 +36,9 @@ const SERVERS: usize = 3;
 const COMMITS: usize = 50;
 /// How long costs are counted while nothing happens.
 const QUIET: Duration = Duration::from_secs(10);
+/// How long is waited for what servers know to be gone: sessions whose node is elsewhere. What is
+/// measured goes on all the same.
+const CALM_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a change, until the next one.
 const SETTLE: Duration = Duration::from_secs(3);
 
@@ -47,6 +55,11 @@ struct Scene {
 /// # Errors
 /// If something cannot be measured.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    // As soon as that: the program may begin again here, with the same scratch folder.
+    let net = match bench.extent {
+        Extent::FloorOnly => None,
+        Extent::Everything => OwnNet::enter()?,
+    };
     let Begun {
         mut rows,
         durable,
@@ -76,8 +89,12 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     look::all_ready(&scene.servers, NODES)?;
     rows.extend(cost_rows(&mut scene, &begun)?);
     rows.extend(silence::rows(&mut scene)?);
+    rows.extend(weather::rows(&mut scene, bench.weather)?);
     rows.extend(reconnect::rows(&mut scene)?);
     rows.extend(storm::rows(&mut scene)?);
+    if let Some(net) = &net {
+        rows.extend(links::rows(&mut scene, net)?);
+    }
     rows.extend(failover::rows(&mut scene)?);
     let Scene {
         mut servers, nodes, ..
@@ -183,6 +200,38 @@ fn none_row(figure: impl Into<String>, value: usize) -> anyhow::Result<Row> {
         met: Some(value == 0),
         ..Row::new(NAME, figure, f64::from(u32::try_from(value)?), "nodes")
     })
+}
+
+/// Sees to it that a server has its share of the sessions, so that it is felt when it goes: one
+/// that was cut off or killed a moment ago has none, and all daemons restart to choose anew.
+fn give_share(scene: &mut Scene, server: usize) -> anyhow::Result<()> {
+    let all = servers::all(&scene.servers);
+    let own = all.iter().find(|(number, _)| *number == server);
+    let sessions = own.map_or(0, |(_, own)| own.sessions);
+    if sessions < (NODES / SERVERS / 2) as u64 {
+        eprintln!("   server-{server} has {sessions} sessions: all daemons restart");
+        scene.nodes.tell(&format!("restart 0..{NODES}"))?;
+        wait_calm(scene)?;
+    }
+    Ok(())
+}
+
+/// Waits until servers agree, every node is ready and has one session, and the second connections
+/// of nodes had the time to be made.
+fn wait_calm(scene: &mut Scene) -> anyhow::Result<()> {
+    servers::wait_in_sync(&mut scene.servers)?;
+    scene.nodes.wait_live()?;
+    look::all_ready(&scene.servers, NODES)?;
+    let begun = Instant::now();
+    let sessions = |scene: &Scene| {
+        let all = servers::all(&scene.servers).into_iter();
+        all.map(|(_, own)| own.sessions).sum::<u64>()
+    };
+    while sessions(scene) != NODES as u64 && begun.elapsed() < CALM_TIMEOUT {
+        std::thread::sleep(SETTLE / 10);
+    }
+    std::thread::sleep(SETTLE);
+    Ok(())
 }
 
 /// Lines that only explain, for those who watch.

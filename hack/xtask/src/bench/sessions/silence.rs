@@ -58,7 +58,10 @@ pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
 }
 
 /// When each of these was first seen not to be ready; and how all are seen then.
-fn wait_noticed(
+///
+/// # Errors
+/// If they are not noticed in time.
+pub(super) fn wait_noticed(
     scene: &Scene,
     ids: &[String],
     begun: Instant,
