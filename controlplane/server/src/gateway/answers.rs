@@ -64,6 +64,16 @@ impl Refuse {
         }
     }
 
+    /// There is no place for another node.
+    pub(super) fn overfull(gateway: &Gateway) -> Self {
+        let most = gateway.sessions_max;
+        let message = format!(
+            "this server holds {most} sessions, as many as it may: another server may have room, \
+             or add one"
+        );
+        Self::new(v1::RefusedReason::Overloaded, message)
+    }
+
     pub(super) async fn send(
         self,
         gateway: &Gateway,

@@ -90,15 +90,17 @@ pub(super) async fn knock(
 ) -> Result<Welcome, Refuse> {
     use v1::RefusedReason as Reason;
     if !gateway.has_room(hello.node) {
-        let text = "this server holds as many sessions as it may";
-        return Err(Refuse::new(Reason::Overloaded, text));
+        return Err(Refuse::overfull(gateway));
     }
     if gateway.heard.is_cut_off() {
-        let text = "this server does not reach the leader";
+        let text = "this server does not reach the leader: another server may serve the node";
         return Err(Refuse::new(Reason::NoLeader, text));
     }
     if !gateway.knocks().may_knock(address, Instant::now()) {
-        let text = "too many knocks of this address were refused lately";
+        let text = format!(
+            "too many knocks of {address} were refused lately, for their secret or their join token: \
+             mend the node's configuration; it is looked at again after a while"
+        );
         return Err(Refuse::new(Reason::Overloaded, text));
     }
     let answer = greet(gateway, hello).await;

@@ -69,9 +69,7 @@ pub(super) async fn serve(
     };
     let epoch = welcome.epoch;
     if !gateway.open_session(node, epoch, connection) {
-        let message = "this server holds as many sessions as it may".to_owned();
-        let refused = Refuse::new(v1::RefusedReason::Overloaded, message);
-        let _ = refused.send(gateway, &mut writer).await;
+        let _ = Refuse::overfull(gateway).send(gateway, &mut writer).await;
         return;
     }
     tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
@@ -338,6 +336,7 @@ impl Session<'_> {
             Ok(None) => return Ok(()),
             Ok(Some(whole)) => whole,
             Err(reason) => {
+                sync::count_rejected(self.gateway, self.node, self.epoch).await;
                 let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
                 return Err(self.turn_away(refused, writer).await);
             }

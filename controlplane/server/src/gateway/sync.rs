@@ -76,12 +76,31 @@ impl Parts {
         if !part.last {
             return Ok(None);
         }
+        // An older node does not say it.
+        if part.allocs_total > 0 && part.allocs_total as usize != count {
+            return Err(format!(
+                "a complete report of {} allocations, of which {count} came",
+                part.allocs_total
+            ));
+        }
         let Self { reports, .. } = std::mem::take(self);
         Ok(Some(Whole {
             reports,
             watch_index: part.watch_index,
             facts: part.facts,
         }))
+    }
+}
+
+/// Counts a report that could not be taken: it stands at the node, whichever server it turns to
+/// next. The session ends, and the next one brings all of it again.
+pub(super) async fn count_rejected(gateway: &Gateway, node: NodeId, epoch: SessionEpoch) {
+    metrics::counter!("drover_syncs_rejected").increment(1);
+    let counted = gateway
+        .cluster
+        .change(Command::SyncRejected { node, epoch });
+    if let Err(error) = counted.await {
+        tracing::warn!(%node, %error, "a complete report that was refused is not counted");
     }
 }
 
@@ -192,6 +211,20 @@ mod tests {
         let mut parts = Parts::default();
         let refused = parts.take(part(1, false), 10).expect_err("refused");
         assert!(refused.contains("expected 0"), "{refused}");
+    }
+
+    #[test]
+    fn a_report_of_which_something_is_missing_is_refused() {
+        let total = |allocs_total| v1::SyncPart {
+            allocs_total,
+            ..part(1, true)
+        };
+        for (said, fits) in [(0, true), (1, false), (2, true), (3, false)] {
+            let mut parts = Parts::default();
+            parts.take(part(0, false), 10).expect("taken");
+            let taken = parts.take(total(said), 10);
+            assert_eq!(taken.is_ok(), fits, "{said}: {taken:?}");
+        }
     }
 
     #[test]

@@ -55,20 +55,27 @@ impl FakeNode {
 
     /// As [`Self::join_as`], as a node that has been somewhere before.
     pub(crate) async fn knock(server: &Server, root: &Path, number: u8, past: Past) -> Self {
-        Self::enter(server, root, hack_testkit::nodes::node(number), past).await
+        let address = server.quic_address().expect("an address");
+        Self::enter(address, root, hack_testkit::nodes::node(number), past).await
+    }
+
+    /// As [`Self::join_server`], with the server at `address` for the node.
+    pub(crate) async fn join_at(address: SocketAddr, root: &Path) -> Self {
+        let facts = hack_testkit::nodes::node(1);
+        Self::enter(address, root, facts, Past::default()).await
     }
 
     /// As [`Self::join_server`], as the node of these facts.
     pub(crate) async fn join_with(server: &Server, root: &Path, facts: Node) -> Self {
-        Self::enter(server, root, facts, Past::default()).await
+        let address = server.quic_address().expect("an address");
+        Self::enter(address, root, facts, Past::default()).await
     }
 
-    async fn enter(server: &Server, root: &Path, facts: Node, past: Past) -> Self {
+    async fn enter(address: SocketAddr, root: &Path, facts: Node, past: Past) -> Self {
         let made = dev::certificates(root, &Region::global()).expect("certificates");
         let identity =
             Identity::load(&made.ca, &made.node.certificate, &made.node.key).expect("an identity");
         let endpoint = Endpoint::bind(&EndpointConfig::loopback(identity)).expect("an endpoint");
-        let address = server.quic_address().expect("an address");
         let id = facts.id;
         let json = serde_json::to_vec(&facts).expect("facts are JSON");
         let hello = v1::Hello {
@@ -160,7 +167,16 @@ impl FakeNode {
         let again = self.connect_again().await;
         self.session.close(0u8.into(), b"cut");
         let (mut writer, mut reader) = open(&again, StreamKind::NodeSession).await;
-        let hello = v1::Hello {
+        write(&mut writer, &self.hello()).await;
+        let welcome: v1::Welcome = read(&mut reader).await;
+        self.session = again;
+        self.streams = (writer, reader);
+        welcome
+    }
+
+    /// What it says to go on with its session.
+    pub(crate) fn hello(&self) -> v1::Hello {
+        v1::Hello {
             node_id: self.id.as_bytes().to_vec().into(),
             secret: SECRET.to_vec().into(),
             nonce: vec![3; 16].into(),
@@ -169,12 +185,7 @@ impl FakeNode {
             protocol_max: PROTOCOL_MAX,
             last_epoch: self.epoch,
             ..v1::Hello::default()
-        };
-        write(&mut writer, &hello).await;
-        let welcome: v1::Welcome = read(&mut reader).await;
-        self.session = again;
-        self.streams = (writer, reader);
-        welcome
+        }
     }
 
     /// What an update or watch stream of this node's session begins with.

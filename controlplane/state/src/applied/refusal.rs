@@ -70,13 +70,19 @@ pub enum Refusal {
     #[error("node {0} not found")]
     UnknownNode(NodeId),
     /// Another host uses the node's id.
-    #[error("node {0}: the secret is another")]
+    #[error(
+        "node {0} is another host: the secret is not the one that it registered with (a copied \
+         data_dir makes two hosts one node: give this host an empty one, or purge the node)"
+    )]
     WrongSecret(NodeId),
     /// An unregistered node sent no facts.
     #[error("node {0} is not registered: facts are needed")]
     NeedsFacts(NodeId),
     /// An unregistered node may not join.
-    #[error("node {0} is not registered: a join token is needed")]
+    #[error(
+        "node {0} is not registered, and its join token is missing or wrong: join_token in the \
+         node's configuration has to be node_join_token of the servers'"
+    )]
     JoinDenied(NodeId),
     /// A message of another session, or of none.
     #[error("node {0}: not in this session")]

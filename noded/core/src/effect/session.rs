@@ -132,6 +132,8 @@ pub struct SyncPart {
     pub watch_index: u64,
     /// Allocations.
     pub reports: Vec<AllocReport>,
+    /// On the last part, how many allocations all parts have together; else 0.
+    pub total: u32,
     /// Whether the shell adds the node's facts: the control plane may not have them as they are.
     pub with_facts: bool,
 }

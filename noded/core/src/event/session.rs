@@ -111,8 +111,6 @@ pub enum RefusedReason {
     Overloaded,
     /// Our message made no sense to it.
     Malformed,
-    /// The node's history is not this cluster's.
-    OtherIncarnation,
     /// The session is over.
     NotInSession,
     /// Something that this release does not know.

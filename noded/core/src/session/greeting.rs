@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol_model::AllocId;
 
-use super::{Begun, DaemonLife, History, RETRY_DEFAULT, Session, SessionPhase};
+use super::{Begun, DaemonLife, RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
 use crate::event::{Refused, RefusedReason, Welcome};
 use crate::journal::JournalRecord;
@@ -51,14 +51,10 @@ impl Session {
 
     /// Says Hello on the connection of an attempt.
     pub(super) fn say_hello(&mut self, attempt: Attempt, out: &mut Outbox) {
-        let (last_epoch, watermark) = match self.history {
-            History::Known => (self.last_epoch, self.durable),
-            History::GivenUp => (SessionEpoch::default(), Watermark::default()),
-        };
         let hello = Hello {
             nonce: self.nonce(),
-            last_epoch,
-            watermark,
+            last_epoch: self.last_epoch,
+            watermark: self.durable,
             daemon_restarted: self.life == DaemonLife::Restarted,
         };
         let message = SessionMessage::Hello(hello);
@@ -78,7 +74,7 @@ impl Session {
             self.unexpected("Welcome", out, now);
             return None;
         };
-        let resumable = self.life == DaemonLife::Synced && self.history == History::Known;
+        let resumable = self.life == DaemonLife::Synced;
         if welcome.resumed && !(resumable && welcome.epoch == self.last_epoch) {
             self.unexpected("a resumed session", out, now);
             return None;
@@ -93,7 +89,6 @@ impl Session {
             self.last_epoch = epoch;
             out.journal(JournalRecord::SessionEpoch { epoch });
         }
-        self.history = History::Known;
         let mode = if welcome.resumed {
             SessionMode::Resumed
         } else {
@@ -117,7 +112,6 @@ impl Session {
         self.retry_interval = refused.retry_interval.clamp(RETRY_DEFAULT, RETRY_MAX);
         match refused.reason {
             RefusedReason::Unregistered => self.last_epoch = SessionEpoch::default(),
-            RefusedReason::OtherIncarnation => self.history = History::GivenUp,
             RefusedReason::NoLeader
             | RefusedReason::Behind
             | RefusedReason::WrongSecret

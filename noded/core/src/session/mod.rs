@@ -109,7 +109,6 @@ pub struct Session {
     last_epoch: SessionEpoch,
     /// What of the watch is on the disk.
     durable: Watermark,
-    history: History,
     life: DaemonLife,
     retry_interval: Duration,
     answer_limit: Duration,
@@ -122,14 +121,6 @@ pub struct Session {
     confirmed: Option<Moment>,
     facts: Facts,
     seed: [u8; 16],
-}
-
-/// Whether the node still stands by the history it knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum History {
-    Known,
-    /// A server said that it is another cluster's: the next Hello begins anew.
-    GivenUp,
 }
 
 /// Whether a session was live since the daemon started.
@@ -162,7 +153,6 @@ impl Session {
             series: 0,
             last_epoch,
             durable: Watermark::default(),
-            history: History::Known,
             life: DaemonLife::Restarted,
             retry_interval: RETRY_DEFAULT,
             answer_limit,

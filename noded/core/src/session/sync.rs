@@ -25,6 +25,7 @@ impl Session {
         let SessionPhase::Syncing { epoch, .. } = self.phase else {
             return;
         };
+        let total = u32::try_from(reports.len()).unwrap_or(u32::MAX);
         let parts = in_parts(reports);
         let count = parts.len();
         let owes_facts = self.facts != Facts::Told;
@@ -32,13 +33,15 @@ impl Session {
             self.facts.on_sent();
         }
         for (offset, reports) in parts.into_iter().enumerate() {
+            let last = offset + 1 == count;
             let part = SyncPart {
                 epoch,
                 part: u32::try_from(offset).unwrap_or(u32::MAX),
-                last: offset + 1 == count,
+                last,
                 watch_index,
                 reports,
-                with_facts: owes_facts && offset + 1 == count,
+                total: if last { total } else { 0 },
+                with_facts: owes_facts && last,
             };
             let message = SessionMessage::SyncPart(part);
             out.push_after(

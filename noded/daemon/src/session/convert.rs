@@ -46,6 +46,7 @@ pub(super) fn sync_part(part: &SyncPart, facts: Option<v1::NodeFacts>) -> v1::Sy
         watch_index: part.watch_index,
         allocs: part.reports.iter().map(Into::into).collect(),
         facts,
+        allocs_total: part.total,
     }
 }
 
@@ -102,7 +103,9 @@ pub(super) fn welcome(message: &v1::Welcome) -> Result<(Welcome, Vec<String>), S
 
 pub(super) fn refused(message: &v1::Refused) -> (Refused, Vec<String>) {
     let reason = match message.reason() {
-        v1::RefusedReason::Unspecified => RefusedReason::Other,
+        v1::RefusedReason::Unspecified | v1::RefusedReason::OtherIncarnation => {
+            RefusedReason::Other
+        }
         v1::RefusedReason::NoLeader => RefusedReason::NoLeader,
         v1::RefusedReason::Behind => RefusedReason::Behind,
         v1::RefusedReason::WrongSecret => RefusedReason::WrongSecret,
@@ -111,7 +114,6 @@ pub(super) fn refused(message: &v1::Refused) -> (Refused, Vec<String>) {
         v1::RefusedReason::Unregistered => RefusedReason::Unregistered,
         v1::RefusedReason::Overloaded => RefusedReason::Overloaded,
         v1::RefusedReason::Malformed => RefusedReason::Malformed,
-        v1::RefusedReason::OtherIncarnation => RefusedReason::OtherIncarnation,
         v1::RefusedReason::NotInSession => RefusedReason::NotInSession,
     };
     let refused = Refused {

@@ -228,7 +228,18 @@ fn report_samples() -> Vec<Sample> {
             watch_index: 300,
             allocs: vec![report()],
             facts: Some(facts()),
+            allocs_total: 0,
         }),
+        Sample {
+            variant: "total",
+            ..sample(v1::SyncPart {
+                epoch: 8,
+                last: true,
+                allocs: vec![report()],
+                allocs_total: 1,
+                ..v1::SyncPart::default()
+            })
+        },
         sample(v1::SyncAck {
             epoch: 8,
             index: 301,

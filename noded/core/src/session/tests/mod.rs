@@ -245,7 +245,6 @@ fn refusals_say_what_the_next_hello_leaves_out() {
     for (reason, expected) in [
         (RefusedReason::NoLeader, SessionEpoch(4)),
         (RefusedReason::Unregistered, SessionEpoch(0)),
-        (RefusedReason::OtherIncarnation, SessionEpoch(0)),
     ] {
         let (mut session, mut out) = session();
         greet(&mut session, &mut out, 0);

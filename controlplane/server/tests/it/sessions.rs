@@ -1,0 +1,123 @@
+//! What a server answers to nodes that say something that it cannot take, and to those that know
+//! more than it does.
+
+use protocol_transport::{FrameReader, FrameWriter, StreamKind};
+use protocol_wire::kind::from_frame;
+use protocol_wire::v1;
+use tokio::time::timeout;
+
+use crate::fake_node::{FakeNode, open, read, write};
+use crate::world::{PATIENCE, World};
+
+/// A stream on a connection of its own, on which `hello` was said.
+async fn greet(
+    node: &FakeNode,
+    hello: &v1::Hello,
+) -> (quinn::Connection, FrameWriter, FrameReader) {
+    let connection = node.connect_again().await;
+    let (mut writer, reader) = open(&connection, StreamKind::NodeSession).await;
+    write(&mut writer, hello).await;
+    (connection, writer, reader)
+}
+
+async fn refusal(reader: &mut FrameReader) -> v1::Refused {
+    timeout(PATIENCE, read(reader)).await.expect("an answer")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_complete_report_of_which_something_is_missing_is_refused_and_counted() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    let hello = v1::Hello {
+        daemon_restarted: true,
+        ..node.hello()
+    };
+    let (_connection, mut writer, mut reader) = greet(&node, &hello).await;
+    let welcome: v1::Welcome = read(&mut reader).await;
+    assert!(!welcome.resumed);
+    let part = v1::SyncPart {
+        epoch: welcome.epoch,
+        last: true,
+        allocs_total: 3,
+        ..v1::SyncPart::default()
+    };
+    write(&mut writer, &part).await;
+    let refused = refusal(&mut reader).await;
+    assert_eq!(refused.reason(), v1::RefusedReason::Malformed);
+    assert_eq!(
+        refused.message,
+        "a complete report of 3 allocations, of which 0 came"
+    );
+    // The report stays owed, and how often it was refused can be seen.
+    let snapshot = world.server.cluster().snapshot();
+    let session = snapshot.node(node.id).expect("the node").session;
+    assert_eq!(session.epoch.0, welcome.epoch);
+    assert_eq!((session.syncs_rejected, session.synced_index), (1, 0));
+    let (_, _, metrics) = world
+        .raw("GET /v1/metrics?format=prometheus HTTP/1.1", "")
+        .await;
+    assert!(metrics.contains("drover_syncs_rejected"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_behind_what_a_node_was_told_sends_it_to_another_one() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    let snapshot = world.server.cluster().snapshot();
+    let incarnation = snapshot.cluster().incarnation.expect("it is formed");
+    let hello = |incarnation: [u8; 16]| v1::Hello {
+        watermark: Some(v1::Watermark {
+            incarnation: incarnation.to_vec().into(),
+            index: snapshot.index() + 1_000,
+        }),
+        ..node.hello()
+    };
+    let (_connection, _writer, mut reader) = greet(&node, &hello(*incarnation.as_bytes())).await;
+    let refused = refusal(&mut reader).await;
+    assert_eq!(refused.reason(), v1::RefusedReason::Behind);
+    // What another cluster told it is no reason to wait.
+    let (_connection, _writer, mut reader) = greet(&node, &hello([9; 16])).await;
+    let welcome: v1::Welcome = timeout(PATIENCE, read(&mut reader)).await.expect("soon");
+    assert!(welcome.resumed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_go_only_over_a_connection_that_showed_the_nodes_secret_and_its_session() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    let right = node.hello();
+    let attach = v1::AttachBulk {
+        node_id: right.node_id.clone(),
+        secret: right.secret.clone(),
+        epoch: node.epoch(),
+    };
+    let wrong_secret = v1::AttachBulk {
+        secret: vec![9; 32].into(),
+        ..attach.clone()
+    };
+    let wrong_session = v1::AttachBulk {
+        epoch: node.epoch() + 1,
+        ..attach.clone()
+    };
+    let nobody = v1::AttachBulk {
+        node_id: vec![8; 16].into(),
+        ..attach.clone()
+    };
+    // One connection: what one stream showed says nothing of the next.
+    let connection = node.connect_again().await;
+    for (attach, taken) in [
+        (attach.clone(), true),
+        (wrong_secret, false),
+        (wrong_session, false),
+        (nobody, false),
+        (attach, true),
+    ] {
+        let (mut writer, mut reader) = open(&connection, StreamKind::Bulk).await;
+        write(&mut writer, &attach).await;
+        let answer = timeout(PATIENCE, reader.expect()).await.expect("an end");
+        let attached = answer.map(|frame| {
+            from_frame::<v1::Attached>(frame.kind, frame.body).expect("an answer that fits")
+        });
+        assert_eq!(attached.is_ok(), taken, "{attach:?}");
+    }
+}
