@@ -108,9 +108,12 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     match (ask.verb, rest) {
         (Verb::Get, []) => {
             ask.read(&[Table::Nodes], |snapshot| {
-                let record = snapshot.node(id).map(|record| Arc::clone(&record.node));
-                let node = record.ok_or_else(|| HttpError::not_found("node not found"))?;
-                Ok(NodeShown::new(node))
+                let record = snapshot.node(id);
+                let record = record.ok_or_else(|| HttpError::not_found("node not found"))?;
+                // The object's own index moves with complete reports only.
+                let mut node = Node::clone(&record.node);
+                node.last_alloc_update_index = record.reported_index;
+                Ok(NodeShown::new(Arc::new(node)))
             })
             .await
         }

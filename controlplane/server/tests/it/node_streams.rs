@@ -4,7 +4,7 @@ use protocol_model::{AllocId, TaskEvent, TaskEventKind, UnixNanos};
 use protocol_transport::StreamKind;
 use protocol_wire::kind::from_frame;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fake_node::{FakeNode, open, write};
 use crate::world::{PATIENCE, World, service};
@@ -54,13 +54,38 @@ async fn updates_are_taken_only_where_the_node_said_hello() {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_another_nodes_allocation_are_not_kept() {
     let (world, node, alloc) = placed().await;
+    let node_path = format!("/v1/node/{}", node.id);
+    let index = |shown: Value| shown["LastAllocUpdateIndex"].as_u64().expect("an index");
+    let before = index(world.get(&node_path).await.expect("the node"));
     node.report_running(alloc, "server", event("it runs")).await;
+    assert!(index(world.get(&node_path).await.expect("the node")) > before);
     let other = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
     other.report_running(alloc, "server", event("forged")).await;
     let path = format!("/v1/allocation/{alloc}");
     let shown = world.get(&path).await.expect("the allocation");
     let events = &shown["TaskStates"]["server"]["Events"];
     assert_eq!(events[0]["DisplayMessage"], "it runs", "{events}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_batches_of_updates_cost_is_among_the_metrics() {
+    let (world, node, alloc) = placed().await;
+    node.report_running(alloc, "server", event("it runs")).await;
+    let (_, _, metrics) = world
+        .raw("GET /v1/metrics?format=prometheus HTTP/1.1", "")
+        .await;
+    for name in [
+        "batch_reports",
+        "entry_batches",
+        "entry_bytes",
+        "queue_bytes",
+        "wait_seconds",
+    ] {
+        assert!(
+            metrics.contains(&format!("drover_update_{name}_count")),
+            "{name}: {metrics}"
+        );
+    }
 }
 
 /// What a node of that number is answered whose secret and token are wrong.
