@@ -18,37 +18,79 @@ pub(crate) struct Due {
 }
 
 /// See the top of this file. It holds at most one deadline for each registered node.
+///
+/// Every heartbeat moves its node's deadline to a later time, where nearly all of them stay ahead of
+/// it for ever. A node is listed anew only when it comes to be the first of the list.
 #[derive(Debug, Default)]
 pub(crate) struct NodeDeadlines {
-    nodes: BTreeMap<NodeId, Due>,
+    nodes: BTreeMap<NodeId, Entry>,
+    /// When each node was due as it was listed: never later than it is due now, and for the first
+    /// of all exactly then.
     order: BTreeSet<(Duration, NodeId)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    due: Due,
+    /// Where it is in the order.
+    listed: Duration,
 }
 
 impl NodeDeadlines {
     /// The deadline of a node.
     pub(crate) fn due(&self, node: NodeId) -> Option<Due> {
-        self.nodes.get(&node).copied()
+        self.nodes.get(&node).map(|entry| entry.due)
     }
 
     /// Sets the deadline of a node; the one before is gone.
     pub(crate) fn set(&mut self, node: NodeId, due: Due) {
-        if let Some(old) = self.nodes.insert(node, due) {
-            self.order.remove(&(old.deadline, node));
+        let listed = due.deadline;
+        match self.nodes.get_mut(&node) {
+            Some(entry) if entry.listed <= listed => {
+                entry.due = due;
+                if self.order.first().is_some_and(|(_, first)| *first == node) {
+                    self.list_the_first();
+                }
+            }
+            Some(entry) => {
+                self.order.remove(&(entry.listed, node));
+                *entry = Entry { due, listed };
+                self.order.insert((listed, node));
+            }
+            None => {
+                self.nodes.insert(node, Entry { due, listed });
+                self.order.insert((listed, node));
+            }
         }
-        self.order.insert((due.deadline, node));
     }
 
     /// A node has none any more.
     pub(crate) fn remove(&mut self, node: NodeId) {
         if let Some(old) = self.nodes.remove(&node) {
-            self.order.remove(&(old.deadline, node));
+            self.order.remove(&(old.listed, node));
+            self.list_the_first();
+        }
+    }
+
+    /// Lists anew what is first and due later, until what is first is due then.
+    fn list_the_first(&mut self) {
+        while let Some((listed, node)) = self.order.first().copied() {
+            let Some(entry) = self.nodes.get_mut(&node) else {
+                return;
+            };
+            if entry.due.deadline == listed {
+                return;
+            }
+            entry.listed = entry.due.deadline;
+            self.order.remove(&(listed, node));
+            self.order.insert((entry.listed, node));
         }
     }
 
     /// Takes the node whose deadline is the first, if it is over.
     pub(crate) fn take_overdue(&mut self, now: Duration) -> Option<(NodeId, SessionEpoch)> {
         let (_, node) = self.order.first().copied().filter(|(at, _)| *at <= now)?;
-        let due = self.nodes.get(&node).copied();
+        let due = self.due(node);
         self.remove(node);
         due.map(|due| (node, due.epoch))
     }
@@ -74,22 +116,20 @@ impl NodeDeadlines {
 
     /// Moves every deadline.
     pub(crate) fn postpone(&mut self, by: Duration) {
-        for due in self.nodes.values_mut() {
+        for Entry { due, listed } in self.nodes.values_mut() {
             due.deadline += by;
+            *listed = due.deadline;
         }
-        let moved = self.nodes.iter().map(|(node, due)| (due.deadline, *node));
-        self.order = moved.collect();
+        let moved = self.nodes.iter();
+        self.order = moved.map(|(node, entry)| (entry.listed, *node)).collect();
     }
 
     /// Moves every deadline before `earliest` there.
     pub(crate) fn not_before(&mut self, earliest: Duration) {
-        for (node, due) in &mut self.nodes {
-            if due.deadline < earliest {
-                self.order.remove(&(due.deadline, *node));
-                due.deadline = earliest;
-                self.order.insert((earliest, *node));
-            }
+        for entry in self.nodes.values_mut() {
+            entry.due.deadline = entry.due.deadline.max(earliest);
         }
+        self.list_the_first();
     }
 
     /// The first deadline.
