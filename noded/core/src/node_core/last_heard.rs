@@ -51,16 +51,20 @@ impl LastHeard {
         confirmed: Option<Moment>,
         now: Now,
     ) -> Option<UnixNanos> {
-        let shortest = self.windows.values().min()?;
         let age = now.moment.since(confirmed?);
         let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
         let heard = UnixNanos(now.wall.0.saturating_sub(age));
-        let step = (*shortest / JOURNAL_PART).clamp(JOURNAL_STEP_MIN, JOURNAL_STEP_MAX);
         // A wall clock that was set back is news, too.
-        let known = self
-            .journaled
-            .is_some_and(|at| at <= heard && heard < at.saturating_add(step));
-        if known {
+        let is_known = |step| {
+            let journaled = self.journaled;
+            journaled.is_some_and(|at| at <= heard && heard < at.saturating_add(step))
+        };
+        // By the shortest step there is first: this is asked with every heartbeat.
+        if is_known(JOURNAL_STEP_MIN) {
+            return None;
+        }
+        let shortest = *self.windows.values().min()?;
+        if is_known((shortest / JOURNAL_PART).clamp(JOURNAL_STEP_MIN, JOURNAL_STEP_MAX)) {
             return None;
         }
         self.journaled = Some(heard);

@@ -15,6 +15,9 @@ pub(super) struct Timers {
 
 impl Timers {
     pub(super) fn set(&mut self, alloc: AllocId, at: Option<Moment>) {
+        if self.by_alloc.get(&alloc).copied() == at {
+            return;
+        }
         if let Some(earlier) = self.by_alloc.remove(&alloc) {
             self.by_time.remove(&(earlier, alloc));
         }

@@ -41,40 +41,40 @@ impl AckedState {
             client_status,
             client_description,
             task_states,
-            health,
+            health: _,
             desired_version: _,
         } = report;
-        let task_states = task_states.iter().map(|(name, state)| {
-            let TaskState {
-                state,
-                failed,
-                restarts,
-                last_restart,
-                started_at,
-                finished_at,
-                events: _,
-            } = state;
-            let state = TaskState {
-                state: *state,
-                failed: *failed,
-                restarts: *restarts,
-                last_restart: *last_restart,
-                started_at: *started_at,
-                finished_at: *finished_at,
-                events: Vec::new(),
-            };
-            (name.clone(), state)
-        });
+        let task_states = task_states.iter();
+        let (healthy, healthy_for) = health_of(report);
         Self {
             client_status: *client_status,
             client_description: client_description.clone(),
-            task_states: task_states.collect(),
-            healthy: health.map(|health| health.healthy),
-            healthy_for: health.and_then(|health| match health.judged_for {
-                JudgedFor::Deployment(id) => Some(id),
-                JudgedFor::NoDeployment | JudgedFor::Unsaid => None,
-            }),
+            task_states: task_states
+                .map(|(name, state)| (name.clone(), without_events(state)))
+                .collect(),
+            healthy,
+            healthy_for,
         }
+    }
+
+    /// Whether it is what `report` leaves recorded.
+    fn says(&self, report: &AllocReport) -> bool {
+        let Self {
+            client_status,
+            client_description,
+            task_states,
+            healthy,
+            healthy_for,
+        } = self;
+        *client_status == report.client_status
+            && (*healthy, *healthy_for) == health_of(report)
+            && *client_description == report.client_description
+            && task_states.len() == report.task_states.len()
+            && task_states.iter().zip(&report.task_states).all(
+                |((name, known), (reported, state))| {
+                    name == reported && *known == without_events(state)
+                },
+            )
     }
 }
 
@@ -99,16 +99,47 @@ pub fn priority(report: &AllocReport, acked: Option<&AckedState>) -> Option<Upda
             UpdatePriority::Typical
         });
     };
-    let new = AckedState::of(report);
-    if new == *acked {
+    if acked.says(report) {
         return None;
     }
-    let of_health = |state: &AckedState| (state.healthy, state.healthy_for);
-    let health_known = new.healthy.is_some() && of_health(&new) != of_health(acked);
-    if new.client_status != acked.client_status || health_known {
+    let health = health_of(report);
+    let health_known = health.0.is_some() && health != (acked.healthy, acked.healthy_for);
+    if report.client_status != acked.client_status || health_known {
         return Some(UpdatePriority::Urgent);
     }
     Some(UpdatePriority::Typical)
+}
+
+/// A report's health, as it is recorded: what it is, and for which deployment.
+fn health_of(report: &AllocReport) -> (Option<bool>, Option<DeploymentId>) {
+    let healthy = report.health.map(|health| health.healthy);
+    let healthy_for = report.health.and_then(|health| match health.judged_for {
+        JudgedFor::Deployment(id) => Some(id),
+        JudgedFor::NoDeployment | JudgedFor::Unsaid => None,
+    });
+    (healthy, healthy_for)
+}
+
+/// A task's state without its events.
+fn without_events(state: &TaskState) -> TaskState {
+    let TaskState {
+        state,
+        failed,
+        restarts,
+        last_restart,
+        started_at,
+        finished_at,
+        events: _,
+    } = state;
+    TaskState {
+        state: *state,
+        failed: *failed,
+        restarts: *restarts,
+        last_restart: *last_restart,
+        started_at: *started_at,
+        finished_at: *finished_at,
+        events: Vec::new(),
+    }
 }
 
 #[cfg(test)]
