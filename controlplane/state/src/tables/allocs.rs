@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, ClientStatus};
+use protocol_model::{AllocId, Allocation, ClientStatus, JobKey};
 
 use super::{AllocRecord, Table, Tables, index_insert, index_remove};
 use crate::record::{GroupTally, JobTally};
@@ -13,13 +13,14 @@ impl Tables {
     pub(crate) fn put_alloc(&mut self, record: AllocRecord) {
         self.touch(Table::Allocs);
         let alloc = record.alloc.clone();
+        let key = alloc.job_key();
         let before = self.allocs.insert(alloc.id, record);
         if let Some(before) = before {
-            self.unlink_alloc(&before.alloc, Some(&alloc));
-            self.link_alloc(&alloc, Some(&before.alloc));
+            self.unlink_alloc(&key, &before.alloc, Some(&alloc));
+            self.link_alloc(&key, &alloc, Some(&before.alloc));
             self.release_spec(before.alloc.spec);
         } else {
-            self.link_alloc(&alloc, None);
+            self.link_alloc(&key, &alloc, None);
         }
     }
 
@@ -28,30 +29,29 @@ impl Tables {
             return;
         };
         self.touch(Table::Allocs);
-        self.unlink_alloc(&record.alloc, None);
+        self.unlink_alloc(&record.alloc.job_key(), &record.alloc, None);
         self.release_spec(record.alloc.spec);
     }
 
-    /// Enters an allocation into what is derived. `before` is what it was: the indexes over what
+    /// Enters an allocation of a job into what is derived. `before` is what it was: the indexes over what
     /// never changes (job, node, evaluation of a kept one) are left alone.
-    fn link_alloc(&mut self, alloc: &Allocation, before: Option<&Arc<Allocation>>) {
-        let key = alloc.job_key();
+    fn link_alloc(&mut self, key: &JobKey, alloc: &Allocation, before: Option<&Arc<Allocation>>) {
         self.acquire_spec(alloc.spec);
         if before.is_none() {
-            index_insert(&mut self.allocs_by_job, key.clone(), alloc.id);
-            index_insert(&mut self.allocs_by_node, alloc.node_id, alloc.id);
+            index_insert(&mut self.allocs_by_job, key, alloc.id);
+            index_insert(&mut self.allocs_by_node, &alloc.node_id, alloc.id);
         }
         if before.is_none_or(|before| before.eval_id != alloc.eval_id) {
-            index_insert(&mut self.allocs_by_eval, alloc.eval_id, alloc.id);
+            index_insert(&mut self.allocs_by_eval, &alloc.eval_id, alloc.id);
         }
         if let Some(deployment) = alloc.deployment_id
             && before.is_none_or(|before| before.deployment_id != alloc.deployment_id)
         {
-            index_insert(&mut self.allocs_by_deployment, deployment, alloc.id);
+            index_insert(&mut self.allocs_by_deployment, &deployment, alloc.id);
         }
         if before.is_none_or(|before| !same_counts(before, alloc)) {
             let live = !alloc.terminal();
-            self.tally(&key, |tally| {
+            self.tally(key, |tally| {
                 tally.allocs += 1;
                 tally.allocs_live += u64::from(live);
                 let group = tally.groups.entry(alloc.task_group.clone()).or_default();
@@ -65,10 +65,9 @@ impl Tables {
     }
 
     /// The reverse of [`Self::link_alloc`]; `after` is what it becomes.
-    fn unlink_alloc(&mut self, alloc: &Allocation, after: Option<&Arc<Allocation>>) {
-        let key = alloc.job_key();
+    fn unlink_alloc(&mut self, key: &JobKey, alloc: &Allocation, after: Option<&Arc<Allocation>>) {
         if after.is_none() {
-            index_remove(&mut self.allocs_by_job, &key, &alloc.id);
+            index_remove(&mut self.allocs_by_job, key, &alloc.id);
             index_remove(&mut self.allocs_by_node, &alloc.node_id, &alloc.id);
         }
         if after.is_none_or(|after| after.eval_id != alloc.eval_id) {
@@ -81,7 +80,7 @@ impl Tables {
         }
         if after.is_none_or(|after| !same_counts(after, alloc)) {
             let live = !alloc.terminal();
-            self.tally(&key, |tally| tally.forget(alloc, live));
+            self.tally(key, |tally| tally.forget(alloc, live));
         }
         if !alloc.terminal() && after.is_none_or(|after| !same_usage(after, alloc)) {
             self.columns

@@ -57,7 +57,15 @@ impl Tables {
 
     pub(crate) fn tally(&mut self, key: &JobKey, change: impl FnOnce(&mut JobTally)) {
         self.touch(Table::JobSummaries);
-        let tally = self.tallies.entry(key.clone()).or_default();
+        // A key is two texts: it is copied only for a job that was not counted yet.
+        let Some(tally) = self.tallies.get_mut(key) else {
+            let mut tally = JobTally::default();
+            change(&mut tally);
+            if !tally.is_empty() {
+                self.tallies.insert(key.clone(), Arc::new(tally));
+            }
+            return;
+        };
         let tally = Arc::make_mut(tally);
         change(tally);
         if tally.is_empty() {
@@ -77,7 +85,7 @@ impl Tables {
             }
             return;
         }
-        index_insert(&mut self.evals_by_job, key.clone(), eval.id);
+        index_insert(&mut self.evals_by_job, &key, eval.id);
         self.tally(&key, |tally| tally.count_eval(eval.status));
     }
 

@@ -121,10 +121,17 @@ pub struct Tables {
 
 fn index_insert<K: Ord + Clone, V: Ord + Clone>(
     index: &mut OrdMap<K, OrdSet<V>>,
-    key: K,
+    key: &K,
     value: V,
 ) {
-    index.entry(key).or_default().insert(value);
+    match index.get_mut(key) {
+        Some(values) => {
+            values.insert(value);
+        }
+        None => {
+            index.insert(key.clone(), OrdSet::unit(value));
+        }
+    }
 }
 
 fn index_remove<K: Ord + Clone, V: Ord + Clone>(

@@ -46,7 +46,7 @@ impl Tables {
         let id = record.deployment.id;
         index_insert(
             &mut self.deployments_by_job,
-            record.deployment.job_key(),
+            &record.deployment.job_key(),
             id,
         );
         if let Some(spec) = record.spec {
