@@ -125,14 +125,19 @@ impl TaskGroup {
         Some(after.saturating_add(kill_timeout.unwrap_or_default()))
     }
 
-    /// How long nobody takes the place of an allocation whose node fell silent, because the node
-    /// stops it by itself: until nothing of it can run any more, by a clock that is five percent
-    /// slower than the node's. `None` where the group does not stop itself, or is never replaced.
-    pub fn lease_wait(&self) -> Option<Duration> {
+    /// Within how long after its node fell silent nothing of the group can run there any more, by a
+    /// clock that is five percent slower than the node's. `None` where the group does not stop
+    /// itself.
+    pub fn lease_over_after(&self) -> Option<Duration> {
         let term = self.lease_term()?;
-        let slack = term / 20;
-        self.replaces_on_disconnect()
-            .then(|| term.saturating_add(slack))
+        Some(term.saturating_add(term / 20))
+    }
+
+    /// How long nobody takes the place of an allocation whose node fell silent, because the node
+    /// stops it by itself. `None` where the group does not stop itself, or is never replaced.
+    pub fn lease_wait(&self) -> Option<Duration> {
+        self.lease_over_after()
+            .filter(|_| self.replaces_on_disconnect())
     }
 
     /// Whether a replacement is started while the original's node is silent, from either spelling.

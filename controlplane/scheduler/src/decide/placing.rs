@@ -17,6 +17,10 @@ impl Deciding<'_> {
         buckets: &Buckets,
         allocs: &[Arc<Allocation>],
     ) {
+        if buckets.held_back > 0 {
+            let held_back = i64::from(buckets.held_back);
+            self.queued.insert(group.name.clone(), held_back);
+        }
         if buckets.place.is_empty() {
             return;
         }
@@ -28,7 +32,9 @@ impl Deciding<'_> {
         let mut placer = Placer::new(self.snapshot, job, group, self.standing());
         let replaced = buckets.destructive.iter().chain(&buckets.migrate);
         let replaced: BTreeSet<AllocId> = replaced.map(|alloc| alloc.id).collect();
-        let mut unplaced = 0;
+        // One of a group that stops itself has ended before its successor is placed.
+        let ends_first = group.lease_term().is_some();
+        let (mut unplaced, mut waiting) = (0, i64::from(buckets.held_back));
         for wanted in &buckets.place {
             let mut tools = Tools {
                 overlay: &mut self.overlay,
@@ -43,6 +49,10 @@ impl Deciding<'_> {
                 placer.make_way(alloc, tools.overlay);
             }
             match placer.place(wanted, &mut tools) {
+                Ok(_) if ends_first && makes_way.is_some() => {
+                    waiting += 1;
+                    self.stop_replaced(wanted);
+                }
                 Ok(placement) => {
                     let alloc = self.allocation(job, group, wanted, placement);
                     placer.placed(&alloc);
@@ -64,8 +74,10 @@ impl Deciding<'_> {
             }
         }
         if unplaced > 0 {
-            self.queued.insert(group.name.clone(), unplaced);
             self.note_classes(&placer);
+        }
+        if unplaced + waiting > 0 {
+            self.queued.insert(group.name.clone(), unplaced + waiting);
         }
     }
 

@@ -120,25 +120,40 @@ fn heard(taint: Taint, alloc: &Allocation) -> Condition {
 /// A node that is back extends the lease, also while it owes its report.
 fn on_lease(snapshot: &Snapshot, alloc: &Allocation, wait: Duration, now: UnixNanos) -> Condition {
     let unknown = alloc.client_status == ClientStatus::Unknown;
-    let taint = Taint::on(snapshot, alloc);
+    match lease_end(snapshot, alloc, wait) {
+        LeaseEnd::Forgotten => Condition::Lost,
+        LeaseEnd::At(_) if !unknown => Condition::Disconnecting,
+        LeaseEnd::At(end) if end <= now => Condition::Lost,
+        LeaseEnd::At(end) => Condition::Unknown { until: Some(end) },
+        LeaseEnd::Extended if unknown => Condition::Unknown { until: None },
+        LeaseEnd::Extended => heard(Taint::on(snapshot, alloc), alloc),
+    }
+}
+
+/// When nothing of an allocation can run any more, though its node says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LeaseEnd {
+    /// Its node is not known any more.
+    Forgotten,
+    /// Then.
+    At(UnixNanos),
+    /// Its node is there, and extends the lease.
+    Extended,
+}
+
+/// The end of a lease of which the node fell silent, `wait` later.
+pub(super) fn lease_end(snapshot: &Snapshot, alloc: &Allocation, wait: Duration) -> LeaseEnd {
     let Some(node) = snapshot.node(alloc.node_id) else {
-        return Condition::Lost;
+        return LeaseEnd::Forgotten;
     };
-    match taint {
-        Taint::Gone | Taint::Disconnected if unknown => {
+    match Taint::on(snapshot, alloc) {
+        Taint::Gone | Taint::Disconnected => {
             // In whole seconds, rounded down: the next one is not too early.
             let silent_since = node.node.status_updated_at.saturating_add(1);
             let silent_since = UnixNanos(silent_since.saturating_mul(1_000_000_000));
-            let until = silent_since.saturating_add(wait);
-            if until <= now {
-                Condition::Lost
-            } else {
-                Condition::Unknown { until: Some(until) }
-            }
+            LeaseEnd::At(silent_since.saturating_add(wait))
         }
-        Taint::Gone | Taint::Disconnected => Condition::Disconnecting,
-        Taint::Draining | Taint::None if unknown => Condition::Unknown { until: None },
-        Taint::Draining | Taint::None => heard(taint, alloc),
+        Taint::Draining | Taint::None => LeaseEnd::Extended,
     }
 }
 

@@ -15,6 +15,7 @@ use protocol_model::{AllocId, Allocation, ClientStatus};
 
 use super::class::{Class, classify};
 use super::condition::awaited;
+use super::lingering::{Lingering, Lingers};
 use super::names::Names;
 use super::sorted::{Doubles, Sorted, len};
 use super::{Buckets, Difference, Subject, Wanted, difference_of};
@@ -30,27 +31,16 @@ pub(crate) fn group(
     staying: &mut Staying<'_, '_>,
 ) -> Buckets {
     let Subject {
-        snapshot,
-        job,
-        group,
-        eval,
-        now,
+        job, group, now, ..
     } = *subject;
-    let mut sorted = Sorted::default();
-    for alloc in existing {
-        let mut class = classify(snapshot, job, group, alloc, now);
-        if matches!(class, Class::Failed(_)) && rollout.gave_up_on(alloc) {
-            class = Class::Failed(Retry::Never);
-        }
-        sorted.take(alloc, class, awaited(snapshot, alloc, eval));
-    }
+    let (mut sorted, mut lingering) = sort(subject, existing, rollout);
     let count = group.count();
     let mut held = sorted.numbers_held();
     sorted.count_silent(count, &mut held);
     sorted.let_failures_make_way(group, count, &mut held, now);
     sorted.replace_absent(&mut held);
     if rollout.is_halted() {
-        sorted.replace_what_is_gone(job, existing);
+        sorted.replace_what_is_gone(job, group, existing);
     }
     sorted.stop_surplus(job, group, count, Doubles::of(rollout));
     let mut open = count
@@ -60,10 +50,11 @@ pub(crate) fn group(
     let Sorted {
         mut buckets,
         standing,
-        gaps,
+        mut gaps,
         ..
     } = sorted;
-    open -= len(&gaps);
+    let open_gaps = len(&gaps);
+    open -= open_gaps;
     if rollout.is_halted() {
         open = 0;
     }
@@ -71,29 +62,101 @@ pub(crate) fn group(
     let is_silent = |alloc: &Allocation| {
         alloc.client_status == ClientStatus::Unknown || falling.contains(&alloc.id)
     };
-    // What takes a silent one's place is waited for from now on.
+    lingering.stops(buckets.stop.iter().map(|(alloc, _)| alloc));
+    lingering.hold_back(&mut gaps);
+    let numbers = numbers_in_use(existing, &buckets, &gaps);
+    let placed = new_ones(subject, open, numbers, existing, &lingering);
+    buckets.held_back = (open + open_gaps).saturating_sub(len(&placed) + len(&gaps));
+    // What takes a silent one's place is waited for from now on, and what is to come after one that
+    // may still run.
     let previous = gaps.iter().filter_map(|gap| gap.previous.as_deref());
-    let replacing = previous.filter(|alloc| is_silent(alloc)).count();
+    let mut waited_for = previous.filter(|alloc| is_silent(alloc)).count();
+    if group.lease_term().is_some() {
+        waited_for += placed.len() + buckets.held_back as usize;
+    }
     let limit = rollout.limit(job, group, existing, is_silent);
-    let limit = limit.saturating_sub(replacing);
+    let limit = limit.saturating_sub(waited_for);
     update(subject, standing, limit, &mut buckets, staying);
     buckets.place.extend(gaps);
-    let mut names = Names::new(&job.id, &group.name, numbers_in_use(existing, &buckets));
+    buckets.place.extend(placed);
     buckets
-        .place
-        .extend((0..open).map(|_| Wanted::new(names.next())));
-    buckets
+}
+
+/// Every allocation, by what it is.
+fn sort(
+    subject: &Subject<'_>,
+    existing: &[Arc<Allocation>],
+    rollout: &Rollout,
+) -> (Sorted, Lingering) {
+    let Subject {
+        snapshot,
+        job,
+        group,
+        eval,
+        now,
+    } = *subject;
+    let mut sorted = Sorted::default();
+    let mut lingering = Lingering::of(subject);
+    for alloc in existing {
+        match lingering.take(subject, alloc) {
+            Lingers::No => {}
+            Lingers::IsAwaited => {
+                sorted.buckets.ignore.push(Arc::clone(alloc));
+                continue;
+            }
+            Lingers::LookAt(end) => {
+                sorted.buckets.give_up_at.push((Arc::clone(alloc), end));
+                continue;
+            }
+        }
+        let mut class = classify(snapshot, job, group, alloc, now);
+        if matches!(class, Class::Failed(_)) && rollout.gave_up_on(alloc) {
+            class = Class::Failed(Retry::Never);
+        }
+        sorted.take(alloc, class, awaited(snapshot, alloc, eval));
+    }
+    (sorted, lingering)
+}
+
+/// What is missing and takes nobody's place: `open` of them, as far as there are numbers that
+/// nobody may still run with.
+fn new_ones(
+    subject: &Subject<'_>,
+    open: u32,
+    mut numbers: BTreeSet<u32>,
+    existing: &[Arc<Allocation>],
+    lingering: &Lingering,
+) -> Vec<Wanted> {
+    let Subject { job, group, .. } = subject;
+    numbers.extend(lingering.numbers());
+    let end = lingering.below(group.count());
+    let mut names = Names::new(&job.id, &group.name, numbers);
+    let predecessors = lingering.predecessors(existing);
+    let wanted = (0..open).map_while(|_| {
+        let number = names.next_below(end)?;
+        let new = Wanted::new(names.name(number));
+        Some(match predecessors.get(&number) {
+            Some(last) => Wanted {
+                elsewhere: last.desired_transition.moves_elsewhere(),
+                previous: Some(Arc::clone(last)),
+                ..new
+            },
+            None => new,
+        })
+    });
+    wanted.collect()
 }
 
 /// The numbers of all that stand, were kept although they are over, wait for their next attempt, or
 /// get a successor now.
-fn numbers_in_use(existing: &[Arc<Allocation>], buckets: &Buckets) -> BTreeSet<u32> {
+fn numbers_in_use(
+    existing: &[Arc<Allocation>],
+    buckets: &Buckets,
+    gaps: &[Wanted],
+) -> BTreeSet<u32> {
     let standing = existing.iter().filter(|alloc| !alloc.terminal());
     let waiting = buckets.reschedule_at.iter().map(|(alloc, _)| alloc);
-    let replaced = buckets
-        .place
-        .iter()
-        .filter_map(|wanted| wanted.previous.as_ref());
+    let replaced = gaps.iter().filter_map(|wanted| wanted.previous.as_ref());
     standing
         .chain(&buckets.keep)
         .chain(waiting)

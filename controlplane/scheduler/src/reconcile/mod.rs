@@ -5,6 +5,7 @@ mod class;
 mod condition;
 mod difference;
 mod group;
+mod lingering;
 mod names;
 mod pace;
 mod sorted;
@@ -106,6 +107,8 @@ pub(crate) struct Buckets {
     pub(crate) ignore: Vec<Arc<Allocation>>,
     /// Not a bucket: silent ones of the buckets above that count, since nobody takes their place.
     pub(crate) waited_for: Vec<Arc<Allocation>>,
+    /// How many are not placed because one of their number may still run.
+    pub(crate) held_back: u32,
 }
 
 impl Buckets {
@@ -118,6 +121,7 @@ impl Buckets {
     /// Whether nothing is to be done for `job`, now or later.
     pub(crate) fn is_quiet(&self, job: &Job) -> bool {
         !self.returns_outdated(job)
+            && self.held_back == 0
             && self.place.is_empty()
             && self.in_place.is_empty()
             && self.destructive.is_empty()

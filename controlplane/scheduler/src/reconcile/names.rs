@@ -24,10 +24,19 @@ impl<'a> Names<'a> {
         }
     }
 
-    pub(super) fn next(&mut self) -> String {
-        while !self.taken.insert(self.next) {
+    /// The next number below `end`, which is taken then.
+    pub(super) fn next_below(&mut self, end: u32) -> Option<u32> {
+        while self.taken.contains(&self.next) {
             self.next += 1;
         }
-        Allocation::name_of(self.job_id, self.group, self.next)
+        (self.next < end).then(|| {
+            self.taken.insert(self.next);
+            self.next
+        })
+    }
+
+    /// The name with this number.
+    pub(super) fn name(&self, number: u32) -> String {
+        Allocation::name_of(self.job_id, self.group, number)
     }
 }

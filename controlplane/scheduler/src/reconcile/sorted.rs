@@ -245,8 +245,13 @@ impl Sorted {
     }
 
     /// A halted rollout adds nothing, so that what left a gap behind is found by its record: the
-    /// newest of each number that nobody has.
-    pub(super) fn replace_what_is_gone(&mut self, job: &Job, existing: &[Arc<Allocation>]) {
+    /// newest of each number that nobody has. So is what was to be followed once it had ended.
+    pub(super) fn replace_what_is_gone(
+        &mut self,
+        job: &Job,
+        group: &TaskGroup,
+        existing: &[Arc<Allocation>],
+    ) {
         let standing = existing.iter().filter(|alloc| !alloc.terminal());
         let waiting = self.buckets.reschedule_at.iter().map(|(alloc, _)| alloc);
         let replaced = self.gaps.iter().filter_map(|gap| gap.previous.as_ref());
@@ -256,7 +261,14 @@ impl Sorted {
             .chain(replaced)
             .map(|alloc| alloc.index())
             .collect();
-        let gone = |alloc: &&Arc<Allocation>| left_a_gap(job, alloc);
+        let leased = group.lease_term().is_some();
+        let made_way = |alloc: &Allocation| {
+            leased
+                && alloc.server_terminal()
+                && alloc.next_allocation.is_none()
+                && alloc.job_create_index == job.create_index
+        };
+        let gone = |alloc: &&Arc<Allocation>| left_a_gap(job, alloc) || made_way(alloc);
         let mut gone: Vec<&Arc<Allocation>> = self.buckets.ignore.iter().filter(gone).collect();
         gone.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
         for alloc in gone {

@@ -2,7 +2,7 @@
 
 use protocol_model::{
     AllocId, Allocation, ClientStatus, DeploymentId, DeploymentStatus, DesiredStatus, EvalId, Job,
-    JobKey, JobStatus, JobType, NodeId, NodeStatus,
+    JobKey, JobStatus, JobType, NodeId, NodeStatus, UnixNanos,
 };
 
 use super::draft::Draft;
@@ -149,7 +149,8 @@ impl crate::tables::Tables {
         let silent = self
             .node(alloc.node_id)
             .is_none_or(|record| record.node.status == NodeStatus::Down);
-        let over = alloc.client_terminal() || (alloc.server_terminal() && silent);
+        let over = alloc.client_terminal()
+            || (alloc.server_terminal() && silent && !self.is_on_lease(alloc));
         if !over {
             return false;
         }
@@ -185,6 +186,20 @@ impl crate::tables::Tables {
             JobType::Batch => retried || alloc.ran_successfully(),
             JobType::Sysbatch => alone || alloc.ran_successfully(),
         }
+    }
+
+    /// Whether an allocation that stops itself may run still on its silent node: nobody takes its
+    /// place before, and its record is what tells.
+    fn is_on_lease(&self, alloc: &Allocation) -> bool {
+        let job = self.job_of_alloc(alloc);
+        let wait = job.and_then(|job| job.task_group(&alloc.task_group)?.lease_over_after());
+        let (Some(record), Some(wait)) = (self.node(alloc.node_id), wait) else {
+            return false;
+        };
+        // In whole seconds, rounded down: the next one is not too early.
+        let silent_since = record.node.status_updated_at.saturating_add(1);
+        let silent_since = UnixNanos(silent_since.saturating_mul(1_000_000_000));
+        silent_since.saturating_add(wait) > self.now()
     }
 
     /// An evaluation that is over and placed nothing that is still known.
@@ -250,7 +265,10 @@ impl crate::tables::Tables {
         let Some(record) = self.node(id) else {
             return false;
         };
+        let is_over = |alloc: &Allocation| {
+            alloc.terminal() && (alloc.client_terminal() || !self.is_on_lease(alloc))
+        };
         record.node.status == NodeStatus::Down
-            && self.allocs_on_node(id).all(|alloc| alloc.terminal())
+            && self.allocs_on_node(id).all(|alloc| is_over(alloc))
     }
 }

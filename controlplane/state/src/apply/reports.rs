@@ -244,6 +244,10 @@ impl Draft {
         if stops_itself && complete && !after.server_terminal() {
             return Some(EvalTrigger::Reconnect);
         }
+        // Of such a group nobody takes its place before it ended.
+        if stops_itself && after.server_terminal() && !job.stop {
+            return Some(EvalTrigger::AllocStop);
+        }
         let failed = after.client_status == ClientStatus::Failed;
         let replaceable = !after.server_terminal() && after.followup_eval_id.is_none();
         let rescheduled = group

@@ -3,9 +3,14 @@
 
 use std::time::Duration;
 
+use controlplane_state::Command;
+use controlplane_state::command::{
+    DeploymentChange, DeploymentStatusUpdate, DrainSwitch, Unaccepted,
+};
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    AllocId, Allocation, ClientStatus, DesiredStatus, DisconnectStrategy, Job, JobType,
+    AllocId, Allocation, ClientStatus, DeploymentStatus, DesiredStatus, DisconnectStrategy,
+    Eligibility, Job, JobType, UpdateStrategy,
 };
 
 use crate::scene::{Scene, key};
@@ -128,5 +133,227 @@ fn an_update_does_not_place_beside_one_that_may_still_run() {
     assert_eq!(count(&scene), 1);
     pass(&mut scene, 90);
     assert_eq!(status(&scene, alloc.id), GIVEN_UP);
+    assert_eq!(scene.live_count(&key("web")), 1);
+}
+
+const ENDED: (ClientStatus, DesiredStatus) = (ClientStatus::Complete, DesiredStatus::Stop);
+
+/// Another version, which is started anew.
+fn updated() -> Job {
+    let mut job = leased();
+    let env = &mut job.task_groups[0].tasks[0].env;
+    env.insert("NEW".to_owned(), "1".to_owned());
+    job
+}
+
+/// What took the place of `alloc`, where somebody did.
+fn follower(scene: &Scene, alloc: &Allocation) -> Option<Allocation> {
+    let snapshot = scene.world.snapshot();
+    let next = snapshot.alloc(alloc.id)?.next_allocation?;
+    snapshot.alloc(next).map(|next| Allocation::clone(next))
+}
+
+fn drain(scene: &mut Scene, alloc: &Allocation) {
+    scene.world.expect(Command::NodeDrain {
+        node: alloc.node_id,
+        drain: DrainSwitch::Begin,
+        eligibility_after: Eligibility::Eligible,
+    });
+    scene.settle(&key("web"));
+}
+
+/// The node does not accept it in time.
+fn is_not_accepted(scene: &mut Scene, alloc: &Allocation) {
+    let expired = Unaccepted {
+        node: alloc.node_id,
+        epoch: scene.world.epoch(alloc.node_id),
+        allocs: vec![alloc.id],
+    };
+    let nodes = vec![expired];
+    scene.world.expect(Command::PendingExpired { nodes });
+    scene.settle(&key("web"));
+}
+
+fn is_updated(scene: &mut Scene, _: &Allocation) {
+    scene.world.register(updated());
+    scene.settle(&key("web"));
+}
+
+/// How one of it comes to leave its node.
+type Leaves = fn(&mut Scene, &Allocation);
+
+const WAYS: [(ClientStatus, Leaves); 3] = [
+    (ClientStatus::Running, is_updated),
+    (ClientStatus::Running, drain),
+    (ClientStatus::Pending, is_not_accepted),
+];
+
+#[test]
+fn one_that_leaves_is_followed_when_its_node_says_that_it_ended_and_not_before() {
+    for (said, leaves) in WAYS {
+        let (mut scene, alloc) = scene(said);
+        leaves(&mut scene, &alloc);
+        assert_eq!(status(&scene, alloc.id), (said, DesiredStatus::Stop));
+        assert_eq!(count(&scene), 1, "nobody runs beside it");
+        pass(&mut scene, 200);
+        assert_eq!(count(&scene), 1, "time alone changes nothing");
+        scene.world.report(alloc.id, ClientStatus::Complete);
+        scene.settle(&key("web"));
+        assert_eq!(status(&scene, alloc.id), ENDED);
+        let follower = follower(&scene, &alloc).expect("its place is taken");
+        assert_eq!(follower.name, alloc.name);
+        if leaves as usize != is_updated as Leaves as usize {
+            assert_ne!(follower.node_id, alloc.node_id);
+        }
+    }
+}
+
+#[test]
+fn one_that_leaves_a_node_that_falls_silent_is_followed_when_its_lease_is_over() {
+    for (said, leaves) in WAYS {
+        let (mut scene, alloc) = scene(said);
+        leaves(&mut scene, &alloc);
+        pass(&mut scene, 5);
+        scene.world.silence(alloc.node_id);
+        scene.settle(&key("web"));
+        pass(&mut scene, 83);
+        assert_eq!(count(&scene), 1, "{said:?}");
+        pass(&mut scene, 4);
+        assert!(follower(&scene, &alloc).is_some(), "{said:?}");
+        assert_eq!(scene.live_count(&key("web")), 1, "{said:?}");
+    }
+}
+
+#[test]
+fn the_record_of_one_that_may_still_run_is_kept() {
+    let (mut scene, alloc) = scene(ClientStatus::Running);
+    is_updated(&mut scene, &alloc);
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    scene.collect();
+    pass(&mut scene, 83);
+    scene.collect();
+    assert_eq!(count(&scene), 1);
+    pass(&mut scene, 4);
+    assert_eq!(scene.live_count(&key("web")), 1);
+    scene.collect();
+    assert!(scene.world.snapshot().alloc(alloc.id).is_none());
+}
+
+#[test]
+fn one_whose_node_is_back_may_run_until_it_says_that_it_does_not() {
+    let (mut scene, alloc) = scene(ClientStatus::Running);
+    is_updated(&mut scene, &alloc);
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    pass(&mut scene, 50);
+    let number = (1..=3).find(|number| nodes::node(*number).id == alloc.node_id);
+    scene.world.add_node(nodes::node(number.expect("ours")));
+    scene.settle(&key("web"));
+    pass(&mut scene, 200);
+    assert_eq!(count(&scene), 1);
+    scene.world.report(alloc.id, ClientStatus::Complete);
+    scene.settle(&key("web"));
+    assert!(follower(&scene, &alloc).is_some());
+}
+
+#[test]
+fn one_leaves_only_where_somebody_else_could_be_placed() {
+    let mut scene = Scene::new(1);
+    let eval = scene.world.register(leased());
+    scene.run(&eval);
+    let alloc = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.report(alloc.id, ClientStatus::Running);
+    drain(&mut scene, &alloc);
+    let stays = (ClientStatus::Running, DesiredStatus::Run);
+    assert_eq!(status(&scene, alloc.id), stays);
+}
+
+#[test]
+fn a_job_that_is_stopped_and_started_again_waits_for_what_it_left() {
+    let (mut scene, alloc) = scene(ClientStatus::Running);
+    let eval = scene.world.deregister(&key("web"));
+    scene.run(&eval);
+    scene.world.register(leased());
+    scene.settle(&key("web"));
+    assert_eq!(count(&scene), 1);
+    let queued = |scene: &Scene| {
+        let snapshot = scene.world.snapshot();
+        let summary = snapshot.job_summary(&key("web"));
+        summary.groups["group"].queued
+    };
+    assert_eq!(queued(&scene), 1, "it is said that one is missing");
+    scene.world.report(alloc.id, ClientStatus::Complete);
+    scene.settle(&key("web"));
+    assert_eq!(scene.live_count(&key("web")), 1);
+    assert_eq!(queued(&scene), 0);
+}
+
+#[test]
+fn others_of_the_group_do_not_wait_and_a_rollout_replaces_one_at_a_time() {
+    let mut scene = Scene::new(5);
+    let three = |mut job: Job| {
+        let group = &mut job.task_groups[0];
+        group.count = Some(3);
+        group.update = Some(UpdateStrategy {
+            max_parallel: Some(1),
+            min_healthy_time: Some(Duration::from_secs(10)),
+            ..UpdateStrategy::default()
+        });
+        job
+    };
+    scene.world.register(three(leased()));
+    scene.settle(&key("web"));
+    scene.start_all(&key("web"));
+    scene.make_healthy(&key("web"));
+    scene.settle(&key("web"));
+    scene.world.register(three(updated()));
+    for step in 1..=3 {
+        scene.settle(&key("web"));
+        pass(&mut scene, 100);
+        let snapshot = scene.world.snapshot();
+        let ending = snapshot.allocs_by_job(&key("web"));
+        let ending = ending.filter(|it| it.server_terminal() && !it.client_terminal());
+        let ending: Vec<AllocId> = ending.map(|alloc| alloc.id).collect();
+        assert_eq!(ending.len(), 1, "step {step}: one at a time");
+        assert_eq!(scene.live_count(&key("web")), 2, "step {step}");
+        scene.world.report(ending[0], ClientStatus::Complete);
+        scene.settle(&key("web"));
+        assert_eq!(scene.live_count(&key("web")), 3, "step {step}");
+        scene.make_healthy(&key("web"));
+    }
+    scene.settle(&key("web"));
+    let deployment = scene.deployment(&key("web")).expect("a deployment");
+    assert_eq!(deployment.status, DeploymentStatus::Successful);
+}
+
+#[test]
+fn a_rollout_that_is_paused_takes_the_place_of_what_it_stopped() {
+    let (mut scene, alloc) = scene(ClientStatus::Running);
+    let paused = |mut job: Job| {
+        job.task_groups[0].update = Some(UpdateStrategy {
+            max_parallel: Some(1),
+            min_healthy_time: Some(Duration::from_secs(10)),
+            ..UpdateStrategy::default()
+        });
+        job
+    };
+    scene.world.register(paused(updated()));
+    scene.settle(&key("web"));
+    let id = scene.deployment(&key("web")).expect("a deployment").id;
+    let change = DeploymentChange {
+        id,
+        status: DeploymentStatus::Paused,
+        description: String::new(),
+    };
+    scene
+        .world
+        .expect(Command::DeploymentStatus(DeploymentStatusUpdate {
+            change,
+            revert: None,
+            eval: None,
+        }));
+    scene.world.report(alloc.id, ClientStatus::Complete);
+    scene.settle(&key("web"));
     assert_eq!(scene.live_count(&key("web")), 1);
 }
