@@ -188,6 +188,17 @@ impl Liveness {
     }
 }
 
+/// How many of 5,000 nodes that are well are expected to be taken for silent in ten minutes of
+/// weather in which three of ten packets are lost and the others late by up to 300 ms: those of
+/// which every heartbeat is lost that would have come within `silence`. Each is lost by itself,
+/// since none waits for those before it. What is asked for is less than 0.01.
+pub fn expected_false_positives(interval: Duration, silence: Duration) -> f64 {
+    let (nodes, span) = (5_000.0, Duration::from_secs(600));
+    let (loss, jitter) = (0.3_f64, Duration::from_millis(300));
+    let in_time = silence.saturating_sub(jitter).div_duration_f64(interval);
+    nodes * span.div_duration_f64(interval) * loss.powf(in_time.floor())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,16 +339,6 @@ mod tests {
         liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(1000));
         liveness.heard(node, SessionEpoch(5), Duration::from_millis(900), at(1001));
         assert!(liveness.poll_expired(at(3599)).is_empty());
-    }
-
-    /// How many nodes that are well are expected to be taken for silent: those of which every
-    /// heartbeat is lost that would have come in time. Each is lost by itself, which holds where
-    /// none waits for those before it.
-    fn expected_false_positives(interval: Duration, silence: Duration) -> f64 {
-        let (nodes, span) = (5_000.0, Duration::from_secs(600));
-        let (loss, jitter) = (0.3_f64, Duration::from_millis(300));
-        let in_time = (silence.saturating_sub(jitter)).div_duration_f64(interval);
-        nodes * span.div_duration_f64(interval) * loss.powf(in_time.floor())
     }
 
     #[test]

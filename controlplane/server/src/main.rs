@@ -100,6 +100,9 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
             }
         });
     }
+    if let Some(doubt) = config.liveness.doubt() {
+        tracing::warn!("{doubt}");
+    }
     let mut server = Server::start(config).await?;
     tracing::info!(
         http = %server.http_address(), quic = %server.quic_address()?, "serving"

@@ -8,6 +8,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use controlplane_leader::liveness::expected_false_positives;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,22 @@ pub struct LivenessConfig {
     pub silence: Duration,
     /// What a new leader adds once: the time that sessions need to find another server.
     pub takeover_extra: Duration,
+}
+
+impl LivenessConfig {
+    /// What a person should know of these times, where heartbeats are too rare for bad weather.
+    pub fn doubt(self) -> Option<String> {
+        let (interval, silence) = (self.heartbeat_interval, self.silence);
+        let expected = expected_false_positives(interval, silence);
+        (expected >= 0.01).then(|| {
+            format!(
+                "server.heartbeat_interval {interval:?} is rare for server.heartbeat_silence \
+                 {silence:?}: where three of ten packets are lost and the others late by up to \
+                 300 ms, {expected:.2} of 5,000 nodes that live are taken for silent in ten \
+                 minutes; a shorter interval or a longer silence makes it less than 0.01"
+            )
+        })
+    }
 }
 
 /// The replicated log's timing.

@@ -219,3 +219,19 @@ fn nodes_are_not_given_up_before_a_lost_majority_is_noticed() {
     assert!(refused.contains("at least 2.725s"), "{refused}");
     with("2725ms", "1100ms").expect("in time");
 }
+
+#[test]
+fn heartbeats_that_are_too_rare_for_bad_weather_are_doubted_and_no_others() {
+    let doubt = |interval, silence| {
+        let liveness = LivenessConfig {
+            heartbeat_interval: Duration::from_millis(interval),
+            silence: Duration::from_millis(silence),
+            takeover_extra: Duration::ZERO,
+        };
+        liveness.doubt()
+    };
+    assert_eq!(doubt(125, 2_600), None);
+    assert_eq!(doubt(250, 5_100), None);
+    let doubted = doubt(250, 2_600).expect("a doubt");
+    assert!(doubted.contains("of 5,000 nodes"), "{doubted}");
+}

@@ -219,6 +219,11 @@ impl UpdateBatcher {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn typical_interval(&self) -> Duration {
+        self.typical_interval
+    }
+
     /// When [`Self::poll_batch`] or [`Self::overdue`] is next due.
     pub fn poll_timeout(&self) -> Option<Moment> {
         let Link::Live(_) = self.link else {

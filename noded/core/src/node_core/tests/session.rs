@@ -1,6 +1,7 @@
 //! The session's consequences: what the control plane must come to know, and what must not happen.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol_model::{AllocId, ClientStatus, SpecHash};
 
@@ -40,6 +41,24 @@ fn a_server_that_takes_a_session_over_is_told_what_is_not_in_the_log() {
     assert!(told(&host) > 0, "{:?}", host.log);
     // Nothing of what it knows was told again: the map moves the watermark, and that is all.
     assert_eq!(host.journal.len(), before + 1);
+}
+
+#[test]
+fn typical_updates_gather_for_as_long_as_the_servers_say_in_their_answers_to_heartbeats() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    let seconds = Duration::from_secs;
+    // As the Welcome said.
+    assert_eq!(host.core.batcher.typical_interval(), seconds(1));
+    for (said, obeyed) in [
+        (seconds(7), seconds(7)),
+        (Duration::ZERO, seconds(7)),
+        (seconds(60), seconds(10)),
+        (seconds(2), seconds(2)),
+    ] {
+        host.typical_interval = said;
+        host.run_for(1_000);
+        assert_eq!(host.core.batcher.typical_interval(), obeyed, "{said:?}");
+    }
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl FakeHost {
             SessionMessage::Heartbeat { tick, sent, .. } => {
                 let ack = crate::event::HeartbeatAck {
                     tick,
-                    typical_interval: Duration::ZERO,
+                    typical_interval: self.typical_interval,
                     confirmed_sent_nanos: sent.as_nanos().max(1),
                     cut_off: false,
                 };

@@ -78,6 +78,8 @@ pub(super) struct FakeHost {
     watching: Option<(Attempt, u64)>,
     told: BTreeSet<AllocId>,
     applied: (u64, u64),
+    /// What the answers to heartbeats say of typical updates; zero = unchanged.
+    pub(super) typical_interval: Duration,
     pub(super) recorded: BTreeMap<AllocId, AllocReport>,
     pub(super) acked_index: u64,
 }
@@ -125,6 +127,7 @@ impl FakeHost {
             watching: None,
             told: BTreeSet::new(),
             applied: (0, 0),
+            typical_interval: Duration::ZERO,
             recorded: BTreeMap::new(),
             acked_index: 0,
         };
