@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{NAME, NODES, Scene, give_share, look, millis, none_row, register, say, wait_calm};
+use super::{
+    NAME, NODES, Scene, give_share, look, millis, none_row, number, register, say, wait_calm,
+};
 use crate::bench::fleet::servers;
 use crate::bench::floor::Quantiles;
 use crate::bench::row::Row;
@@ -48,24 +50,22 @@ pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
     let leader = scene.servers.leader().context("nobody leads")?;
     for follower in (0..scene.servers.len()).filter(|number| *number != leader) {
         eprintln!("-- kill -9 of a follower, with {NODES} sessions");
-        let (left, ..) = kill(scene, follower, |_, _| Ok(()))?;
-        rows.push(none_row(
-            "kill -9 of a follower, nodes that left ready",
-            left,
-        )?);
+        let death = kill(scene, follower, |_, _| Ok(()))?;
+        let figure = "kill -9 of a follower, nodes that left ready";
+        rows.push(none_row(figure, death.left_ready)?);
     }
     let (mut takeovers, mut moved, mut left_ready) = (Vec::new(), Vec::new(), 0);
     for round in 1..=LEADERS {
         let leader = scene.servers.leader().context("nobody leads")?;
         eprintln!("-- kill -9 of the leader, {round} of {LEADERS}, with {NODES} sessions");
         let id = format!("after-leader-{round}");
-        let (left, slowest_ms, takeover) = kill(scene, leader, |scene, since| {
+        let death = kill(scene, leader, |scene, since| {
             take_over(scene, leader, &id, since)
         })?;
-        eprintln!("   next leader: {takeover:?}");
-        takeovers.push(takeover);
-        moved.push(slowest_ms);
-        left_ready += left;
+        eprintln!("   next leader: {:?}", death.watched);
+        takeovers.push(death.watched);
+        moved.push(death.moved_ms);
+        left_ready += death.left_ready;
     }
     rows.extend(takeover_rows(scene, &takeovers)?);
     rows.push(Row::new(
@@ -79,31 +79,42 @@ pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Kills a server, and starts it again when what comes of it is over. Answers how many nodes left
-/// `ready` until all was calm again, after how many milliseconds the last of those that moved had
-/// moved, and what `watch` saw.
+/// What came of the death of a server.
+struct Death<T> {
+    /// Nodes that left `ready` until all was calm again.
+    left_ready: usize,
+    /// When the last of the sessions that moved had moved; 0 where none had to.
+    moved_ms: f64,
+    /// What was watched meanwhile.
+    watched: T,
+}
+
+/// Kills a server, and starts it again when what comes of it is over.
 fn kill<T>(
     scene: &mut Scene,
-    number: usize,
+    server: usize,
     watch: impl FnOnce(&Scene, Instant) -> anyhow::Result<T>,
-) -> anyhow::Result<(usize, f64, T)> {
-    give_share(scene, number)?;
+) -> anyhow::Result<Death<T>> {
+    give_share(scene, server)?;
     let before = look::all_ready(&scene.servers, NODES)?;
     eprintln!("   before: {}", servers::describe(&scene.servers));
     scene.nodes.tell("mark")?;
-    scene.servers.kill(number);
+    scene.servers.kill(server);
     let killed = Instant::now();
-    let seen = watch(scene, killed)?;
+    let watched = watch(scene, killed)?;
     std::thread::sleep(AFTERMATH.saturating_sub(killed.elapsed()));
     let stats = scene.nodes.wait_live()?;
     eprintln!("   after:  {}", servers::describe(&scene.servers));
     say("sessions", &stats["ways"]);
-    scene.servers.spawn(number)?;
+    scene.servers.spawn(server)?;
     std::thread::sleep(FORGOTTEN.saturating_sub(killed.elapsed()));
     wait_calm(scene)?;
     let after = look::all_ready(&scene.servers, NODES)?;
-    let slowest_ms = super::number(&stats["ways"]["since_mark_ms"]["max"])?;
-    Ok((look::left(&before, &after, &[]), slowest_ms, seen))
+    Ok(Death {
+        left_ready: look::left(&before, &after, &[]),
+        moved_ms: number(&stats["ways"]["since_mark_ms"]["max"])?,
+        watched,
+    })
 }
 
 /// Who leads next, and a job that is submitted the moment the leader dies.
