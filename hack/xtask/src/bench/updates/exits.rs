@@ -1,7 +1,6 @@
 //! From the end of a task, by the clock of its node, until a client that waits for it has the
 //! answer. Everything runs on this host, so the clocks are one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
@@ -14,6 +13,11 @@ use crate::cluster::servers::Servers;
 
 /// How long a task runs: long enough that its client waits by the time it ends.
 const RUNS_FOR: &str = "100ms";
+/// Tasks that end while something else goes on, when the first does, and the time between two.
+const SCATTERED: u32 = 60;
+const SCATTERED_FROM: Duration = Duration::from_millis(1_000);
+const SCATTERED_EVERY: Duration = Duration::from_millis(40);
+const DAY_SECONDS: f64 = 86_400.0;
 /// How often a client asks again for an end.
 const ASKS_MAX: usize = 50;
 
@@ -29,27 +33,79 @@ pub(super) fn of_count(servers: &Servers, name: &str, count: usize) -> anyhow::R
     Quantiles::of(samples).context("no samples")
 }
 
-/// As many as there are until `over`, and at least one.
-///
-/// # Errors
-/// If one does not end.
-pub(super) fn until(
-    servers: &Servers,
-    name: &str,
-    over: &AtomicBool,
-) -> anyhow::Result<Vec<Duration>> {
-    let mut http = servers.http()?;
-    let mut samples = Vec::new();
-    while samples.is_empty() || !over.load(Ordering::Relaxed) {
-        let id = format!("{name}-{}", samples.len());
-        samples.push(one(&mut http, &id)?);
+/// Tasks that run before something begins, and end one by one while it goes on, each with a client
+/// of its own that waits for it.
+#[derive(Debug)]
+pub(super) struct Scattered {
+    jobs: Vec<String>,
+}
+
+/// An end, by the clock of the day, and how long it took until it was seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    at: f64,
+    seen_after: Duration,
+}
+
+impl Scattered {
+    /// Starts them: the first ends after [`SCATTERED_FROM`].
+    ///
+    /// # Errors
+    /// If one does not run.
+    pub(super) fn start(servers: &Servers, name: &str) -> anyhow::Result<Self> {
+        let mut http = servers.http()?;
+        let mut jobs = Vec::new();
+        for number in 0..SCATTERED {
+            let id = format!("{name}-{number}");
+            let runs_for = SCATTERED_FROM + SCATTERED_EVERY * number;
+            let mock = json!({"run_for": format!("{}ms", runs_for.as_millis())});
+            let job = look::job("batch", &id, 1, &mock);
+            http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+            jobs.push(id);
+        }
+        Ok(Self { jobs })
     }
-    Ok(samples)
+
+    /// Waits for all of them.
+    ///
+    /// # Errors
+    /// If one does not end.
+    pub(super) fn follow(&self, servers: &Servers) -> anyhow::Result<Vec<End>> {
+        std::thread::scope(|scope| {
+            let follow = |id| move || seen(&mut servers.http()?, id);
+            let clients: Vec<_> = self.jobs.iter().map(|id| scope.spawn(follow(id))).collect();
+            let ends = clients.into_iter().map(|client| {
+                let end = client.join();
+                end.map_err(|_| anyhow::anyhow!("a panic"))?
+            });
+            ends.collect()
+        })
+    }
+}
+
+/// What was seen of the ends between two times of a day.
+pub(super) fn between(ends: &[End], from: f64, until: f64) -> Vec<Duration> {
+    let span = (until - from).rem_euclid(DAY_SECONDS);
+    let within = |end: &&End| (end.at - from).rem_euclid(DAY_SECONDS) <= span;
+    ends.iter()
+        .filter(within)
+        .map(|end| end.seen_after)
+        .collect()
+}
+
+/// Now, in seconds of the day.
+pub(super) fn now() -> anyhow::Result<f64> {
+    seconds_of_day(SystemTime::now())
 }
 
 fn one(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
     let job = look::job("batch", id, 1, &json!({"run_for": RUNS_FOR}));
     http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+    Ok(seen(http, id)?.seen_after)
+}
+
+/// Waits for the end of a job's only task.
+fn seen(http: &mut Http, id: &str) -> anyhow::Result<End> {
     let mut index = 0;
     for _ in 0..ASKS_MAX {
         let path = format!("/v1/job/{id}/allocations?index={index}&wait=5s");
@@ -64,7 +120,9 @@ fn one(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
         let ended = alloc["TaskStates"]["task"]["FinishedAt"].as_str();
         let ended = seconds_of_text(ended.context("an end without a time")?)?;
         // Over midnight, too.
-        return Ok(Duration::from_secs_f64((seen - ended).rem_euclid(86_400.0)));
+        let seen_after = Duration::from_secs_f64((seen - ended).rem_euclid(DAY_SECONDS));
+        let at = ended;
+        return Ok(End { at, seen_after });
     }
     anyhow::bail!("job {id} does not end")
 }
@@ -93,6 +151,17 @@ fn seconds_of_text(text: &str) -> anyhow::Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_count_that_lie_within_the_span_over_midnight_too() {
+        let end = |at| End {
+            at,
+            seen_after: Duration::from_millis(1),
+        };
+        let ends = [86_398.0, 86_399.5, 0.5, 2.5].map(end);
+        assert_eq!(between(&ends, 86_399.0, 1.0).len(), 2);
+        assert_eq!(between(&ends, 0.0, 86_399.0).len(), 3);
+    }
 
     #[test]
     fn times_of_the_api_and_of_the_clock_are_one() {

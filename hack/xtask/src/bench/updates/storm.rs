@@ -1,7 +1,6 @@
 //! Ten thousand allocations start at once, and the leader's own counters say what that cost the
 //! log.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -11,7 +10,8 @@ use super::super::fleet::look;
 use super::super::fleet::nodesim::Nodesim;
 use super::super::floor::Quantiles;
 use super::super::row::Row;
-use super::{NAME, exits};
+use super::NAME;
+use super::exits::{self, Scattered};
 use crate::cluster::servers::Servers;
 
 /// The job of the storm.
@@ -53,15 +53,16 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
     eprintln!("-- {ALLOCS} allocations start at once");
     let leader = servers.leader().context("nobody leads")?;
     let before = Counters::of(servers, leader)?;
-    let over = AtomicBool::new(false);
-    let begun = Instant::now();
-    let (exits, took) = std::thread::scope(|scope| {
-        let ending = scope.spawn(|| exits::until(servers, "stormy", &over));
+    let scattered = Scattered::start(servers, "stormy")?;
+    let (begun, from) = (Instant::now(), exits::now()?);
+    let (ends, until, took) = std::thread::scope(|scope| {
+        let ending = scope.spawn(|| scattered.follow(servers));
         let took = start_all(servers, nodes, begun);
-        over.store(true, Ordering::Relaxed);
-        let exits = ending.join().map_err(|_| anyhow::anyhow!("a panic"))?;
-        anyhow::Ok((exits?, took?))
+        let until = exits::now();
+        let ends = ending.join().map_err(|_| anyhow::anyhow!("a panic"))?;
+        anyhow::Ok((ends?, until?, took?))
     })?;
+    let exits = exits::between(&ends, from, until);
     ensure!(
         servers.leader() == Some(leader),
         "another server leads since: its log cannot be compared"
