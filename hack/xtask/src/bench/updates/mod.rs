@@ -2,10 +2,12 @@
 //! that start at once cost the log, beside the same reports in the reference's shape; and how long
 //! the end of a task takes until it is seen, while nothing else happens and during the storm.
 
+mod counters;
 mod exits;
 mod reference;
 mod storm;
 
+use self::counters::Counters;
 use super::Bench;
 use super::fleet::nodesim::Nodesim;
 use super::fleet::{self, Begun, look};
@@ -40,12 +42,14 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let (mut nodes, _) = Nodesim::start(&binaries.join("nodesim"), &servers, NODES)?;
     look::all_ready(&servers, NODES)?;
     eprintln!("-- {QUIET_EXITS} tasks end, one after the other");
+    let alone = Counters::of(&servers)?;
     let quiet = exits::of_count(&servers, "quiet", QUIET_EXITS)?;
+    let alone = Counters::of(&servers)?.since(alone)?;
     rows.extend(exit_rows("while nothing else happens", &quiet, &durable));
     let storm = storm::measure(&servers, &mut nodes)?;
     rows.extend(exit_rows("during the storm", &storm.exits, &durable));
     let reference = reference::measure(&servers, storm::SAMPLES)?;
-    rows.extend(storm.rows(reference));
+    rows.extend(storm.rows(reference, alone));
     drop(nodes);
     servers.stop()?;
     Ok(rows)

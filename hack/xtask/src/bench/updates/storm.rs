@@ -4,13 +4,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::fleet::look;
 use super::super::fleet::nodesim::Nodesim;
 use super::super::floor::Quantiles;
 use super::super::row::Row;
 use super::NAME;
+use super::counters::Counters;
 use super::exits::{self, Scattered};
 use crate::cluster::servers::Servers;
 
@@ -36,23 +37,13 @@ pub(super) struct Storm {
     log: Counters,
 }
 
-/// The log's counters, or how much they grew.
-#[derive(Debug, Clone, Copy)]
-struct Counters {
-    bytes: f64,
-    update_entries: f64,
-    update_bytes: f64,
-    update_reports: f64,
-}
-
 /// Starts everything, and ends tasks of other jobs meanwhile.
 ///
 /// # Errors
 /// If not all of it runs in time.
 pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Storm> {
     eprintln!("-- {ALLOCS} allocations start at once");
-    let leader = servers.leader().context("nobody leads")?;
-    let before = Counters::of(servers, leader)?;
+    let before = Counters::of(servers)?;
     let scattered = Scattered::start(servers, "stormy")?;
     let (begun, from) = (Instant::now(), exits::now()?);
     let (ends, until, took) = std::thread::scope(|scope| {
@@ -63,16 +54,12 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
         anyhow::Ok((ends?, until?, took?))
     })?;
     let exits = exits::between(&ends, from, until);
-    ensure!(
-        servers.leader() == Some(leader),
-        "another server leads since: its log cannot be compared"
-    );
-    let after = Counters::of(servers, leader)?;
+    let after = Counters::of(servers)?;
     eprintln!("   {} tasks ended meanwhile", exits.len());
     Ok(Storm {
         exits: Quantiles::of(exits).context("no samples")?,
         took,
-        log: after.since(before),
+        log: after.since(before)?,
     })
 }
 
@@ -96,38 +83,12 @@ fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::
     }
 }
 
-impl Counters {
-    fn of(servers: &Servers, server: usize) -> anyhow::Result<Self> {
-        let metrics = servers.http_of(server)?.get("/v1/metrics")?;
-        let counters = metrics["Counters"].as_array().context("no counters")?;
-        let count = |name: &str| {
-            let named = |counter: &&Value| counter["Name"] == name;
-            let counter = counters.iter().find(named);
-            counter.map_or(Some(0.0), |counter| counter["Count"].as_f64())
-        };
-        let known = |name: &str| count(name).with_context(|| format!("no counter {name}"));
-        Ok(Self {
-            bytes: known("drover.log_bytes")?,
-            update_entries: known("drover.log_update_entries")?,
-            update_bytes: known("drover.log_update_bytes")?,
-            update_reports: known("drover.log_update_reports")?,
-        })
-    }
-
-    fn since(self, before: Self) -> Self {
-        Self {
-            bytes: self.bytes - before.bytes,
-            update_entries: self.update_entries - before.update_entries,
-            update_bytes: self.update_bytes - before.update_bytes,
-            update_reports: self.update_reports - before.update_reports,
-        }
-    }
-}
-
 impl Storm {
-    /// What it cost, beside reports of `reference_bytes` and an entry each.
-    pub(super) fn rows(&self, reference_bytes: f64) -> Vec<Row> {
+    /// What it cost, beside reports of `reference_bytes` and an entry each, and beside our own as
+    /// they are where each is `alone` in its entry.
+    pub(super) fn rows(&self, reference_bytes: f64, alone: Counters) -> Vec<Row> {
         let Counters {
+            leader: _,
             bytes,
             update_entries,
             update_bytes,
@@ -170,6 +131,11 @@ impl Storm {
                 ),
                 update_reports * GOAL_ENTRIES_SHARE,
             ),
+            Row {
+                rival: Some("not merged"),
+                rival_value: Some(alone.update_bytes / alone.update_entries.max(1.0) * reports),
+                ..row("log bytes of reports, merged", update_bytes, "B")
+            },
             row(
                 "share of all bytes of the log",
                 update_bytes / bytes.max(1.0) * 100.0,
