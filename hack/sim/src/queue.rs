@@ -147,8 +147,11 @@ mod tests {
     use crate::rng::Rng;
     use crate::time::{MILLI, SECOND};
 
-    /// The times and numbers at which a queue hands out events, while more of them are asked for.
-    fn handed_out(seed: u64, queue: &mut dyn FnMut(Option<(Nanos, u32)>) -> Option<(Nanos, u32)>) {
+    /// When an event happens, and which.
+    type At = (Nanos, u32);
+
+    /// Asks for events, and has some handed out meanwhile: with `None`, `queue` hands out the next.
+    fn handed_out(seed: u64, queue: &mut dyn FnMut(Option<At>) -> Option<At>) {
         let mut rng = Rng::new(seed, 0);
         let mut number = 0;
         let mut ask = |now: Nanos, rng: &mut Rng| {
