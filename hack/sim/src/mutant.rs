@@ -36,11 +36,13 @@ pub enum Mutant {
     NoncePerAttempt,
     RestartUntold,
     HeartbeatsInOrder,
+    ReplacedTwice,
+    PlacedBeside,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -69,6 +71,8 @@ impl Mutant {
         Self::NoncePerAttempt,
         Self::RestartUntold,
         Self::HeartbeatsInOrder,
+        Self::ReplacedTwice,
+        Self::PlacedBeside,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -126,6 +130,10 @@ impl Mutant {
             Self::HeartbeatsInOrder => {
                 "sessions: a heartbeat that is lost holds back those that come after it"
             }
+            Self::ReplacedTwice => "silence: two take the place of a silent allocation",
+            Self::PlacedBeside => {
+                "leases: a successor is placed while the one before is told to stop"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -147,11 +155,11 @@ impl Mutant {
             }
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
-            Self::WindowsNeverEnd => Scenario::PartitionWindow,
+            Self::WindowsNeverEnd | Self::ReplacedTwice => Scenario::PartitionWindow,
             Self::OwedForEver => Scenario::Calm,
             Self::PendingForEver => Scenario::Stuck,
             Self::HeartbeatsInOrder => Scenario::Lossy,
-            Self::LeaseWithDaemon | Self::ConfirmsAlone => Scenario::Leased,
+            Self::LeaseWithDaemon | Self::ConfirmsAlone | Self::PlacedBeside => Scenario::Leased,
             _ => Scenario::Storm,
         }
     }

@@ -9,6 +9,7 @@ mod leases_end;
 mod log_goes_on;
 mod map_after_sync;
 mod never_again;
+mod never_too_many;
 mod no_false_expiry;
 mod no_hasty_expiry;
 mod node_is_told;
@@ -160,9 +161,10 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<run_epochs::RunEpochs>::default(),
         Box::<never_again::NeverAgain>::default(),
         Box::new(healthy_not_killed::HealthyNotKilled),
-        Box::new(one_leased::OneLeased),
+        Box::<one_leased::OneLeased>::default(),
         Box::new(leases_end::LeasesEnd),
         Box::new(stops_leave_enough::StopsLeaveEnough),
+        Box::new(never_too_many::NeverTooMany),
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::new(acknowledged_updates::AcknowledgedUpdates),
         Box::<no_hasty_expiry::NoHastyExpiry>::default(),

@@ -1,13 +1,20 @@
-//! Of a group that stops itself when it is not heard, at most one instance lives at once.
+//! Of a group that stops itself when it is not heard, at most one instance of each number lives at
+//! once, on whatever host, however the one before came to leave.
 
-use protocol_model::ClientStatus;
+use std::collections::BTreeMap;
+
+use controlplane_state::Command;
+use protocol_model::AllocId;
 
 use super::{Invariant, Observation};
 use crate::schedule::jobs::Kind;
 use crate::world::World;
 
-#[derive(Debug)]
-pub(super) struct OneLeased;
+/// The names of what was ever placed of such groups: a host may have it for longer than the state.
+#[derive(Debug, Default)]
+pub(super) struct OneLeased {
+    names: BTreeMap<AllocId, String>,
+}
 
 impl Invariant for OneLeased {
     fn name(&self) -> &'static str {
@@ -19,31 +26,30 @@ impl Invariant for OneLeased {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
+        if let Observation::Applied {
+            command: Command::PlanApply(plan),
+            ..
+        } = seen
+        {
+            let leased = plan
+                .placed
+                .iter()
+                .filter(|alloc| world.kind_of(alloc.id) == Some(Kind::Leased));
+            self.names
+                .extend(leased.map(|alloc| (alloc.id, alloc.name.clone())));
+        }
         let Observation::Spawned { node, run } = seen else {
             return Ok(());
         };
-        if world.kind_of(run.alloc) != Some(Kind::Leased) {
-            return Ok(());
-        }
-        let Some(own) = world.state().alloc(run.alloc) else {
+        let Some(name) = self.names.get(&run.alloc) else {
             return Ok(());
         };
-        // An instance is known by what it replaces: an allocation's predecessor must have ended.
-        let Some(previous) = own.previous_allocation else {
-            return Ok(());
-        };
-        // Where the predecessor's node was told to stop it, both may overlap; where the control
-        // plane gave it up by itself, only the lease keeps them apart.
-        let given_up = world.state().alloc(previous).is_some_and(|it| {
-            matches!(it.client_status, ClientStatus::Lost | ClientStatus::Unknown)
-        });
-        if !given_up {
-            return Ok(());
-        }
         for (other, host) in world.nodes().iter().enumerate() {
-            if let Some(twin) = host.keeper.live().find(|it| it.alloc == previous) {
+            let mut live = host.keeper.live();
+            let is_twin = |it: &AllocId| *it != run.alloc && self.names.get(it) == Some(name);
+            if let Some(twin) = live.find(|it| is_twin(&it.alloc)) {
                 return Err(format!(
-                    "n{node} starts {run} while its predecessor {twin} lives on n{other}"
+                    "n{node} starts {run} while {twin} lives on n{other}, and both are {name}"
                 ));
             }
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol_model::{
-    DisconnectStrategy, Job, JobType, ReschedulePolicy, Resources, RestartPolicy, Task, TaskGroup,
-    UpdateStrategy,
+    DisconnectStrategy, Job, JobType, ReconcileStrategy, ReschedulePolicy, Resources,
+    RestartPolicy, Task, TaskGroup, UpdateStrategy,
 };
 
 use super::Scenario;
@@ -64,6 +64,9 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
                 Kind::SystemWindow,
             ];
             kinds.extend(others.into_iter().filter(|_| rng.chance(500)));
+            if scenario == Scenario::Stuck && rng.chance(500) {
+                kinds.push(Kind::Leased);
+            }
             kinds
         }
     }
@@ -122,6 +125,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
         Kind::Window | Kind::Patient | Kind::SystemWindow => Some(DisconnectStrategy {
             lost_after: Some(WINDOW),
             replace: Some(kind != Kind::Patient),
+            reconcile: Some(reconcile(offset, generation).to_string()),
             ..DisconnectStrategy::default()
         }),
         Kind::Leased => Some(DisconnectStrategy {
@@ -139,6 +143,16 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     };
     job.canonicalize();
     job
+}
+
+/// Which of a pair stays: each strategy has its turn.
+fn reconcile(offset: usize, generation: u32) -> ReconcileStrategy {
+    match (offset + generation as usize) % 4 {
+        0 => ReconcileStrategy::BestScore,
+        1 => ReconcileStrategy::KeepOriginal,
+        2 => ReconcileStrategy::KeepReplacement,
+        _ => ReconcileStrategy::LongestRunning,
+    }
 }
 
 /// In a large cluster services take a third of a node each: where they filled a few nodes, there

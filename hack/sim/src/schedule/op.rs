@@ -68,6 +68,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Lagging
             | Scenario::Damaged
             | Scenario::Stuck
+            | Scenario::Leased
     );
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;

@@ -3,15 +3,26 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controlplane_state::command::NodeSynced;
+use controlplane_state::command::{Change, NodeSynced, PlanApply};
 use controlplane_state::{Command, SessionEpoch, Stamped};
 use noded_core::event::WatchMap;
-use protocol_model::{EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, UnixNanos};
+use protocol_model::{
+    AllocId, Allocation, ClientStatus, DesiredTransition, EvalId, EvalStatus, Evaluation, NodeId,
+    NodeStatus, UnixNanos,
+};
 
 use super::World;
 use crate::event::{Event, LogEvent, NodeIx};
 use crate::mutant::Mutant;
+use crate::schedule::jobs::Kind;
 use crate::time::SECOND;
+
+/// An id that nobody drew.
+fn other_id(id: AllocId) -> AllocId {
+    let mut bytes = *id.as_bytes();
+    bytes[15] ^= 1;
+    AllocId::from_slice(&bytes).unwrap_or(id)
+}
 
 /// What a planted bug has to know of the state before an entry.
 pub(super) enum Before {
@@ -39,6 +50,8 @@ impl World {
                     *epoch = epoch_of(*node);
                 }
             }
+            (Command::PlanApply(plan), Some(Mutant::ReplacedTwice)) => self.replace_twice(plan),
+            (Command::PlanApply(plan), Some(Mutant::PlacedBeside)) => self.place_beside(plan),
             (Command::AllocUpdates { batches }, Some(Mutant::BatchWithoutEpoch)) => {
                 for batch in batches {
                     batch.epoch = epoch_of(batch.node);
@@ -47,6 +60,46 @@ impl World {
             _ => {}
         }
         stamped
+    }
+
+    /// Whoever takes the place of a silent one comes twice.
+    fn replace_twice(&self, plan: &mut PlanApply) {
+        let is_silent = |id: AllocId| {
+            let alloc = self.state().alloc(id);
+            alloc.is_some_and(|alloc| alloc.client_status == ClientStatus::Unknown)
+        };
+        let replaces = |alloc: &&Arc<Allocation>| alloc.previous_allocation.is_some_and(is_silent);
+        let twins = plan.placed.iter().filter(replaces).map(|alloc| {
+            let mut twin = Allocation::clone(alloc);
+            twin.id = other_id(alloc.id);
+            Arc::new(twin)
+        });
+        let twins: Vec<_> = twins.collect();
+        plan.placed.extend(twins);
+    }
+
+    /// What a leased one is told to stop for is placed with the same plan, where it was.
+    fn place_beside(&self, plan: &mut PlanApply) {
+        for change in &plan.changed {
+            let stops = matches!(change.change, Change::Stop { .. });
+            let leased = self.kind_of(change.id) == Some(Kind::Leased);
+            let Some(alloc) = self.state().alloc(change.id).filter(|_| stops && leased) else {
+                continue;
+            };
+            let Some(job) = self.state().job(&alloc.job_key()) else {
+                continue;
+            };
+            if alloc.client_terminal() || job.stop {
+                continue;
+            }
+            let mut successor = Allocation::clone(alloc);
+            successor.id = other_id(alloc.id);
+            successor.client_status = ClientStatus::Pending;
+            successor.desired_transition = DesiredTransition::default();
+            successor.previous_allocation = Some(alloc.id);
+            successor.alloc_states.clear();
+            plan.placed.push(Arc::new(successor));
+        }
     }
 
     /// An entry in as many parts as it is written.
