@@ -19,8 +19,8 @@ pub(crate) struct Due {
 
 /// See the top of this file. It holds at most one deadline for each registered node.
 ///
-/// Every heartbeat moves its node's deadline to a later time, where nearly all of them stay ahead of
-/// it for ever. A node is listed anew only when it comes to be the first of the list.
+/// Every heartbeat moves its node's deadline to a later time, and nearly all of them stay ahead of
+/// the clock for ever. A node is listed anew only when it comes to be the first of the list.
 #[derive(Debug, Default)]
 pub(crate) struct NodeDeadlines {
     nodes: BTreeMap<NodeId, Entry>,

@@ -306,8 +306,8 @@ impl Draft {
     }
 }
 
-/// Whether a report, copied into `after`, brought no news. Only what a report says is looked at: this
-/// is asked of every report, and the rest of an allocation is long.
+/// Whether a report, copied into `after`, brought no news. Only what a report says is looked at:
+/// this is asked of every report, and the rest of an allocation is long.
 fn says_the_same(before: &Allocation, after: &Allocation) -> bool {
     before.client_status == after.client_status
         && before.client_description == after.client_description

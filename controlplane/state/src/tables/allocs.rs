@@ -33,8 +33,8 @@ impl Tables {
         self.release_spec(record.alloc.spec);
     }
 
-    /// Enters an allocation of a job into what is derived. `before` is what it was: the indexes over what
-    /// never changes (job, node, evaluation of a kept one) are left alone.
+    /// Enters an allocation of a job into what is derived. `before` is what it was: the indexes
+    /// over what never changes (job, node, evaluation of a kept one) are left alone.
     fn link_alloc(&mut self, key: &JobKey, alloc: &Allocation, before: Option<&Arc<Allocation>>) {
         self.acquire_spec(alloc.spec);
         if before.is_none() {
