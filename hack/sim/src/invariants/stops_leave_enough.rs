@@ -6,6 +6,7 @@ use controlplane_state::{Command, Outcome};
 use protocol_model::{ClientStatus, DesiredStatus, JobType, NodeStatus};
 
 use super::{Invariant, Observation};
+use crate::schedule::jobs::Kind;
 use crate::world::World;
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ impl Invariant for StopsLeaveEnough {
         "reconnect.md, Allocations of a silent node: a job never ends with none"
     }
 
-    fn on(&mut self, seen: &Observation<'_>, _: &World) -> Result<(), String> {
+    fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
         let Observation::Applied {
             before,
             after,
@@ -60,8 +61,12 @@ impl Invariant for StopsLeaveEnough {
                     // What ended after the plan's snapshot was there when it was decided, and what
                     // its node turned out not to have any more was wanted then.
                     let since = it.modify_index > plan.snapshot_index;
+                    // Of a leased group one ends first, and is followed then: its node may have
+                    // been drained when that was decided, and not be any more.
+                    let ends_first = world.kind_of(it.id) == Some(Kind::Leased);
                     let wanted = it.desired_status == DesiredStatus::Run
-                        || since && it.client_status == ClientStatus::Lost;
+                        || since && it.client_status == ClientStatus::Lost
+                        || ends_first;
                     wanted && (since || !it.client_terminal())
                 })
                 .count();
