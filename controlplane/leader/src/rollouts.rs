@@ -2,8 +2,8 @@
 //! allocation for its `progress_deadline`, or, with a deadline of zero, at its first unhealthy one;
 //! where the group asks for it, the job goes back to its last stable version in the same log entry.
 //!
-//! What happens to healthy rollouts is the scheduler's: this only watches the time. It fails none for
-//! want of what only silent nodes could make healthy: those have another deadline then.
+//! What happens to healthy rollouts is the scheduler's: this only watches the time. It fails none
+//! for want of what only silent nodes could make healthy: those have another deadline then.
 //!
 //! Rules and texts are Nomad's (its deployment watcher).
 

@@ -99,7 +99,9 @@ impl<'a> Deciding<'a> {
     /// The job is stopped or gone: so is everything of it.
     fn stop_all(&mut self, existing: &[Arc<Allocation>]) {
         for alloc in existing.iter().filter(|alloc| !alloc.terminal()) {
-            let lost = reconcile::Taint::on(self.snapshot, alloc) == reconcile::Taint::Gone;
+            // One on a lease may run still, and a job that is registered again has to wait for it.
+            let lost = reconcile::Taint::on(self.snapshot, alloc) == reconcile::Taint::Gone
+                && !self.snapshot.is_on_lease(alloc);
             self.stop(alloc, "alloc not needed as job is stopped", lost);
             self.free(alloc);
             self.report

@@ -1,5 +1,5 @@
-//! What parses but is not honoured by this release yet, and what is honoured and hardly meant. Users
-//! hear of each such block when they validate, plan or register: never silence.
+//! What parses but is not honoured by this release yet, and what is honoured and hardly meant.
+//! Users hear of each such block when they validate, plan or register: never silence.
 //!
 //! `rows.rs` is the whole list of the former. Whoever makes a block work deletes its row.
 
@@ -34,7 +34,8 @@ impl std::fmt::Display for Warning {
 
 impl Job {
     /// Names each block that this release stores without doing what it says, or whose effect may
-    /// surprise, in the order of the job; each place once, however often the block stands there. Meant for canonical jobs.
+    /// surprise, in the order of the job; each place once, however often the block stands there.
+    /// Meant for canonical jobs.
     pub fn unhonoured(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for row in ROWS {
@@ -81,8 +82,8 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Each is honoured, and together they leave nobody: `replace = false` means that something is never
-/// started twice, and `stop_on_client_after` alone sees to that already.
+/// Each is honoured, and together they leave nobody: `replace = false` means that something is
+/// never started twice, and `stop_on_client_after` alone sees to that already.
 const NOBODY_LEFT: &str = "a silent node stops the group by itself (stop_on_client_after), and \
      nobody takes its place (replace = false): nothing of it runs until the node is back";
 

@@ -290,6 +290,21 @@ fn a_job_that_is_stopped_and_started_again_waits_for_what_it_left() {
 }
 
 #[test]
+fn a_job_that_is_stopped_while_a_node_is_silent_and_started_again_waits_for_the_lease() {
+    let (mut scene, alloc) = scene(ClientStatus::Running);
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    let eval = scene.world.deregister(&key("web"));
+    scene.run(&eval);
+    scene.world.register(leased());
+    scene.settle(&key("web"));
+    pass(&mut scene, 83);
+    assert_eq!(count(&scene), 1);
+    pass(&mut scene, 4);
+    assert_eq!(scene.live_count(&key("web")), 1);
+}
+
+#[test]
 fn others_of_the_group_do_not_wait_and_a_rollout_replaces_one_at_a_time() {
     let mut scene = Scene::new(5);
     let three = |mut job: Job| {
