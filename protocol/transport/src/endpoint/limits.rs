@@ -6,8 +6,8 @@ use quinn::{IdleTimeout, TransportConfig, VarInt};
 
 use super::BindError;
 
-/// Bytes of datagrams that wait to be sent, what keeps them included; the oldest go first. These are
-/// about eight heartbeats: where the way is that slow, older ones say nothing any more.
+/// Bytes of datagrams that wait to be sent, what keeps them included; the oldest go first. These
+/// are about eight heartbeats: where the way is that slow, older ones say nothing any more.
 const DATAGRAMS_SENT_BYTES_MAX: usize = 512;
 /// And of those that came and were not read yet. Whoever reads none keeps no more than this.
 const DATAGRAMS_RECEIVED_BYTES_MAX: usize = 4 * 1024;

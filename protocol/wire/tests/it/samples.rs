@@ -219,6 +219,20 @@ fn watch_known() -> v1::WatchKnown {
     }
 }
 
+fn last_part() -> Sample {
+    let part = v1::SyncPart {
+        epoch: 8,
+        last: true,
+        allocs: vec![report()],
+        allocs_total: 1,
+        ..v1::SyncPart::default()
+    };
+    Sample {
+        variant: "total",
+        ..sample(part)
+    }
+}
+
 fn report_samples() -> Vec<Sample> {
     vec![
         sample(v1::SyncPart {
@@ -230,16 +244,7 @@ fn report_samples() -> Vec<Sample> {
             facts: Some(facts()),
             allocs_total: 0,
         }),
-        Sample {
-            variant: "total",
-            ..sample(v1::SyncPart {
-                epoch: 8,
-                last: true,
-                allocs: vec![report()],
-                allocs_total: 1,
-                ..v1::SyncPart::default()
-            })
-        },
+        last_part(),
         sample(v1::SyncAck {
             epoch: 8,
             index: 301,
