@@ -188,8 +188,8 @@ impl crate::tables::Tables {
         }
     }
 
-    /// Whether an allocation that stops itself may run still, if its node is silent: nobody takes its
-    /// place before, and its record is what tells.
+    /// Whether an allocation that stops itself may run still, if its node is silent: nobody takes
+    /// its place before, and its record is what tells.
     pub fn is_on_lease(&self, alloc: &Allocation) -> bool {
         let job = self.job_of_alloc(alloc);
         let wait = job.and_then(|job| job.task_group(&alloc.task_group)?.lease_over_after());
