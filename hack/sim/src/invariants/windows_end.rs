@@ -15,6 +15,9 @@ const DOWN_WITHIN: Nanos = 10 * SECOND;
 /// How far two servers' wall clocks are apart at most, where they jump: a window ends by them.
 const CLOCKS_APART: Nanos = 21 * SECOND;
 
+/// By how much a server lags at most that leads, where some do: it decides on what it has applied.
+const LAGS: Nanos = 5 * SECOND;
+
 /// Since when the windows of a disconnected node are over.
 #[derive(Debug, Default)]
 pub(super) struct WindowsEnd {
@@ -35,10 +38,11 @@ impl Invariant for WindowsEnd {
             return Ok(());
         }
         let faults = &world.schedule.faults;
-        let jumps = faults
-            .iter()
-            .any(|fault| matches!(fault.kind, FaultKind::ClockJump { .. }));
-        let limit = DOWN_WITHIN + if jumps { CLOCKS_APART } else { 0 };
+        let any = |of: fn(&FaultKind) -> bool| faults.iter().any(|fault| of(&fault.kind));
+        let jumps = any(|kind| matches!(kind, FaultKind::ClockJump { .. }));
+        let lags = any(|kind| matches!(kind, FaultKind::LagServer { .. }));
+        let limit =
+            DOWN_WITHIN + if jumps { CLOCKS_APART } else { 0 } + if lags { LAGS } else { 0 };
         let state = world.state();
         for record in state.nodes() {
             let node = record.node.id;
