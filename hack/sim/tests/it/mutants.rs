@@ -167,6 +167,6 @@ fn a_keeper_that_starts_a_run_epoch_twice_is_found() {
 
 #[test]
 fn a_journal_that_is_never_synced_is_found() {
-    let by = ["never_again", "watermark", "run_epochs"];
+    let by = ["never_again", "watermark", "run_epochs", "liveness"];
     assert_found(Mutant::NoSync, &by);
 }
