@@ -57,7 +57,7 @@ impl Invariant for Resumes {
                 // A leader that does not know yet that it is none answers for what it knows.
                 let leads = world.believes_to_lead(*server);
                 let there = |state: &Snapshot| is_in(state, *node, welcome.epoch);
-                // One that was made meanwhile, by the same Hello said elsewhere, was none to be over.
+                // One made meanwhile, by the same Hello said elsewhere, was none to be over.
                 let was_made = welcome.epoch.0 <= asked.index();
                 if !leads && was_made && !there(asked) && !there(world.newest()) {
                     return Err(format!(
