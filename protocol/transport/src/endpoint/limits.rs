@@ -1,10 +1,12 @@
 //! Limits of an endpoint, as its owner gives them and as QUIC is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{IdleTimeout, TransportConfig, VarInt};
 
 use super::BindError;
+use super::window::Floored;
 
 /// Bytes of datagrams that wait to be sent, what keeps them included; the oldest go first. These
 /// are about eight heartbeats: where the way is that slow, older ones say nothing any more.
@@ -87,6 +89,7 @@ pub(super) fn transport_config(limits: &Limits) -> Result<TransportConfig, BindE
         .stream_receive_window(VarInt::from_u32(limits.stream_window_bytes))
         .receive_window(VarInt::from_u32(limits.receive_window_bytes))
         .send_window(limits.send_window_bytes)
+        .congestion_controller_factory(Arc::new(Floored::default()))
         // Heartbeats and their answers, of which only the newest say anything.
         .datagram_receive_buffer_size(Some(DATAGRAMS_RECEIVED_BYTES_MAX))
         .datagram_send_buffer_size(DATAGRAMS_SENT_BYTES_MAX);

@@ -7,6 +7,7 @@ mod error;
 mod limits;
 mod reset;
 mod socket;
+mod window;
 
 pub use error::{AddressError, BindError, ConnectError, RenewError};
 pub use limits::Limits;
