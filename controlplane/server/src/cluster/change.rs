@@ -13,8 +13,9 @@ use tokio::time::{Instant, sleep};
 use super::call::CallError;
 use super::{Cluster, PATIENCE, RETRY_PAUSE, leads_in};
 
-/// How long a leader that was replaced may still take to answer what it was asked before.
-const REPLACED_GRACE: Duration = Duration::from_millis(500);
+/// How long a leader that was replaced may still take to answer what it was asked before: some ways
+/// to a server in another place. Whoever waits for one that was killed waits as long.
+const REPLACED_GRACE: Duration = Duration::from_millis(200);
 
 /// Why the state was not changed, or why nobody knows whether it was.
 #[derive(Debug, thiserror::Error)]
