@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nearly everything happens soon after it was asked for: a bucket costs neither comparisons nor
-//! moves, where one heap of everything was a tenth of a calm run.
+//! moves, and one heap of everything costs both.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,5 @@
 //! A record from its JSON. The kind comes first in what `encode` writes, so that the fields can be
-//! read as what they are; the derived code would first keep all of them as values of any kind,
-//! which took a third of the time.
+//! read as what they are; the derived code would first keep all of them as values of any kind.
 
 use std::collections::BTreeSet;
 use std::fmt;

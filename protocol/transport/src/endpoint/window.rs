@@ -3,8 +3,9 @@
 //! Where a third of all packets is lost, congestion control goes down to two packets and stays
 //! there. One probe for a larger packet size, or ten small messages whose acknowledgements were
 //! lost, are then all that a connection says until its probe timer ends, a second or three later: a
-//! node would be taken for silent that had something to say all the time. What waits here is a few
-//! hundred bytes a second, and gives no network a reason to break down.
+//! node would be taken for silent that had something to say all the time. What a session says is a
+//! few hundred bytes a second. What is large (logs, checkpoints) goes on over such a way as any
+//! connection begins: ten packets a round trip.
 
 use std::any::Any;
 use std::sync::Arc;
