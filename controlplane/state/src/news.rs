@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, Node, NodeId, TaskState};
+use protocol_model::{AllocId, Allocation, Node, NodeId};
 use protocol_wire::report::AllocReport;
 
 use crate::apply::take_facts;
@@ -99,7 +99,7 @@ fn is_news(report: &AllocReport, stored: &Allocation) -> bool {
             stored
                 .task_states
                 .get(name)
-                .is_none_or(|known| !same_but_events(state, known))
+                .is_none_or(|known| !state.same_but_events(known))
         })
         || health.is_some_and(|health| {
             stored
@@ -108,24 +108,6 @@ fn is_news(report: &AllocReport, stored: &Allocation) -> bool {
                 .and_then(|status| status.healthy)
                 != Some(health.healthy)
         })
-}
-
-fn same_but_events(left: &TaskState, right: &TaskState) -> bool {
-    let TaskState {
-        state,
-        failed,
-        restarts,
-        last_restart,
-        started_at,
-        finished_at,
-        events: _,
-    } = left;
-    *state == right.state
-        && *failed == right.failed
-        && *restarts == right.restarts
-        && *last_restart == right.last_restart
-        && *started_at == right.started_at
-        && *finished_at == right.finished_at
 }
 
 /// Reports without what does not belong into the log: the events of allocations that live. The last

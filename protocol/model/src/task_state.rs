@@ -62,6 +62,48 @@ impl TaskState {
         self.events.push(Arc::new(event));
     }
 
+    /// This state without its events: what is replicated of an allocation that lives.
+    #[must_use]
+    pub fn without_events(&self) -> Self {
+        let Self {
+            state,
+            failed,
+            restarts,
+            last_restart,
+            started_at,
+            finished_at,
+            events: _,
+        } = self;
+        Self {
+            state: *state,
+            failed: *failed,
+            restarts: *restarts,
+            last_restart: *last_restart,
+            started_at: *started_at,
+            finished_at: *finished_at,
+            events: Vec::new(),
+        }
+    }
+
+    /// Whether both say the same, whatever their events.
+    pub fn same_but_events(&self, other: &Self) -> bool {
+        let Self {
+            state,
+            failed,
+            restarts,
+            last_restart,
+            started_at,
+            finished_at,
+            events: _,
+        } = self;
+        *state == other.state
+            && *failed == other.failed
+            && *restarts == other.restarts
+            && *last_restart == other.last_restart
+            && *started_at == other.started_at
+            && *finished_at == other.finished_at
+    }
+
     /// Whether the task ended well.
     pub fn successful(&self) -> bool {
         self.state == TaskRunState::Dead && !self.failed

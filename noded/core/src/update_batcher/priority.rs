@@ -50,7 +50,7 @@ impl AckedState {
             client_status: *client_status,
             client_description: client_description.clone(),
             task_states: task_states
-                .map(|(name, state)| (name.clone(), without_events(state)))
+                .map(|(name, state)| (name.clone(), state.without_events()))
                 .collect(),
             healthy,
             healthy_for,
@@ -72,7 +72,7 @@ impl AckedState {
             && task_states.len() == report.task_states.len()
             && task_states.iter().zip(&report.task_states).all(
                 |((name, known), (reported, state))| {
-                    name == reported && *known == without_events(state)
+                    name == reported && known.same_but_events(state)
                 },
             )
     }
@@ -118,28 +118,6 @@ fn health_of(report: &AllocReport) -> (Option<bool>, Option<DeploymentId>) {
         JudgedFor::NoDeployment | JudgedFor::Unsaid => None,
     });
     (healthy, healthy_for)
-}
-
-/// A task's state without its events.
-fn without_events(state: &TaskState) -> TaskState {
-    let TaskState {
-        state,
-        failed,
-        restarts,
-        last_restart,
-        started_at,
-        finished_at,
-        events: _,
-    } = state;
-    TaskState {
-        state: *state,
-        failed: *failed,
-        restarts: *restarts,
-        last_restart: *last_restart,
-        started_at: *started_at,
-        finished_at: *finished_at,
-        events: Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -304,28 +304,6 @@ pub fn alloc_report_messages<'a>(
 
 /// The states of tasks without their events: what is replicated of a living allocation.
 pub fn without_events(states: &BTreeMap<String, TaskState>) -> BTreeMap<String, TaskState> {
-    states
-        .iter()
-        .map(|(name, state)| {
-            let TaskState {
-                state,
-                failed,
-                restarts,
-                last_restart,
-                started_at,
-                finished_at,
-                events: _,
-            } = state;
-            let kept = TaskState {
-                state: *state,
-                failed: *failed,
-                restarts: *restarts,
-                last_restart: *last_restart,
-                started_at: *started_at,
-                finished_at: *finished_at,
-                events: Vec::new(),
-            };
-            (name.clone(), kept)
-        })
-        .collect()
+    let kept = |(name, state): (&String, &TaskState)| (name.clone(), state.without_events());
+    states.iter().map(kept).collect()
 }
