@@ -136,8 +136,16 @@ impl AllocRunner {
         }
     }
 
-    /// The control plane wants something else of it: a stop, or another specification in place.
-    pub(crate) fn update(&mut self, spec: Arc<AllocSpec>, now: Now) {
+    /// The control plane wants something else of it: a stop, another specification in place, or
+    /// that it goes on after it had been unknown.
+    pub(crate) fn update(&mut self, spec: Arc<AllocSpec>, out: &mut Outbox, now: Now) {
+        let returned = spec.alloc().reconnected_at();
+        let is_news = returned.is_some() && returned != self.spec.alloc().reconnected_at();
+        if is_news && !spec.alloc().server_terminal() {
+            for task in self.tasks.values_mut() {
+                task.on_reconnected(out, now);
+            }
+        }
         let deployment = spec.alloc().deployment_id;
         if deployment != self.spec.alloc().deployment_id {
             self.state.health = None;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use protocol_model::{AllocId, ClientStatus, DesiredStatus, Node};
+use protocol_model::{
+    AllocId, AllocState, ClientStatus, DesiredStatus, Node, TaskEventKind, UnixNanos,
+};
 
 use super::{AllocRunner, World};
 use crate::alloc_spec::AllocSpec;
@@ -31,11 +33,49 @@ fn a_directory_that_fails_after_the_stop_does_not_take_back_the_last_word() {
     let mut out = Outbox::default();
     let mut runner = AllocRunner::new(spec(DesiredStatus::Run), at(0));
     runner.settle(world, &mut out, at(0));
-    runner.update(spec(DesiredStatus::Stop), at(1));
+    runner.update(spec(DesiredStatus::Stop), &mut out, at(1));
     runner.settle(world, &mut out, at(1));
     assert_eq!(runner.client_status().0, ClientStatus::Complete);
     let message = "no room".to_owned();
     runner.on_alloc_event(AllocEvent::DirectoryFailed { message }, at(2));
     runner.settle(world, &mut out, at(2));
     assert_eq!(runner.client_status().0, ClientStatus::Complete);
+}
+
+#[test]
+fn a_return_leaves_one_event_in_each_tasks_history() {
+    let job = Arc::new(job_with_tasks("web", vec![task("main"), task("helper")]));
+    let spec = |states: &[(ClientStatus, i64)]| {
+        let mut alloc = alloc_of(&job, AllocId::from_u128(1));
+        let state = |&(value, second)| AllocState {
+            value,
+            time: UnixNanos(second),
+        };
+        alloc.alloc_states = states.iter().map(state).collect();
+        Arc::new(AllocSpec::new(alloc, Arc::clone(&job)).expect("the group exists"))
+    };
+    let (unknown, running) = (ClientStatus::Unknown, ClientStatus::Running);
+    let mut out = Outbox::default();
+    let mut runner = AllocRunner::new(spec(&[]), at(0));
+    let mut told = |states: &[(ClientStatus, i64)]| {
+        runner.update(spec(states), &mut out, at(1));
+        let counts = runner.tasks.values().map(|task| {
+            let events = task.state().events.iter();
+            events
+                .filter(|event| event.kind == TaskEventKind::Reconnected)
+                .count()
+        });
+        counts.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[(unknown, 1)]), [0, 0], "nobody has decided yet");
+    let returned = [(unknown, 1), (running, 2)];
+    assert_eq!(told(&returned), [1, 1]);
+    assert_eq!(
+        told(&returned),
+        [1, 1],
+        "other news of it is not another return"
+    );
+    let away_again = [(unknown, 1), (running, 2), (unknown, 3)];
+    assert_eq!(told(&away_again), [1, 1]);
+    assert_eq!(told(&[(unknown, 3), (running, 4)]), [2, 2]);
 }

@@ -132,7 +132,7 @@ impl NodeCore {
             Ok(spec) => {
                 let spec = Arc::new(spec);
                 match self.runners.get_mut(&id) {
-                    Some(runner) => runner.update(spec, now),
+                    Some(runner) => runner.update(spec, &mut self.outbox, now),
                     None => {
                         self.runners.insert(id, AllocRunner::new(spec, now));
                     }

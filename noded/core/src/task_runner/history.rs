@@ -119,3 +119,7 @@ pub(crate) fn killing(signal: &str, timeout: Duration, at: UnixNanos) -> TaskEve
 pub(crate) fn killed(at: UnixNanos) -> TaskEvent {
     event(TaskEventKind::Killed, "Task successfully killed", at)
 }
+
+pub(crate) fn reconnected(at: UnixNanos) -> TaskEvent {
+    event(TaskEventKind::Reconnected, "Client reconnected", at)
+}

@@ -180,6 +180,12 @@ impl TaskRunner {
         }
     }
 
+    /// Its node had been silent, and the control plane decided that it goes on.
+    pub(crate) fn on_reconnected(&mut self, out: &mut Outbox, now: Now) {
+        self.note(history::reconnected(now.wall));
+        self.persist(out);
+    }
+
     /// A deadline of this task has come.
     pub(crate) fn on_timeout(&mut self, ctx: RunContext<'_>, out: &mut Outbox, now: Now) {
         match self.phase {

@@ -259,6 +259,16 @@ impl Allocation {
             .last()
             .is_some_and(|state| state.value == ClientStatus::Unknown)
     }
+
+    /// When the control plane last decided that this one goes on after its node had been silent;
+    /// nothing while that was never so. Its value tells one return from another.
+    pub fn reconnected_at(&self) -> Option<UnixNanos> {
+        let returned = |pair: &&[AllocState]| {
+            pair[0].value == ClientStatus::Unknown && pair[1].value != ClientStatus::Unknown
+        };
+        let newest = self.alloc_states.windows(2).rfind(returned)?;
+        Some(newest[1].time)
+    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,9 @@ async fn what_a_window_tolerates_on_a_node_that_is_cut_off_goes_on_when_it_is_ba
     assert_eq!(scene.the_one("waiting").await?, waiting);
     assert_eq!(scene.the_one("kept").await?, kept);
     assert_eq!(scene.the_one("replaced").await?, instead);
+    for stays in [&waiting, &kept] {
+        scene.until_event(stays, "Reconnected").await?;
+    }
     scene.gone(&beside).await?;
     scene.gone(&replaced).await?;
     for placed in [&waiting, &kept, &replaced, &beside, &instead] {

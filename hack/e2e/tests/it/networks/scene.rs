@@ -116,6 +116,22 @@ impl Scene {
         running.until(status).await.map(drop)
     }
 
+    /// Waits until the history of an allocation's task has exactly one event of this type.
+    pub(super) async fn until_event(&self, placed: &Placed, kind: &str) -> anyhow::Result<()> {
+        let running = Running::find(&self.cluster, "", &placed.alloc);
+        let what = format!("one event {kind:?} of {placed:?}");
+        eventually(&what, PATIENCE, async || {
+            let alloc = running.read().await?;
+            let tasks = alloc["TaskStates"].as_object().context("no task states")?;
+            let events = tasks.values().filter_map(|task| task["Events"].as_array());
+            let kinds: Vec<&Value> = events.flatten().map(|event| &event["Type"]).collect();
+            let count = kinds.iter().filter(|it| **it == kind).count();
+            ensure!(count == 1, "its events are {kinds:?}");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Every allocation of a job.
     async fn allocs(&self, job: &str) -> anyhow::Result<Vec<Value>> {
         let path = format!("/v1/job/{job}/allocations");
