@@ -12,6 +12,11 @@ use crate::time::{Moment, Now, earliest};
 /// How long a server may be silent although heartbeats ask it to answer; longer where it asked for
 /// heartbeats so rare that it could not have answered [`HEARTBEATS_UNANSWERED_MAX`] of them.
 const SILENCE_LIMIT: Duration = Duration::from_millis(2_600);
+/// The same for a live session, which asks over another connection meanwhile. Where both ways lose
+/// a third of all datagrams the answers to twenty heartbeats in a row are lost sooner or later,
+/// while the server hears most of them: to hang up would be what makes the node silent. With this
+/// limit it takes forty-eight.
+const SILENCE_LIMIT_LIVE: Duration = Duration::from_secs(6);
 /// As the servers are configured, too: their own limit is at least as many intervals.
 const HEARTBEATS_UNANSWERED_MAX: u32 = 4;
 
@@ -76,8 +81,10 @@ impl Session {
         let is_newest = ack.tick >= self.newest_answered;
         self.newest_answered = self.newest_answered.max(ack.tick.min(self.tick));
         self.heard(now);
-        if ack.cut_off && is_newest {
+        if is_newest && ack.cut_off {
             self.on_cut_off(out, now);
+        } else if is_newest {
+            self.cut_off_at = None;
         }
         if ack.confirmed_sent_nanos > 0 {
             let confirmed = Moment(Duration::from_nanos(ack.confirmed_sent_nanos));
@@ -98,10 +105,14 @@ impl Session {
 
     /// When the server will have been silent for too long.
     pub(super) fn silent_at(&self) -> Moment {
+        let limit = match self.phase {
+            SessionPhase::Live { .. } => SILENCE_LIMIT_LIVE,
+            _ => SILENCE_LIMIT,
+        };
         let unanswered = self
             .heartbeat_interval
             .saturating_mul(HEARTBEATS_UNANSWERED_MAX);
-        self.last_heard.after(SILENCE_LIMIT.max(unanswered))
+        self.last_heard.after(limit.max(unanswered))
     }
 
     pub(super) fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {

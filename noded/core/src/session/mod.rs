@@ -118,6 +118,8 @@ pub struct Session {
     /// The newest heartbeat that was answered.
     newest_answered: u64,
     last_heard: Moment,
+    /// Since when the server says that it does not reach the leader.
+    cut_off_at: Option<Moment>,
     confirmed: Option<Moment>,
     facts: Facts,
     seed: [u8; 16],
@@ -142,7 +144,10 @@ impl Session {
             phase: SessionPhase::Disconnected { retry_at: None },
             attempt: Attempt(0),
             newest: Attempt(0),
-            standby: Standby::None { retry_at: None },
+            standby: Standby::None {
+                since: now.moment,
+                retry_at: None,
+            },
             standby_failures: 0,
             worries: Worries::default(),
             closed: false,
@@ -161,6 +166,7 @@ impl Session {
             tick: 0,
             newest_answered: 0,
             last_heard: now.moment,
+            cut_off_at: None,
             confirmed: None,
             facts: Facts::Owed,
             seed,

@@ -45,9 +45,11 @@ const WELCOME_LIMIT: Duration = Duration::from_millis(1_500);
 /// Where the second connection stands. There is one only while the session is live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standby {
-    /// There is none; one is made then.
+    /// There is none.
     None {
-        /// `None` = when the session is live.
+        /// When the last one was lost, or the session became live.
+        since: Moment,
+        /// When one is made; `None` = when the session is live.
         retry_at: Option<Moment>,
     },
     /// It is being made.
@@ -120,11 +122,11 @@ impl Session {
     /// The session is live: the second connection is due soon.
     pub(super) fn plan_standby(&mut self) {
         self.standby_failures = 0;
+        self.cut_off_at = None;
         let number = mix(halves(&self.seed).0, self.newest.0);
-        let retry_at = self.last_heard.after(part_of(STANDBY_AFTER, number));
-        self.standby = Standby::None {
-            retry_at: Some(retry_at),
-        };
+        let since = self.last_heard;
+        let retry_at = Some(since.after(part_of(STANDBY_AFTER, number)));
+        self.standby = Standby::None { since, retry_at };
     }
 
     /// Makes it, gives it up, or greets on it, where that is due.
@@ -133,10 +135,8 @@ impl Session {
             return;
         };
         match self.standby {
-            Standby::None { retry_at } if retry_at.is_some_and(|at| at <= now.moment) => {
-                if self.servers > 1 {
-                    self.connect_standby(out, now);
-                }
+            Standby::None { .. } if self.standby_due().is_some_and(|at| at <= now.moment) => {
+                self.connect_standby(out, now);
             }
             Standby::Ready { .. } if self.worry_at() <= now.moment => {
                 self.worries.on_worry(now);
@@ -165,11 +165,31 @@ impl Session {
     /// When [`Self::tend_standby`] is next due.
     pub(super) fn standby_due(&self) -> Option<Moment> {
         match self.standby {
-            Standby::None { retry_at } => retry_at.filter(|_| self.servers > 1),
+            Standby::None { since, retry_at } => {
+                retry_at.map(|at| self.standby_wanted_at(since, at))
+            }
             Standby::Ready { .. } => Some(self.worry_at()),
             Standby::Connecting { deadline, .. } | Standby::Greeting { deadline, .. } => {
                 Some(deadline)
             }
+        }
+    }
+
+    /// When a second connection is made where there is none `since` then and the next attempt is
+    /// due at `retry_at`.
+    fn standby_wanted_at(&self, since: Moment, retry_at: Moment) -> Moment {
+        if self.servers == 1 {
+            // To the only server there is a second one only where the first may be dead.
+            return retry_at.max(self.worry_at());
+        }
+        let trouble = self.trouble_at();
+        if trouble > since {
+            // However long earlier failures let it wait: now it is needed. Not by all nodes of the
+            // server at one moment.
+            let number = mix(halves(&self.seed).0, self.newest.0);
+            retry_at.min(trouble.after(part_of(RETRY_DEFAULT, number)))
+        } else {
+            retry_at
         }
     }
 
@@ -207,6 +227,7 @@ impl Session {
             RETRY_DEFAULT + part_of(longest, number)
         };
         self.standby = Standby::None {
+            since: now.moment,
             retry_at: Some(now.moment.after(wait)),
         };
     }
@@ -232,6 +253,7 @@ impl Session {
 
     /// The session's server cannot reach the leader: another one may.
     pub(super) fn on_cut_off(&mut self, out: &mut Outbox, now: Now) {
+        self.cut_off_at.get_or_insert(now.moment);
         if let Standby::Ready { .. } = self.standby {
             self.greet_standby(out, now);
         }
@@ -294,7 +316,11 @@ impl Session {
     fn take_over(&mut self, attempt: Attempt, server: usize) {
         self.attempt = attempt;
         self.server = server;
-        self.standby = Standby::None { retry_at: None };
+        let since = self.last_heard;
+        self.standby = Standby::None {
+            since,
+            retry_at: None,
+        };
     }
 
     fn connect_standby(&mut self, out: &mut Outbox, now: Now) {
@@ -308,7 +334,7 @@ impl Session {
         };
         let server = ServerChoice {
             offset: server % self.servers.max(1),
-            apart_from: Some(self.attempt),
+            apart_from: (self.servers > 1).then_some(self.attempt),
         };
         let connect = Effect::Connect { attempt, server };
         out.push_after(Durability::Nothing, connect);
@@ -328,6 +354,12 @@ impl Session {
             deadline: now.moment.after(self.answer_limit.min(WELCOME_LIMIT)),
         };
         self.say_hello(attempt, out);
+    }
+
+    /// Since when the session's server is of no use, or will be if it stays silent.
+    fn trouble_at(&self) -> Moment {
+        let silent = self.worry_at();
+        self.cut_off_at.map_or(silent, |at| at.min(silent))
     }
 
     /// When the session's server will have been silent for long enough to ask another one.

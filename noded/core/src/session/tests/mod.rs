@@ -181,7 +181,10 @@ fn heartbeats_go_out_at_their_interval_and_silence_ends_the_connection() {
         );
     }
     assert_eq!(ticks, (1..=8).collect::<Vec<u64>>());
-    session.on_timeout(&mut out, at(2_602));
+    session.on_timeout(&mut out, at(6_001));
+    assert!(!session.take_closed());
+    effects(&mut out);
+    session.on_timeout(&mut out, at(6_002));
     assert!(session.take_closed());
     assert!(matches!(
         effects(&mut out)[..],

@@ -80,25 +80,6 @@ fn a_live_session_soon_has_a_connection_to_another_server() {
 }
 
 #[test]
-fn where_there_is_one_server_none_stands_by() {
-    let (mut session, mut out) = session();
-    greet(&mut session, &mut out, 0);
-    let mut alone = welcome(5, false);
-    alone.servers = 1;
-    session.on_welcome(&alone, None, &mut out, at(1));
-    session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
-    effects(&mut out);
-    session.on_timeout(&mut out, at(2_000));
-    let sent = effects(&mut out);
-    assert!(
-        !sent
-            .iter()
-            .any(|effect| matches!(effect, Effect::Connect { .. })),
-        "{sent:?}"
-    );
-}
-
-#[test]
 fn a_session_moves_before_its_server_has_been_silent_for_too_long() {
     let (mut session, mut out) = standing_by();
     session.on_timeout(&mut out, at(2_299));
@@ -241,6 +222,76 @@ fn a_server_that_is_cut_off_from_the_leader_is_left_for_one_that_is_not() {
     assert_eq!(helloes(&effects(&mut out)), [], "once");
 }
 
+/// A session at a server that answers, whose second connections fail until the next one would be
+/// made three seconds from then, at least; answers when.
+fn alone_for_long(session: &mut Session, out: &mut Outbox) -> u64 {
+    let steps = (2_000..120_000).step_by(25);
+    for millis in steps {
+        session.heard(at(millis));
+        session.on_timeout(out, at(millis));
+        let made = |effect: &Effect| matches!(effect, Effect::Connect { .. });
+        if effects(out).iter().any(made) {
+            session.on_standby_lost(at(millis));
+        }
+        let far = at(millis + 3_000).moment;
+        if let Standby::None {
+            retry_at: Some(due),
+            ..
+        } = session.standby
+            && due > far
+        {
+            return millis;
+        }
+    }
+    panic!("it never waits for long");
+}
+
+/// When the next connection is made.
+fn connects_at(session: &mut Session, out: &mut Outbox, from: u64) -> u64 {
+    let made = |effect: &Effect| matches!(effect, Effect::Connect { .. });
+    let mut steps = (from..from + 20_000).step_by(25);
+    let at = steps.find(|millis| {
+        session.on_timeout(out, at(*millis));
+        effects(out).iter().any(made)
+    });
+    at.expect("it is made")
+}
+
+#[test]
+fn a_server_that_falls_silent_ends_the_wait_for_another_connection() {
+    let (mut session, mut out) = standing_by();
+    session.on_standby_lost(at(1_600));
+    let heard = alone_for_long(&mut session, &mut out);
+    let made = connects_at(&mut session, &mut out, heard);
+    let worry = heard + 800;
+    assert!((worry..=worry + 275).contains(&made), "{made} of {worry}");
+    // Once: what fails from then on is tried again as ever.
+    session.on_standby_lost(at(made));
+    let again = session.standby_due().expect("another one is made");
+    assert!(again > at(made).moment, "{again:?}");
+}
+
+#[test]
+fn a_server_that_is_cut_off_ends_the_wait_for_another_connection() {
+    let (mut session, mut out) = standing_by();
+    session.on_standby_lost(at(1_600));
+    let heard = alone_for_long(&mut session, &mut out);
+    let mut ack = HeartbeatAck {
+        tick: session.tick,
+        cut_off: true,
+        typical_interval: Duration::ZERO,
+        confirmed_sent_nanos: 0,
+    };
+    session.on_heartbeat_ack(&ack, &mut out, at(heard + 1));
+    let due = session.standby_due().expect("another one is made");
+    assert!(due <= at(heard + 251).moment, "{due:?}");
+    // It reaches the leader again: there is no hurry any more.
+    ack.cut_off = false;
+    session.on_heartbeat_ack(&ack, &mut out, at(heard + 1));
+    let due = session.standby_due().expect("another one is made");
+    assert!(due > at(heard + 500).moment, "{due:?}");
+}
+
 #[test]
 fn an_answer_that_was_overtaken_says_nothing_of_the_server_any_more() {
     let (mut session, mut out) = standing_by();
@@ -280,4 +331,70 @@ fn a_server_that_does_not_answer_is_no_help_and_is_given_up() {
     };
     assert!(effects(&mut out).contains(&given_up));
     assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));
+}
+
+/// That answers are lost does not say that heartbeats are: the leader may hear the node all the
+/// time, and would not any more.
+#[test]
+fn a_silent_server_is_told_of_life_while_another_one_is_asked() {
+    let (mut session, mut out) = standing_by();
+    let (mut asked, mut heartbeats) = (0, 0);
+    for millis in (1_500..7_500).step_by(25) {
+        session.on_timeout(&mut out, at(millis));
+        for effect in effects(&mut out) {
+            match effect {
+                Effect::Connect { .. } => {
+                    asked += 1;
+                    session.on_standby_connected(at(millis));
+                }
+                Effect::Send {
+                    attempt: FIRST,
+                    message: SessionMessage::Heartbeat { .. },
+                } => heartbeats += 1,
+                Effect::Disconnect { attempt, .. } => assert_ne!(attempt, FIRST, "{millis}"),
+                _ => {}
+            }
+        }
+    }
+    assert!(asked >= 2, "{asked} connections to other servers");
+    assert!(heartbeats >= 6_000 / 125, "{heartbeats} heartbeats");
+    session.on_timeout(&mut out, at(7_500));
+    let closed = effects(&mut out);
+    let ends = |effect: &Effect| matches!(effect, Effect::Disconnect { attempt: FIRST, .. });
+    assert!(closed.iter().any(ends), "{closed:?}");
+}
+
+#[test]
+fn to_the_only_server_a_second_connection_is_made_only_when_the_first_is_silent() {
+    let (mut session, mut out) = session();
+    session.set_servers(1, at(0));
+    greet(&mut session, &mut out, 0);
+    let only = Welcome {
+        servers: 1,
+        ..welcome(5, false)
+    };
+    session.on_welcome(&only, None, &mut out, at(1));
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(2));
+    session.heard(at(5_000));
+    let asked = (5_000..7_000).step_by(25).find_map(|millis| {
+        session.on_timeout(&mut out, at(millis));
+        let server = effects(&mut out)
+            .into_iter()
+            .find_map(|effect| match effect {
+                Effect::Connect { server, .. } => Some(server),
+                _ => None,
+            })?;
+        Some((millis, server))
+    });
+    let nobody_else = ServerChoice {
+        offset: 0,
+        apart_from: None,
+    };
+    assert_eq!(asked, Some((5_800, nobody_else)));
+    // It stands at once and takes the session over; the first one was there until then.
+    session.on_standby_connected(at(5_900));
+    session.on_timeout(&mut out, at(5_900));
+    assert_eq!(helloes(&effects(&mut out)), [SECOND]);
+    assert!(session.adopt_standby(&mut out));
+    assert!(moved(&effects(&mut out)));
 }
