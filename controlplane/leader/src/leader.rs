@@ -204,10 +204,11 @@ impl Leader {
         if to != NodeStatus::Initializing {
             self.owed.forget(node);
         }
-        if in_session(to) {
-            self.liveness.watch(node, epoch, Duration::ZERO, now);
-        } else {
-            self.liveness.forget(node);
+        match to {
+            // Its session began with the same entry, and was given the time that a Welcome needs.
+            NodeStatus::Initializing => {}
+            NodeStatus::Ready => self.liveness.watch(node, epoch, Duration::ZERO, now),
+            NodeStatus::Disconnected | NodeStatus::Down => self.liveness.forget(node),
         }
         if to == NodeStatus::Ready {
             self.pending.watch(node, epoch, now);

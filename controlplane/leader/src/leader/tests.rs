@@ -91,7 +91,16 @@ fn a_session_that_begins_has_time_to_find_a_server_that_serves_it() {
     let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
     let node = nodes::node(1).id;
     let epoch = world.greet(nodes::node(1));
-    let signals = [Signal::NodeSessionStarted { node, epoch }];
+    // As the entry that begins it tells of a node that was ready.
+    let signals = [
+        Signal::NodeSessionStarted { node, epoch },
+        Signal::NodeStatusChanged {
+            node,
+            epoch,
+            from: NodeStatus::Ready,
+            to: NodeStatus::Initializing,
+        },
+    ];
     let snapshot = world.snapshot();
     leader.on_applied(snapshot.index(), &signals, &snapshot, at(10));
     let due = at(10).plus(SILENCE + TAKEOVER_EXTRA);
