@@ -26,7 +26,9 @@ use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::{Attempt, SessionEpoch};
 use protocol_model::{AllocId, Node};
-use protocol_transport::{ConnectError, FrameReader, FrameWriter, Secret, StreamKind};
+use protocol_transport::{
+    ConnectError, DETAIL_PRIORITY, FrameReader, FrameWriter, Secret, StreamKind, URGENT_PRIORITY,
+};
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
@@ -296,7 +298,7 @@ impl Own {
     ) -> Result<(), String> {
         let (mut writer, mut reader) = open(&self.connection, StreamKind::NodeUpdates).await?;
         if class == UpdateClass::Urgent {
-            writer.set_priority(StreamKind::NodeUpdates.priority() + 2);
+            writer.set_priority(URGENT_PRIORITY);
         }
         write(&mut writer, &self.stream_hello(epoch, class)).await?;
         while let Some(batch) = batches.recv().await {
@@ -311,7 +313,7 @@ impl Own {
     /// Events that this server was not told: nobody waits for them, so everything else goes first.
     async fn detail(self, epoch: SessionEpoch, parts: Vec<Vec<AllocReport>>) -> Result<(), String> {
         let (mut writer, _) = open(&self.connection, StreamKind::NodeUpdates).await?;
-        writer.set_priority(StreamKind::NodeUpdates.priority() - 1);
+        writer.set_priority(DETAIL_PRIORITY);
         let hello = self.stream_hello(epoch, UpdateClass::Typical);
         write(&mut writer, &hello).await?;
         for reports in parts {

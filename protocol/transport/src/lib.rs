@@ -53,4 +53,4 @@ pub use pool::{OpenError, Pool};
 pub use role::{Region, RegionError, Role};
 pub use secret::Secret;
 pub use stream::{FrameReader, FrameWriter, ReadError, WriteError};
-pub use stream_kind::{StreamKind, StreamKindError};
+pub use stream_kind::{DETAIL_PRIORITY, StreamKind, StreamKindError, URGENT_PRIORITY};

@@ -49,6 +49,13 @@ impl StreamKindError {
     }
 }
 
+/// The send priority of a stream of urgent updates, both ways: before the updates that may gather,
+/// and before what is wanted.
+pub const URGENT_PRIORITY: i32 = StreamKind::NodeUpdates.priority() + 2;
+
+/// The send priority of events that a server was not told: nobody waits for them.
+pub const DETAIL_PRIORITY: i32 = StreamKind::NodeUpdates.priority() - 1;
+
 impl StreamKind {
     pub const ALL: [Self; 8] = [
         Self::Raft,
@@ -156,6 +163,26 @@ mod tests {
                 Err(error) => assert_eq!(error, StreamKindError::Unknown(byte)),
             }
         }
+    }
+
+    #[test]
+    fn what_keeps_a_cluster_alive_is_sent_before_what_somebody_waits_for() {
+        use StreamKind as Kind;
+        let order = [
+            Kind::Raft.priority(),
+            Kind::NodeSession.priority(),
+            URGENT_PRIORITY,
+            Kind::NodeUpdates.priority(),
+            DETAIL_PRIORITY,
+            Kind::NodeCall.priority(),
+            // A stream of whose priority nothing is said has this one.
+            0,
+            Kind::Bulk.priority(),
+        ];
+        assert!(
+            order.is_sorted_by(|before, after| before > after),
+            "{order:?}"
+        );
     }
 
     #[test]

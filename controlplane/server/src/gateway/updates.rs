@@ -3,7 +3,7 @@
 use controlplane_state::command::NodeBatch;
 use controlplane_state::{BatchResult, ItemResult, SessionEpoch, news};
 use protocol_model::{AllocId, NodeId};
-use protocol_transport::{FrameReader, FrameWriter};
+use protocol_transport::{FrameReader, FrameWriter, URGENT_PRIORITY};
 use protocol_wire::kind::FrameMessage as _;
 use protocol_wire::v1::{self, UpdateClass};
 
@@ -40,7 +40,7 @@ async fn run_stream(
         node, epoch, hello, ..
     } = streams::own(gateway, &mut reader, connection).await?;
     if hello.class() == UpdateClass::Urgent {
-        writer.set_priority(12);
+        writer.set_priority(URGENT_PRIORITY);
     }
     while let Some(frame) = reader.read().await.map_err(|error| error.to_string())? {
         let bytes = frame.body.len();
