@@ -8,7 +8,7 @@ use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent, Ta
 use protocol_wire::report::AllocReport;
 
 /// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept
-/// until a session ends.
+/// until a session ends, or the state forgets some.
 const ALLOCS_MAX: usize = 200_000;
 
 /// The newest events of allocations whose nodes are in a session here.
@@ -96,6 +96,21 @@ impl DetailCache {
         self.lock().retain(|_, detail| detail.node != node);
     }
 
+    /// Forgets allocations of a node that the state does not know any more.
+    pub fn forget_allocs(&self, node: NodeId, gone: impl IntoIterator<Item = AllocId>) {
+        let mut gone = gone.into_iter().peekable();
+        if gone.peek().is_none() {
+            return;
+        }
+        let mut inner = self.lock();
+        for alloc in gone {
+            // A node may name what is another one's.
+            if inner.get(&alloc).is_some_and(|detail| detail.node == node) {
+                inner.remove(&alloc);
+            }
+        }
+    }
+
     /// What is kept of one allocation.
     pub fn of(&self, alloc: AllocId) -> Option<Detail> {
         self.lock().get(&alloc).cloned()
@@ -138,5 +153,19 @@ mod tests {
         };
         assert_eq!(tasks(1), ["newer"]);
         assert_eq!(tasks(2), ["older"]);
+    }
+    #[test]
+    fn a_node_has_only_its_own_allocations_forgotten() {
+        let cache = DetailCache::default();
+        let events = |alloc| AllocEvents {
+            alloc: AllocId::from_u128(alloc),
+            tasks: BTreeMap::new(),
+        };
+        let [one, other] = [1, 2].map(NodeId::from_u128);
+        cache.take_in(one, [events(1), events(2)]);
+        cache.take_in(other, [events(3)]);
+        cache.forget_allocs(one, [1, 3, 4].map(AllocId::from_u128));
+        let kept = [1, 2, 3].map(|alloc| cache.of(AllocId::from_u128(alloc)).is_some());
+        assert_eq!(kept, [false, true, true]);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_state::Snapshot;
 use controlplane_state::watch::{Chain, Encode, LinkSizes, Map, is_ready};
-use protocol_model::{AllocId, Allocation, Job, SpecHash};
+use protocol_model::{AllocId, Allocation, Job, NodeId, SpecHash};
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::convert::alloc_id;
 use protocol_wire::v1;
@@ -86,7 +86,7 @@ async fn run(
     for frame in parts(&chain.map(&snapshot)) {
         write(&mut writer, &frame).await?;
     }
-    for delta in deltas(&mut chain, &snapshot, &gateway.specs)? {
+    for delta in deltas(&mut chain, &snapshot, gateway, node)? {
         write(&mut writer, &delta).await?;
     }
     loop {
@@ -100,7 +100,7 @@ async fn run(
         if !is_ready(&snapshot, node, epoch) {
             return Err(format!("session {epoch} of node {node} is over"));
         }
-        let links = deltas(&mut chain, &snapshot, &gateway.specs)?;
+        let links = deltas(&mut chain, &snapshot, gateway, node)?;
         // A node that reads slowly holds nobody else up.
         drop(turn);
         for delta in links {
@@ -162,13 +162,18 @@ fn parts(map: &Map) -> Vec<v1::WatchMap> {
         .collect()
 }
 
-/// What changed, as it is sent.
+/// What changed, as it is sent. Events of what is gone are kept no longer: a session may last for
+/// months.
 fn deltas(
     chain: &mut Chain,
     snapshot: &Snapshot,
-    specs: &SpecCache,
+    gateway: &Gateway,
+    node: NodeId,
 ) -> Result<Vec<v1::WatchDelta>, String> {
+    let specs = &gateway.specs;
     let links = chain.links(snapshot, &mut ToWire { specs }, LINK_BYTES)?;
+    let gone = links.iter().flat_map(|link| &link.removed).copied();
+    gateway.detail().forget_allocs(node, gone);
     let deltas = links.into_iter().map(|link| v1::WatchDelta {
         previous_index: link.previous_index,
         index: link.index,

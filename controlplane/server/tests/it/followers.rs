@@ -1,12 +1,15 @@
 //! What only one server knows or may do, asked of every server.
 
+use std::sync::Arc;
+
+use controlplane_server::Server;
 use protocol_client::{Answer, Client, ClientError, Query};
-use protocol_model::{TaskEvent, TaskEventKind, UnixNanos};
+use protocol_model::{Allocation, TaskEvent, TaskEventKind, UnixNanos};
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
 use crate::three::{client, cluster};
-use crate::world::{PATIENCE, refusal, service};
+use crate::world::{PATIENCE, raw, refusal, service};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_show_events_whichever_server_knows_them() {
@@ -20,15 +23,8 @@ async fn lists_show_events_whichever_server_knows_them() {
         .put("/v1/jobs", &none, &body)
         .await
         .expect("registered");
-    let mut newest = servers[2].cluster().hub().watch();
-    let placed = newest.wait_for(|snapshot| snapshot.allocs().next().is_some());
-    let placed = tokio::time::timeout(PATIENCE, placed)
-        .await
-        .expect("in time")
-        .expect("there");
-    let alloc = placed.allocs().next().expect("one");
+    let alloc = placed(&servers[2]).await;
     let (id, eval) = (alloc.id, alloc.eval_id);
-    drop(placed);
     let event = TaskEvent::new(TaskEventKind::Started, "it runs", UnixNanos(7));
     node.report_running(id, "server", event).await;
     let lists = [
@@ -42,6 +38,17 @@ async fn lists_show_events_whichever_server_knows_them() {
             shows_events(client, path).await;
         }
     }
+}
+
+/// The one allocation, once `server` knows it.
+async fn placed(server: &Server) -> Arc<Allocation> {
+    let mut newest = server.cluster().hub().watch();
+    let placed = newest.wait_for(|snapshot| snapshot.allocs().next().is_some());
+    let placed = tokio::time::timeout(PATIENCE, placed)
+        .await
+        .expect("in time")
+        .expect("there");
+    Arc::clone(placed.allocs().next().expect("one"))
 }
 
 /// A server that is slow to answer another one is not waited for: whoever wants its events asks
@@ -59,6 +66,35 @@ async fn shows_events(client: &Client, path: &str) {
     };
     let shown = tokio::time::timeout(PATIENCE, asking).await;
     shown.unwrap_or_else(|_| panic!("{path} never showed the events"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_is_told_that_events_are_missing() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut servers = cluster(root.path()).await;
+    let node = FakeNode::join_server(&servers[2], root.path()).await;
+    let body = json!({ "Job": service("web") });
+    let _: Answer<Value> = client(&servers[0])
+        .put("/v1/jobs", &Query::new(), &body)
+        .await
+        .expect("registered");
+    let id = placed(&servers[2]).await.id;
+    let event = TaskEvent::new(TaskEventKind::Started, "it runs", UnixNanos(7));
+    node.report_running(id, "server", event).await;
+    shows_events(&client(&servers[0]), "/v1/allocations").await;
+
+    // The one that knows them goes; what is replicated is shown without them.
+    servers.remove(2).shutdown().await;
+    for path in [format!("/v1/allocation/{id}"), "/v1/allocations".to_owned()] {
+        let request = format!("GET {path}?stale HTTP/1.1");
+        let (status, head, body) = raw(&servers[0], &request, "").await;
+        assert_eq!(status, 200, "{body}");
+        assert!(head.contains("x-drover-detail: missing"), "{path}: {head}");
+        assert!(
+            body.contains("\"server\"") && !body.contains("it runs"),
+            "{body}"
+        );
+    }
 }
 
 async fn members(client: &Client) -> Vec<Value> {

@@ -82,6 +82,29 @@ async fn a_server_behind_what_a_node_was_told_sends_it_to_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_sends_others_on_and_keeps_its_own() {
+    let world = World::start_with(|config| config.limits.sessions = 1).await;
+    let mut node = FakeNode::join(&world).await;
+    let facts = hack_testkit::nodes::node(2);
+    let json = serde_json::to_vec(&facts).expect("facts are JSON");
+    let stranger = v1::Hello {
+        node_id: facts.id.as_bytes().to_vec().into(),
+        join_token: "dev".to_owned(),
+        facts: Some(v1::NodeFacts { json: json.into() }),
+        last_epoch: 0,
+        ..node.hello()
+    };
+    let (_connection, _writer, mut reader) = greet(&node, &stranger).await;
+    let refused = refusal(&mut reader).await;
+    assert_eq!(refused.reason(), v1::RefusedReason::Overloaded);
+    assert!(refused.message.contains("holds 1 sessions"), "{refused:?}");
+    assert!(refused.retry_interval_ms > 0, "{refused:?}");
+    // Nothing of it was written down, and the one that is there comes back over another connection.
+    assert!(world.server.cluster().snapshot().node(facts.id).is_none());
+    assert!(node.resume().await.resumed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_go_only_over_a_connection_that_showed_the_nodes_secret_and_its_session() {
     let world = World::start().await;
     let node = FakeNode::join(&world).await;

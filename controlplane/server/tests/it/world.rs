@@ -97,26 +97,31 @@ impl World {
 
     /// One request as bytes: the status, the head and the body of the answer.
     pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String, String) {
-        let address = self.server.http_address();
-        let mut stream = tokio::net::TcpStream::connect(address)
-            .await
-            .expect("connects");
-        let length = body.len();
-        let request = format!(
-            "{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(request.as_bytes()).await.expect("is sent");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.expect("is answered");
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|code| code.parse().ok())
-            .expect("a status");
-        (status, head.to_ascii_lowercase(), body.to_owned())
+        raw(&self.server, head, body).await
     }
+}
+
+/// As [`World::raw`], of any server.
+pub(crate) async fn raw(server: &Server, head: &str, body: &str) -> (u16, String, String) {
+    let address = server.http_address();
+    let mut stream = tokio::net::TcpStream::connect(address)
+        .await
+        .expect("connects");
+    let length = body.len();
+    let request = format!(
+        "{head}\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.expect("is sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("is answered");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .expect("a status");
+    (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
 fn split(path: &str) -> (&str, Query) {

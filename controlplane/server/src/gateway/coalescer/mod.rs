@@ -282,7 +282,57 @@ fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use controlplane_state::SessionEpoch;
+    use futures::poll;
+    use protocol_model::NodeId;
+    use protocol_wire::v1::UpdateClass;
+
     use super::*;
+
+    #[tokio::test]
+    async fn what_finds_no_room_waits_until_something_was_answered() {
+        let (queue, mut waiting) = mpsc::channel(QUEUE_MAX);
+        let coalescer = Coalescer {
+            queue,
+            room: Arc::new(Semaphore::new(1000)),
+            waits: Arc::default(),
+        };
+        let submit = |node, bytes| {
+            let batch = NodeBatch {
+                node: NodeId::from_u128(node),
+                epoch: SessionEpoch(1),
+                class: UpdateClass::Urgent,
+                seq: 1,
+                reports: Vec::new(),
+            };
+            coalescer.submit(batch, bytes)
+        };
+        let (mut first, mut second) = (pin!(submit(1, 600)), pin!(submit(2, 600)));
+        assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+        let one = waiting.try_recv().expect("there was room for it");
+        assert!(waiting.try_recv().is_err(), "and for nothing else");
+        // Taken out of the queue is not answered: its stream still waits.
+        assert!(poll!(&mut second).is_pending());
+        assert!(waiting.try_recv().is_err());
+        let Waiting { answer, .. } = one;
+        let judged = BatchResult {
+            node: NodeId::from_u128(1),
+            epoch: SessionEpoch(1),
+            class: UpdateClass::Urgent,
+            seq: 1,
+            results: Vec::new(),
+            rejected: None,
+        };
+        answer
+            .send(Ok((7, vec![judged.clone()])))
+            .expect("it listens");
+        assert_eq!(first.await.expect("it was judged"), (7, judged));
+        assert!(poll!(&mut second).is_pending());
+        let next = waiting.try_recv().expect("its turn has come");
+        assert_eq!(next.group.batches[0].node, NodeId::from_u128(2));
+    }
 
     #[test]
     fn nodes_let_updates_gather_longer_where_the_log_is_slow() {
