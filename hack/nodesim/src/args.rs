@@ -41,6 +41,9 @@ pub struct Args {
     /// Ids and chance come from this number: the same nodes come back with the same one.
     #[arg(long)]
     pub seed: Option<u64>,
+    /// The class of all nodes, by which jobs may choose them; it is in their names, too.
+    #[arg(long, default_value = "sim")]
+    pub class: String,
     /// How long an imitated task takes to start, in milliseconds.
     #[arg(long, default_value_t = 2)]
     pub start_delay_ms: u64,

@@ -57,9 +57,10 @@ pub fn settings(process: [u8; 16], life: u64) -> Settings {
     settings
 }
 
-/// What node `number` says of itself.
-pub fn node(id: NodeId, number: u32, capacity: Capacity) -> Node {
-    let mut node = Node::new(id, format!("sim-{number}"), "dc1");
+/// What node `number` of a class says of itself.
+pub fn node(id: NodeId, class: &str, number: u32, capacity: Capacity) -> Node {
+    let mut node = Node::new(id, format!("{class}-{number}"), "dc1");
+    class.clone_into(&mut node.node_class);
     for (name, value) in [
         ("kernel.name", "linux"),
         ("cpu.arch", std::env::consts::ARCH),

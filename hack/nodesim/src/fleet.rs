@@ -87,6 +87,7 @@ impl Fleet {
             boot: identity::boot_id()?,
             life: identity::random()?,
             seed,
+            class: args.class.clone(),
             capacity: Capacity {
                 cpu_mhz: args.cpu_mhz,
                 memory_mib: args.memory_mib,

@@ -38,6 +38,8 @@ pub struct Common {
     pub life: [u8; 16],
     /// What makes their ids.
     pub seed: u64,
+    /// Their class.
+    pub class: String,
     /// What each may give away.
     pub capacity: Capacity,
     /// How their tasks behave.
@@ -172,7 +174,8 @@ impl Host<'_> {
     ) -> Daemon {
         let common = self.common;
         let identity = facts::identity(common.seed, self.number);
-        let node = Arc::new(facts::node(identity.id, self.number, common.capacity));
+        let facts = facts::node(identity.id, &common.class, self.number, common.capacity);
+        let node = Arc::new(facts);
         let session = SessionContext {
             outside: Arc::new(SharedSocket {
                 endpoint: common.endpoint.clone(),

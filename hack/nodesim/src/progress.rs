@@ -9,6 +9,7 @@
 //!
 //! A node that finds its server silent is shown as live until it connects again.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ use noded_core::key::Attempt;
 
 /// Samples that are kept between two marks; more are not.
 const SAMPLES_MAX: usize = 100_000;
+/// Reasons that are told apart.
+const REASONS_MAX: usize = 20;
 
 /// Where a node's session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -63,6 +66,22 @@ struct JourneyInner {
     samples: Vec<Sample>,
     refusals: u64,
     breaks: u64,
+    reasons: BTreeMap<String, u64>,
+}
+
+impl JourneyInner {
+    /// Counts why a session was refused or ended. A text that names a node or a time would be
+    /// another one each time: no more than a few are told apart.
+    fn because(&mut self, reason: &str) {
+        let known = self.reasons.get_mut(reason);
+        if let Some(count) = known {
+            *count += 1;
+        } else if self.reasons.len() < REASONS_MAX {
+            self.reasons.insert(reason.to_owned(), 1);
+        } else {
+            *self.reasons.entry("another reason".to_owned()).or_default() += 1;
+        }
+    }
 }
 
 impl Default for Journey {
@@ -72,6 +91,7 @@ impl Default for Journey {
             samples: Vec::new(),
             refusals: 0,
             breaks: 0,
+            reasons: BTreeMap::new(),
         };
         Self {
             inner: Mutex::new(inner),
@@ -88,6 +108,8 @@ pub struct Travelled {
     pub refusals: u64,
     /// Attempts and sessions whose connection ended.
     pub breaks: u64,
+    /// Why both, and how often.
+    pub reasons: BTreeMap<String, u64>,
 }
 
 impl Journey {
@@ -98,6 +120,7 @@ impl Journey {
         inner.samples.clear();
         inner.refusals = 0;
         inner.breaks = 0;
+        inner.reasons.clear();
     }
 
     /// What happened since the last mark.
@@ -107,6 +130,7 @@ impl Journey {
             samples: inner.samples.clone(),
             refusals: inner.refusals,
             breaks: inner.breaks,
+            reasons: inner.reasons.clone(),
         }
     }
 
@@ -202,18 +226,22 @@ impl Progress {
             SessionEvent::SyncAck { .. } if inner.stage == Stage::Syncing => {
                 self.arrived(&mut inner, false, now);
             }
-            SessionEvent::Refused(_) => {
+            SessionEvent::Refused(refused) => {
                 if inner.is_of(attempt) {
                     inner.stage = Stage::Away;
                 }
-                self.journey.lock().refusals += 1;
+                let mut journey = self.journey.lock();
+                journey.refusals += 1;
+                journey.because(&format!("refused: {:?}", refused.reason));
             }
             // The end of one attempt may be told after the next began.
-            SessionEvent::Disconnected { .. } => {
+            SessionEvent::Disconnected { reason } => {
                 if inner.is_of(attempt) {
                     inner.stage = Stage::Away;
                 }
-                self.journey.lock().breaks += 1;
+                let mut journey = self.journey.lock();
+                journey.breaks += 1;
+                journey.because(reason);
             }
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! What is answered to commands. Field names are the interface: benches and tests read them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -81,6 +82,8 @@ pub struct Ways {
     pub refusals: u64,
     /// Attempts and sessions whose connection ended.
     pub breaks: u64,
+    /// Why both, and how often.
+    pub reasons: BTreeMap<String, u64>,
     /// From the first packet until the connection stood.
     pub connect_ms: Spread,
     /// From there until the Welcome.
@@ -100,6 +103,7 @@ impl Ways {
             samples,
             refusals,
             breaks,
+            reasons,
         } = travelled;
         let whole = || samples.iter().filter(|sample| !sample.promoted);
         let spread = |of: fn(&Sample) -> Duration| Spread::of(whole().map(of));
@@ -111,6 +115,7 @@ impl Ways {
             promoted: samples.len() - whole().count(),
             refusals: *refusals,
             breaks: *breaks,
+            reasons: reasons.clone(),
             connect_ms: spread(|sample| sample.connect),
             greet_ms: spread(|sample| sample.greet),
             sync_ms: Spread::of(synced.map(|sample| sample.sync)),

@@ -107,6 +107,10 @@ enum Verb {
         /// For how long `sessions` loses 30 % of all packets and makes others up to 300 ms late
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         weather_seconds: u64,
+        /// Measure only these parts of `sessions`, separated by commas: silence, weather,
+        /// reconnect, storm, links, failover
+        #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+        only: Vec<String>,
     },
 }
 
@@ -133,6 +137,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             rival,
             binaries,
             weather_seconds,
+            only,
         } => {
             let format = if *json {
                 Format::JsonLines
@@ -152,6 +157,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
                 extent,
                 programs,
                 weather: Duration::from_secs(*weather_seconds),
+                parts: only.clone(),
                 format,
             };
             bench::run(&root, suite, asked)?;

@@ -210,7 +210,7 @@ impl SimNode {
         let Self { machine, clock, .. } = self;
         let (machine, parts) = (*machine, &mut self.parts);
         let identity = facts::identity(parts.seed, machine.into());
-        let node = Arc::new(facts::node(identity.id, machine.into(), CAPACITY));
+        let node = Arc::new(facts::node(identity.id, "sim", machine.into(), CAPACITY));
         let session = SessionContext {
             outside: Arc::new(OwnSocket {
                 endpoint: endpoint.clone(),

@@ -34,6 +34,8 @@ pub(crate) struct Bench {
     pub(crate) programs: Programs,
     /// How long nodes that are well are watched in bad weather.
     pub(crate) weather: Duration,
+    /// The parts that are measured; all of them where none is named.
+    pub(crate) parts: Vec<String>,
 }
 
 /// What the command line asks for.
@@ -45,6 +47,8 @@ pub(crate) struct Asked {
     pub(crate) programs: Programs,
     /// See [`Bench`].
     pub(crate) weather: Duration,
+    /// See [`Bench`].
+    pub(crate) parts: Vec<String>,
     /// How to print.
     pub(crate) format: Format,
 }
@@ -108,6 +112,7 @@ pub(crate) fn run(root: &Path, name: &str, asked: Asked) -> anyhow::Result<()> {
         extent,
         programs,
         weather,
+        parts,
         format,
     } = asked;
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
@@ -128,6 +133,7 @@ pub(crate) fn run(root: &Path, name: &str, asked: Asked) -> anyhow::Result<()> {
         extent,
         programs,
         weather,
+        parts,
     };
     let rows = (suite.run)(&bench);
     let removed = std::fs::remove_dir_all(&scratch);

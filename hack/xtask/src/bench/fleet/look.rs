@@ -154,6 +154,14 @@ pub(in crate::bench) fn job(kind: &str, id: &str, count: usize, mock: &Value) ->
     }})
 }
 
+/// The same job, on nodes of one class only.
+pub(in crate::bench) fn on_class(mut job: Value, class: &str) -> Value {
+    job["Job"]["Constraints"] = json!([{
+        "LTarget": "${node.class}", "RTarget": class, "Operand": "=",
+    }]);
+    job
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

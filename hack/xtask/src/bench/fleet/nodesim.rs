@@ -11,8 +11,30 @@ use crate::cluster::servers::Servers;
 
 /// Nodes that begin in a second: what is measured begins when all of them are there.
 const RATE: &str = "200";
-/// The same nodes in every run.
-const SEED: &str = "7";
+/// The class of nodes that are all that there is, or as good as all.
+pub(in crate::bench) const CLASS: &str = "sim";
+
+/// Nodes of one process: the same in every run.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::bench) struct Fleet {
+    /// How many.
+    pub(in crate::bench) nodes: usize,
+    /// What they are called, and how jobs choose them.
+    pub(in crate::bench) class: &'static str,
+    /// What their ids come from.
+    pub(in crate::bench) seed: u64,
+}
+
+impl Fleet {
+    /// `nodes` nodes that are all that there is.
+    pub(in crate::bench) const fn only(nodes: usize) -> Self {
+        Self {
+            nodes,
+            class: CLASS,
+            seed: 7,
+        }
+    }
+}
 
 /// Simulated nodes. Dropping it ends them.
 #[derive(Debug)]
@@ -23,7 +45,7 @@ pub(in crate::bench) struct Nodesim {
 }
 
 impl Nodesim {
-    /// Starts `nodes` nodes and waits until all of them are in a session; answers what it said of
+    /// Starts a fleet and waits until all of them are in a session; answers what it said of
     /// that, too.
     ///
     /// # Errors
@@ -31,13 +53,14 @@ impl Nodesim {
     pub(in crate::bench) fn start(
         program: &Path,
         servers: &Servers,
-        nodes: usize,
+        fleet: Fleet,
     ) -> anyhow::Result<(Self, Value)> {
         let [authority, certificate, key] = servers.node_files();
         let mut process = Command::new(program)
             .args(["--servers", &servers.quic_addresses().join(",")])
-            .args(["--nodes", &nodes.to_string()])
-            .args(["--rate", RATE, "--seed", SEED])
+            .args(["--nodes", &fleet.nodes.to_string()])
+            .args(["--rate", RATE, "--seed", &fleet.seed.to_string()])
+            .args(["--class", fleet.class])
             .arg("--ca")
             .arg(authority)
             .arg("--cert")

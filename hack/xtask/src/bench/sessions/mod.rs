@@ -9,6 +9,7 @@
 
 mod failover;
 mod links;
+mod part;
 mod reconnect;
 mod silence;
 mod storm;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::fleet::nodesim::Nodesim;
+use self::part::Part;
+use super::fleet::nodesim::{Fleet, Nodesim};
 use super::fleet::{self, Begun, look, servers};
 use super::floor::Quantiles;
 use super::row::Row;
@@ -55,6 +57,7 @@ struct Scene {
 /// # Errors
 /// If something cannot be measured.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let parts = Part::chosen(&bench.parts)?;
     // As soon as that: the program may begin again here, with the same scratch folder.
     let net = match bench.extent {
         Extent::FloorOnly => None,
@@ -80,7 +83,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             "ms",
         )
     });
-    let (nodes, begun) = Nodesim::start(&binaries.join("nodesim"), &servers, NODES)?;
+    let (nodes, begun) = Nodesim::start(&binaries.join("nodesim"), &servers, Fleet::only(NODES))?;
     let mut scene = Scene {
         servers,
         nodes,
@@ -88,14 +91,17 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     };
     look::all_ready(&scene.servers, NODES)?;
     rows.extend(cost_rows(&mut scene, &begun)?);
-    rows.extend(silence::rows(&mut scene)?);
-    rows.extend(weather::rows(&mut scene, bench.weather)?);
-    rows.extend(reconnect::rows(&mut scene)?);
-    rows.extend(storm::rows(&mut scene)?);
-    if let Some(net) = &net {
-        rows.extend(links::rows(&mut scene, net)?);
+    for part in parts {
+        match (part, &net) {
+            (Part::Silence, _) => rows.extend(silence::rows(&mut scene)?),
+            (Part::Weather, _) => rows.extend(weather::rows(&mut scene, bench.weather)?),
+            (Part::Reconnect, _) => rows.extend(reconnect::rows(&mut scene)?),
+            (Part::Storm, _) => rows.extend(storm::rows(&mut scene)?),
+            (Part::Links, Some(net)) => rows.extend(links::rows(&mut scene, net)?),
+            (Part::Links, None) => eprintln!("-- no network namespace: no link can be cut"),
+            (Part::Failover, _) => rows.extend(failover::rows(&mut scene)?),
+        }
     }
-    rows.extend(failover::rows(&mut scene)?);
     let Scene {
         mut servers, nodes, ..
     } = scene;

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::fleet::look;
 use super::super::floor::Quantiles;
+use super::TIMED;
 use crate::cluster::http::Http;
 use crate::cluster::servers::Servers;
 
@@ -59,7 +60,7 @@ impl Scattered {
             let id = format!("{name}-{number}");
             let runs_for = SCATTERED_FROM + SCATTERED_EVERY * number;
             let mock = json!({"run_for": format!("{}ms", runs_for.as_millis())});
-            let job = look::job("batch", &id, 1, &mock);
+            let job = look::on_class(look::job("batch", &id, 1, &mock), TIMED.class);
             http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
             jobs.push(id);
         }
@@ -100,6 +101,7 @@ pub(super) fn now() -> anyhow::Result<f64> {
 
 fn one(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
     let job = look::job("batch", id, 1, &json!({"run_for": RUNS_FOR}));
+    let job = look::on_class(job, TIMED.class);
     http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
     Ok(seen(http, id)?.seen_after)
 }

@@ -9,7 +9,7 @@ mod storm;
 
 use self::counters::Counters;
 use super::Bench;
-use super::fleet::nodesim::Nodesim;
+use super::fleet::nodesim::{Fleet, Nodesim};
 use super::fleet::{self, Begun, look};
 use super::floor::Quantiles;
 use super::row::Row;
@@ -18,6 +18,14 @@ use crate::cluster::servers::Servers;
 /// The name on the command line and in every row.
 pub(super) const NAME: &str = "updates";
 const NODES: usize = 1000;
+/// Nodes beside them whose tasks' ends are timed. They have a process of their own, as real nodes
+/// have processors of their own: what is timed would else wait for a thousand others to start what
+/// is theirs.
+const TIMED: Fleet = Fleet {
+    nodes: 8,
+    class: "timed",
+    seed: 8,
+};
 const SERVERS: usize = 3;
 /// Ends of tasks that are timed while nothing else happens.
 const QUIET_EXITS: usize = 200;
@@ -37,10 +45,15 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let Some(binaries) = binaries else {
         return Ok(rows);
     };
-    eprintln!("-- {SERVERS} servers, {NODES} nodes");
+    eprintln!(
+        "-- {SERVERS} servers, {NODES} nodes, and {} beside them",
+        TIMED.nodes
+    );
     let mut servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
-    let (mut nodes, _) = Nodesim::start(&binaries.join("nodesim"), &servers, NODES)?;
-    look::all_ready(&servers, NODES)?;
+    let nodesim = binaries.join("nodesim");
+    let (mut nodes, _) = Nodesim::start(&nodesim, &servers, Fleet::only(NODES))?;
+    let (timed, _) = Nodesim::start(&nodesim, &servers, TIMED)?;
+    look::all_ready(&servers, NODES + TIMED.nodes)?;
     eprintln!("-- {QUIET_EXITS} tasks end, one after the other");
     let alone = Counters::of(&servers)?;
     let quiet = exits::of_count(&servers, "quiet", QUIET_EXITS)?;
@@ -50,7 +63,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     rows.extend(exit_rows("during the storm", &storm.exits, &durable));
     let reference = reference::measure(&servers, storm::SAMPLES)?;
     rows.extend(storm.rows(reference, alone));
-    drop(nodes);
+    drop((nodes, timed));
     servers.stop()?;
     Ok(rows)
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::super::fleet::look;
-use super::super::fleet::nodesim::Nodesim;
+use super::super::fleet::nodesim::{CLASS, Nodesim};
 use super::super::floor::Quantiles;
 use super::super::row::Row;
 use super::NAME;
@@ -66,6 +66,7 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
 fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::Result<Duration> {
     // Batch, so that nobody waits for the health of what started.
     let job = look::job("batch", JOB, ALLOCS as usize, &json!({}));
+    let job = look::on_class(job, CLASS);
     servers.http()?.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
     loop {
         let mut http = servers.http()?;
