@@ -7,8 +7,9 @@
 //! A plan is cut where it was decided: placements stay in their order, each with what it takes the
 //! place of and whom it preempts, and what leaves whatever happens comes before all of them. The
 //! scheduler found each placement its room with nothing else taken or given yet, so that every
-//! piece holds when those before it are in the log, whatever node made room for which. The
-//! evaluation ends with the last piece only: where the leader is lost in between, the next one
+//! piece holds when those before it are in the log, whatever node made room for which. Where
+//! nothing makes room for anything they go node by node instead: whoever gets ten allocations is
+//! told once, and answers once. The evaluation ends with the last piece only: where the leader is lost in between, the next one
 //! finds it open and schedules what is missing.
 
 use std::collections::BTreeMap;
@@ -69,7 +70,11 @@ fn in_order<'p>(
         updated: vec![alloc],
         ..empty.clone()
     });
-    let placed = plan.placed.into_iter().map(move |alloc| {
+    let mut placements = plan.placed;
+    if stops.is_empty() && preempted.is_empty() {
+        placements.sort_by_key(|alloc| alloc.node_id);
+    }
+    let placed = placements.into_iter().map(move |alloc| {
         let replaced = alloc.previous_allocation.and_then(|id| stops.remove(&id));
         PlanApply {
             preempted: preempted.remove(&alloc.id).unwrap_or_default(),
@@ -171,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn placements_keep_their_order_and_the_evaluation_ends_last() {
-        let whole = plan(7, 4);
+    fn placements_go_node_by_node_and_the_evaluation_ends_last() {
+        let mut whole = plan(7, 4);
         let pieces = split(whole.clone(), 10);
         assert_eq!(pieces.len(), 3);
         for piece in &pieces {
@@ -182,6 +187,8 @@ mod tests {
                 (Some(EvalId::from_u128(1)), 7)
             );
         }
+        // Those of one node stay in their order.
+        whole.placed.sort_by_key(|alloc| alloc.node_id);
         let order = pieces.iter().flat_map(|piece| &piece.placed);
         assert!(order.eq(&whole.placed));
         let (last, before) = pieces.split_last().expect("pieces");
@@ -191,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_is_preempted_goes_with_who_takes_the_place() {
-        let mut crowded = plan(1, 25);
+        let mut crowded = plan(5, 5);
         crowded.preempted = vec![Preempted {
             id: AllocId::from_u128(900),
             by: AllocId::from_u128(24),
@@ -199,6 +206,8 @@ mod tests {
         let pieces = split(crowded, 10);
         assert_eq!(placed(&pieces), 25);
         assert!(pieces.iter().all(|piece| items(piece) <= 10));
+        let order = pieces.iter().flat_map(|piece| &piece.placed);
+        assert!(order.map(|alloc| alloc.id).is_sorted(), "as it was decided");
         let with = pieces.iter().find(|piece| !piece.preempted.is_empty());
         let by = AllocId::from_u128(24);
         assert!(with.is_some_and(|piece| piece.placed.iter().any(|alloc| alloc.id == by)));
