@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, value_parser};
 
-/// Nodes of one process: two connections each, all on one socket.
+/// Nodes of one process: two connections each.
 pub const NODES_MAX: i64 = 20_000;
 
 /// Simulates nodes with real sessions. Commands come on standard input, one a line; each is
@@ -35,7 +35,8 @@ pub struct Args {
     /// A file with the token that new nodes show.
     #[arg(long)]
     pub join_token_file: PathBuf,
-    /// The address of the one UDP socket.
+    /// Where the UDP sockets are bound: the first at this port, the others after it; at any where
+    /// it is 0.
     #[arg(long, default_value = "127.0.0.1:0")]
     pub bind: SocketAddr,
     /// Ids and chance come from this number: the same nodes come back with the same one.

@@ -26,6 +26,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const TURN: Duration = Duration::from_millis(10);
 /// How long servers may take to hear that everybody goes.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
+/// Nodes that share a socket. What a thousand nodes are told is more than one socket's reader takes
+/// in when all of them have something to do: their packets would be lost where real nodes', each of
+/// which has a socket of its own, are not.
+const NODES_PER_SOCKET: u32 = 50;
 
 /// See the top of this file.
 #[derive(Debug)]
@@ -68,7 +72,7 @@ impl Fleet {
         let token = std::fs::read_to_string(&args.join_token_file)
             .with_context(|| format!("read {}", args.join_token_file.display()))?;
         let wires = Arc::new(Wires::default());
-        let config = EndpointConfig {
+        let mut config = EndpointConfig {
             listen: args.bind,
             identity,
             limits: Limits::default(),
@@ -78,10 +82,19 @@ impl Fleet {
             None => u64::from_le_bytes(identity::random()?),
         };
         let sky = Arc::new(Sky::new(seed));
-        let runtime = WiredRuntime::new(Arc::clone(&wires), Arc::clone(&sky));
-        let endpoint = Endpoint::bind_on(&config, Arc::new(runtime))?;
+        let mut endpoints = Vec::new();
+        for _ in 0..args.nodes.div_ceil(NODES_PER_SOCKET) {
+            let runtime = WiredRuntime::new(Arc::clone(&wires), Arc::clone(&sky));
+            endpoints.push(Endpoint::bind_on(&config, Arc::new(runtime))?);
+            if let port @ 1.. = config.listen.port() {
+                let next = port.checked_add(1);
+                config
+                    .listen
+                    .set_port(next.context("there are no more ports")?);
+            }
+        }
         let common = Common {
-            endpoint,
+            endpoints,
             servers: args.servers.clone(),
             join_token: Secret::new(token.trim()),
             boot: identity::boot_id()?,
@@ -136,12 +149,12 @@ impl Fleet {
         self.nodes.is_empty()
     }
 
-    /// Where the socket is bound.
+    /// Where the first socket is bound.
     ///
     /// # Errors
     /// When the operating system does not say.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.common.endpoint.local_address()
+        self.common.endpoint_of(0).local_address()
     }
 
     /// Counts time anew.
@@ -214,7 +227,7 @@ impl Fleet {
     /// See [`handshakes::run`].
     pub async fn handshakes(&self, count: u32, at_once: u32) -> anyhow::Result<Handshakes> {
         let common = &self.common;
-        handshakes::run(&common.endpoint, &common.servers, count, at_once).await
+        handshakes::run(&common.endpoints, &common.servers, count, at_once).await
     }
 
     /// The runs of tasks that go on.
@@ -237,6 +250,8 @@ impl Fleet {
         let rss_kib = rss_kib();
         let grown = rss_kib.saturating_sub(self.rss_before_kib) as f64;
         let counts = &self.common.counts;
+        let endpoints = self.common.endpoints.iter();
+        let connections = endpoints.map(Endpoint::open_connections);
         Stats {
             nodes: nodes.len(),
             cut: nodes.iter().filter(|node| node.wire.is_cut()).count(),
@@ -252,7 +267,7 @@ impl Fleet {
                 rss_kib,
                 per_node_kib: grown / nodes.len().max(1) as f64,
                 cpu_seconds: cpu_seconds(),
-                connections: self.common.endpoint.open_connections(),
+                connections: connections.sum(),
             },
         }
     }
@@ -263,9 +278,10 @@ impl Fleet {
         for mut node in nodes {
             node.stop().await;
         }
-        common.endpoint.close();
+        common.endpoints.iter().for_each(Endpoint::close);
+        let idle = common.endpoints.iter().map(Endpoint::wait_idle);
         // A server that is gone never hears of it.
-        let _ = tokio::time::timeout(GOODBYE_MAX, common.endpoint.wait_idle()).await;
+        let _ = tokio::time::timeout(GOODBYE_MAX, futures::future::join_all(idle)).await;
     }
 
     fn some(&self, which: Range<usize>) -> impl Iterator<Item = &SimNode> {

@@ -1,4 +1,4 @@
-//! Bare QUIC handshakes with the same servers, from the same socket, with the same certificates:
+//! Bare QUIC handshakes with the same servers, from the same sockets, with the same certificates:
 //! what physics and TLS need of every reconnect, and the floor beside a storm of them.
 
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ pub struct Handshakes {
 /// # Errors
 /// When a server has no address, or one handshake fails again and again.
 pub async fn run(
-    endpoint: &Endpoint,
+    endpoints: &[Endpoint],
     servers: &[String],
     count: u32,
     at_once: u32,
@@ -51,9 +51,10 @@ pub async fn run(
     let begun = Instant::now();
     let mut under_way = JoinSet::new();
     for number in 0..count {
-        let address = addresses[usize::try_from(number)? % addresses.len()];
+        let number = usize::try_from(number)?;
+        let address = addresses[number % addresses.len()];
+        let endpoint = endpoints[number % endpoints.len()].clone();
         let slot = Arc::clone(&slots).acquire_owned().await?;
-        let endpoint = endpoint.clone();
         under_way.spawn(async move {
             let _slot = slot;
             one(&endpoint, address).await

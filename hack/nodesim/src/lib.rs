@@ -4,7 +4,7 @@
 //!   Fleet --> Node 1..N:  noded-core, noded's loop and its sessions     (as in the daemon)
 //!               |- hands    an imitation of tasks: nothing runs, everything is told in time
 //!               |- records  a journal in memory
-//!               `- outside  one UDP socket for all of them
+//!               `- outside  a UDP socket for each fifty of them
 //!                             net: what one node says and hears can be cut off, and the weather
 //!                             on the way of all be bad
 //! ```

@@ -26,8 +26,8 @@ use crate::tasks::{Manners, TaskCounts, Tasks};
 /// What all nodes of a fleet have in common.
 #[derive(Debug)]
 pub struct Common {
-    /// The socket.
-    pub endpoint: Endpoint,
+    /// The sockets: at least one.
+    pub endpoints: Vec<Endpoint>,
     /// Where to begin to look for servers.
     pub servers: Vec<String>,
     /// What new nodes show.
@@ -76,6 +76,14 @@ struct Daemon {
 
 /// How many daemons this process started: each draws nonces of its own.
 static LIVES: AtomicU64 = AtomicU64::new(0);
+
+impl Common {
+    /// The socket of node `number`.
+    pub fn endpoint_of(&self, number: u32) -> &Endpoint {
+        let sockets = self.endpoints.len().max(1);
+        &self.endpoints[number as usize % sockets]
+    }
+}
 
 impl SimNode {
     /// Starts node `number` for the first time.
@@ -178,7 +186,7 @@ impl Host<'_> {
         let node = Arc::new(facts);
         let session = SessionContext {
             outside: Arc::new(SharedSocket {
-                endpoint: common.endpoint.clone(),
+                endpoint: common.endpoint_of(self.number).clone(),
                 wire: Arc::clone(self.wire),
                 join_token: common.join_token.clone(),
                 progress: Arc::clone(self.progress),

@@ -1,5 +1,5 @@
 //! Every node's daemon restarts at the same moment: all sessions are made anew at once, beside as
-//! many bare QUIC handshakes from the same socket to the same servers.
+//! many bare QUIC handshakes from the same sockets to the same servers.
 
 use anyhow::Context;
 
