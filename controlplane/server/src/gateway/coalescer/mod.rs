@@ -316,7 +316,11 @@ mod tests {
         // Taken out of the queue is not answered: its stream still waits.
         assert!(poll!(&mut second).is_pending());
         assert!(waiting.try_recv().is_err());
-        let Waiting { answer, .. } = one;
+        let Waiting {
+            answer,
+            _room: room,
+            ..
+        } = one;
         let judged = BatchResult {
             node: NodeId::from_u128(1),
             epoch: SessionEpoch(1),
@@ -328,6 +332,7 @@ mod tests {
         answer
             .send(Ok((7, vec![judged.clone()])))
             .expect("it listens");
+        drop(room);
         assert_eq!(first.await.expect("it was judged"), (7, judged));
         assert!(poll!(&mut second).is_pending());
         let next = waiting.try_recv().expect("its turn has come");

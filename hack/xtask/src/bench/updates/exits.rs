@@ -1,7 +1,7 @@
 //! From the end of a task, by the clock of its node, until a client that waits for it has the
 //! answer. Everything runs on this host, so the clocks are one.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 use serde_json::json;
@@ -19,8 +19,8 @@ const SCATTERED: u32 = 60;
 const SCATTERED_FROM: Duration = Duration::from_millis(1_000);
 const SCATTERED_EVERY: Duration = Duration::from_millis(40);
 const DAY_SECONDS: f64 = 86_400.0;
-/// How often a client asks again for an end.
-const ASKS_MAX: usize = 50;
+/// How long a client asks for an end. Whatever changes any allocation answers it.
+const END_MAX: Duration = Duration::from_secs(120);
 
 /// `count` tasks, one after the other.
 ///
@@ -108,8 +108,8 @@ fn one(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
 
 /// Waits for the end of a job's only task.
 fn seen(http: &mut Http, id: &str) -> anyhow::Result<End> {
-    let mut index = 0;
-    for _ in 0..ASKS_MAX {
+    let (mut index, deadline) = (0, Instant::now() + END_MAX);
+    while Instant::now() < deadline {
         let path = format!("/v1/job/{id}/allocations?index={index}&wait=5s");
         let answer = http.ask("GET", &path, None)?;
         let seen = seconds_of_day(SystemTime::now())?;
