@@ -9,8 +9,8 @@
 //! scheduler found each placement its room with nothing else taken or given yet, so that every
 //! piece holds when those before it are in the log, whatever node made room for which. Where
 //! nothing makes room for anything they go node by node instead: whoever gets ten allocations is
-//! told once, and answers once. The evaluation ends with the last piece only: where the leader is lost in between, the next one
-//! finds it open and schedules what is missing.
+//! told once, and answers once. The evaluation ends with the last piece only: where the leader is
+//! lost in between, the next one finds it open and schedules what is missing.
 
 use std::collections::BTreeMap;
 

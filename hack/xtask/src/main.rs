@@ -27,11 +27,9 @@ mod vm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::bench::{Extent, Format};
 use crate::finding::Finding;
 use crate::layers::Strictness;
 use crate::repo::Repo;
@@ -89,29 +87,7 @@ enum Verb {
         arguments: Vec<String>,
     },
     /// Measure a suite of figures and print the machine's own floor beside them
-    Bench {
-        /// The name of the suite
-        suite: String,
-        /// Print one JSON object a line instead of a table
-        #[arg(long)]
-        json: bool,
-        /// Measure only what the machine itself can do
-        #[arg(long)]
-        floor_only: bool,
-        /// A `nomad` program to measure beside ours, in turn
-        #[arg(long, value_name = "PROGRAM")]
-        rival: Option<PathBuf>,
-        /// The folder of the programs to measure; without it, what the release build left
-        #[arg(long, value_name = "DIR")]
-        binaries: Option<PathBuf>,
-        /// For how long `sessions` loses 30 % of all packets and makes others up to 300 ms late
-        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-        weather_seconds: u64,
-        /// Measure only these parts of `sessions`, separated by commas: silence, weather,
-        /// reconnect, storm, links, failover
-        #[arg(long, value_name = "PARTS", value_delimiter = ',')]
-        only: Vec<String>,
-    },
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -130,37 +106,8 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
     let mut stages = Stages::default();
     match verb {
         Verb::Test => return layers::run(&root, Strictness::from_environment()),
-        Verb::Bench {
-            suite,
-            json,
-            floor_only,
-            rival,
-            binaries,
-            weather_seconds,
-            only,
-        } => {
-            let format = if *json {
-                Format::JsonLines
-            } else {
-                Format::Table
-            };
-            let extent = if *floor_only {
-                Extent::FloorOnly
-            } else {
-                Extent::Everything
-            };
-            let programs = bench::Programs {
-                ours: binaries.clone(),
-                rival: rival.clone(),
-            };
-            let asked = bench::Asked {
-                extent,
-                programs,
-                weather: Duration::from_secs(*weather_seconds),
-                parts: only.clone(),
-                format,
-            };
-            bench::run(&root, suite, asked)?;
+        Verb::Bench(args) => {
+            bench::run(&root, args)?;
             return Ok(Outcome::Passed);
         }
         Verb::Vm {

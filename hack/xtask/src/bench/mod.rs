@@ -4,6 +4,7 @@
 //! test: a figure is compared with its goal and the answer printed, and the reader judges the
 //! machine.
 
+mod args;
 mod fleet;
 mod floor;
 mod row;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::stage::target_folder;
+pub(crate) use args::Args;
 use row::Row;
 
 /// What a suite gets to work with.
@@ -36,21 +38,6 @@ pub(crate) struct Bench {
     pub(crate) weather: Duration,
     /// The parts that are measured; all of them where none is named.
     pub(crate) parts: Vec<String>,
-}
-
-/// What the command line asks for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    /// See [`Bench`].
-    pub(crate) extent: Extent,
-    /// See [`Bench`].
-    pub(crate) programs: Programs,
-    /// See [`Bench`].
-    pub(crate) weather: Duration,
-    /// See [`Bench`].
-    pub(crate) parts: Vec<String>,
-    /// How to print.
-    pub(crate) format: Format,
 }
 
 /// The programs that are measured.
@@ -103,18 +90,12 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Runs the suite called `name` and prints its rows.
+/// Runs a suite and prints its rows.
 ///
 /// # Errors
 /// If there is no such suite, or it cannot measure what it promises.
-pub(crate) fn run(root: &Path, name: &str, asked: Asked) -> anyhow::Result<()> {
-    let Asked {
-        extent,
-        programs,
-        weather,
-        parts,
-        format,
-    } = asked;
+pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
+    let name = args.suite.as_str();
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
         let known: Vec<String> = SUITES
             .iter()
@@ -130,16 +111,16 @@ pub(crate) fn run(root: &Path, name: &str, asked: Asked) -> anyhow::Result<()> {
     let bench = Bench {
         root: root.to_owned(),
         scratch: scratch.clone(),
-        extent,
-        programs,
-        weather,
-        parts,
+        extent: args.extent(),
+        programs: args.programs(),
+        weather: args.weather(),
+        parts: args.only.clone(),
     };
     let rows = (suite.run)(&bench);
     let removed = std::fs::remove_dir_all(&scratch);
     // Why there is nothing to print comes before what was left lying about.
     let rows = rows?;
-    let text = match format {
+    let text = match args.format() {
         Format::Table => row::table(&rows),
         Format::JsonLines => row::json_lines(&rows)?,
     };
