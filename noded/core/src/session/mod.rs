@@ -22,14 +22,16 @@ mod greeting;
 mod liveness;
 mod standby;
 mod sync;
+mod trouble;
 
 use crate::key::{Attempt, SessionEpoch, Watermark};
 use crate::pseudo_random::halves;
 use crate::time::{Moment, Now};
 use crate::update_batcher::SessionMode;
 use facts::Facts;
-use standby::{Standby, Worries};
+use standby::Standby;
 pub use sync::SYNC_PART_BYTES_MAX;
+use trouble::Worries;
 
 /// The first wait after a failed attempt where no server said how long.
 const RETRY_DEFAULT: Duration = Duration::from_millis(250);

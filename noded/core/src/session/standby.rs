@@ -25,17 +25,6 @@ use crate::time::{Moment, Now};
 /// How long a session is live before the second connection is made, at most: nodes that came
 /// together do not make it together.
 const STANDBY_AFTER: Duration = Duration::from_secs(1);
-/// How long the session's server may be silent before the other one is asked. The leader gives a
-/// node up after 2.6 s.
-const WORRY_AFTER: Duration = Duration::from_millis(800);
-/// The same at most, for a session that had to ask of late: where every server is slow, to go from
-/// one to the other makes all of them slower.
-const WORRY_AFTER_MAX: Duration = Duration::from_millis(1_800);
-/// For how long that is remembered.
-const WORRY_MEMORY: Duration = Duration::from_secs(30);
-/// As often has a heartbeat gone unanswered by then, where they are rare.
-const WORRY_HEARTBEATS: u32 = 2;
-
 /// How long a connection has to stand to be none that failed.
 const STOOD: Duration = Duration::from_secs(2);
 /// How long the other server may take to answer a Hello. It may be gone for a while without a sign
@@ -70,36 +59,6 @@ pub(super) enum Standby {
         server: usize,
         deadline: Moment,
     },
-}
-
-/// How often another server was asked of late because the session's was silent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Worries {
-    count: u32,
-    last: Option<Moment>,
-}
-
-impl Worries {
-    fn on_worry(&mut self, now: Now) {
-        if self.are_over(now.moment) {
-            self.count = 0;
-        }
-        self.count = self.count.saturating_add(1);
-        self.last = Some(now.moment);
-    }
-
-    fn are_over(self, at: Moment) -> bool {
-        self.last.is_none_or(|last| at.since(last) >= WORRY_MEMORY)
-    }
-
-    /// How long a server that was heard at `heard` may be silent: half as long again with each.
-    fn after(self, heard: Moment) -> Duration {
-        if self.are_over(heard) {
-            return WORRY_AFTER;
-        }
-        let longer = WORRY_AFTER * 3_u32.pow(self.count.min(3)) / 2_u32.pow(self.count.min(3));
-        longer.min(WORRY_AFTER_MAX)
-    }
 }
 
 impl Standby {
@@ -175,24 +134,6 @@ impl Session {
         }
     }
 
-    /// When a second connection is made where there is none `since` then and the next attempt is
-    /// due at `retry_at`.
-    fn standby_wanted_at(&self, since: Moment, retry_at: Moment) -> Moment {
-        if self.servers == 1 {
-            // To the only server there is a second one only where the first may be dead.
-            return retry_at.max(self.worry_at());
-        }
-        let trouble = self.trouble_at();
-        if trouble > since {
-            // However long earlier failures let it wait: now it is needed. Not by all nodes of the
-            // server at one moment.
-            let number = mix(halves(&self.seed).0, self.newest.0);
-            retry_at.min(trouble.after(part_of(RETRY_DEFAULT, number)))
-        } else {
-            retry_at
-        }
-    }
-
     /// The second connection stands.
     pub(crate) fn on_standby_connected(&mut self, now: Now) {
         if let Standby::Connecting {
@@ -220,7 +161,7 @@ impl Session {
         let number = mix(halves(&self.seed).1, attempt.0);
         // With the session's server silent there is little time to lose; but where nobody leads,
         // every server refuses every node.
-        let wait = if self.unheard_at(WORRY_AFTER) <= now.moment {
+        let wait = if self.is_silent(now) {
             let soon = RETRY_DEFAULT * 2_u32.pow(exponent.min(2));
             part_of(soon, number)
         } else {
@@ -354,23 +295,5 @@ impl Session {
             deadline: now.moment.after(self.answer_limit.min(WELCOME_LIMIT)),
         };
         self.say_hello(attempt, out);
-    }
-
-    /// Since when the session's server is of no use, or will be if it stays silent.
-    fn trouble_at(&self) -> Moment {
-        let silent = self.worry_at();
-        self.cut_off_at.map_or(silent, |at| at.min(silent))
-    }
-
-    /// When the session's server will have been silent for long enough to ask another one.
-    fn worry_at(&self) -> Moment {
-        self.unheard_at(self.worries.after(self.last_heard))
-    }
-
-    /// When the server will have been silent for `span`, or longer where heartbeats are so rare
-    /// that it could not have answered enough of them.
-    fn unheard_at(&self, span: Duration) -> Moment {
-        let unanswered = self.heartbeat_interval.saturating_mul(WORRY_HEARTBEATS);
-        self.last_heard.after(span.max(unanswered))
     }
 }
