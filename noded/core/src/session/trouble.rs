@@ -1,5 +1,5 @@
-//! When the session's server is trouble: silent for so long, or cut off from the leader, that another
-//! one is asked, and how soon the way there has to be made.
+//! When the session's server is trouble: silent for so long, or cut off from the leader, that
+//! another one is asked, and how soon the way there has to be made.
 
 use std::time::Duration;
 
