@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::sessions::Part;
 use super::{Extent, Format, Programs};
 
 /// See the top of this file.
@@ -25,10 +26,9 @@ pub(crate) struct Args {
     /// For how long `sessions` loses 30 % of all packets and makes others up to 300 ms late
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     weather_seconds: u64,
-    /// Measure only these parts of `sessions`, separated by commas: silence, weather, reconnect,
-    /// storm, links, failover
+    /// Measure only these parts of `sessions`, separated by commas
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
-    pub(super) only: Vec<String>,
+    pub(super) only: Vec<Part>,
 }
 
 impl Args {

@@ -37,7 +37,7 @@ pub(crate) struct Bench {
     /// How long nodes that are well are watched in bad weather.
     pub(crate) weather: Duration,
     /// The parts that are measured; all of them where none is named.
-    pub(crate) parts: Vec<String>,
+    pub(crate) parts: Vec<sessions::Part>,
 }
 
 /// The programs that are measured.
@@ -106,6 +106,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
             known.join("\n  ")
         );
     };
+    anyhow::ensure!(
+        args.only.is_empty() || name == sessions::NAME,
+        "--only names parts of `{}`; `{name}` is measured whole",
+        sessions::NAME
+    );
     let scratch = target_folder(root).join(format!("bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
     let bench = Bench {

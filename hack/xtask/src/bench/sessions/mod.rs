@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use self::part::Part;
+pub(super) use self::part::Part;
 use super::fleet::nodesim::{Fleet, Nodesim};
 use super::fleet::{self, Begun, look, servers};
 use super::floor::Quantiles;
@@ -57,7 +57,6 @@ struct Scene {
 /// # Errors
 /// If something cannot be measured.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let parts = Part::chosen(&bench.parts)?;
     // As soon as that: the program may begin again here, with the same scratch folder.
     let net = match bench.extent {
         Extent::FloorOnly => None,
@@ -91,7 +90,7 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     };
     look::all_ready(&scene.servers, NODES)?;
     rows.extend(cost_rows(&mut scene, &begun)?);
-    for part in parts {
+    for part in Part::chosen(&bench.parts) {
         match (part, &net) {
             (Part::Silence, _) => rows.extend(silence::rows(&mut scene)?),
             (Part::Weather, _) => rows.extend(weather::rows(&mut scene, bench.weather)?),
