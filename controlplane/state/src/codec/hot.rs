@@ -12,7 +12,7 @@ use protocol_wire::log::envelope::Command as Message;
 use protocol_wire::v1::UpdateClass;
 
 use super::document::{from_document, to_document};
-use super::{DecodeError, EncodeError};
+use super::{DecodeError, EncodeError, plan};
 use crate::command::{Command, DaemonLife, JoinVerdict, NodeBatch, NodeHello, NodeSynced};
 use crate::record::{Digest, SessionEpoch};
 
@@ -30,7 +30,7 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         Command::SyncRejected { node, epoch } => {
             Message::SyncRejected(epoch_message(*node, *epoch))
         }
-        Command::PlanApply(plan) => Message::PlanApply(to_document(plan)?),
+        Command::PlanApply(plan) => Message::Plan(plan::to_message(plan)?),
         Command::RestoreChunk {
             incarnation,
             offset,
@@ -101,6 +101,7 @@ pub(super) fn from_message(message: Message) -> Result<Command, DecodeError> {
                 bytes,
             }
         }
+        Message::Plan(message) => Command::PlanApply(Box::new(plan::from_message(message)?)),
         Message::PlanApply(document) => Command::PlanApply(from_document(document)?),
         Message::Cold(document) => from_document(document)?,
         // It was unpacked before it came here.

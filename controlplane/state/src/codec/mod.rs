@@ -6,8 +6,10 @@
 
 mod document;
 mod hot;
+mod metrics;
 mod outcome;
 mod packed;
+mod plan;
 
 use bytes::Bytes;
 use prost::Message;

@@ -1,5 +1,6 @@
-//! Large hot commands, compressed. Reports of one node are alike, so that the complete report of
-//! tens of thousands of allocations fits into one entry.
+//! Large hot commands, compressed. Reports are alike, and so are placements: a report of a start is
+//! 26 bytes in a storm of them instead of 60, and the complete report of tens of thousands of
+//! allocations fits into one entry.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -9,15 +10,19 @@ use protocol_wire::log::envelope::Command as Message;
 
 use super::{DOCUMENT_BYTES_MAX, DecodeError, EncodeError};
 
-/// Below this, a command is written as it is: compressing costs more than the log saves.
-const PACK_BYTES_MIN: usize = 64 * 1024;
+/// Below this, a command is written as it is: what a calm cluster writes is seldom larger, and its
+/// time is the disk's.
+const PACK_BYTES_MIN: usize = 1024;
 
 /// The message as it is written: packed where that makes it smaller.
 ///
 /// # Errors
 /// When it is longer than would be read, or cannot be compressed.
 pub(super) fn pack(message: Message) -> Result<Message, EncodeError> {
-    if !matches!(message, Message::AllocUpdates(_) | Message::NodeSynced(_)) {
+    if !matches!(
+        message,
+        Message::AllocUpdates(_) | Message::NodeSynced(_) | Message::Plan(_)
+    ) {
         return Ok(message);
     }
     let envelope = log::Envelope {

@@ -9,6 +9,7 @@ mod samples;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controlplane_state::codec::{
     DecodeError, LOG_FORMAT, decode, decode_applied, encode, encode_applied,
@@ -24,8 +25,8 @@ use controlplane_state::{
     SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped, UpdateClass, Welcome, WelcomeKind,
 };
 use protocol_model::{
-    AllocId, ClientStatus, DeploymentId, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
-    Incarnation, JobKey, JobSubmission, JobType, NodeStatus, TaskEvent, TaskEventKind,
+    AllocId, AllocMetric, Allocation, ClientStatus, DeploymentId, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
+    Incarnation, JobKey, JobSubmission, JobType, NodeId, NodeScoreMeta, NodeStatus, TaskEvent, TaskEventKind,
     TaskRunState, TaskState, UnixNanos,
 };
 use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
@@ -126,6 +127,19 @@ fn a_start_report_costs_little() {
         "{} bytes each",
         (bytes(101) - bytes(1)) / 100
     );
+}
+
+#[test]
+fn placements_that_are_alike_are_written_once() {
+    let bytes = |count| {
+        let plan = samples::plan_of_many(count);
+        let wanted = stamped(Command::PlanApply(Box::new(plan)));
+        let bytes = encode(&wanted).expect("bytes");
+        assert_eq!(decode(&bytes).expect("reads"), wanted);
+        bytes.len()
+    };
+    let each = (bytes(801) - bytes(1)) / 800;
+    assert!(each <= 96, "{each} bytes each");
 }
 
 /// A node's complete report of so many allocations that run, all of it news.

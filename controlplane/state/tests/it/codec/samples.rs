@@ -137,6 +137,51 @@ fn plan() -> PlanApply {
     }
 }
 
+/// A plan with placements that are alike, with everything that may be each one's own, and with some
+/// that are not.
+pub(super) fn plan_of_many(count: u128) -> PlanApply {
+    let mut plan = plan();
+    let first = Arc::clone(&plan.placed[0]);
+    let scores = |number: u128| NodeScoreMeta {
+        node_id: NodeId::from_u128(number),
+        scores: BTreeMap::from([("binpack".to_owned(), 0.1), ("node-affinity".to_owned(), -1.0)]),
+        norm_score: 1.0 / 3.0,
+    };
+    let counted = |of: &str, count| BTreeMap::from([(of.to_owned(), count)]);
+    let others = (1..count).map(|number| {
+        let mut alloc = Allocation::clone(&first);
+        alloc.id = AllocId::from_u128(0xb00 + number);
+        alloc.node_id = NodeId::from_u128(0xc00 + number);
+        alloc.name = format!("web.front[{number}]");
+        alloc.node_name = format!("node-{number}");
+        match number % 4 {
+            0 => Arc::make_mut(&mut alloc.allocated_resources).shared.disk_mb = 300,
+            1 => {
+                alloc.metrics = Arc::new(AllocMetric {
+                    nodes_evaluated: 1,
+                    nodes_filtered: 2,
+                    nodes_in_pool: 3,
+                    nodes_available: counted("dc1", 4),
+                    class_filtered: counted("small", 5),
+                    constraint_filtered: counted("${attr.kernel.name} = linux", 6),
+                    nodes_exhausted: 7,
+                    class_exhausted: counted("large", 8),
+                    dimension_exhausted: counted("memory", 9),
+                    quota_exhausted: vec!["all".to_owned()],
+                    score_meta_data: vec![scores(number), scores(number + 1)],
+                    allocation_time: Duration::from_nanos(10),
+                    coalesced_failures: 11,
+                });
+            }
+            2 => {}
+            _ => alloc.desired_description = format!("of its own {number}"),
+        }
+        Arc::new(alloc)
+    });
+    plan.placed.extend(others.collect::<Vec<_>>());
+    plan
+}
+
 fn pending_expired(node: protocol_model::NodeId, epoch: SessionEpoch) -> Command {
     let one = Unaccepted {
         node,
@@ -310,7 +355,9 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         change: Some(change),
     };
     vec![
+        // Frozen as a single document, which is no longer written.
         ("plan_apply", Command::PlanApply(Box::new(plan()))),
+        ("plan", Command::PlanApply(Box::new(plan_of_many(9)))),
         ("deployment_status", Command::DeploymentStatus(update)),
         (
             "deployment_promote",
