@@ -15,6 +15,10 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How long they may take until commands are taken all the same.
 const BEGIN_MAX: Duration = Duration::from_secs(120);
 
+/// A thousand nodes share the processors with the servers that they are there to try.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
