@@ -30,8 +30,9 @@ const MAP_PART_MAX: usize = 10_000;
 const READY_MAX: Duration = Duration::from_secs(30);
 /// Watches that look for news at once. A plan wakes the watch of every node that it is about, and a
 /// thousand tasks that are ready at once keep everything else of the runtime waiting until the last
-/// has had its turn: heartbeats, urgent updates, the log itself.
-pub(super) const TURNS: usize = 4;
+/// has had its turn: heartbeats, urgent updates, the log itself. So whatever else is ready is done
+/// between two of them: nodes are told as fast as what they answer is taken in.
+pub(super) const TURNS: usize = 1;
 /// What a node says of what it has, where it says it: the versions of some 200,000 allocations.
 const KNOWN_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long a node may take to say it.
@@ -96,6 +97,7 @@ async fn run(
             _ = reader.read() => return Ok(()),
         }
         let turn = gateway.watch_turns.acquire().await;
+        tokio::task::yield_now().await;
         let snapshot = gateway.cluster.snapshot();
         if !is_ready(&snapshot, node, epoch) {
             return Err(format!("session {epoch} of node {node} is over"));

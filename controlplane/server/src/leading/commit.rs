@@ -1,16 +1,28 @@
 //! Committing a plan: in pieces where it is large, and until it is known what became of it.
+//!
+//! ```text
+//!   log:  piece | what nodes report ... | piece | what nodes report ... | piece
+//! ```
+//!
+//! What a large plan places is started by a thousand nodes at once, which then report. The end of a
+//! task is among those reports, and is not to wait for all that is still to be placed.
 
 use std::time::Duration;
 
 use controlplane_leader::pieces;
 use controlplane_state::Command;
 use controlplane_state::command::PlanApply;
+use tokio::time::{Instant, sleep};
 
 use crate::cluster::{ChangeError, Changed, Cluster, LeadingError};
 
-/// Placements and changes in one entry: a few hundred kilobytes of log, a few milliseconds of
-/// apply.
-pub(super) const PIECE_ITEMS_MAX: usize = 2000;
+/// Placements and changes in one entry: some 6 KiB of log, a millisecond of each server's time.
+pub(super) const PIECE_ITEMS_MAX: usize = 100;
+/// How long the log is everybody else's after a piece, as a multiple of how long that one took...
+const REST_PER_PIECE: u32 = 2;
+/// ...and at most: ten thousand placements take two seconds longer by it, however far apart the
+/// servers are.
+const REST_MAX: Duration = Duration::from_millis(20);
 
 /// Between two attempts at finding out what became of a plan.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
@@ -32,8 +44,10 @@ pub(super) async fn commit(
         // Kept only where it may be needed again.
         let again = splits.then(|| piece.clone());
         let command = Command::PlanApply(Box::new(piece));
+        let begun = Instant::now();
         match cluster.change_as_leader(command, term).await {
-            Ok(_) => {}
+            Ok(_) if waiting.is_empty() => {}
+            Ok(_) => sleep((begun.elapsed() * REST_PER_PIECE).min(REST_MAX)).await,
             Err(LeadingError::Change(ChangeError::TooLarge(reason))) => {
                 let Some(piece) = again else {
                     return Err(ChangeError::TooLarge(reason).into());
@@ -79,7 +93,7 @@ where
             Ok(_) => return Ok(()),
             // The log is still stalled, or overloaded.
             Err(LeadingError::Change(ChangeError::OutcomeUnknown | ChangeError::NoLeader(_))) => {
-                tokio::time::sleep(SETTLE_PAUSE).await;
+                sleep(SETTLE_PAUSE).await;
             }
             Err(error) => return Err(error),
         }
