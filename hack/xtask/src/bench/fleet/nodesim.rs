@@ -23,6 +23,8 @@ pub(in crate::bench) struct Fleet {
     pub(in crate::bench) class: &'static str,
     /// What their ids come from.
     pub(in crate::bench) seed: u64,
+    /// How readily it leaves the processors to others (nice(2)): a real node takes none of them.
+    pub(in crate::bench) nice: u8,
 }
 
 impl Fleet {
@@ -32,6 +34,7 @@ impl Fleet {
             nodes,
             class: CLASS,
             seed: 7,
+            nice: 10,
         }
     }
 }
@@ -56,7 +59,9 @@ impl Nodesim {
         fleet: Fleet,
     ) -> anyhow::Result<(Self, Value)> {
         let [authority, certificate, key] = servers.node_files();
-        let mut process = Command::new(program)
+        let mut process = Command::new("nice")
+            .args(["-n", &fleet.nice.to_string()])
+            .arg(program)
             .args(["--servers", &servers.quic_addresses().join(",")])
             .args(["--nodes", &fleet.nodes.to_string()])
             .args(["--rate", RATE, "--seed", &fleet.seed.to_string()])
@@ -72,7 +77,7 @@ impl Nodesim {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
+            .with_context(|| format!("start nice(1) with {}", program.display()))?;
         let commands = process.stdin.take().context("no way to tell nodesim")?;
         let answers = process.stdout.take().context("no way to hear nodesim")?;
         let mut nodesim = Self {

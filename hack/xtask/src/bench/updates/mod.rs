@@ -25,6 +25,7 @@ const TIMED: Fleet = Fleet {
     nodes: 8,
     class: "timed",
     seed: 8,
+    nice: 0,
 };
 const SERVERS: usize = 3;
 /// Ends of tasks that are timed while nothing else happens.
