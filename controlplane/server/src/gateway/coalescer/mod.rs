@@ -6,8 +6,8 @@
 //!                                               +---- result per batch <--+
 //! ```
 //!
-//! An idle log gets an entry at once; while one is in flight everything gathers. There is no timer:
-//! the log's own latency sets the pace. What a follower merged waits in the leader's queue, so that
+//! An idle log gets an entry at once; while one is in flight everything gathers, and what has come
+//! by then goes with it. There is no timer: the log's own latency sets the pace. What a follower merged waits in the leader's queue, so that
 //! the cluster has one entry of updates on its way, not one per server.
 //!
 //! The queue is bounded in bytes; when it is full the streams are not read, QUIC's flow control
@@ -158,6 +158,13 @@ impl CoalescerLoop {
     pub async fn run(mut self) {
         let mut gathered = Vec::new();
         while self.waiting.recv_many(&mut gathered, BATCHES_MAX).await > 0 {
+            // Streams that have a batch already take their turn first, and it goes with the others.
+            tokio::task::yield_now().await;
+            while gathered.len() < BATCHES_MAX
+                && let Ok(waiting) = self.waiting.try_recv()
+            {
+                gathered.push(waiting);
+            }
             gathered = in_turns(gathered, |waiting| &waiting.group);
             // What does not fit goes into the next entry.
             while !gathered.is_empty() {
