@@ -22,9 +22,13 @@ use crate::pseudo_random::{halves, mix, part_of};
 use crate::session::greeting::RETRY_MAX;
 use crate::time::{Moment, Now};
 
-/// How long a session is live before the second connection is made, at most: nodes that came
-/// together do not make it together.
-const STANDBY_AFTER: Duration = Duration::from_secs(1);
+/// How long a session is live before the second connection is made: where everybody comes back at
+/// once, those who have no session yet go first. One that is needed sooner is made at once.
+const STANDBY_AFTER: Duration = Duration::from_secs(2);
+/// How much longer, at most: nodes that came together do not make it together.
+const STANDBY_SPREAD: Duration = Duration::from_secs(2);
+/// How long one that failed is left alone, at first.
+const STANDBY_RETRY: Duration = Duration::from_secs(1);
 /// How long a connection has to stand to be none that failed.
 const STOOD: Duration = Duration::from_secs(2);
 /// How long the other server may take to answer a Hello. It may be gone for a while without a sign
@@ -84,7 +88,8 @@ impl Session {
         self.cut_off_at = None;
         let number = mix(halves(&self.seed).0, self.newest.0);
         let since = self.last_heard;
-        let retry_at = Some(since.after(part_of(STANDBY_AFTER, number)));
+        let spread = part_of(STANDBY_SPREAD, number);
+        let retry_at = Some(since.after(STANDBY_AFTER + spread));
         self.standby = Standby::None { since, retry_at };
     }
 
@@ -156,7 +161,7 @@ impl Session {
         };
         self.forgive_what_stood(now);
         let exponent = self.standby_failures.min(6);
-        let longest = (STANDBY_AFTER * 2_u32.pow(exponent)).min(RETRY_MAX);
+        let longest = (STANDBY_RETRY * 2_u32.pow(exponent)).min(RETRY_MAX);
         self.standby_failures = self.standby_failures.saturating_add(1);
         let number = mix(halves(&self.seed).1, attempt.0);
         // With the session's server silent there is little time to lose; but where nobody leads,
