@@ -85,7 +85,9 @@ fn count_messages(counts: &BTreeMap<String, u64>) -> Vec<log::Count> {
 }
 
 fn counts(messages: Vec<log::Count>) -> BTreeMap<String, u64> {
-    let counts = messages.into_iter().map(|log::Count { of, count }| (of, count));
+    let counts = messages
+        .into_iter()
+        .map(|log::Count { of, count }| (of, count));
     counts.collect()
 }
 
@@ -112,7 +114,9 @@ fn score(message: log::NodeScore) -> Result<NodeScoreMeta, DecodeError> {
         scores,
         norm,
     } = message;
-    let scores = scores.into_iter().map(|log::Score { of, score }| (of, score));
+    let scores = scores
+        .into_iter()
+        .map(|log::Score { of, score }| (of, score));
     Ok(NodeScoreMeta {
         node_id: node_id("score.node_id", &id).map_err(DecodeError::Field)?,
         scores: scores.collect(),

@@ -97,7 +97,9 @@ fn placed_message(first: &Allocation, alloc: &Allocation) -> Result<log::Placed,
 
 fn read_alike(alike: log::Alike, into: &mut Vec<Arc<Allocation>>) -> Result<(), DecodeError> {
     let log::Alike { first, others } = alike;
-    let first = first.ok_or(DecodeError::Missing("the first of allocations that are alike"))?;
+    let first = first.ok_or(DecodeError::Missing(
+        "the first of allocations that are alike",
+    ))?;
     let first: Arc<Allocation> = Arc::new(from_document(first)?);
     into.push(Arc::clone(&first));
     for placed in others {

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! An idle log gets an entry at once; while one is in flight everything gathers, and what has come
-//! by then goes with it. There is no timer: the log's own latency sets the pace. What a follower merged waits in the leader's queue, so that
-//! the cluster has one entry of updates on its way, not one per server.
+//! by then goes with it. There is no timer: the log's own latency sets the pace. What a follower
+//! merged waits in the leader's queue, so that the cluster has one entry of updates on its way, not
+//! one per server.
 //!
 //! The queue is bounded in bytes; when it is full the streams are not read, QUIC's flow control
 //! reaches the nodes' batchers, and they merge. How long batches wait here says how long nodes are

@@ -25,9 +25,9 @@ use controlplane_state::{
     SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped, UpdateClass, Welcome, WelcomeKind,
 };
 use protocol_model::{
-    AllocId, AllocMetric, Allocation, ClientStatus, DeploymentId, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
-    Incarnation, JobKey, JobSubmission, JobType, NodeId, NodeScoreMeta, NodeStatus, TaskEvent, TaskEventKind,
-    TaskRunState, TaskState, UnixNanos,
+    AllocId, AllocMetric, Allocation, ClientStatus, DeploymentId, DeploymentStatus,
+    DesiredTransition, Eligibility, EvalId, Incarnation, JobKey, JobSubmission, JobType, NodeId,
+    NodeScoreMeta, NodeStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState, UnixNanos,
 };
 use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 

@@ -144,7 +144,10 @@ pub(super) fn plan_of_many(count: u128) -> PlanApply {
     let first = Arc::clone(&plan.placed[0]);
     let scores = |number: u128| NodeScoreMeta {
         node_id: NodeId::from_u128(number),
-        scores: BTreeMap::from([("binpack".to_owned(), 0.1), ("node-affinity".to_owned(), -1.0)]),
+        scores: BTreeMap::from([
+            ("binpack".to_owned(), 0.1),
+            ("node-affinity".to_owned(), -1.0),
+        ]),
         norm_score: 1.0 / 3.0,
     };
     let counted = |of: &str, count| BTreeMap::from([(of.to_owned(), count)]);

@@ -41,7 +41,7 @@ const QUIET: Duration = Duration::from_secs(10);
 /// How long is waited for what servers know to be gone: sessions whose node is elsewhere. What is
 /// measured goes on all the same.
 const CALM_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long everything gets to come to rest: a node that is ready makes its other connections within
+/// How long everything gets to come to rest: a node that is ready makes its other connections in
 /// six seconds.
 const SETTLE: Duration = Duration::from_secs(6);
 
