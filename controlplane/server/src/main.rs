@@ -13,8 +13,8 @@ use controlplane_server::{Server, certificates, dev};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// An entry of the log becomes thousands of small pieces of state, and lets go of others: with the
-/// C library's allocator a third of a server's time in a storm of starts was its bookkeeping and the
-/// clearing of pages that it had just given back.
+/// C library's allocator a third of a server's time in a storm of starts was its bookkeeping, and
+/// the clearing of pages that it had just given back.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -41,8 +41,8 @@ const QUIET: Duration = Duration::from_secs(10);
 /// How long is waited for what servers know to be gone: sessions whose node is elsewhere. What is
 /// measured goes on all the same.
 const CALM_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long everything gets to come to rest: a node that is ready makes its other connections in
-/// six seconds.
+/// How long everything gets to come to rest: a node that is ready makes its other connections
+/// within six seconds.
 const SETTLE: Duration = Duration::from_secs(6);
 
 /// What is measured.
