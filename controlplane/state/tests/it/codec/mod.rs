@@ -24,11 +24,15 @@ use controlplane_state::{
     ItemResult, KindChange, MissedResult, Namespace, NodeRejected, NodeRejection, Outcome, Refusal,
     SchedulerAlgorithm, SchedulerConfig, SessionEpoch, Stamped, UpdateClass, Welcome, WelcomeKind,
 };
+use prost::Message as _;
 use protocol_model::{
     AllocId, AllocMetric, Allocation, ClientStatus, DeploymentId, DeploymentStatus,
     DesiredTransition, Eligibility, EvalId, Incarnation, JobKey, JobSubmission, JobType, NodeId,
     NodeScoreMeta, NodeStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState, UnixNanos,
 };
+use protocol_wire::compression::decompress;
+use protocol_wire::log::Envelope;
+use protocol_wire::log::envelope::Command as Written;
 use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 
 use crate::harness::{Harness, facts, job, node_id, registration, says};
@@ -257,13 +261,26 @@ fn outcomes_reach_the_server_that_forwarded() {
     }
 }
 
+/// The same command, not compressed: damage reaches what is in it.
+fn spelled_out(bytes: &[u8]) -> Vec<u8> {
+    let mut envelope = Envelope::decode(bytes).expect("an envelope");
+    if let Some(Written::Packed(packed)) = &envelope.command {
+        let inner = decompress(&packed.envelope_zstd, packed.length as usize).expect("a frame");
+        let inner = Envelope::decode(&*inner).expect("an envelope");
+        envelope.command = inner.command;
+    }
+    envelope.encode_to_vec()
+}
+
 #[test]
 fn what_makes_no_sense_is_an_error_and_never_a_panic() {
     assert!(matches!(decode(b"\xff\xff"), Err(DecodeError::Message(_))));
     assert!(matches!(decode(b""), Err(DecodeError::Format { found: 0 })));
     for (name, command) in commands() {
-        let bytes = encode(&stamped(command)).expect("bytes");
+        let wanted = stamped(command);
+        let bytes = spelled_out(&encode(&wanted).expect("bytes"));
         let whole = decode(&bytes).expect(name);
+        assert_eq!(whole, wanted, "{name}");
         for length in 0..bytes.len() {
             // A shorter message may still be one; it must not be taken for the whole.
             let cut = decode(&bytes[..length]).ok();
