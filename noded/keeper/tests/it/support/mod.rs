@@ -129,7 +129,12 @@ pub(crate) fn log_files(directory: &Path, prefix: &str) -> Vec<(u64, Vec<u8>)> {
             .strip_prefix(prefix)
             .and_then(|rest| rest.strip_prefix('.'));
         if let Some(number) = number.and_then(|number| number.parse().ok()) {
-            files.push((number, fs::read(&path).unwrap()));
+            match fs::read(&path) {
+                Ok(bytes) => files.push((number, bytes)),
+                // The pump has put it away since it was listed.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
         }
     }
     files.sort();
