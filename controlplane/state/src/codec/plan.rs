@@ -19,27 +19,9 @@ use crate::command::PlanApply;
 pub(super) fn to_message(plan: &PlanApply) -> Result<log::Plan, EncodeError> {
     let alike = plan.placed.chunk_by(|one, next| is_alike(one, next));
     let placed = alike.map(alike_message).collect::<Result<_, _>>()?;
-    let PlanApply {
-        eval_id,
-        snapshot_index,
-        placed: _,
-        updated,
-        changed,
-        preempted,
-        deployment,
-        deployment_changes,
-        evals,
-    } = plan;
     let rest = to_document(&PlanApply {
-        eval_id: *eval_id,
-        snapshot_index: *snapshot_index,
         placed: Vec::new(),
-        updated: updated.clone(),
-        changed: changed.clone(),
-        preempted: preempted.clone(),
-        deployment: deployment.clone(),
-        deployment_changes: deployment_changes.clone(),
-        evals: evals.clone(),
+        ..plan.clone()
     })?;
     Ok(log::Plan {
         rest: Some(rest),
