@@ -21,6 +21,8 @@ use crate::world::World;
 const SILENCE: Duration = Duration::from_millis(2_600);
 /// What a new leader adds once (as the server).
 const TAKEOVER_EXTRA: Duration = Duration::from_millis(1_500);
+/// How often the loop turns while something is due that has to wait for the log (as the server).
+const HOUSEKEEPING_PAUSE: Nanos = 20 * MILLI;
 /// Scheduler threads.
 const SCHEDULERS: usize = 2;
 
@@ -227,7 +229,12 @@ impl World {
         {
             // What is due already waits for the housekeeping in the log's hands; the server's loop
             // turns meanwhile, and in virtual time each turn must take some.
-            let due = due.max(at + MILLI);
+            let pause = if running.house {
+                HOUSEKEEPING_PAUSE
+            } else {
+                MILLI
+            };
+            let due = due.max(at + pause);
             running.armed = Some(due);
             let wait = due - at;
             self.server_event(ix, wait, ServerEvent::LeaderTimer { term });

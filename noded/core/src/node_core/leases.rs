@@ -118,7 +118,8 @@ impl Leases {
     /// The request that is due, where one is. `confirmed` is when the newest heartbeat was sent
     /// whose receipt the leader has confirmed.
     pub(super) fn poll(&mut self, confirmed: Option<Moment>, now: Moment) -> Option<Effect> {
-        if self.in_flight.is_some() || now < self.not_before {
+        let nobody = self.members.is_empty() && self.ended.is_empty();
+        if nobody || self.in_flight.is_some() || now < self.not_before {
             return None;
         }
         let wanted = self.members.iter().filter_map(|(alloc, member)| {
