@@ -95,7 +95,7 @@ impl Cluster {
                 Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
                 Ok(changed) => {
                     let now = Instant::now();
-                    self.pace().on_sample(now.duration_since(begun), now);
+                    self.changes.on_sample(now.duration_since(begun), now);
                     return Ok(changed);
                 }
                 Err(error) => return Err(error),

@@ -8,7 +8,7 @@ mod forwarded;
 mod pace;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_raft::{Leader, Raft, RaftStatus, ReadError, ServerId};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
 pub use self::change::{ChangeError, Changed, LeadingError};
 pub(crate) use self::forwarded::merged_reply;
-pub(crate) use self::pace::Pace;
+pub(crate) use self::pace::SharedPace;
 use crate::clock::{HostClock, WallClock};
 use crate::machine::Hub;
 use crate::versions::Versions;
@@ -40,7 +40,9 @@ pub struct Cluster {
     status: watch::Receiver<RaftStatus>,
     versions: Arc<Versions>,
     /// How long changes take.
-    changes: Arc<Mutex<Pace>>,
+    changes: SharedPace,
+    /// How long what nodes report waits for the log.
+    updates: SharedPace,
     clock: Arc<dyn WallClock>,
 }
 
@@ -54,7 +56,8 @@ impl Cluster {
             pool,
             status,
             versions: Arc::default(),
-            changes: Arc::default(),
+            changes: SharedPace::default(),
+            updates: SharedPace::default(),
             clock,
         }
     }
@@ -76,11 +79,12 @@ impl Cluster {
 
     /// How long the slowest change of late took; zero where none was made.
     pub(crate) fn slowest_change(&self, now: Instant) -> Duration {
-        self.pace().peak(now)
+        self.changes.peak(now)
     }
 
-    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How long what nodes report waits for the log: measured where it is proposed.
+    pub(crate) fn updates(&self) -> &SharedPace {
+        &self.updates
     }
 
     /// What tells this server the time.

@@ -1,8 +1,10 @@
 //! How long something takes lately: a mean that follows, and a peak that fades. Pure.
 //!
 //! What a server advises its nodes to do (how long updates gather, when to knock again) depends on
-//! how fast its log is, and must come back to normal by itself when nothing is measured any more.
+//! how fast its log is, and so does what it asks of the log itself; both must come back to normal
+//! by themselves when nothing is measured any more.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,7 +16,7 @@ const HALF_LIFE: Duration = Duration::from_secs(2);
 
 /// Durations of one sort, as of lately.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+struct Pace {
     mean: Duration,
     peak: Duration,
     /// When the last sample came; `None` = none did.
@@ -23,7 +25,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Takes in that it took `took`, once more.
-    pub(crate) fn on_sample(&mut self, took: Duration, now: Instant) {
+    fn on_sample(&mut self, took: Duration, now: Instant) {
         let (mean, peak) = (self.mean(now), self.peak(now));
         self.mean = match self.at {
             None => took,
@@ -34,13 +36,13 @@ impl Pace {
     }
 
     /// How long it takes on the whole; zero where nothing is known.
-    pub(crate) fn mean(&self, now: Instant) -> Duration {
+    fn mean(&self, now: Instant) -> Duration {
         self.mean.mul_f64(self.fade(now))
     }
 
     /// How long it takes at worst; zero where nothing is known. Not below the 99th percentile of
     /// the last few seconds.
-    pub(crate) fn peak(&self, now: Instant) -> Duration {
+    fn peak(&self, now: Instant) -> Duration {
         self.peak.mul_f64(self.fade(now))
     }
 
@@ -49,6 +51,31 @@ impl Pace {
             .at
             .map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         0.5_f64.powf(quiet.as_secs_f64() / HALF_LIFE.as_secs_f64())
+    }
+}
+
+/// A pace that several measure or ask. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedPace(Arc<Mutex<Pace>>);
+
+impl SharedPace {
+    /// As [`Pace::on_sample`].
+    pub(crate) fn on_sample(&self, took: Duration, now: Instant) {
+        self.lock().on_sample(took, now);
+    }
+
+    /// As [`Pace::mean`].
+    pub(crate) fn mean(&self, now: Instant) -> Duration {
+        self.lock().mean(now)
+    }
+
+    /// As [`Pace::peak`].
+    pub(crate) fn peak(&self, now: Instant) -> Duration {
+        self.lock().peak(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! An idle log gets an entry at once; while one is in flight everything gathers, and what has come
-//! by then goes with it. There is no timer: the log's own latency sets the pace. What a follower
-//! merged waits in the leader's queue, so that the cluster has one entry of updates on its way, not
-//! one per server.
+//! by then goes with it. The log's own latency sets the pace: after an entry of many batches it has
+//! a rest as long as that one took, in which what follows gathers, too. What a follower merged
+//! waits in the leader's queue, so that the cluster has one entry of updates on its way, not one
+//! per server.
 //!
 //! The queue is bounded in bytes; when it is full the streams are not read, QUIC's flow control
 //! reaches the nodes' batchers, and they merge. How long batches wait here says how long nodes are
@@ -17,16 +18,16 @@
 
 mod entry;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::NodeBatch;
 use controlplane_state::{BatchResult, Command, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use self::entry::{BATCHES_MAX, Group, Source, fitting, in_turns};
-use crate::cluster::{ChangeError, Changed, Cluster, LeadingError, Pace};
+use crate::cluster::{ChangeError, Changed, Cluster, LeadingError, SharedPace};
 
 /// Bytes of batches that wait for the log, as they came.
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -34,6 +35,12 @@ const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const QUEUE_MAX: usize = 4096;
 /// What a batch takes of the queue at least: one without reports is not free.
 const GROUP_BYTES_MIN: usize = 256;
+
+/// Batches in one entry by which it is seen that many report at once. The end of a task on a
+/// cluster that is idle shares its entry with few others, and the next one follows at once.
+const BUSY_BATCHES: usize = 4;
+/// The longest rest of the log after such an entry.
+const REST_MAX: Duration = Duration::from_millis(5);
 
 /// How often an entry is proposed of which nobody knows what became: the second time it is for
 /// whoever leads since.
@@ -56,7 +63,7 @@ pub struct Coalescer {
     queue: mpsc::Sender<Waiting>,
     room: Arc<Semaphore>,
     /// How long batches wait from here to the state's answer.
-    waits: Arc<Mutex<Pace>>,
+    waits: SharedPace,
 }
 
 #[derive(Debug)]
@@ -74,17 +81,12 @@ impl Coalescer {
     /// The queue, and the loop that proposes what is in it.
     pub fn new(cluster: Cluster) -> (Self, CoalescerLoop) {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
-        let waits = Arc::default();
         let coalescer = Self {
             queue,
             room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
-            waits: Arc::clone(&waits),
+            waits: cluster.updates().clone(),
         };
-        let updates = CoalescerLoop {
-            cluster,
-            waiting,
-            waits,
-        };
+        let updates = CoalescerLoop { cluster, waiting };
         (coalescer, updates)
     }
 
@@ -121,7 +123,7 @@ impl Coalescer {
 
     /// How long nodes should let typical updates gather now.
     pub(super) fn typical_interval(&self, now: Instant) -> Duration {
-        interval(lock(&self.waits).mean(now))
+        interval(self.waits.mean(now))
     }
 
     async fn enqueue(&self, group: Group) -> Judged {
@@ -151,7 +153,6 @@ impl Coalescer {
 pub struct CoalescerLoop {
     cluster: Cluster,
     waiting: mpsc::Receiver<Waiting>,
-    waits: Arc<Mutex<Pace>>,
 }
 
 impl CoalescerLoop {
@@ -170,8 +171,14 @@ impl CoalescerLoop {
             // What does not fit goes into the next entry.
             while !gathered.is_empty() {
                 let groups = gathered.iter().map(|waiting| &waiting.group);
-                let rest = gathered.split_off(fitting(groups));
-                self.propose(std::mem::replace(&mut gathered, rest)).await;
+                let left = gathered.split_off(fitting(groups));
+                let entry = std::mem::replace(&mut gathered, left);
+                let batches: usize = entry.iter().map(|one| one.count).sum();
+                let begun = Instant::now();
+                self.propose(entry).await;
+                if batches >= BUSY_BATCHES {
+                    sleep(begun.elapsed().min(REST_MAX)).await;
+                }
             }
         }
     }
@@ -252,7 +259,7 @@ impl CoalescerLoop {
         if let Some(oldest) = entry.iter().map(|waiting| waiting.since).min() {
             let waited = now.saturating_duration_since(oldest);
             metrics::histogram!("drover_update_wait_seconds").record(waited.as_secs_f64());
-            lock(&self.waits).on_sample(waited, now);
+            self.cluster.updates().on_sample(waited, now);
         }
         let judged = changed.and_then(|changed| match changed.outcome {
             Outcome::Updates(results) => Ok((changed.index, results)),
@@ -284,10 +291,6 @@ fn interval(wait: Duration) -> Duration {
         .clamp(TYPICAL_INTERVAL, TYPICAL_INTERVAL_MAX)
 }
 
-fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
-    pace.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
@@ -305,7 +308,7 @@ mod tests {
         let coalescer = Coalescer {
             queue,
             room: Arc::new(Semaphore::new(1000)),
-            waits: Arc::default(),
+            waits: SharedPace::default(),
         };
         let submit = |node, bytes| {
             let batch = NodeBatch {
