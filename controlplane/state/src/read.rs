@@ -255,6 +255,18 @@ impl Tables {
         self.resolve(self.allocs_by_job.get(key))
     }
 
+    /// The index at which an allocation of a job last changed, came or went: what a blocking query
+    /// on them waits for. Never below what it is, and that of all allocations where nobody knows:
+    /// while the job has none, and after a restore until one of them changes.
+    pub fn job_allocs_index(&self, key: &JobKey) -> u64 {
+        let moved = self.job_tally(key).map_or(0, |tally| tally.allocs_moved);
+        if moved > 0 {
+            moved
+        } else {
+            self.table_index(&[Table::Allocs])
+        }
+    }
+
     /// A node's allocations, by id. `alloc_modify_index` is the version that the node's watch
     /// follows.
     pub fn allocs_on_node(&self, node: NodeId) -> impl Iterator<Item = &Arc<Allocation>> + '_ {

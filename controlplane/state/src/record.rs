@@ -148,6 +148,9 @@ pub struct JobTally {
     pub evals_live: u64,
     /// Those of them that wait for capacity.
     pub evals_blocked: u64,
+    /// The index at which an allocation of it last changed or went; 0 = none did since the state
+    /// was read from a checkpoint, and nobody knows of before.
+    pub(crate) allocs_moved: u64,
 }
 
 impl JobTally {

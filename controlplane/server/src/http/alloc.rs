@@ -84,19 +84,24 @@ pub(super) async fn answer_list(
         .iter()
         .map(|alloc| parts.stub(snapshot, alloc))
         .collect();
-    let index = snapshot.table_index(&[Table::Allocs]);
-    let mut response = ask.answer_page(&stubs, index, next_token.as_deref())?;
+    let mut response = ask.answer_page(&stubs, any_moved(snapshot), next_token.as_deref())?;
     detail.tell(&mut response);
     Ok(response)
 }
 
-/// Answers the allocations that `look` finds, all of them.
+/// When any allocation last changed.
+pub(super) fn any_moved(snapshot: &Snapshot) -> u64 {
+    snapshot.table_index(&[Table::Allocs])
+}
+
+/// Answers the allocations that `look` finds, all of them; `moved` tells when they last changed.
 pub(super) async fn answer_found(
     ask: &Ask,
+    moved: impl Fn(&Snapshot) -> u64 + Send + Sync,
     look: impl FnOnce(&Snapshot) -> Vec<Arc<Allocation>>,
 ) -> Answered {
     let parts = ListParts::of(ask)?;
-    let snapshot = ask.snapshot(&[Table::Allocs]).await?;
+    let snapshot = ask.snapshot_after(moved).await?;
     let page = Page {
         items: look(&snapshot),
         next_token: None,
@@ -139,7 +144,11 @@ pub(super) async fn list(ask: &Ask) -> Answered {
 
 /// One allocation with its job and the newest events that any server knows.
 async fn read(ask: &Ask, id: AllocId) -> Answered {
-    let snapshot = ask.snapshot(&[Table::Allocs]).await?;
+    let moved = |snapshot: &Snapshot| match snapshot.alloc(id) {
+        Some(alloc) => alloc.modify_index,
+        None => any_moved(snapshot),
+    };
+    let snapshot = ask.snapshot_after(moved).await?;
     let found = snapshot
         .alloc(id)
         .ok_or_else(|| HttpError::not_found("alloc not found"))?;
@@ -147,7 +156,7 @@ async fn read(ask: &Ask, id: AllocId) -> Answered {
     alloc.job = snapshot.job_of_alloc(found);
     let detail = detail::merge(&ask.api, &mut alloc).await;
     let shown = AllocShown::new(Arc::new(alloc));
-    let mut response = ask.answer(&shown, snapshot.table_index(&[Table::Allocs]))?;
+    let mut response = ask.answer(&shown, any_moved(&snapshot))?;
     detail.tell(&mut response);
     Ok(response)
 }

@@ -114,6 +114,16 @@ impl Ask {
 
     /// The snapshot that [`Self::read`] reads.
     pub(super) async fn snapshot(&self, tables: &[Table]) -> Result<Snapshot, HttpError> {
+        let moved = |snapshot: &Snapshot| snapshot.table_index(tables);
+        self.snapshot_after(moved).await
+    }
+
+    /// The same where `moved` tells the index at which that changed which is asked for: whatever
+    /// else happens in its tables wakes nobody, as in Nomad, whose queries watch rows.
+    pub(super) async fn snapshot_after(
+        &self,
+        moved: impl Fn(&Snapshot) -> u64 + Send + Sync,
+    ) -> Result<Snapshot, HttpError> {
         let cluster = &self.api.cluster;
         let first = if self.query.switch("stale") {
             cluster.snapshot()
@@ -122,16 +132,14 @@ impl Ask {
         };
         let known: u64 = self.query.number("index")?.unwrap_or(0);
         let wait = self.wait()?;
-        if known == 0 || first.table_index(tables) > known {
+        if known == 0 || moved(&first) > known {
             return Ok(first);
         }
         let deadline = Instant::now() + wait;
         let mut newest = cluster.hub().watch();
         let mut stopped = self.stopped.clone();
         let changed = async {
-            let found = newest
-                .wait_for(|snapshot| snapshot.table_index(tables) > known)
-                .await;
+            let found = newest.wait_for(|snapshot| moved(snapshot) > known).await;
             found.map(|snapshot| snapshot.clone())
         };
         tokio::select! {

@@ -69,7 +69,7 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
 
 async fn allocations(ask: &Ask, id: &str) -> Answered {
     let id: DeploymentId = lookup::id("a deployment", id)?;
-    alloc::answer_found(ask, |snapshot| {
+    alloc::answer_found(ask, alloc::any_moved, |snapshot| {
         snapshot.allocs_by_deployment(id).map(Arc::clone).collect()
     })
     .await

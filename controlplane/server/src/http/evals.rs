@@ -74,7 +74,7 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
             .await
         }
         (Verb::Get, ["allocations"]) => {
-            alloc::answer_found(ask, |snapshot| {
+            alloc::answer_found(ask, alloc::any_moved, |snapshot| {
                 snapshot.allocs_by_eval(id).map(Arc::clone).collect()
             })
             .await

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use controlplane_state::command::{JobDeregister, Purge};
-use controlplane_state::{Command, Outcome, Table};
+use controlplane_state::{Command, Outcome, Snapshot, Table};
 use protocol_model::{Deployment, EvalTrigger, Evaluation, JobKey, nullable::or_default};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -171,7 +171,12 @@ async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
 /// Allocations of the job; of earlier jobs of the same name only with `?all=true`.
 async fn allocations(ask: &Ask, key: &JobKey) -> Answered {
     let all = ask.query.flag("all")?;
-    alloc::answer_found(ask, |snapshot| {
+    // A job of the same name that is registered anew hides what was there.
+    let moved = |snapshot: &Snapshot| {
+        let created = snapshot.job(key).map_or(0, |job| job.create_index);
+        snapshot.job_allocs_index(key).max(created)
+    };
+    alloc::answer_found(ask, moved, |snapshot| {
         let created = snapshot.job(key).map(|job| job.create_index);
         snapshot
             .allocs_by_job(key)

@@ -1,5 +1,7 @@
 //! What belongs to a job, and where it is found: namespaces, lists, allocations.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::fake_node::FakeNode;
@@ -88,6 +90,51 @@ async fn lists_come_in_pages_and_by_prefix() {
     let found = world.put("/v1/search", body).await.expect("matches");
     assert_eq!(found["Matches"]["jobs"], json!(["a1", "a2"]));
     assert_eq!(found["Truncations"]["jobs"], json!(false));
+}
+
+#[tokio::test]
+async fn who_waits_for_allocations_is_woken_by_his_own_only() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let placed = async |id: &str, count: usize| {
+        let job = json!({ "Job": service(id) });
+        world.put("/v1/jobs", job).await.expect("registered");
+        world
+            .until(|snapshot| snapshot.allocs().count() == count)
+            .await;
+        let path = format!("/v1/job/{id}/allocations");
+        let allocs = world.get_whole(&path).await.expect("a list");
+        let alloc = allocs.value[0]["ID"].as_str().expect("an id").to_owned();
+        (path, alloc, allocs.index)
+    };
+    let (of_job, alloc, index) = placed("web", 1).await;
+    let of_alloc = format!("/v1/allocation/{alloc}");
+    let (_, other, later) = placed("other", 2).await;
+    assert!(later > index, "the table has changed");
+    for path in [&of_job, &of_alloc] {
+        let begun = Instant::now();
+        let path = format!("{path}?index={index}&wait=300ms");
+        let answer = world.get_whole(&path).await.expect("an answer");
+        assert!(begun.elapsed() >= Duration::from_millis(300), "{path}");
+        assert_eq!(answer.index, later, "what is known now is of now");
+    }
+
+    let path = format!("{of_job}?index={later}&wait=60s");
+    let blocked = world.get_whole(&path);
+    let stop = async |alloc: &str| {
+        let path = format!("/v1/allocation/{alloc}/stop");
+        world.put(&path, json!({})).await.expect("stops");
+    };
+    let begun = Instant::now();
+    let (answer, ()) = tokio::join!(blocked, async {
+        stop(&other).await;
+        stop(&alloc).await;
+    });
+    let answer = answer.expect("a list");
+    let stopped = answer.value.as_array().expect("a list");
+    let stopped = stopped.iter().find(|it| it["ID"] == alloc.as_str());
+    assert!(stopped.expect("it is there")["ModifyIndex"].as_u64() > Some(later));
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]

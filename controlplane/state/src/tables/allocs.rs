@@ -22,6 +22,7 @@ impl Tables {
         } else {
             self.link_alloc(&key, &alloc, None);
         }
+        self.note_moved(&key);
     }
 
     pub(crate) fn remove_alloc(&mut self, id: AllocId) {
@@ -29,8 +30,18 @@ impl Tables {
             return;
         };
         self.touch(Table::Allocs);
-        self.unlink_alloc(&record.alloc.job_key(), &record.alloc, None);
+        let key = record.alloc.job_key();
+        self.unlink_alloc(&key, &record.alloc, None);
         self.release_spec(record.alloc.spec);
+        self.note_moved(&key);
+    }
+
+    /// An allocation of the job changed at the index being applied. (One that nothing is left of
+    /// needs no note: who waits for it then waits for all allocations.)
+    fn note_moved(&mut self, key: &JobKey) {
+        if let Some(tally) = self.tallies.get_mut(key) {
+            Arc::make_mut(tally).allocs_moved = self.index;
+        }
     }
 
     /// Enters an allocation of a job into what is derived. `before` is what it was: the indexes

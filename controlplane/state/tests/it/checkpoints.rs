@@ -2,7 +2,7 @@
 
 use controlplane_state::checkpoint::{RestoreError, Unpacked, inspect};
 use controlplane_state::{Command, State, invariants};
-use protocol_model::{ClientStatus, Incarnation, JobType};
+use protocol_model::{ClientStatus, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
 
@@ -31,6 +31,28 @@ fn a_restored_state_is_the_state_that_was_written() {
         None
     );
     assert_eq!(invariants::check(restored.tables()), []);
+}
+
+#[test]
+fn when_allocations_of_a_job_changed_is_known_and_after_a_restore_it_is_not_too_early() {
+    let mut cluster = some_state();
+    let (web, other) = (job("web", JobType::Service), job("other", JobType::Service));
+    let node = cluster.join(3);
+    let index = |cluster: &Harness, key: &JobKey| cluster.tables().job_allocs_index(key);
+    let before = index(&cluster, &web.key());
+    cluster.register(&other);
+    let all = index(&cluster, &other.key());
+    assert_eq!(all, before, "there are none: that of all allocations");
+    let placed = cluster.place(&other.key(), node);
+    let index_of_other = cluster.index;
+    assert_eq!(index(&cluster, &other.key()), index_of_other);
+    assert_eq!(index(&cluster, &web.key()), before, "nothing of it changed");
+    cluster.report(node, vec![says(placed, 1, ClientStatus::Running)]);
+    assert_eq!(index(&cluster, &other.key()), cluster.index);
+
+    let restored = State::restore(written(&cluster).as_slice()).expect("a state");
+    let known = restored.tables().job_allocs_index(&web.key());
+    assert!(known >= cluster.index, "a change of web may be older");
 }
 
 #[test]
