@@ -18,6 +18,8 @@ const RUNS_FOR: &str = "100ms";
 const SCATTERED: u32 = 60;
 const SCATTERED_FROM: Duration = Duration::from_millis(1_000);
 const SCATTERED_EVERY: Duration = Duration::from_millis(40);
+/// So many of the slowest are told one by one, with when they were.
+const SLOWEST: usize = 5;
 const DAY_SECONDS: f64 = 86_400.0;
 /// How long a client asks for an end. Whatever changes any allocation answers it.
 const END_MAX: Duration = Duration::from_secs(120);
@@ -84,14 +86,21 @@ impl Scattered {
     }
 }
 
-/// What was seen of the ends between two times of a day.
-pub(super) fn between(ends: &[End], from: f64, until: f64) -> Vec<Duration> {
-    let span = (until - from).rem_euclid(DAY_SECONDS);
-    let within = |end: &&End| (end.at - from).rem_euclid(DAY_SECONDS) <= span;
-    ends.iter()
-        .filter(within)
-        .map(|end| end.seen_after)
-        .collect()
+/// How long ends between two times of a day took to be seen, each with how long after the first
+/// time it was, in seconds.
+pub(super) fn between(ends: &[End], from: f64, until: f64) -> Vec<(f64, Duration)> {
+    let after = |at: f64| (at - from).rem_euclid(DAY_SECONDS);
+    let within = ends.iter().filter(|end| after(end.at) <= after(until));
+    within.map(|end| (after(end.at), end.seen_after)).collect()
+}
+
+/// The slowest of them, in words.
+pub(super) fn slowest(ends: &[(f64, Duration)]) -> String {
+    let mut ends = ends.to_vec();
+    ends.sort_by_key(|(_, seen_after)| std::cmp::Reverse(*seen_after));
+    let told = ends.iter().take(SLOWEST);
+    let told = told.map(|(at, seen_after)| format!("{} ms at {at:.1} s", seen_after.as_millis()));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Now, in seconds of the day.

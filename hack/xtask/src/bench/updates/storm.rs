@@ -53,9 +53,14 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
         let ends = ending.join().map_err(|_| anyhow::anyhow!("a panic"))?;
         anyhow::Ok((ends?, until?, took?))
     })?;
-    let exits = exits::between(&ends, from, until);
+    let ends = exits::between(&ends, from, until);
     let after = Counters::of(servers)?;
-    eprintln!("   {} tasks ended meanwhile", exits.len());
+    eprintln!(
+        "   {} tasks ended meanwhile; seen last: {}",
+        ends.len(),
+        exits::slowest(&ends)
+    );
+    let exits = ends.into_iter().map(|(_, seen_after)| seen_after).collect();
     Ok(Storm {
         exits: Quantiles::of(exits).context("no samples")?,
         took,
