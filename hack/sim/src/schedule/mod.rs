@@ -31,8 +31,8 @@ pub struct Settings {
     pub seconds: Option<u64>,
     /// The most events before the run is ended where it stands.
     pub steps: Option<u64>,
-    /// The state is recounted after every so many commands, a large one more rarely; 1 = after every
-    /// command, however large it is.
+    /// The state is recounted after every so many commands, a large one more rarely.
+    /// 1 = after every command, however large it is.
     pub state_check_every: u32,
     /// A planted bug.
     pub mutant: Option<Mutant>,
