@@ -21,7 +21,7 @@ const SCATTERED_EVERY: Duration = Duration::from_millis(40);
 /// So many of the slowest are told one by one, with when they were.
 const SLOWEST: usize = 5;
 const DAY_SECONDS: f64 = 86_400.0;
-/// How long a client asks for an end. Whatever changes any allocation answers it.
+/// How long a client asks for an end.
 const END_MAX: Duration = Duration::from_secs(120);
 
 /// `count` tasks, one after the other.
