@@ -256,8 +256,9 @@ impl Tables {
     }
 
     /// The index at which an allocation of a job last changed, came or went: what a blocking query
-    /// on them waits for. Never below what it is, and that of all allocations where nobody knows:
-    /// while the job has none, and after a restore until one of them changes.
+    /// on them waits for. Never below what it is: a checkpoint does not keep it, and its reader takes
+    /// the index that it was written at. While a job has no allocation nobody knows whether it had
+    /// one, and it is that of all allocations.
     pub fn job_allocs_index(&self, key: &JobKey) -> u64 {
         let moved = self.job_tally(key).map_or(0, |tally| tally.allocs_moved);
         if moved > 0 {

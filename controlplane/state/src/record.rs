@@ -148,8 +148,8 @@ pub struct JobTally {
     pub evals_live: u64,
     /// Those of them that wait for capacity.
     pub evals_blocked: u64,
-    /// The index at which an allocation of it last changed or went; 0 = none did since the state
-    /// was read from a checkpoint, and nobody knows of before.
+    /// The index at which an allocation of it last changed or went, or a later one: that of the
+    /// checkpoint which it was read from. 0 = it never had one, for all that is known.
     pub(crate) allocs_moved: u64,
 }
 

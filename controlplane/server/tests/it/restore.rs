@@ -91,14 +91,20 @@ async fn whoever_waits_for_a_change_is_answered() {
     assert_eq!(list.value.as_array().map(Vec::len), Some(2));
     let seen = list.index;
     let path = format!("/v1/jobs?index={seen}&wait=600s");
-    let (restored, waited) = tokio::join!(
+    let allocs = world.get_whole("/v1/job/web/allocations").await;
+    let allocs_seen = allocs.expect("a list").index;
+    let allocs = format!("/v1/job/web/allocations?index={allocs_seen}&wait=600s");
+    let (restored, waited, allocs) = tokio::join!(
         restore(&world.client, saved),
-        tokio::time::timeout(PATIENCE, world.get_whole(&path))
+        tokio::time::timeout(PATIENCE, world.get_whole(&path)),
+        tokio::time::timeout(PATIENCE, world.get_whole(&allocs)),
     );
     restored.expect("restored");
     let waited = waited.expect("it ends in time").expect("a list");
     assert_eq!(waited.value.as_array().map(Vec::len), Some(1));
     assert!(waited.index > seen);
+    let allocs = allocs.expect("it ends in time").expect("a list");
+    assert!(allocs.index > allocs_seen);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,6 +81,21 @@ fn whoever_waits_for_a_change_sees_one() {
 /// A cluster's file restored into one that is much younger: its log is shorter than the file's
 /// index.
 #[test]
+fn whoever_waits_for_a_jobs_allocations_sees_a_change() {
+    let mut cluster = cluster();
+    let saved = cluster.checkpoint();
+    let web = key("web");
+    for _ in 0..10 {
+        cluster.place(&web, node_id(2));
+    }
+    let seen = cluster.tables().job_allocs_index(&web);
+    cluster.restore(&saved, ANOTHER, 100);
+    let tables = cluster.tables();
+    assert!(tables.job_allocs_index(&web) > seen, "{seen}");
+    assert_eq!(tables.allocs_by_job(&web).count(), 1);
+}
+
+#[test]
 fn the_index_goes_on_above_both_histories() {
     let mut old = cluster();
     for _ in 0..50 {
