@@ -70,6 +70,7 @@ pub(super) async fn answer_list(
     snapshot: &Snapshot,
     page: Page<Arc<Allocation>>,
     parts: ListParts,
+    index: u64,
 ) -> Answered {
     let Page {
         items: mut allocs,
@@ -84,7 +85,7 @@ pub(super) async fn answer_list(
         .iter()
         .map(|alloc| parts.stub(snapshot, alloc))
         .collect();
-    let mut response = ask.answer_page(&stubs, any_moved(snapshot), next_token.as_deref())?;
+    let mut response = ask.answer_page(&stubs, index, next_token.as_deref())?;
     detail.tell(&mut response);
     Ok(response)
 }
@@ -94,6 +95,12 @@ pub(super) fn any_moved(snapshot: &Snapshot) -> u64 {
     snapshot.table_index(&[Table::Allocs])
 }
 
+/// The index to answer with where `moved` is what a query waits for: the newest that tells no more
+/// than the snapshot, and never below `moved`, or whoever asks again with it would never wait.
+fn index_of(snapshot: &Snapshot, moved: impl Fn(&Snapshot) -> u64) -> u64 {
+    any_moved(snapshot).max(moved(snapshot))
+}
+
 /// Answers the allocations that `look` finds, all of them; `moved` tells when they last changed.
 pub(super) async fn answer_found(
     ask: &Ask,
@@ -101,12 +108,13 @@ pub(super) async fn answer_found(
     look: impl FnOnce(&Snapshot) -> Vec<Arc<Allocation>>,
 ) -> Answered {
     let parts = ListParts::of(ask)?;
-    let snapshot = ask.snapshot_after(moved).await?;
+    let snapshot = ask.snapshot_after(&moved).await?;
     let page = Page {
         items: look(&snapshot),
         next_token: None,
     };
-    answer_list(ask, &snapshot, page, parts).await
+    let index = index_of(&snapshot, &moved);
+    answer_list(ask, &snapshot, page, parts, index).await
 }
 
 /// `/v1/allocations`.
@@ -139,7 +147,7 @@ pub(super) async fn list(ask: &Ask) -> Answered {
             keep,
         )?,
     };
-    answer_list(ask, &snapshot, page, parts).await
+    answer_list(ask, &snapshot, page, parts, any_moved(&snapshot)).await
 }
 
 /// One allocation with its job and the newest events that any server knows.
@@ -148,7 +156,7 @@ async fn read(ask: &Ask, id: AllocId) -> Answered {
         Some(alloc) => alloc.modify_index,
         None => any_moved(snapshot),
     };
-    let snapshot = ask.snapshot_after(moved).await?;
+    let snapshot = ask.snapshot_after(&moved).await?;
     let found = snapshot
         .alloc(id)
         .ok_or_else(|| HttpError::not_found("alloc not found"))?;
@@ -156,7 +164,7 @@ async fn read(ask: &Ask, id: AllocId) -> Answered {
     alloc.job = snapshot.job_of_alloc(found);
     let detail = detail::merge(&ask.api, &mut alloc).await;
     let shown = AllocShown::new(Arc::new(alloc));
-    let mut response = ask.answer(&shown, any_moved(&snapshot))?;
+    let mut response = ask.answer(&shown, index_of(&snapshot, moved))?;
     detail.tell(&mut response);
     Ok(response)
 }

@@ -138,6 +138,21 @@ async fn who_waits_for_allocations_is_woken_by_his_own_only() {
 }
 
 #[tokio::test]
+async fn who_waits_for_a_job_that_is_never_placed_waits() {
+    let world = World::start().await;
+    let job = json!({ "Job": service("web") });
+    world.put("/v1/jobs", job).await.expect("registered");
+    let path = "/v1/job/web/allocations";
+    let list = world.get_whole(path).await.expect("a list");
+    // The job is newer than any change of an allocation: what was answered has to count as known.
+    let begun = Instant::now();
+    let path = format!("{path}?index={}&wait=300ms", list.index);
+    let again = world.get_whole(&path).await.expect("a list");
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert_eq!(again.index, list.index);
+}
+
+#[tokio::test]
 async fn a_placed_job_shows_its_allocations_everywhere() {
     let world = World::start().await;
     let node = FakeNode::join(&world).await;
