@@ -30,8 +30,10 @@ impl Deciding<'_> {
         self.overlay
             .begin_group(standing.map(|alloc| alloc.node_id));
         let mut placer = Placer::new(self.snapshot, job, group, self.standing());
-        let replaced = buckets.destructive.iter().chain(&buckets.migrate);
-        let replaced: BTreeSet<AllocId> = replaced.map(|alloc| alloc.id).collect();
+        let ids = |allocs: &[Arc<Allocation>]| -> BTreeSet<AllocId> {
+            allocs.iter().map(|alloc| alloc.id).collect()
+        };
+        let (outdated, migrating) = (ids(&buckets.destructive), ids(&buckets.migrate));
         // One of a group that stops itself has ended before its successor is placed.
         let ends_first = group.lease_term().is_some();
         let (mut unplaced, mut waiting) = (0, i64::from(buckets.held_back));
@@ -44,19 +46,20 @@ impl Deciding<'_> {
             // It leaves only for its successor: one at a time, so that none gives room away that
             // it needs itself in the end.
             let previous = wanted.previous.as_deref();
-            let makes_way = previous.filter(|alloc| replaced.contains(&alloc.id));
+            let makes_way =
+                previous.filter(|it| outdated.contains(&it.id) || migrating.contains(&it.id));
             if let Some(alloc) = makes_way {
                 placer.make_way(alloc, tools.overlay);
             }
             match placer.place(wanted, &mut tools) {
                 Ok(_) if ends_first && makes_way.is_some() => {
                     waiting += 1;
-                    self.stop_replaced(wanted);
+                    self.stop_replaced(wanted, &migrating);
                 }
                 Ok(placement) => {
                     let alloc = self.allocation(job, group, wanted, placement);
                     placer.placed(&alloc);
-                    self.stop_replaced(wanted);
+                    self.stop_replaced(wanted, &migrating);
                     self.plan.placed.push(Arc::new(alloc));
                 }
                 Err(metrics) => {
@@ -82,7 +85,7 @@ impl Deciding<'_> {
     }
 
     /// What a placement takes the place of is stopped with it.
-    fn stop_replaced(&mut self, wanted: &Wanted) {
+    fn stop_replaced(&mut self, wanted: &Wanted, migrating: &BTreeSet<AllocId>) {
         let Some(previous) = wanted
             .previous
             .as_ref()
@@ -95,7 +98,7 @@ impl Deciding<'_> {
             // A lost or silent one is dealt with already.
             ClientStatus::Lost | ClientStatus::Unknown => return,
             ClientStatus::Pending | ClientStatus::Running | ClientStatus::Complete
-                if previous.desired_transition.should_migrate() =>
+                if migrating.contains(&previous.id) =>
             {
                 "alloc is being migrated"
             }

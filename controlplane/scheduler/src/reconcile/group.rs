@@ -3,7 +3,8 @@
 //! ```text
 //!   every existing allocation --classify--> over | lost | unknown | failed | leaving | standing
 //!   lost, unknown, failed --whoever has their number--> nothing | counts | a gap to fill
-//!   more than count --> failures make way, then doubles, then what does not run, then the rest
+//!   two with one number --> one goes
+//!   more than count --> failures make way, then what does not run, then the rest
 //!   standing --version--> same | in place | destructive (as many as the rollout allows now)
 //!   fewer than count --> place, what takes the place of something first
 //! ```
@@ -17,7 +18,7 @@ use super::class::{Class, classify};
 use super::condition::awaited;
 use super::lingering::{Lingering, Lingers};
 use super::names::Names;
-use super::sorted::{Doubles, Sorted, len};
+use super::sorted::{Sorted, len};
 use super::{Buckets, Difference, Subject, Wanted, difference_of};
 use crate::place::Staying;
 use crate::reschedule::Retry;
@@ -40,9 +41,9 @@ pub(crate) fn group(
     sorted.let_failures_make_way(group, count, &mut held, now);
     sorted.replace_absent(&mut held);
     if rollout.is_halted() {
-        sorted.replace_what_is_gone(job, group, existing);
+        sorted.replace_what_is_gone(subject.snapshot, job, group, existing);
     }
-    sorted.stop_surplus(job, group, count, Doubles::of(rollout));
+    sorted.stop_surplus(job, group, count);
     let mut open = count
         .saturating_sub(sorted.counted)
         .saturating_sub(len(&sorted.standing));

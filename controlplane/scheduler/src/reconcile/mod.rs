@@ -9,6 +9,7 @@ mod lingering;
 mod names;
 mod pace;
 mod sorted;
+mod surplus;
 mod system;
 mod winner;
 

@@ -5,17 +5,15 @@
 //! nobody has its number: not its successor, not whoever took the place of that one, however long
 //! the chain is and whatever of it was collected meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controlplane_state::left_a_gap;
-use protocol_model::{AllocId, Allocation, ClientStatus, Job, TaskGroup, UnixNanos};
+use controlplane_state::Snapshot;
+use protocol_model::{Allocation, ClientStatus, Job, TaskGroup, UnixNanos};
 
 use super::class::{Class, Silence};
-use super::winner::Winner;
-use super::{Buckets, NOT_NEEDED, Wanted, runs_version};
+use super::{Buckets, NOT_NEEDED, Wanted};
 use crate::reschedule::{self, Retry};
-use crate::rollout::Rollout;
 
 /// Allocations by what they are, before the count is looked at.
 #[derive(Default)]
@@ -58,25 +56,6 @@ enum Note {
     /// When it is given up, at which nobody is due yet to look at it.
     GiveUpAt(UnixNanos),
     Nothing,
-}
-
-/// What becomes of the surplus of allocations that stand and have one number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Doubles {
-    /// They go, and the number that is missing is placed.
-    Go,
-    /// They go where there are more than enough: nothing would be placed for them.
-    Count,
-}
-
-impl Doubles {
-    pub(super) fn of(rollout: &Rollout) -> Self {
-        if rollout.is_halted() {
-            Self::Count
-        } else {
-            Self::Go
-        }
-    }
 }
 
 /// Numbers that are somebody's.
@@ -166,10 +145,22 @@ impl Sorted {
         Held(there.filter_map(|alloc| alloc.index()).collect())
     }
 
+    /// How many are there once one of each number is: of two that stand with one number one goes.
+    fn there(&self) -> u32 {
+        let mut numbers = BTreeSet::new();
+        let mut first = |alloc: &&Arc<Allocation>| {
+            let number = alloc.index();
+            number.is_none_or(|number| numbers.insert(number))
+        };
+        let standing = self.standing.iter().filter(|alloc| first(alloc)).count();
+        self.counted
+            .saturating_add(u32::try_from(standing).unwrap_or(u32::MAX))
+    }
+
     /// Silent ones that their group waits for count, where nobody took their place while it did
     /// not; but never at the cost of what is there: where that is enough, they are wanted no more.
     pub(super) fn count_silent(&mut self, count: u32, held: &mut Held) {
-        let there = self.counted.saturating_add(len(&self.standing));
+        let there = self.there();
         let mut free = count.saturating_sub(there);
         let mut silent = std::mem::take(&mut self.waited_for);
         // Of one number the newest, and of all the lowest numbers.
@@ -202,8 +193,7 @@ impl Sorted {
         held: &mut Held,
         now: UnixNanos,
     ) {
-        let others = self.counted.saturating_add(len(&self.standing));
-        let mut free = count.saturating_sub(others);
+        let mut free = count.saturating_sub(self.there());
         let mut failed = std::mem::take(&mut self.failed);
         failed.sort_by_key(|it| (it.alloc.index(), it.alloc.create_index, it.alloc.id));
         let buckets = &mut self.buckets;
@@ -248,6 +238,7 @@ impl Sorted {
     /// newest of each number that nobody has. So is what was to be followed once it had ended.
     pub(super) fn replace_what_is_gone(
         &mut self,
+        snapshot: &Snapshot,
         job: &Job,
         group: &TaskGroup,
         existing: &[Arc<Allocation>],
@@ -268,83 +259,13 @@ impl Sorted {
                 && alloc.next_allocation.is_none()
                 && alloc.job_create_index == job.create_index
         };
-        let gone = |alloc: &&Arc<Allocation>| left_a_gap(job, alloc) || made_way(alloc);
+        let gone = |alloc: &&Arc<Allocation>| snapshot.left_a_gap(job, alloc) || made_way(alloc);
         let mut gone: Vec<&Arc<Allocation>> = self.buckets.ignore.iter().filter(gone).collect();
         gone.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
         for alloc in gone {
             if numbers.insert(alloc.index()) {
                 self.gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
             }
-        }
-    }
-
-    /// Stops what stands above `count`: first of two with one number the one that does not run, is
-    /// of an older version, or, where one of them is back, is not the one that the group wants to
-    /// stay; then those that do not run, then the highest numbers.
-    pub(super) fn stop_surplus(
-        &mut self,
-        job: &Job,
-        group: &TaskGroup,
-        count: u32,
-        doubles: Doubles,
-    ) {
-        let count = count.saturating_sub(self.counted);
-        let rests = |alloc: &Allocation| alloc.client_status != ClientStatus::Running;
-        let outdated = |alloc: &Allocation| !runs_version(alloc, job);
-        let returning = &self.buckets.reconnect;
-        let ids: BTreeSet<AllocId> = returning.iter().map(|alloc| alloc.id).collect();
-        let of_pairs: BTreeSet<Option<u32>> = returning.iter().map(|alloc| alloc.index()).collect();
-        let winner = Winner::of(group);
-        let rank = |alloc: &Allocation| {
-            let paired = of_pairs.contains(&alloc.index());
-            paired.then(|| winner.rank(alloc, ids.contains(&alloc.id)))
-        };
-        self.standing.sort_by_key(|alloc| {
-            let age = (alloc.create_index, alloc.id);
-            (rests(alloc), outdated(alloc), rank(alloc), age)
-        });
-        let mut numbers: BTreeMap<Option<u32>, u32> = BTreeMap::new();
-        let mut ranked: Vec<(u32, Arc<Allocation>)> = Vec::new();
-        for alloc in std::mem::take(&mut self.standing) {
-            let before = numbers.entry(alloc.index()).or_default();
-            ranked.push((*before, alloc));
-            *before += 1;
-        }
-        ranked.sort_by_key(|(double, alloc)| {
-            (
-                *double,
-                rests(alloc),
-                alloc.index(),
-                alloc.create_index,
-                alloc.id,
-            )
-        });
-        let single = ranked.partition_point(|(double, _)| *double == 0);
-        self.standing = ranked.into_iter().map(|(_, alloc)| alloc).collect();
-        let stay = match doubles {
-            Doubles::Go => self.standing.len().min(single),
-            Doubles::Count => self.standing.len(),
-        };
-        let surplus = self.standing.split_off(stay.min(count as usize));
-        let ids: BTreeSet<AllocId> = surplus.iter().map(|alloc| alloc.id).collect();
-        self.buckets
-            .reconnect
-            .retain(|alloc| !ids.contains(&alloc.id));
-        let stops = surplus.into_iter().rev().map(|alloc| (alloc, NOT_NEEDED));
-        self.buckets.stop.extend(stops);
-    }
-
-    /// As many gaps as are `open` are filled. What would have left its place for the others goes
-    /// without a successor.
-    pub(super) fn close_gaps(&mut self, open: u32) {
-        let surplus = self.gaps.split_off(self.gaps.len().min(open as usize));
-        let surplus = surplus.into_iter().filter_map(|gap| gap.previous);
-        let ids: BTreeSet<AllocId> = surplus.map(|alloc| alloc.id).collect();
-        let buckets = &mut self.buckets;
-        for leaving in [&mut buckets.migrate, &mut buckets.reschedule] {
-            let surplus = |alloc: &mut Arc<Allocation>| ids.contains(&alloc.id);
-            let stops = leaving.extract_if(.., surplus);
-            buckets.stop.extend(stops.map(|alloc| (alloc, NOT_NEEDED)));
         }
     }
 }

@@ -6,11 +6,12 @@ use controlplane_state::Command;
 use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, NodeSynced};
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    Allocation, ClientStatus, DeploymentStatus, EvalTrigger, Job, JobType, ReschedulePolicy,
-    UpdateStrategy,
+    Allocation, ClientStatus, DeploymentStatus, DesiredStatus, DisconnectStrategy, EvalTrigger,
+    Job, JobType, ReschedulePolicy, UpdateStrategy,
 };
 
 use crate::scene::{Scene, key};
+use crate::silence;
 
 /// A service of three whose command has this argument.
 fn version(argument: &str, max_parallel: u32) -> Job {
@@ -32,8 +33,23 @@ fn version(argument: &str, max_parallel: u32) -> Job {
     job
 }
 
+/// The same, tolerated on a silent node for ten minutes.
+fn tolerant(argument: &str) -> Job {
+    let mut job = version(argument, 1);
+    job.task_groups[0].disconnect = Some(DisconnectStrategy {
+        lost_after: Some(Duration::from_secs(600)),
+        ..DisconnectStrategy::default()
+    });
+    job.canonicalize();
+    job
+}
+
 fn rolled_out(scene: &mut Scene, argument: &str) {
-    let eval = scene.world.register(version(argument, 1));
+    roll_out(scene, version(argument, 1));
+}
+
+fn roll_out(scene: &mut Scene, job: Job) {
+    let eval = scene.world.register(job);
     scene.run(&eval);
     for _ in 0..3 {
         scene.start_all(&key("web"));
@@ -206,7 +222,12 @@ fn a_failed_rollout_changes_nothing_more_but_replaces_what_is_lost() {
 /// A rollout of version 1 that stands as `status` after its first allocation, and one of version 0.
 fn halted(scene: &mut Scene, status: DeploymentStatus) -> Allocation {
     rolled_out(scene, "1");
-    let eval = scene.world.register(version("2", 1));
+    fail_rollout(scene, version("2", 1), status)
+}
+
+/// The rollout of `job` stands as `status` after its first allocation; answers an older one.
+fn fail_rollout(scene: &mut Scene, job: Job, status: DeploymentStatus) -> Allocation {
+    let eval = scene.world.register(job);
     scene.run(&eval);
     scene.start_all(&key("web"));
     set_status(scene, status);
@@ -266,6 +287,62 @@ fn a_halted_rollout_replaces_what_was_lost_when_there_is_room() {
     assert_eq!(names, ["web.group[0]", "web.group[1]", "web.group[2]"]);
     let again = scene.world.register(version("2", 1));
     assert_eq!(scene.run(&again).plan.placed.len(), 0, "once");
+}
+
+#[test]
+fn a_halted_rollout_replaces_what_was_lost_although_its_successors_are_forgotten() {
+    let mut scene = Scene::new(3);
+    roll_out(&mut scene, tolerant("1"));
+    assert_eq!(status(&scene).0, DeploymentStatus::Successful);
+    for number in 1..=3 {
+        // Whoever takes their places never runs, and is lost with the next node.
+        scene.world.silence(nodes::node(number).id);
+        scene.settle(&key("web"));
+    }
+    scene.collect();
+    let eval = scene.world.register(tolerant("2"));
+    scene.run(&eval);
+    set_status(&mut scene, DeploymentStatus::Failed);
+    scene.world.wait(Duration::from_secs(601));
+    scene.settle(&key("web"));
+    scene.collect();
+    assert_eq!(scene.live_count(&key("web")), 0, "given up");
+    scene.world.add_node(nodes::node(4));
+    let again = scene.world.register(tolerant("2"));
+    scene.run(&again);
+    assert_eq!(scene.live_count(&key("web")), 3);
+}
+
+#[test]
+fn of_a_pair_one_goes_in_a_failed_rollout_too_and_what_failed_keeps_its_place() {
+    let mut scene = Scene::new(4);
+    roll_out(&mut scene, tolerant("1"));
+    let old = fail_rollout(&mut scene, tolerant("2"), DeploymentStatus::Failed);
+    let live = scene.live(&key("web")).into_values();
+    let new = live
+        .filter(|alloc| alloc.job_version == 1)
+        .collect::<Vec<_>>();
+    scene.world.report(new[0].id, ClientStatus::Failed);
+    scene.settle(&key("web"));
+
+    scene.world.silence(old.node_id);
+    scene.settle(&key("web"));
+    let replacement = silence::successor(&scene, &old);
+    scene.world.report(replacement.id, ClientStatus::Running);
+    scene.settle(&key("web"));
+    silence::come_back(&mut scene, &old);
+    scene.settle(&key("web"));
+
+    let snapshot = scene.world.snapshot();
+    let all = snapshot.allocs_by_job(&key("web"));
+    let mut names: Vec<_> = all
+        .filter(|alloc| alloc.desired_status == DesiredStatus::Run)
+        .map(|alloc| alloc.name.as_str())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["web.group[0]", "web.group[1]", "web.group[2]"]);
+    let failed = silence::status(&scene, new[0].id);
+    assert_eq!(failed, (ClientStatus::Failed, DesiredStatus::Run));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use controlplane_state::Command;
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
     Affinity, AllocId, Allocation, ClientStatus, DesiredStatus, DisconnectStrategy, EvalTrigger,
-    Job, JobType, ReschedulePolicy,
+    Job, JobType, NodeId, ReschedulePolicy,
 };
 
 use crate::scene::{Scene, key};
@@ -54,7 +54,7 @@ fn silence_first(scene: &mut Scene) -> Allocation {
 }
 
 /// The node of `alloc` is back and says that it runs.
-fn come_back(scene: &mut Scene, alloc: &Allocation) {
+pub(crate) fn come_back(scene: &mut Scene, alloc: &Allocation) {
     let number = (1..=9).find(|number| nodes::node(*number).id == alloc.node_id);
     scene
         .world
@@ -62,14 +62,22 @@ fn come_back(scene: &mut Scene, alloc: &Allocation) {
     scene.world.report(alloc.id, ClientStatus::Running);
 }
 
-fn successor(scene: &Scene, alloc: &Allocation) -> Allocation {
+fn begin_drain(scene: &mut Scene, node: NodeId) {
+    scene.world.expect(Command::NodeDrain {
+        node,
+        drain: controlplane_state::command::DrainSwitch::Begin,
+        eligibility_after: protocol_model::Eligibility::Eligible,
+    });
+}
+
+pub(crate) fn successor(scene: &Scene, alloc: &Allocation) -> Allocation {
     let snapshot = scene.world.snapshot();
     let next = snapshot.alloc(alloc.id).and_then(|it| it.next_allocation);
     let next = next.and_then(|id| snapshot.alloc(id));
     Allocation::clone(next.expect("somebody took its place"))
 }
 
-fn status(scene: &Scene, id: AllocId) -> (ClientStatus, DesiredStatus) {
+pub(crate) fn status(scene: &Scene, id: AllocId) -> (ClientStatus, DesiredStatus) {
     let snapshot = scene.world.snapshot();
     let alloc = snapshot.alloc(id).expect("it is known");
     (alloc.client_status, alloc.desired_status)
@@ -109,6 +117,45 @@ fn the_replacement_goes_and_not_the_highest_number() {
     assert_eq!(desired, DesiredStatus::Stop);
     let names: Vec<_> = scene.live(&key("web")).into_keys().collect();
     assert_eq!(names.len(), 4, "{names:?}");
+}
+
+#[test]
+fn a_replacement_that_has_to_leave_goes_without_a_successor_where_the_original_is_back() {
+    let mut scene = Scene::new(4);
+    running(&mut scene, tolerant(JobType::Service, "web", 3));
+    let originals = scene.live(&key("web"));
+    // All that take their places are on the node that is left.
+    for original in originals.values() {
+        scene.world.silence(original.node_id);
+        scene.settle(&key("web"));
+    }
+    let snapshot = scene.world.snapshot();
+    let replacements: Vec<_> = snapshot
+        .allocs_by_job(&key("web"))
+        .filter(|it| !it.terminal() && it.client_status == ClientStatus::Pending)
+        .cloned()
+        .collect();
+    // The one that is looked at first.
+    let replacement = &replacements[0];
+    let first = &originals[&replacement.name];
+    scene.start_all(&key("web"));
+    begin_drain(&mut scene, replacement.node_id);
+    come_back(&mut scene, first);
+    scene.settle(&key("web"));
+    let snapshot = scene.world.snapshot();
+    let gone = snapshot.alloc(replacement.id).expect("its record");
+    assert_eq!(gone.desired_status, DesiredStatus::Stop);
+    assert_eq!(gone.next_allocation, None);
+    let moved = snapshot.alloc(replacements[1].id).expect("its record");
+    assert_eq!(moved.desired_description, "alloc is being migrated");
+    let here = snapshot.allocs_by_job(&key("web"));
+    let mut here: Vec<_> = here
+        .filter(|it| !it.terminal() && it.client_status != ClientStatus::Unknown)
+        .map(|it| it.name.as_str())
+        .collect();
+    here.sort_unstable();
+    assert_eq!(here, ["web.group[0]", "web.group[1]", "web.group[2]"]);
+    assert_eq!(status(&scene, first.id).1, DesiredStatus::Run);
 }
 
 /// Where the replacement is placed.
@@ -232,11 +279,7 @@ fn a_surplus_allocation_on_a_draining_node_is_stopped_without_a_successor() {
     scene.run(&eval);
     scene.start_all(&key("web"));
     let leaving = scene.live(&key("web")).into_values().next().expect("one");
-    scene.world.expect(Command::NodeDrain {
-        node: leaving.node_id,
-        drain: controlplane_state::command::DrainSwitch::Begin,
-        eligibility_after: protocol_model::Eligibility::Eligible,
-    });
+    begin_drain(&mut scene, leaving.node_id);
     let on_node = scene.live(&key("web")).into_values();
     let staying = on_node.filter(|it| it.node_id != leaving.node_id).count();
     let staying = u32::try_from(staying).expect("few");

@@ -95,18 +95,6 @@ impl Draft {
     }
 }
 
-/// Whether an allocation that does not matter any more went without being asked to, and nobody took
-/// its place: it was lost, or failed in an older version of `job`. A halted rollout, which adds
-/// nothing, fills only such gaps: their records are kept meanwhile.
-pub fn left_a_gap(job: &Job, alloc: &Allocation) -> bool {
-    let failed = alloc.client_status == ClientStatus::Failed
-        && !alloc.server_terminal()
-        && alloc.job_version != job.version;
-    (failed || alloc.client_status == ClientStatus::Lost)
-        && alloc.next_allocation.is_none()
-        && alloc.job_create_index == job.create_index
-}
-
 /// Whether something that was named for collection stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kept {
@@ -160,7 +148,7 @@ impl crate::tables::Tables {
         if job.stop || job.create_index != alloc.job_create_index {
             return true;
         }
-        if left_a_gap(job, alloc) && self.rollout_is_halted(job) {
+        if self.left_a_gap(job, alloc) && self.rollout_is_open(job) {
             return false;
         }
         if alloc.desired_status != DesiredStatus::Run {
@@ -186,6 +174,20 @@ impl crate::tables::Tables {
             JobType::Batch => retried || alloc.ran_successfully(),
             JobType::Sysbatch => alone || alloc.ran_successfully(),
         }
+    }
+
+    /// Whether an allocation that does not matter any more went without being asked to, and nobody
+    /// took its place, or whoever did is forgotten: it was lost, or failed in an older version of
+    /// `job`. A halted rollout, which adds nothing, fills only such gaps, one for each number that
+    /// nobody has: their records are kept until the rollout is over.
+    pub fn left_a_gap(&self, job: &Job, alloc: &Allocation) -> bool {
+        let failed = alloc.client_status == ClientStatus::Failed
+            && !alloc.server_terminal()
+            && alloc.job_version != job.version;
+        let next = alloc.next_allocation.and_then(|next| self.alloc(next));
+        (failed || alloc.client_status == ClientStatus::Lost)
+            && next.is_none()
+            && alloc.job_create_index == job.create_index
     }
 
     /// Whether an allocation that stops itself may run still, if its node is silent: nobody takes
@@ -249,14 +251,12 @@ impl crate::tables::Tables {
             .map(|deployment| deployment.id)
     }
 
-    /// Whether nothing of the job's present version may be added: its rollout failed or is paused.
-    fn rollout_is_halted(&self, job: &Job) -> bool {
+    /// Whether the job's present version is not rolled out, nor given up for another one: that is
+    /// under way, paused, or failed.
+    fn rollout_is_open(&self, job: &Job) -> bool {
         let rollout = self.rollout_of(job).and_then(|id| self.deployment(id));
         rollout.is_some_and(|rollout| {
-            matches!(
-                rollout.status,
-                DeploymentStatus::Failed | DeploymentStatus::Paused
-            )
+            rollout.status.is_active() || rollout.status == DeploymentStatus::Failed
         })
     }
 
