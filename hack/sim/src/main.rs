@@ -189,9 +189,11 @@ fn mutants(out: &mut impl Write, limit: Duration, only: &[Mutant]) -> std::io::R
 }
 
 /// Sizes and seeds: the goal is for 50 nodes, the others show how it goes on.
-const SPEEDS: [(u32, Scenario, u64, u64); 4] = [
+const SPEEDS: [(u32, Scenario, u64, u64); 6] = [
     (7, Scenario::Storm, 300, 20),
     (50, Scenario::Calm, 300, 6),
+    (50, Scenario::Leaders, 300, 6),
+    (50, Scenario::Lagging, 300, 6),
     (50, Scenario::Storm, 300, 6),
     (5000, Scenario::Calm, 30, 1),
 ];

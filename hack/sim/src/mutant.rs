@@ -38,11 +38,13 @@ pub enum Mutant {
     HeartbeatsInOrder,
     ReplacedTwice,
     PlacedBeside,
+    RollsAllAtOnce,
+    RolloutsUnwatched,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -73,6 +75,8 @@ impl Mutant {
         Self::HeartbeatsInOrder,
         Self::ReplacedTwice,
         Self::PlacedBeside,
+        Self::RollsAllAtOnce,
+        Self::RolloutsUnwatched,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -134,6 +138,10 @@ impl Mutant {
             Self::PlacedBeside => {
                 "leases: a successor is placed while the one before is told to stop"
             }
+            Self::RollsAllAtOnce => {
+                "rollouts: the next step does not wait for the last one's health"
+            }
+            Self::RolloutsUnwatched => "rollouts: one that makes no progress goes on for ever",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -160,6 +168,7 @@ impl Mutant {
             Self::PendingForEver => Scenario::Stuck,
             Self::HeartbeatsInOrder => Scenario::Lossy,
             Self::LeaseWithDaemon | Self::ConfirmsAlone | Self::PlacedBeside => Scenario::Leased,
+            Self::RollsAllAtOnce | Self::RolloutsUnwatched => Scenario::Rolling,
             _ => Scenario::Storm,
         }
     }

@@ -13,7 +13,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 19] = [
+const ROUND: [Scenario; 20] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -32,6 +32,7 @@ const ROUND: [Scenario; 19] = [
     Scenario::Offline,
     Scenario::Damaged,
     Scenario::Leased,
+    Scenario::Rolling,
     Scenario::Stuck,
 ];
 

@@ -24,6 +24,8 @@ mod ready_after_sync;
 mod reports_due;
 mod restarts_offline;
 mod resumes;
+mod rollouts_end;
+mod rolls_in_steps;
 mod run_epochs;
 mod session_steps;
 mod silence_noticed;
@@ -165,6 +167,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(leases_end::LeasesEnd),
         Box::new(stops_leave_enough::StopsLeaveEnough),
         Box::new(never_too_many::NeverTooMany),
+        Box::new(rolls_in_steps::RollsInSteps),
+        Box::<rollouts_end::RolloutsEnd>::default(),
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::new(acknowledged_updates::AcknowledgedUpdates),
         Box::<no_hasty_expiry::NoHastyExpiry>::default(),

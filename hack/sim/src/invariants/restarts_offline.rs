@@ -84,7 +84,7 @@ fn is_own(world: &World, node: NodeIx, alloc: AllocId, margin: Nanos) -> bool {
     let host = world.node(node);
     match world.kind_of(alloc) {
         Some(Kind::System | Kind::SystemWindow) => true,
-        Some(Kind::Window | Kind::Patient) => {
+        Some(Kind::Window | Kind::Patient | Kind::RollingWindow) => {
             let booted = wall(host.booted_at + margin, host.skew);
             host.journal
                 .heard()

@@ -54,6 +54,17 @@ impl Invariant for StopsLeaveEnough {
             if !well || !unchanged || alloc.client_status != ClientStatus::Running {
                 continue;
             }
+            // Of two with one number one goes, however few there are: a rollout that failed fills
+            // no other places.
+            let twin = after.allocs_by_job(&alloc.job_key()).any(|it| {
+                it.id != alloc.id
+                    && it.index() == alloc.index()
+                    && it.client_status != ClientStatus::Unknown
+                    && !it.terminal()
+            });
+            if twin {
+                continue;
+            }
             let wanted = job.task_group(&alloc.task_group).map_or(0, |it| it.count());
             let left = after
                 .allocs_by_job(&alloc.job_key())

@@ -176,7 +176,8 @@ impl World {
             HostEvent::Executed(run) => self.executed(ix, run),
             HostEvent::Ends(run) => {
                 let kind = self.kind_of(run.alloc);
-                let code = i32::from(kind == Some(Kind::Frail) || self.rng.chance(50));
+                let fails = kind == Some(Kind::Frail) || self.is_broken(run.alloc);
+                let code = i32::from(fails || self.rng.chance(50));
                 let calm = self.calm && kind == Some(Kind::Frail);
                 // Once everything is healed nothing fails by itself any more.
                 if !calm {
@@ -210,7 +211,8 @@ impl World {
         };
         if let Some(kind) = self.kind_of(run.alloc) {
             let mut rng = Rng::new(self.rng.draw(), 0);
-            if let Some((wait, _)) = jobs::end_of_task(kind, &mut rng) {
+            let broken = self.is_broken(run.alloc);
+            if let Some(wait) = jobs::end_of_task(kind, broken, &mut rng) {
                 self.host_event(ix, wait, HostEvent::Ends(run.clone()));
             }
         }
@@ -224,6 +226,11 @@ impl World {
         self.kinds.get(&alloc).copied()
     }
 
+    /// Whether its tasks fail as soon as they run.
+    fn is_broken(&self, alloc: AllocId) -> bool {
+        self.broken.contains(&alloc)
+    }
+
     /// Notes what is placed: a host may have it for longer than the state.
     pub(crate) fn note_kinds(&mut self, placed: &[Arc<Allocation>]) {
         for alloc in placed {
@@ -232,6 +239,10 @@ impl World {
             let kind = offset.and_then(|it| self.schedule.jobs.get(it).copied());
             if let Some(kind) = kind {
                 self.kinds.insert(alloc.id, kind);
+                let job = self.state().job_of_alloc(alloc);
+                if job.is_some_and(|job| jobs::is_broken(kind, &job)) {
+                    self.broken.insert(alloc.id);
+                }
             }
         }
     }

@@ -174,7 +174,7 @@ impl Family {
 
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
-            Scenario::Storm | Scenario::Leased => {
+            Scenario::Storm | Scenario::Leased | Scenario::Rolling => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
                 if scenario == Scenario::Leased {
                     few.retain(|family| *family != Self::Clocks);

@@ -25,6 +25,12 @@ pub enum Kind {
     Leased,
     /// As a service, and its tasks fail now and then.
     Frail,
+    /// As a service whose versions are rolled out, a few allocations at a time, and rolled back
+    /// where they fail.
+    Rolling,
+    /// As a service whose versions are rolled out and stay where they fail, tolerated for a while
+    /// on a silent node.
+    RollingWindow,
     /// Ends by itself after a while.
     Batch,
     /// Once on every node.
@@ -40,6 +46,22 @@ pub const LEASE: Duration = Duration::from_secs(6);
 /// How long a task may take to end once it is asked to.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How many allocations a rollout replaces at once.
+pub(crate) const MAX_PARALLEL: u32 = 2;
+/// How long an allocation of a rollout has to run before it counts as healthy.
+const MIN_HEALTHY_TIME: Duration = Duration::from_secs(2);
+/// When one that is not healthy yet counts as unhealthy.
+const HEALTHY_DEADLINE: Duration = Duration::from_secs(10);
+/// When a rollout fails that makes no progress.
+const PROGRESS_DEADLINE: Duration = Duration::from_secs(20);
+/// The generation of a rolled out job whose tasks fail as soon as they run.
+const BROKEN_GENERATION: u32 = 3;
+/// The generation of a rolled out job that is wanted in the end: none before is the same, so that
+/// it is rolled out when everything is healed.
+const LAST_GENERATION: u32 = 4;
+/// The variable that tells a task its generation.
+const GENERATION: &str = "GENERATION";
+
 /// Nodes beyond which the services of a run would fill some of them.
 const LARGE: u32 = 60;
 
@@ -53,6 +75,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         }
         Scenario::Offline => vec![Kind::Service, Kind::System, Kind::Window],
         Scenario::Leased => vec![Kind::Leased, Kind::Service],
+        Scenario::Rolling => vec![Kind::Rolling, Kind::RollingWindow, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];
             let others = [
@@ -77,8 +100,34 @@ pub fn count(kind: Kind, nodes: u32) -> u32 {
     match kind {
         Kind::System | Kind::SystemWindow => 1,
         Kind::Batch | Kind::Leased => nodes / 2 + 1,
-        Kind::Service | Kind::Window | Kind::Patient | Kind::Frail => nodes / 2 + 2,
+        Kind::Service
+        | Kind::Window
+        | Kind::Patient
+        | Kind::Frail
+        | Kind::Rolling
+        | Kind::RollingWindow => nodes / 2 + 2,
     }
+}
+
+/// The generation that is wanted when everything is healed.
+pub fn last_generation(kind: Kind) -> u32 {
+    if is_rolled_out(kind) {
+        LAST_GENERATION
+    } else {
+        0
+    }
+}
+
+/// Whether the tasks of this version of a job fail as soon as they run.
+pub fn is_broken(kind: Kind, job: &Job) -> bool {
+    let tasks = job.task_groups.iter().flat_map(|group| &group.tasks);
+    let mut generations = tasks.filter_map(|task| task.env.get(GENERATION));
+    is_rolled_out(kind) && generations.any(|it| *it == BROKEN_GENERATION.to_string())
+}
+
+/// Whether versions of it are rolled out a few allocations at a time.
+pub fn is_rolled_out(kind: Kind) -> bool {
+    matches!(kind, Kind::Rolling | Kind::RollingWindow)
 }
 
 /// The name of the job at `offset` of a run.
@@ -115,19 +164,17 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
         });
     }
     if job_type == JobType::Service {
-        // Rolling on is the deployment watcher's, which is not part of this world yet.
-        group.update = Some(UpdateStrategy {
-            max_parallel: Some(0),
-            ..UpdateStrategy::default()
-        });
+        group.update = Some(update(kind));
     }
     group.disconnect = match kind {
-        Kind::Window | Kind::Patient | Kind::SystemWindow => Some(DisconnectStrategy {
-            lost_after: Some(WINDOW),
-            replace: Some(kind != Kind::Patient),
-            reconcile: Some(reconcile(offset, generation).to_string()),
-            ..DisconnectStrategy::default()
-        }),
+        Kind::Window | Kind::Patient | Kind::RollingWindow | Kind::SystemWindow => {
+            Some(DisconnectStrategy {
+                lost_after: Some(WINDOW),
+                replace: Some(kind != Kind::Patient),
+                reconcile: Some(reconcile(offset, generation).to_string()),
+                ..DisconnectStrategy::default()
+            })
+        }
         Kind::Leased => Some(DisconnectStrategy {
             stop_on_client_after: Some(LEASE),
             ..DisconnectStrategy::default()
@@ -143,6 +190,24 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     };
     job.canonicalize();
     job
+}
+
+/// All at once, unless rollouts are what the job is for.
+fn update(kind: Kind) -> UpdateStrategy {
+    if !is_rolled_out(kind) {
+        return UpdateStrategy {
+            max_parallel: Some(0),
+            ..UpdateStrategy::default()
+        };
+    }
+    UpdateStrategy {
+        max_parallel: Some(MAX_PARALLEL),
+        min_healthy_time: Some(MIN_HEALTHY_TIME),
+        healthy_deadline: Some(HEALTHY_DEADLINE),
+        progress_deadline: Some(PROGRESS_DEADLINE),
+        auto_revert: Some(kind == Kind::Rolling),
+        ..UpdateStrategy::default()
+    }
 }
 
 /// Which of a pair stays: each strategy has its turn.
@@ -176,7 +241,7 @@ fn task(generation: u32) -> Task {
         name: "t".to_owned(),
         driver: "raw_exec".to_owned(),
         config: BTreeMap::from([("command".to_owned(), "/bin/run".into())]),
-        env: BTreeMap::from([("GENERATION".to_owned(), generation.to_string())]),
+        env: BTreeMap::from([(GENERATION.to_owned(), generation.to_string())]),
         kill_timeout: Some(KILL_TIMEOUT),
         resources: Some(Resources {
             cpu: Some(50),
@@ -187,18 +252,20 @@ fn task(generation: u32) -> Task {
     }
 }
 
-/// After how long a task ends by itself, and whether well; `None` = never.
-pub fn end_of_task(kind: Kind, rng: &mut Rng) -> Option<(Nanos, i32)> {
+/// After how long a task ends by itself; `None` = never.
+pub fn end_of_task(kind: Kind, broken: bool, rng: &mut Rng) -> Option<Nanos> {
+    if broken {
+        return Some(rng.between(50 * MILLI, SECOND));
+    }
     match kind {
-        Kind::Batch => {
-            let code = i32::from(rng.chance(100));
-            Some((rng.between(SECOND, 25 * SECOND), code))
-        }
-        Kind::Frail => Some((rng.between(500 * MILLI, 40 * SECOND), 1)),
+        Kind::Batch => Some(rng.between(SECOND, 25 * SECOND)),
+        Kind::Frail => Some(rng.between(500 * MILLI, 40 * SECOND)),
         Kind::Service
         | Kind::Window
         | Kind::Patient
         | Kind::Leased
+        | Kind::Rolling
+        | Kind::RollingWindow
         | Kind::System
         | Kind::SystemWindow => None,
     }

@@ -95,6 +95,9 @@ pub enum Scenario {
     /// As a storm, with groups that stop themselves when nobody hears them. No server's clock
     /// jumps: that their leases are over is known by a clock.
     Leased,
+    /// As a storm, and new versions of jobs are rolled out a few allocations at a time; some of
+    /// them are broken.
+    Rolling,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,

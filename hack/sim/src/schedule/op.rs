@@ -69,6 +69,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Damaged
             | Scenario::Stuck
             | Scenario::Leased
+            | Scenario::Rolling
     );
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;

@@ -283,6 +283,7 @@ fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
     match command {
         Command::WindowExpired { .. } => mutant == Some(Mutant::WindowsNeverEnd),
         Command::SyncDeadline { .. } => mutant == Some(Mutant::OwedForEver),
+        Command::DeploymentStatus(_) => mutant == Some(Mutant::RolloutsUnwatched),
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),
         _ => false,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controlplane_state::command::{Change, NodeSynced, PlanApply};
+use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
 use controlplane_state::{Command, SessionEpoch, Stamped};
 use noded_core::event::WatchMap;
 use protocol_model::{
@@ -14,7 +14,7 @@ use protocol_model::{
 use super::World;
 use crate::event::{Event, LogEvent, NodeIx};
 use crate::mutant::Mutant;
-use crate::schedule::jobs::Kind;
+use crate::schedule::jobs::{self, Kind};
 use crate::time::SECOND;
 
 /// An id that nobody drew.
@@ -52,6 +52,7 @@ impl World {
             }
             (Command::PlanApply(plan), Some(Mutant::ReplacedTwice)) => self.replace_twice(plan),
             (Command::PlanApply(plan), Some(Mutant::PlacedBeside)) => self.place_beside(plan),
+            (Command::PlanApply(plan), Some(Mutant::RollsAllAtOnce)) => self.roll_all(plan),
             (Command::AllocUpdates { batches }, Some(Mutant::BatchWithoutEpoch)) => {
                 for batch in batches {
                     batch.epoch = epoch_of(batch.node);
@@ -76,6 +77,32 @@ impl World {
         });
         let twins: Vec<_> = twins.collect();
         plan.placed.extend(twins);
+    }
+
+    /// A step of a rollout stops everything that is left of older versions.
+    fn roll_all(&self, plan: &mut PlanApply) {
+        let stopped = plan.changed.iter().find_map(|change| {
+            let alloc = self.state().alloc(change.id)?;
+            let job = self.state().job(&alloc.job_key())?;
+            let rolls = matches!(change.change, Change::Stop { .. })
+                && self.kind_of(change.id).is_some_and(jobs::is_rolled_out)
+                && alloc.job_version < job.version;
+            rolls.then(|| (change.clone(), job.version))
+        });
+        let Some((step, version)) = stopped else {
+            return;
+        };
+        let Some(key) = self.state().alloc(step.id).map(|alloc| alloc.job_key()) else {
+            return;
+        };
+        let known: BTreeSet<AllocId> = plan.changed.iter().map(|change| change.id).collect();
+        let others = self.state().allocs_by_job(&key).filter(|alloc| {
+            alloc.job_version < version && !alloc.terminal() && !known.contains(&alloc.id)
+        });
+        plan.changed.extend(others.map(|alloc| AllocChange {
+            id: alloc.id,
+            ..step.clone()
+        }));
     }
 
     /// What a leased one is told to stop for is placed with the same plan, where it was.

@@ -205,7 +205,7 @@ impl World {
                 let again = OpKind::Register {
                     job,
                     count,
-                    generation: 0,
+                    generation: jobs::last_generation(*kind),
                 };
                 add(at, again);
                 wanted.push(Some(count));

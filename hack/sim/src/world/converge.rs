@@ -1,7 +1,9 @@
 //! Whether the healed cluster has come to rest: every node ready, every job as it is wanted, and
 //! what the control plane believes is what the hosts do.
 
-use protocol_model::{Allocation, ClientStatus, DesiredStatus, JobKey, NodeStatus};
+use protocol_model::{
+    Allocation, ClientStatus, DeploymentStatus, DesiredStatus, JobKey, NodeStatus,
+};
 
 use super::World;
 use crate::node_ids::{node_id, node_ix};
@@ -70,6 +72,16 @@ impl World {
                 return Some(format!(
                     "{key}: {} is of an older version",
                     alloc.id.short()
+                ));
+            }
+            let rollout = self.state().latest_deployment(&key);
+            let unfinished = rollout.filter(|it| it.status != DeploymentStatus::Successful);
+            if let Some(rollout) = unfinished
+                && wanted.is_some()
+            {
+                return Some(format!(
+                    "{key}: the rollout of v{} is {:?}",
+                    rollout.job_version, rollout.status
                 ));
             }
             // A batch job that is done is forgotten in the end.

@@ -71,6 +71,8 @@ pub struct World {
     pub(crate) clients: Clients,
     /// The kind of everything that was ever placed.
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
+    /// What of it fails as soon as it runs.
+    pub(crate) broken: BTreeSet<AllocId>,
     pub(crate) rng: Rng,
     pub(crate) counts: Counts,
     pub figures: Figures,
@@ -118,6 +120,7 @@ impl World {
             reads: Reads::default(),
             clients: Clients::new(&schedule),
             kinds: BTreeMap::new(),
+            broken: BTreeSet::new(),
             rng,
             counts: Counts::default(),
             figures: Figures::default(),

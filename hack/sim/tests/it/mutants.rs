@@ -155,6 +155,16 @@ fn a_leader_that_confirms_heartbeats_without_a_majority_is_found() {
 }
 
 #[test]
+fn a_rollout_that_does_not_wait_for_health_is_found() {
+    assert_found(Mutant::RollsAllAtOnce, &["rolls_in_steps"]);
+}
+
+#[test]
+fn a_rollout_without_progress_that_goes_on_is_found() {
+    assert_found(Mutant::RolloutsUnwatched, &["rollouts_end"]);
+}
+
+#[test]
 fn an_acknowledgement_of_what_was_refused_is_found() {
     assert_found(Mutant::AckFromCommit, &["acknowledged_updates"]);
 }
