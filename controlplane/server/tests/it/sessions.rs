@@ -1,10 +1,13 @@
 //! What a server answers to nodes that say something that it cannot take, and to those that know
 //! more than it does.
 
+use std::time::Duration;
+
+use protocol_model::NodeStatus;
 use protocol_transport::{FrameReader, FrameWriter, StreamKind};
 use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::fake_node::{FakeNode, open, read, write};
 use crate::world::{PATIENCE, World};
@@ -102,6 +105,42 @@ async fn a_full_server_sends_others_on_and_keeps_its_own() {
     // Nothing of it was written down, and the one that is there comes back over another connection.
     assert!(world.server.cluster().snapshot().node(facts.id).is_none());
     assert!(node.resume().await.resumed);
+}
+
+/// A daemon whose loop stands: what carries its connections goes on without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_connections_live_and_whose_loop_stands_is_silent() {
+    let silence = Duration::from_secs(2);
+    let world = World::start_with(|config| config.liveness.silence = silence).await;
+    let mut node = FakeNode::join(&world).await;
+    for tick in 1..=10 {
+        let heartbeat = v1::Heartbeat {
+            epoch: node.epoch(),
+            tick,
+            ..v1::Heartbeat::default()
+        };
+        node.say(&heartbeat).await;
+        sleep(Duration::from_millis(50)).await;
+    }
+    let path = format!("/v1/client/stats?node_id={}", node.id);
+    let status = || {
+        let snapshot = world.server.cluster().snapshot();
+        snapshot.node(node.id).expect("the node").node.status
+    };
+    let mut answered = 0;
+    let until_noticed = async {
+        while status() == NodeStatus::Ready {
+            assert_eq!(node.session().close_reason(), None);
+            // The last one may meet the end of the session.
+            answered += u32::from(world.get(&path).await.is_ok());
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, until_noticed)
+        .await
+        .expect("it is noticed");
+    assert_eq!(status(), NodeStatus::Down);
+    assert!(answered > 5, "it answered {answered} times meanwhile");
 }
 
 #[tokio::test(flavor = "multi_thread")]
