@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use hack_sim::progress::Progress;
 use hack_sim_cluster::mutant::Mutant;
-use hack_sim_cluster::report::{Found, Totals, Until, describe, hunt, name_of, series};
+use hack_sim_cluster::report::{Found, Replay, Totals, Until, describe, hunt, name_of, series};
 use hack_sim_cluster::schedule::{Scenario, Settings};
 use hack_sim_cluster::world::run;
 use tracing_subscriber::EnvFilter;
@@ -110,17 +111,29 @@ fn one(out: &mut impl Write, settings: &Settings, lines: usize) -> anyhow::Resul
 /// Answers whether something broke.
 fn many(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
     let first = settings(arguments, arguments.from);
-    let (until, failures_max) = match arguments.minutes {
-        Some(minutes) => (Until::Time(Duration::from_secs(minutes * 60)), usize::MAX),
-        None => (Until::Seeds(arguments.seeds), 1),
+    let all = arguments.scenario.is_none();
+    let totals = match arguments.minutes {
+        Some(minutes) => {
+            let span = Duration::from_secs(minutes * 60);
+            let mut progress = Progress::new(span);
+            let told = &mut |totals: &Totals| {
+                let lasted = totals.lasted.as_secs_f64();
+                progress.told(totals.runs, lasted, &totals.failures, |(settings, _)| {
+                    Replay(settings).to_string()
+                });
+            };
+            series(&first, all, Until::Time(span), usize::MAX, told)?
+        }
+        None => {
+            let until = Until::Seeds(arguments.seeds);
+            series(&first, all, until, 1, &mut |_| {})?
+        }
     };
-    let totals = series(&first, arguments.scenario.is_none(), until, failures_max)?;
     for (settings, failure) in totals.failures.iter().take(4) {
         write!(out, "{}", describe(settings, failure)?)?;
     }
     for (settings, failure) in totals.failures.iter().skip(4) {
-        let replay = hack_sim_cluster::report::Replay(settings);
-        writeln!(out, "{}: {replay}", failure.invariant)?;
+        writeln!(out, "{}: {}", failure.invariant, Replay(settings))?;
     }
     write!(out, "{totals}")?;
     Ok(!totals.failures.is_empty())
@@ -153,7 +166,7 @@ fn speed(out: &mut impl Write) -> anyhow::Result<bool> {
             seconds: Some(120),
             ..Settings::of(1)
         };
-        let totals = series(&first, false, Until::Seeds(4), usize::MAX)?;
+        let totals = series(&first, false, Until::Seeds(4), usize::MAX, &mut |_| {})?;
         write!(out, "3 servers, 5 nodes, {name}:\n{totals}")?;
     }
     Ok(false)

@@ -130,7 +130,7 @@ pub enum Until {
 }
 
 /// Runs seeds from `first.seed` on; stops after `failures_max` failures. With `all` it goes through
-/// all scenarios.
+/// all scenarios. `told` hears after each run what they came to so far.
 ///
 /// # Errors
 /// Where a cluster cannot even be put together.
@@ -139,6 +139,7 @@ pub fn series(
     all: bool,
     until: Until,
     failures_max: usize,
+    told: &mut dyn FnMut(&Totals),
 ) -> anyhow::Result<Totals> {
     let begun = Instant::now();
     let mut totals = Totals::default();
@@ -161,6 +162,7 @@ pub fn series(
             ..first.clone()
         };
         totals.add(&settings, &run(&settings, 0)?);
+        told(&totals);
         seed += 1;
     }
     totals.took = begun.elapsed();

@@ -28,6 +28,7 @@ pub mod mutant;
 pub mod net;
 pub mod node;
 pub mod node_ids;
+pub mod progress;
 mod queue;
 pub mod report;
 pub mod rng;

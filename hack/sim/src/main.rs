@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use hack_sim::mutant::Mutant;
+use hack_sim::progress::Progress;
 use hack_sim::report::{Found, Totals, Until, describe, hunt, series};
-use hack_sim::run::{Replay, explain};
+use hack_sim::run::{Replay, explain, seconds};
 use hack_sim::schedule::{Scenario, Settings};
 use hack_sim::stopwatch::Stopwatch;
 
@@ -114,11 +115,27 @@ fn runs(out: &mut impl Write, arguments: &Arguments) -> std::io::Result<bool> {
         return one(out, &settings(arguments, seed), arguments.lines);
     }
     let first = settings(arguments, arguments.from);
-    let (until, failures_max) = match arguments.minutes {
-        Some(minutes) => (Until::Time(Duration::from_secs(minutes * 60)), usize::MAX),
-        None => (Until::Seeds(arguments.seeds), 1),
+    let all = arguments.scenario.is_none();
+    let (mut failed, totals) = match arguments.minutes {
+        Some(minutes) => {
+            let failed = all && arguments.nodes.is_none() && outage(out, first.seed)?;
+            let span = Duration::from_secs(minutes * 60);
+            let mut progress = Progress::new(span);
+            let told = &mut |totals: &Totals| {
+                let lasted = seconds(totals.lasted);
+                progress.told(totals.runs, lasted, &totals.failures, |(settings, _)| {
+                    Replay(settings, None).to_string()
+                });
+            };
+            let until = Until::Time(span);
+            (failed, series(&first, all, until, usize::MAX, told))
+        }
+        None => {
+            let until = Until::Seeds(arguments.seeds);
+            (false, series(&first, all, until, 1, &mut |_| {}))
+        }
     };
-    let totals = series(&first, arguments.scenario.is_none(), until, failures_max);
+    failed |= !totals.failures.is_empty();
     for (settings, ended) in totals.failures.iter().take(8) {
         write!(out, "{}", describe(settings, ended, arguments.lines))?;
     }
@@ -132,6 +149,28 @@ fn runs(out: &mut impl Write, arguments: &Arguments) -> std::io::Result<bool> {
         None => "every scenario".to_owned(),
     };
     writeln!(out, "seeds {} to {last} of {which}", first.seed)?;
+    write!(out, "{totals}")?;
+    Ok(failed)
+}
+
+/// What runs at night begins with the largest cluster, all of which is cut off and comes back at
+/// once: a minute or less.
+fn outage(out: &mut impl Write, seed: u64) -> std::io::Result<bool> {
+    let settings = Settings {
+        nodes: Some(5000),
+        scenario: Scenario::Outage,
+        seconds: Some(40),
+        state_check_every: 4096,
+        ..Settings::of(seed)
+    };
+    let mut totals = Totals::default();
+    let begun = Stopwatch::begin();
+    totals.add(&settings, hack_sim::run::run(&settings));
+    totals.took = begun.elapsed();
+    for (settings, ended) in &totals.failures {
+        write!(out, "{}", describe(settings, ended, 60))?;
+    }
+    writeln!(out, "5000 nodes, all of them cut off and back at once:")?;
     write!(out, "{totals}")?;
     Ok(!totals.failures.is_empty())
 }
@@ -208,7 +247,7 @@ fn speed(out: &mut impl Write) -> std::io::Result<bool> {
             state_check_every: if nodes > 1000 { 4096 } else { 64 },
             ..Settings::of(1)
         };
-        let totals = series(&first, false, Until::Seeds(seeds), usize::MAX);
+        let totals = series(&first, false, Until::Seeds(seeds), usize::MAX, &mut |_| {});
         writeln!(out, "{nodes} nodes, {scenario:?}:")?;
         for (settings, ended) in &totals.failures {
             let what = ended.failure.as_ref().map_or("", |it| it.invariant);

@@ -96,8 +96,14 @@ pub enum Until {
 }
 
 /// Runs seeds from `first.seed` on; stops after `failures_max` failures. Without a scenario of its
-/// own a series goes through all of them.
-pub fn series(first: &Settings, all: bool, until: Until, failures_max: usize) -> Totals {
+/// own a series goes through all of them. `told` hears after each run what they came to so far.
+pub fn series(
+    first: &Settings,
+    all: bool,
+    until: Until,
+    failures_max: usize,
+    told: &mut dyn FnMut(&Totals),
+) -> Totals {
     let (begun, watch) = (Instant::now(), Stopwatch::begin());
     let mut totals = Totals::default();
     let mut seed = first.seed;
@@ -121,6 +127,7 @@ pub fn series(first: &Settings, all: bool, until: Until, failures_max: usize) ->
         };
         let ended = run(&settings);
         totals.add(&settings, ended);
+        told(&totals);
         seed += 1;
     }
     totals.took = watch.elapsed();

@@ -19,7 +19,7 @@ fn seeds_of_every_scenario_hold() {
         state_check_every: 4,
         ..Settings::of(1005)
     };
-    let totals = series(&first, true, Until::Seeds(7), 1);
+    let totals = series(&first, true, Until::Seeds(7), 1, &mut |_| {});
     if let Some((settings, ended)) = totals.failures.first() {
         panic!("{}", describe(settings, ended, 60));
     }
