@@ -152,10 +152,7 @@ pub(super) async fn list(ask: &Ask) -> Answered {
 
 /// One allocation with its job and the newest events that any server knows.
 async fn read(ask: &Ask, id: AllocId) -> Answered {
-    let moved = |snapshot: &Snapshot| match snapshot.alloc(id) {
-        Some(alloc) => alloc.modify_index,
-        None => any_moved(snapshot),
-    };
+    let moved = |snapshot: &Snapshot| snapshot.alloc_index(id);
     let snapshot = ask.snapshot_after(&moved).await?;
     let found = snapshot
         .alloc(id)

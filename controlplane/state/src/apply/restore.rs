@@ -146,7 +146,6 @@ impl Draft {
         for table in Table::ALL {
             self.tables.touch(table);
         }
-        self.tables.note_all_moved();
     }
 
     /// No session of either history goes on: every node that is not known to be silent owes its

@@ -44,14 +44,6 @@ impl Tables {
         }
     }
 
-    /// The tables are another history's: for whoever waits, every job's allocations just changed.
-    pub(crate) fn note_all_moved(&mut self) {
-        let keys: Vec<JobKey> = self.tallies.keys().cloned().collect();
-        for key in keys {
-            self.note_moved(&key);
-        }
-    }
-
     /// Enters an allocation of a job into what is derived. `before` is what it was: the indexes
     /// over what never changes (job, node, evaluation of a kept one) are left alone.
     fn link_alloc(&mut self, key: &JobKey, alloc: &Allocation, before: Option<&Arc<Allocation>>) {

@@ -81,17 +81,21 @@ fn whoever_waits_for_a_change_sees_one() {
 /// A cluster's file restored into one that is much younger: its log is shorter than the file's
 /// index.
 #[test]
-fn whoever_waits_for_a_jobs_allocations_sees_a_change() {
+fn whoever_waits_for_a_job_or_an_allocation_sees_a_change() {
     let mut cluster = cluster();
     let saved = cluster.checkpoint();
     let web = key("web");
+    let alloc = cluster.tables().allocs().next().expect("one").id;
     for _ in 0..10 {
         cluster.place(&web, node_id(2));
     }
-    let seen = cluster.tables().job_allocs_index(&web);
+    cluster.report(node_id(1), vec![says(alloc, 2, ClientStatus::Failed)]);
+    let before = cluster.tables();
+    let seen = (before.job_allocs_index(&web), before.alloc_index(alloc));
     cluster.restore(&saved, ANOTHER, 100);
     let tables = cluster.tables();
-    assert!(tables.job_allocs_index(&web) > seen, "{seen}");
+    assert!(tables.job_allocs_index(&web) > seen.0, "{seen:?}");
+    assert!(tables.alloc_index(alloc) > seen.1, "{seen:?}");
     assert_eq!(tables.allocs_by_job(&web).count(), 1);
 }
 
