@@ -256,9 +256,9 @@ impl Tables {
     }
 
     /// The index at which an allocation of a job last changed, came or went: what a blocking query
-    /// on them waits for. Never below what it is: a checkpoint does not keep it, and its reader takes
-    /// the index that it was written at; an operator's restore changes all of them. While a job has
-    /// no allocation nobody knows whether it had one, and it is that of all allocations.
+    /// on them waits for. Never below what it is: a checkpoint does not keep it, and its reader
+    /// takes the index that it was written at; an operator's restore changes all of them. While a
+    /// job has no allocation nobody knows whether it had one, and it is that of all allocations.
     pub fn job_allocs_index(&self, key: &JobKey) -> u64 {
         match self.job_tally(key).map_or(0, |tally| tally.allocs_moved) {
             0 => self.table_index(&[Table::Allocs]),
