@@ -166,8 +166,9 @@ fn without(
                 ..
             }
         );
-        let falls = !gone && replaced.contains(&change.id) && makes_way;
-        if falls {
+        // One that failed falls with its successor, too: the next attempt begins at its record.
+        let falls = replaced.contains(&change.id) && makes_way;
+        if falls && !gone {
             stays.insert(change.id);
         }
         !falls
@@ -179,7 +180,7 @@ fn without(
 mod tests {
     use controlplane_state::Command;
     use hack_testkit::{World, allocs, jobs, nodes};
-    use protocol_model::{AllocatedTaskResources, JobKey, JobType};
+    use protocol_model::{AllocatedTaskResources, ClientStatus, JobKey, JobType};
 
     use super::*;
 
@@ -246,6 +247,28 @@ mod tests {
         assert_eq!(refused, [ids[1], ids[2]]);
         assert!(checked.plan.placed.is_empty() && checked.plan.changed.is_empty());
         world.expect(Command::PlanApply(Box::new(checked.plan)));
+    }
+
+    #[test]
+    fn one_that_failed_is_not_stopped_without_its_successor() {
+        let mut world = World::new();
+        let ids: Vec<NodeId> = (1..=2)
+            .map(|number| world.add_node(nodes::node(number)))
+            .collect();
+        let key = world
+            .register(jobs::job(JobType::Service, "web", 1))
+            .job_key();
+        let failed = sized(&world, &key, ids[0], 3000);
+        place(&mut world, &failed);
+        world.report(failed.id, ClientStatus::Failed);
+        let mut plan = PlanApply::default();
+        moves(&mut plan, &failed, ids[1], 100);
+        // Somebody else was faster.
+        let other = sized(&world, &key, ids[1], 3000);
+        place(&mut world, &other);
+        let checked = check(&world.snapshot(), plan, Commit::Partial);
+        assert_eq!(checked.rejected.len(), 1);
+        assert!(checked.plan.placed.is_empty() && checked.plan.changed.is_empty());
     }
 
     #[test]

@@ -177,16 +177,15 @@ impl crate::tables::Tables {
     }
 
     /// Whether an allocation that does not matter any more went without being asked to, and nobody
-    /// took its place, or whoever did is forgotten: it was lost, or failed in an older version of
-    /// `job`. A halted rollout, which adds nothing, fills only such gaps, one for each number that
-    /// nobody has: their records are kept until the rollout is over.
+    /// that is still known took its place: it was lost, or failed in an older version of `job`. A
+    /// halted rollout, which adds nothing, fills only such gaps, one for each number that nobody
+    /// has: their records are kept until the rollout is over.
     pub fn left_a_gap(&self, job: &Job, alloc: &Allocation) -> bool {
         let failed = alloc.client_status == ClientStatus::Failed
             && !alloc.server_terminal()
             && alloc.job_version != job.version;
-        let next = alloc.next_allocation.and_then(|next| self.alloc(next));
         (failed || alloc.client_status == ClientStatus::Lost)
-            && next.is_none()
+            && alloc.next_allocation.is_none()
             && alloc.job_create_index == job.create_index
     }
 

@@ -68,8 +68,9 @@ pub fn covers(job: &Job, node: &Node) -> bool {
 }
 
 impl Draft {
-    /// Wants every job that a node's transition concerns: those with allocations on it, except
-    /// sysbatch, and those that run on every node of its kind.
+    /// Wants every job that a node's transition concerns: those with allocations on it that have
+    /// not ended, except sysbatch, and those that run on every node of its kind. (Nomad looks at jobs
+    /// of ended ones, too: each result that is kept costs an evaluation with every such transition.)
     pub(super) fn want_node_evals(
         &self,
         wanted: &mut WantedEvals,
@@ -79,6 +80,7 @@ impl Draft {
         let placed: BTreeSet<JobKey> = self
             .tables
             .allocs_on_node(node.id)
+            .filter(|alloc| !alloc.client_terminal())
             .map(|alloc| alloc.job_key())
             .collect();
         for key in placed {
@@ -130,7 +132,7 @@ impl Draft {
                     !alloc.terminal() && alloc.job_id == key.id && alloc.namespace == key.namespace
                 })
             };
-            if !job.stop && covers(job, node) && decided() && !has_one() {
+            if !job.stop && covers(job, node) && !has_one() && decided() {
                 wanted.want(key.clone(), EvalTrigger::NodeUpdate, node.id);
             }
         }

@@ -12,9 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{
-    AllocState, Allocation, ClientStatus, DesiredStatus, DesiredTransition, NodeId, NodeStatus,
-};
+use protocol_model::{AllocState, Allocation, ClientStatus, DesiredStatus, NodeId, NodeStatus};
 
 use super::draft::{AllocTouch, Draft};
 use crate::applied::{NodeRejected, NodeRejection, Outcome, Refusal};
@@ -201,7 +199,6 @@ impl Draft {
         alloc
             .desired_description
             .clone_from(&plan.desired_description);
-        alloc.desired_transition = DesiredTransition::default();
         if alloc.deployment_id != plan.deployment_id {
             alloc.deployment_id = plan.deployment_id;
             alloc.deployment_status.clone_from(&plan.deployment_status);

@@ -249,7 +249,9 @@ impl Draft {
             return Some(EvalTrigger::AllocStop);
         }
         let failed = after.client_status == ClientStatus::Failed;
-        let replaceable = !after.server_terminal() && after.followup_eval_id.is_none();
+        // Of one that is back, a plan may be on its way that takes the look at its window's end back.
+        let looked_at = after.followup_eval_id.is_some() && !before.needs_reconnect();
+        let replaceable = !after.server_terminal() && !looked_at;
         let rescheduled = group
             .and_then(|group| group.reschedule_policy.as_ref())
             .is_some_and(|policy| policy.is_enabled());

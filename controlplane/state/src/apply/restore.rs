@@ -149,25 +149,24 @@ impl Draft {
     }
 
     /// No session of either history goes on: every node that is not known to be silent owes its
-    /// complete report before it is ready again, and counts as silent when it does not come.
+    /// complete report before it is ready again, and counts as silent when it does not come. Those
+    /// that were silent then may have been heard since: of them, too, silence counts from now, so
+    /// that no lease is taken for over that was extended meanwhile.
     fn forget_sessions(&mut self) {
         let records: Vec<Arc<NodeRecord>> = self.tables.nodes().cloned().collect();
         for record in records {
             let mut record = NodeRecord::clone(&record);
             record.session = SessionState::default();
             record.owes_evals = true;
-            if matches!(
-                record.node.status,
-                NodeStatus::Ready | NodeStatus::Initializing
-            ) {
-                let mut node = Node::clone(&record.node);
+            let mut node = Node::clone(&record.node);
+            if matches!(node.status, NodeStatus::Ready | NodeStatus::Initializing) {
                 node.status = NodeStatus::Initializing;
                 node.status_description =
                     "the cluster was restored from a snapshot: owes its complete report".to_owned();
-                node.status_updated_at = self.now.0 / 1_000_000_000;
-                node.modify_index = self.index;
-                record.node = Arc::new(node);
             }
+            node.status_updated_at = self.now.0 / 1_000_000_000;
+            node.modify_index = self.index;
+            record.node = Arc::new(node);
             self.tables.put_node(record);
         }
     }

@@ -34,6 +34,32 @@ impl Tables {
         self.unlink_alloc(&key, &record.alloc, None);
         self.release_spec(record.alloc.spec);
         self.note_moved(&key);
+        self.relink(&record.alloc);
+    }
+
+    /// Who came before an allocation that is forgotten is followed by who came after it: a place
+    /// that is taken stays so, and a gap is one.
+    fn relink(&mut self, gone: &Allocation) {
+        let (before, after) = (gone.previous_allocation, gone.next_allocation);
+        self.change_link(before, |alloc| {
+            let linked = alloc.next_allocation == Some(gone.id);
+            linked.then(|| alloc.next_allocation = after).is_some()
+        });
+        self.change_link(after, |alloc| {
+            let linked = alloc.previous_allocation == Some(gone.id);
+            linked.then(|| alloc.previous_allocation = before).is_some()
+        });
+    }
+
+    fn change_link(&mut self, id: Option<AllocId>, change: impl FnOnce(&mut Allocation) -> bool) {
+        let Some(mut record) = id.and_then(|id| self.allocs.get(&id)).cloned() else {
+            return;
+        };
+        let alloc = Arc::make_mut(&mut record.alloc);
+        if change(alloc) {
+            alloc.modify_index = self.index;
+            self.put_alloc(record);
+        }
     }
 
     /// An allocation of the job changed at the index being applied. (One that nothing is left of

@@ -1,8 +1,10 @@
 //! Garbage collection removes what is really over, and nothing else.
 
-use controlplane_state::command::{GcCollect, Purge};
+use std::sync::Arc;
+
+use controlplane_state::command::{GcCollect, PlanApply, Purge};
 use controlplane_state::{Collected, Command, Outcome};
-use protocol_model::{ClientStatus, JobStatus, JobType};
+use protocol_model::{AllocId, ClientStatus, JobStatus, JobType};
 
 use crate::harness::{Harness, job, says};
 
@@ -43,6 +45,42 @@ fn nothing_that_lives_is_collected() {
             ..Collected::default()
         }
     );
+}
+
+#[test]
+fn who_came_before_one_that_is_collected_is_followed_by_who_came_after_it() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = job("web", JobType::Service);
+    cluster.register(&web);
+    let after = |cluster: &mut Harness, previous: Option<AllocId>| {
+        let mut alloc = cluster.alloc_for(&web.key(), node, 100);
+        alloc.previous_allocation = previous;
+        let id = alloc.id;
+        let plan = PlanApply {
+            placed: vec![Arc::new(alloc)],
+            ..PlanApply::default()
+        };
+        assert_eq!(cluster.plan(plan).outcome, Outcome::PlanApplied);
+        id
+    };
+    let first = after(&mut cluster, None);
+    let middle = after(&mut cluster, Some(first));
+    let last = after(&mut cluster, Some(middle));
+    assert_eq!(cluster.alloc(first).next_allocation, Some(middle));
+    for id in [middle, last] {
+        cluster.stop(id);
+        cluster.report(node, vec![says(id, 1, ClientStatus::Complete)]);
+        let next = cluster.alloc(id).next_allocation;
+        let names = GcCollect {
+            allocs: vec![id],
+            ..GcCollect::default()
+        };
+        assert_eq!(collect(&mut cluster, names).allocs, 1);
+        assert_eq!(cluster.alloc(first).next_allocation, next);
+        assert_eq!(cluster.alloc(first).modify_index, cluster.index);
+    }
+    assert_eq!(cluster.alloc(first).next_allocation, None);
 }
 
 #[test]

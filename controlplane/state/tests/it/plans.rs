@@ -6,7 +6,7 @@ use controlplane_state::command::{AllocChange, Change, PlanApply, Preempted};
 use controlplane_state::fit::Exhausted;
 use controlplane_state::{Command, NodeRejected, NodeRejection, Outcome, Refusal, Signal};
 use protocol_model::{
-    AllocatedPort, ClientStatus, DesiredStatus, Eligibility, EvalStatus, JobType,
+    AllocatedPort, ClientStatus, DesiredStatus, DesiredTransition, Eligibility, EvalStatus, JobType,
 };
 
 use crate::harness::{Harness, job, resources, says};
@@ -152,6 +152,29 @@ fn an_update_in_place_keeps_what_the_node_said() {
     let reason = NodeRejection::Exhausted(Exhausted::Cpu);
     let rejected = Refusal::PlanRejected(vec![NodeRejected { node, reason }]);
     assert_eq!(cluster.plan(plan).outcome, Outcome::Refused(rejected));
+}
+
+#[test]
+fn an_update_in_place_takes_no_stop_back_that_was_asked_for_meanwhile() {
+    let (mut cluster, node, key) = cluster();
+    let id = cluster.place(&key, node);
+    let planned = cluster.alloc(id);
+    cluster.done(Command::AllocsStop {
+        allocs: vec![(
+            id,
+            DesiredTransition {
+                migrate: Some(true),
+                ..DesiredTransition::default()
+            },
+        )],
+        evals: Vec::new(),
+    });
+    let plan = PlanApply {
+        updated: vec![Arc::new(planned)],
+        ..PlanApply::default()
+    };
+    assert_eq!(cluster.plan(plan).outcome, Outcome::PlanApplied);
+    assert!(cluster.alloc(id).desired_transition.should_migrate());
 }
 
 #[test]

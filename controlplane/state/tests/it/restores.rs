@@ -1,5 +1,7 @@
 //! An operator's checkpoint takes the place of the state.
 
+use std::time::Duration;
+
 use controlplane_state::command::NodeSynced;
 use controlplane_state::{
     Command, HelloAnswer, ItemResult, Outcome, RESTORE_BYTES_MAX, RESTORE_SILENCE, Refusal,
@@ -162,6 +164,22 @@ fn a_node_that_was_silent_when_it_was_saved_stays_so() {
     let epoch = cluster.welcome(knock(2, 5, Default::default())).epoch;
     cluster.sync(node_id(2), epoch, Vec::new());
     assert_eq!(cluster.status(node_id(2)), NodeStatus::Ready);
+}
+
+#[test]
+fn the_silence_of_a_node_that_was_silent_when_it_was_saved_counts_from_the_restore() {
+    let mut cluster = cluster();
+    cluster.silent(node_id(2));
+    let saved = cluster.checkpoint();
+    // It came back, and what it ran went on.
+    cluster.pass(Duration::from_secs(3600));
+    cluster.restore(&saved, ANOTHER, 1 << 20);
+    let tables = cluster.tables();
+    let record = tables.node(node_id(2)).expect("the node");
+    assert_eq!(
+        record.node.status_updated_at,
+        tables.now().0 / 1_000_000_000
+    );
 }
 
 #[test]

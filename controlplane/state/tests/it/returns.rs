@@ -9,8 +9,8 @@ use controlplane_state::command::{
 use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, Refusal, SessionEpoch, Signal, WindowEnd};
 use protocol_model::{
-    ClientStatus, DesiredStatus, Eligibility, EvalTrigger, Job, JobKey, JobType, Node, NodeId,
-    NodeStatus, UnixNanos,
+    ClientStatus, DesiredStatus, Eligibility, EvalId, EvalTrigger, Job, JobKey, JobType, Node,
+    NodeId, NodeStatus, UnixNanos,
 };
 
 use crate::harness::{Harness, has_signal, job, knock, says, tolerant_job};
@@ -54,6 +54,46 @@ fn a_short_restart_creates_no_evaluation_and_moves_nothing() {
     );
     assert_eq!(cluster.tables().evals().count(), evals);
     assert_eq!(cluster.status(node), NodeStatus::Ready);
+}
+
+#[test]
+fn a_failure_right_after_a_return_is_looked_at_although_its_window_is_open() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let web = tolerant_job("web", Duration::from_secs(3600));
+    cluster.register(&web);
+    let alloc = cluster.place(&web.key(), node);
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
+    cluster.silent(node);
+    let disconnect = Change::Disconnect {
+        description: String::new(),
+        followup_eval: Some(EvalId::from_u128(0xf0)),
+    };
+    cluster.change(alloc, disconnect);
+    let epoch = restart(&mut cluster, node);
+    cluster.sync(node, epoch, vec![says(alloc, 1, ClientStatus::Running)]);
+    assert!(cluster.alloc(alloc).followup_eval_id.is_some());
+    // A plan may be on its way that takes it back on the strength of what it saw before.
+    cluster.report(node, vec![says(alloc, 2, ClientStatus::Failed)]);
+    let pending = cluster.pending(&web.key());
+    assert!(
+        pending.contains(&EvalTrigger::RetryFailedAlloc),
+        "{pending:?}"
+    );
+}
+
+#[test]
+fn the_jobs_of_what_ended_on_a_node_are_not_looked_at_when_it_falls_silent() {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let done = job("done", JobType::Batch);
+    let eval = cluster.register(&done);
+    let alloc = cluster.place(&done.key(), node);
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Complete)]);
+    let over = cluster.finished(eval);
+    cluster.done(Command::EvalsUpsert { evals: vec![over] });
+    cluster.silent(node);
+    assert_eq!(cluster.pending(&done.key()), []);
 }
 
 #[test]
