@@ -192,9 +192,12 @@ impl Link {
     }
 
     async fn serve(&mut self, opened: &mut Opened) -> Left {
-        for mut call in std::mem::take(&mut self.again) {
+        let mut again = std::mem::take(&mut self.again).into_iter();
+        while let Some(mut call) = again.next() {
             call.sent = Sent::Again;
             if let Err(error) = self.send(opened, call).await {
+                // Whoever waits for the others is answered once keeper is back for longer.
+                self.again.extend(again);
                 return Left::Lost(error);
             }
         }

@@ -303,16 +303,17 @@ impl Running {
     }
 
     fn connect(&mut self, attempt: Attempt, server: ServerChoice) {
-        let (apart_from, purpose) = match server.apart_from {
-            Some(other) => (self.links.address_of(other), Purpose::Standby),
-            None => {
-                self.holding.forget_before(attempt);
-                self.links.end_all();
-                // A healthy disk is done before there is a connection to greet on.
-                self.shell.journal.request_sync();
-                (None, Purpose::Session)
-            }
+        let purpose = if server.standby {
+            Purpose::Standby
+        } else {
+            self.holding.forget_before(attempt);
+            self.links.end_all();
+            // A healthy disk is done before there is a connection to greet on.
+            self.shell.journal.request_sync();
+            Purpose::Session
         };
+        let other = server.apart_from;
+        let apart_from = other.and_then(|other| self.links.address_of(other));
         let Some(address) = self.servers.choose(server.offset, apart_from) else {
             return self.lost(attempt, "there is no such server".to_owned());
         };

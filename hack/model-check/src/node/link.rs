@@ -16,7 +16,7 @@ use crate::world::World;
 
 impl World {
     pub(super) fn connect(&mut self, attempt: Attempt, choice: ServerChoice) {
-        if choice.apart_from.is_none() {
+        if !choice.standby {
             while let Some(link) = self.host.links.first().copied() {
                 self.drop_link(link.attempt);
             }

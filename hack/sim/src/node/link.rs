@@ -21,7 +21,7 @@ const CONNECT_MAX: Nanos = 2 * SECOND;
 
 impl World {
     pub(super) fn connect(&mut self, ix: NodeIx, attempt: Attempt, choice: ServerChoice) {
-        if choice.apart_from.is_none() {
+        if !choice.standby {
             while let Some(link) = self.nodes[ix as usize].links.first().copied() {
                 self.drop_link(ix, link.attempt);
             }
@@ -37,7 +37,7 @@ impl World {
         if avoided == Some(chosen) {
             chosen = u8::try_from((offset + 1) % servers).unwrap_or(0);
         }
-        let role = choice.apart_from.map_or("session", |_| "standby");
+        let role = if choice.standby { "standby" } else { "session" };
         self.note(|| format!("n{ix} connects to s{chosen}: {role}"));
         let node = &mut self.nodes[ix as usize];
         node.links.push(Link {
@@ -46,7 +46,7 @@ impl World {
             conn: None,
             epoch: 0,
         });
-        let nobody = apart_from.is_some() && self.mutant == Some(Mutant::NobodyStandsBy);
+        let nobody = choice.standby && self.mutant == Some(Mutant::NobodyStandsBy);
         let stands = !nobody
             && apart_from != Some(chosen)
             && self.servers[usize::from(chosen)].up

@@ -11,6 +11,8 @@ use crate::time::Moment;
 pub struct ServerChoice {
     /// The offset into the list of servers.
     pub offset: usize,
+    /// Whether it is a second connection: the session's stays. Otherwise all others end.
+    pub standby: bool,
     /// The attempt whose server is not meant, while its connection stands.
     pub apart_from: Option<Attempt>,
 }

@@ -281,10 +281,15 @@ impl NodeCore {
     fn forget(&mut self, alloc: AllocId) {
         self.last_reports.remove(&alloc);
         self.batcher.forget(alloc);
-        // A journal that is compacted from now on lacks a specification that nothing refers to.
-        if let Some(hash) = self.spec_of.remove(&alloc)
-            && !self.spec_of.values().any(|used| *used == hash)
-        {
+        if let Some(hash) = self.spec_of.remove(&alloc) {
+            self.forget_journaled(hash);
+        }
+    }
+
+    /// A journal that is compacted from now on lacks a specification that nothing refers to: whoever
+    /// comes with it later writes it again.
+    fn forget_journaled(&mut self, hash: SpecHash) {
+        if !self.spec_of.values().any(|used| *used == hash) {
             self.journaled_specs.remove(&hash);
         }
     }

@@ -153,6 +153,10 @@ impl NodeCore {
     }
 
     fn journal_desired(&mut self, alloc: &protocol_model::Allocation, hash: SpecHash) {
+        let before = self.spec_of.insert(alloc.id, hash);
+        if let Some(before) = before.filter(|before| *before != hash) {
+            self.forget_journaled(before);
+        }
         if self.journaled_specs.insert(hash)
             && let Some(job) = self.specs.get(&hash)
         {
@@ -161,7 +165,6 @@ impl NodeCore {
                 job: Arc::clone(job),
             });
         }
-        self.spec_of.insert(alloc.id, hash);
         self.outbox.journal(JournalRecord::Desired {
             alloc: Box::new(alloc.clone()),
             spec: hash,

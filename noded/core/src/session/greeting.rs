@@ -144,6 +144,7 @@ impl Session {
         };
         let server = ServerChoice {
             offset: self.server % self.servers.max(1),
+            standby: false,
             apart_from: None,
         };
         let attempt = self.attempt;

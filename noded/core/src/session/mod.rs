@@ -124,6 +124,9 @@ pub struct Session {
     cut_off_at: Option<Moment>,
     confirmed: Option<Moment>,
     facts: Facts,
+    /// The session that a complete report was sent in last, and whether not for the first time.
+    reported_in: SessionEpoch,
+    reported_again: bool,
     seed: [u8; 16],
 }
 
@@ -171,6 +174,8 @@ impl Session {
             cut_off_at: None,
             confirmed: None,
             facts: Facts::Owed,
+            reported_in: SessionEpoch(0),
+            reported_again: false,
             seed,
         }
     }

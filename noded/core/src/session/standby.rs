@@ -280,6 +280,7 @@ impl Session {
         };
         let server = ServerChoice {
             offset: server % self.servers.max(1),
+            standby: true,
             apart_from: (self.servers > 1).then_some(self.attempt),
         };
         let connect = Effect::Connect { attempt, server };

@@ -25,6 +25,8 @@ impl Session {
         let SessionPhase::Syncing { epoch, .. } = self.phase else {
             return;
         };
+        self.reported_again = self.reported_in == epoch;
+        self.reported_in = epoch;
         let total = u32::try_from(reports.len()).unwrap_or(u32::MAX);
         let parts = in_parts(reports);
         let count = parts.len();
@@ -83,7 +85,13 @@ impl Session {
         match self.phase {
             SessionPhase::Syncing { epoch, .. } if epoch == acked => {
                 self.heard(now);
-                self.facts.on_acknowledged();
+                if self.reported_again {
+                    // Which of the reports made the node ready nobody knows, and only that one's
+                    // facts were taken in: they are told once more.
+                    self.facts.on_disconnected();
+                } else {
+                    self.facts.on_acknowledged();
+                }
                 self.become_live(epoch, None, out);
                 Some(epoch)
             }

@@ -369,6 +369,26 @@ fn changed_facts_are_told_once_and_again_only_when_they_change_again() {
 }
 
 #[test]
+fn facts_of_a_second_complete_report_are_told_once_more() {
+    let (mut session, mut out) = session();
+    greet(&mut session, &mut out, 0);
+    session.on_welcome(&welcome(5, false), None, &mut out, at(1));
+    session.send_sync(Vec::new(), 3, &mut out);
+    session.on_disconnected(&mut out, at(2));
+    session.on_facts_changed(&mut out);
+    effects(&mut out);
+    greet(&mut session, &mut out, 20_000);
+    session.on_welcome(&welcome(5, false), None, &mut out, at(20_001));
+    session.send_sync(Vec::new(), 3, &mut out);
+    effects(&mut out);
+    // The first report may be what made it ready: its facts, and not these, were taken in.
+    session.on_sync_ack(SessionEpoch(5), &mut out, at(20_002));
+    assert_eq!(facts_sent(&effects(&mut out)), 1);
+    session.on_facts_ack(SessionEpoch(5), &mut out, at(20_003));
+    assert_eq!(facts_sent(&effects(&mut out)), 0);
+}
+
+#[test]
 fn facts_whose_fate_is_unknown_are_told_again_when_the_session_is_resumed() {
     let (mut session, mut out) = live_and_told();
     session.on_facts_changed(&mut out);

@@ -74,6 +74,7 @@ fn a_live_session_soon_has_a_connection_to_another_server() {
         });
     let server = ServerChoice {
         offset: (first + 1) % 3,
+        standby: true,
         apart_from: Some(FIRST),
     };
     assert_eq!(connect, Some((SECOND, server)));
@@ -388,6 +389,7 @@ fn to_the_only_server_a_second_connection_is_made_only_when_the_first_is_silent(
     });
     let nobody_else = ServerChoice {
         offset: 0,
+        standby: true,
         apart_from: None,
     };
     assert_eq!(asked, Some((5_800, nobody_else)));
