@@ -214,10 +214,28 @@ impl Gateway {
                 return;
             }
             sessions.remove(&node);
+            // Under the lock: a batch that is still on its way brings nothing back.
+            self.detail.forget(node);
         }
         self.heard.forget(node);
-        self.detail.forget(node);
         self.cluster.hub().forget_node(node);
+    }
+
+    /// The events that this server keeps, while the session is here: what comes later would stay for
+    /// ever, and hide what the session's next server is told.
+    fn with_detail(
+        &self,
+        node: NodeId,
+        epoch: SessionEpoch,
+        take: impl FnOnce(&detail::DetailCache),
+    ) {
+        let sessions = self.lock();
+        if sessions
+            .get(&node)
+            .is_some_and(|entry| entry.epoch == epoch)
+        {
+            take(&self.detail);
+        }
     }
 
     fn set_known(&self, node: NodeId, epoch: SessionEpoch, known: BTreeMap<AllocId, u64>) {

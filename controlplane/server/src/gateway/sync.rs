@@ -142,9 +142,9 @@ pub(super) async fn commit(
     if let Outcome::Synced { unknown, .. } = &changed.outcome {
         let unknown: BTreeSet<_> = unknown.iter().collect();
         let own = |events: &AllocEvents| !unknown.contains(&events.alloc());
-        gateway
-            .detail
-            .take_in(node, volatile.into_iter().filter(own));
+        gateway.with_detail(node, epoch, |detail| {
+            detail.take_in(node, volatile.into_iter().filter(own));
+        });
     }
     gateway.set_known(node, epoch, report.known());
     Ok(changed.index)

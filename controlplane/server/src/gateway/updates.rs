@@ -89,9 +89,8 @@ async fn run_stream(
                 .alloc(alloc)
                 .is_some_and(|alloc| alloc.node_id == node)
         };
-        gateway
-            .detail
-            .take_in(node, own_events(volatile, &result, is_own));
+        let events = own_events(volatile, &result, is_own);
+        gateway.with_detail(node, epoch, |detail| detail.take_in(node, events));
         let ack = v1::BatchAck {
             class: class.into(),
             seq,
@@ -123,7 +122,7 @@ fn take_in_detail(
         alloc.is_some_and(|alloc| alloc.node_id == node)
     };
     let events = detail::events(&reports).into_iter().filter(is_own);
-    gateway.detail.take_in_older(node, events);
+    gateway.with_detail(node, epoch, |detail| detail.take_in_older(node, events));
     Ok(())
 }
 

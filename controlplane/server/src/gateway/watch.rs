@@ -84,10 +84,14 @@ async fn run(
         Some(known) => Chain::new(node, known),
         None => Chain::after_resume(node, &snapshot),
     };
-    for frame in parts(&chain.map(&snapshot)) {
+    let map = parts(&chain.map(&snapshot));
+    let first = deltas(&mut chain, &snapshot, gateway, node)?;
+    // A snapshot keeps everything that was ever in it, and a watch may last for months.
+    drop(snapshot);
+    for frame in map {
         write(&mut writer, &frame).await?;
     }
-    for delta in deltas(&mut chain, &snapshot, gateway, node)? {
+    for delta in first {
         write(&mut writer, &delta).await?;
     }
     loop {
@@ -103,7 +107,8 @@ async fn run(
             return Err(format!("session {epoch} of node {node} is over"));
         }
         let links = deltas(&mut chain, &snapshot, gateway, node)?;
-        // A node that reads slowly holds nobody else up.
+        // A node that reads slowly holds nobody else up, and nothing of the past.
+        drop(snapshot);
         drop(turn);
         for delta in links {
             write(&mut writer, &delta).await?;
