@@ -12,7 +12,7 @@
 //! What a server sees of a simulated node is what it sees of a real one: Hello, the complete
 //! report, heartbeats, the watch, batches, the second connection. What a node decides is decided
 //! by the same code. Not imitated: files, logs, calls of operators (they are refused), keeper's own
-//! deadlines of leases, restarts of the daemon.
+//! deadlines of leases.
 //!
 //! - [`fleet::Fleet`]: all nodes; starts them, cuts them off, heals.
 //! - [`control`]: the commands of the binary, one a line, answered with one JSON object a line.

@@ -13,7 +13,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 20] = [
+const ROUND: [Scenario; 21] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -27,6 +27,7 @@ const ROUND: [Scenario; 20] = [
     Scenario::Outage,
     Scenario::OneServer,
     Scenario::Calm,
+    Scenario::Lossy,
     Scenario::Handover,
     Scenario::Lagging,
     Scenario::Offline,

@@ -143,6 +143,16 @@ fn a_node_without_a_second_connection_is_found() {
 }
 
 #[test]
+fn two_that_take_the_place_of_a_silent_one_are_found() {
+    assert_found(Mutant::ReplacedTwice, &["never_too_many"]);
+}
+
+#[test]
+fn a_successor_beside_a_leased_one_that_is_told_to_stop_is_found() {
+    assert_found(Mutant::PlacedBeside, &["one_leased", "never_too_many"]);
+}
+
+#[test]
 fn a_group_that_stops_itself_only_while_its_daemon_lives_is_found() {
     assert_found(Mutant::LeaseWithDaemon, &["leases_end", "one_leased"]);
 }
