@@ -75,3 +75,27 @@ async fn stops_and_removals_survive_kill_9_at_every_step() {
     // Secrets of what runs, and of nothing else.
     eventually(|| scene.mounts().len() == all.len()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_connection_to_the_only_server_leaves_the_first_alone() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let server = &scene.server;
+    server
+        .until("its session and its calls", |known| {
+            known.heartbeats > 3 && known.connections == 2
+        })
+        .await;
+    server.answer_heartbeats(false);
+    server
+        .until("another connection", |known| known.connections == 3)
+        .await;
+    assert_eq!(server.standing(), 3);
+    server.answer_heartbeats(true);
+    let now = server.known().heartbeats;
+    server
+        .until("it goes on", |known| known.heartbeats > now + 3)
+        .await;
+}

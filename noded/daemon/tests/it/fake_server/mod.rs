@@ -38,6 +38,10 @@ pub(crate) struct Known {
     pub(crate) synced: Vec<Vec<AllocId>>,
     pub(crate) watch_acked: u64,
     pub(crate) heartbeats: u64,
+    /// Heartbeats are not answered.
+    pub(crate) mute: bool,
+    /// Connections that were made.
+    pub(crate) connections: usize,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
 }
@@ -96,6 +100,7 @@ impl FakeServer {
             while let Some(peer) = listener.accept().await {
                 assert_eq!(peer.identity.role, Role::Node);
                 connections.lock().unwrap().push(peer.connection.clone());
+                known.send_modify(|known| known.connections += 1);
                 tokio::spawn(serve(
                     peer.connection,
                     Arc::clone(&known),
@@ -139,6 +144,18 @@ impl FakeServer {
                 self.known.borrow().reports
             ),
         }
+    }
+
+    /// Whether heartbeats are answered from now on.
+    pub(crate) fn answer_heartbeats(&self, answer: bool) {
+        self.known.send_modify(|known| known.mute = !answer);
+    }
+
+    /// How many of the node's connections stand.
+    pub(crate) fn standing(&self) -> usize {
+        let connections = self.connections.lock().unwrap();
+        let standing = connections.iter().filter(|it| it.close_reason().is_none());
+        standing.count()
     }
 
     /// The connections of the node break.

@@ -122,6 +122,9 @@ async fn heartbeats(connection: quinn::Connection, known: Arc<watch::Sender<Know
     while let Ok(datagram) = connection.read_datagram().await {
         let beat: v1::Heartbeat = from_datagram(datagram).unwrap();
         known.send_modify(|known| known.heartbeats += 1);
+        if known.borrow().mute {
+            continue;
+        }
         let ack = v1::HeartbeatAck {
             tick: beat.tick,
             confirmed_sent_boottime_ns: beat.sent_boottime_ns,
