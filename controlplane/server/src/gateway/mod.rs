@@ -221,8 +221,8 @@ impl Gateway {
         self.cluster.hub().forget_node(node);
     }
 
-    /// The events that this server keeps, while the session is here: what comes later would stay for
-    /// ever, and hide what the session's next server is told.
+    /// The events that this server keeps, while the session is here: what comes later would stay
+    /// for ever, and hide what the session's next server is told.
     fn with_detail(
         &self,
         node: NodeId,

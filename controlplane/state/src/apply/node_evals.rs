@@ -69,8 +69,8 @@ pub fn covers(job: &Job, node: &Node) -> bool {
 
 impl Draft {
     /// Wants every job that a node's transition concerns: those with allocations on it that have
-    /// not ended, except sysbatch, and those that run on every node of its kind. (Nomad looks at jobs
-    /// of ended ones, too: each result that is kept costs an evaluation with every such transition.)
+    /// not ended, except sysbatch, and those that run on every node of its kind. (Nomad looks at
+    /// jobs of ended ones, too: each result that is kept costs an evaluation then.)
     pub(super) fn want_node_evals(
         &self,
         wanted: &mut WantedEvals,

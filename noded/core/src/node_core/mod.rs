@@ -286,8 +286,8 @@ impl NodeCore {
         }
     }
 
-    /// A journal that is compacted from now on lacks a specification that nothing refers to: whoever
-    /// comes with it later writes it again.
+    /// A journal that is compacted from now on lacks a specification that nothing refers to:
+    /// whoever comes with it later writes it again.
     fn forget_journaled(&mut self, hash: SpecHash) {
         if !self.spec_of.values().any(|used| *used == hash) {
             self.journaled_specs.remove(&hash);
