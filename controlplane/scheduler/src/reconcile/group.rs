@@ -41,7 +41,7 @@ pub(crate) fn group(
     sorted.let_failures_make_way(group, count, &mut held, now);
     sorted.replace_absent(&mut held);
     if rollout.is_halted() {
-        sorted.replace_what_is_gone(subject.snapshot, job, group, existing);
+        sorted.replace_what_is_gone(job, group, existing);
     }
     sorted.stop_surplus(job, group, count);
     let mut open = count

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use controlplane_state::Snapshot;
+use controlplane_state::left_a_gap;
 use protocol_model::{Allocation, ClientStatus, Job, TaskGroup, UnixNanos};
 
 use super::class::{Class, Silence};
@@ -238,7 +238,6 @@ impl Sorted {
     /// newest of each number that nobody has. So is what was to be followed once it had ended.
     pub(super) fn replace_what_is_gone(
         &mut self,
-        snapshot: &Snapshot,
         job: &Job,
         group: &TaskGroup,
         existing: &[Arc<Allocation>],
@@ -259,7 +258,7 @@ impl Sorted {
                 && alloc.next_allocation.is_none()
                 && alloc.job_create_index == job.create_index
         };
-        let gone = |alloc: &&Arc<Allocation>| snapshot.left_a_gap(job, alloc) || made_way(alloc);
+        let gone = |alloc: &&Arc<Allocation>| left_a_gap(job, alloc) || made_way(alloc);
         let mut gone: Vec<&Arc<Allocation>> = self.buckets.ignore.iter().filter(gone).collect();
         gone.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, alloc.id)));
         for alloc in gone {

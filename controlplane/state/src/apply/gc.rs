@@ -95,6 +95,19 @@ impl Draft {
     }
 }
 
+/// Whether an allocation that does not matter any more went without being asked to, and nobody that
+/// is still known took its place: it was lost, or failed in an older version of `job`. A halted
+/// rollout, which adds nothing, fills only such gaps, one for each number that nobody has: their
+/// records are kept until the rollout is over.
+pub fn left_a_gap(job: &Job, alloc: &Allocation) -> bool {
+    let failed = alloc.client_status == ClientStatus::Failed
+        && !alloc.server_terminal()
+        && alloc.job_version != job.version;
+    (failed || alloc.client_status == ClientStatus::Lost)
+        && alloc.next_allocation.is_none()
+        && alloc.job_create_index == job.create_index
+}
+
 /// Whether something that was named for collection stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kept {
@@ -148,7 +161,7 @@ impl crate::tables::Tables {
         if job.stop || job.create_index != alloc.job_create_index {
             return true;
         }
-        if self.left_a_gap(job, alloc) && self.rollout_is_open(job) {
+        if left_a_gap(job, alloc) && self.rollout_is_open(job) {
             return false;
         }
         if alloc.desired_status != DesiredStatus::Run {
@@ -174,19 +187,6 @@ impl crate::tables::Tables {
             JobType::Batch => retried || alloc.ran_successfully(),
             JobType::Sysbatch => alone || alloc.ran_successfully(),
         }
-    }
-
-    /// Whether an allocation that does not matter any more went without being asked to, and nobody
-    /// that is still known took its place: it was lost, or failed in an older version of `job`. A
-    /// halted rollout, which adds nothing, fills only such gaps, one for each number that nobody
-    /// has: their records are kept until the rollout is over.
-    pub fn left_a_gap(&self, job: &Job, alloc: &Allocation) -> bool {
-        let failed = alloc.client_status == ClientStatus::Failed
-            && !alloc.server_terminal()
-            && alloc.job_version != job.version;
-        (failed || alloc.client_status == ClientStatus::Lost)
-            && alloc.next_allocation.is_none()
-            && alloc.job_create_index == job.create_index
     }
 
     /// Whether an allocation that stops itself may run still, if its node is silent: nobody takes

@@ -18,6 +18,7 @@ mod restore;
 mod sessions;
 
 pub(crate) use draft::{Draft, job_status};
+pub use gc::left_a_gap;
 pub use liveness::WindowEnd;
 pub use node_evals::{covers, datacenter_matches};
 pub(crate) use nodes::take_facts;

@@ -249,8 +249,8 @@ impl Draft {
             return Some(EvalTrigger::AllocStop);
         }
         let failed = after.client_status == ClientStatus::Failed;
-        // Of one that is back, a plan may be on its way that takes the look at its window's end
-        // back.
+        // For one that has returned, a plan may be on its way that calls off the look at the end
+        // of its window.
         let looked_at = after.followup_eval_id.is_some() && !before.needs_reconnect();
         let replaceable = !after.server_terminal() && !looked_at;
         let rescheduled = group

@@ -41,25 +41,27 @@ impl Tables {
     /// that is taken stays so, and a gap is one.
     fn relink(&mut self, gone: &Allocation) {
         let (before, after) = (gone.previous_allocation, gone.next_allocation);
-        self.change_link(before, |alloc| {
-            let linked = alloc.next_allocation == Some(gone.id);
-            linked.then(|| alloc.next_allocation = after).is_some()
-        });
-        self.change_link(after, |alloc| {
-            let linked = alloc.previous_allocation == Some(gone.id);
-            linked.then(|| alloc.previous_allocation = before).is_some()
-        });
+        if let Some(mut record) = self.row(before)
+            && record.alloc.next_allocation == Some(gone.id)
+        {
+            Arc::make_mut(&mut record.alloc).next_allocation = after;
+            self.put_changed(record);
+        }
+        if let Some(mut record) = self.row(after)
+            && record.alloc.previous_allocation == Some(gone.id)
+        {
+            Arc::make_mut(&mut record.alloc).previous_allocation = before;
+            self.put_changed(record);
+        }
     }
 
-    fn change_link(&mut self, id: Option<AllocId>, change: impl FnOnce(&mut Allocation) -> bool) {
-        let Some(mut record) = id.and_then(|id| self.allocs.get(&id)).cloned() else {
-            return;
-        };
-        let alloc = Arc::make_mut(&mut record.alloc);
-        if change(alloc) {
-            alloc.modify_index = self.index;
-            self.put_alloc(record);
-        }
+    fn row(&self, id: Option<AllocId>) -> Option<AllocRecord> {
+        self.allocs.get(&id?).cloned()
+    }
+
+    fn put_changed(&mut self, mut record: AllocRecord) {
+        Arc::make_mut(&mut record.alloc).modify_index = self.index;
+        self.put_alloc(record);
     }
 
     /// An allocation of the job changed at the index being applied. (One that nothing is left of

@@ -8,14 +8,11 @@ use protocol_model::{AllocId, NodeStatus};
 
 use super::{Invariant, Observation};
 use crate::node_ids::node_ix;
-use crate::schedule::fault::FaultKind;
 use crate::time::{Nanos, SECOND, nanos};
 use crate::world::World;
 
 /// How often the leader looks, what a new one gives anew, and a margin for slow servers and logs.
 const MARGIN: Nanos = 20 * SECOND;
-/// How far two servers' wall clocks are apart at most, where they jump: ages are told by them.
-const CLOCKS_APART: Nanos = 21 * SECOND;
 
 /// Since when an allocation waits on a node that is ready, under one leader.
 #[derive(Debug, Default)]
@@ -36,11 +33,7 @@ impl Invariant for PendingMoves {
         if !matches!(seen, Observation::Second) {
             return Ok(());
         }
-        let faults = &world.schedule.faults;
-        let jumps = faults
-            .iter()
-            .any(|fault| matches!(fault.kind, FaultKind::ClockJump { .. }));
-        let limit = nanos(ACCEPTED_WITHIN) + MARGIN + if jumps { CLOCKS_APART } else { 0 };
+        let limit = nanos(ACCEPTED_WITHIN) + MARGIN + world.clocks_apart();
         let state = world.state();
         let before = std::mem::take(&mut self.waiting);
         for alloc in state.allocs() {

@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use protocol_model::{ClientStatus, Deployment, DeploymentId, DeploymentStatus, NodeStatus};
 
 use super::{Invariant, Observation};
-use crate::schedule::fault::FaultKind;
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
 /// How often the leader tries, and a margin for slow servers and logs.
 const ENDS_WITHIN: Nanos = 15 * SECOND;
-/// How far two servers' wall clocks are apart at most, where they jump.
-const CLOCKS_APART: Nanos = 21 * SECOND;
 
 /// Since when a rollout should be over.
 #[derive(Debug, Default)]
@@ -33,11 +30,7 @@ impl Invariant for RolloutsEnd {
         if !matches!(seen, Observation::Second | Observation::Rested) {
             return Ok(());
         }
-        let faults = &world.schedule.faults;
-        let jumps = faults
-            .iter()
-            .any(|fault| matches!(fault.kind, FaultKind::ClockJump { .. }));
-        let limit = ENDS_WITHIN + if jumps { CLOCKS_APART } else { 0 };
+        let limit = ENDS_WITHIN + world.clocks_apart();
         for deployment in world.state().deployments() {
             if !is_overdue(world, deployment) {
                 self.overdue.remove(&deployment.id);

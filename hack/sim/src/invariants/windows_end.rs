@@ -12,9 +12,6 @@ use crate::world::World;
 
 /// How often the leader tries, and a margin for slow servers and logs.
 const DOWN_WITHIN: Nanos = 10 * SECOND;
-/// How far two servers' wall clocks are apart at most, where they jump: a window ends by them.
-const CLOCKS_APART: Nanos = 21 * SECOND;
-
 /// By how much a server lags at most that leads, where some do: it decides on what it has applied.
 const LAGS: Nanos = 5 * SECOND;
 
@@ -37,12 +34,9 @@ impl Invariant for WindowsEnd {
         if !matches!(seen, Observation::Second | Observation::Rested) {
             return Ok(());
         }
-        let faults = &world.schedule.faults;
-        let any = |of: fn(&FaultKind) -> bool| faults.iter().any(|fault| of(&fault.kind));
-        let jumps = any(|kind| matches!(kind, FaultKind::ClockJump { .. }));
-        let lags = any(|kind| matches!(kind, FaultKind::LagServer { .. }));
-        let limit =
-            DOWN_WITHIN + if jumps { CLOCKS_APART } else { 0 } + if lags { LAGS } else { 0 };
+        let mut faults = world.schedule.faults.iter();
+        let lags = faults.any(|fault| matches!(fault.kind, FaultKind::LagServer { .. }));
+        let limit = DOWN_WITHIN + world.clocks_apart() + if lags { LAGS } else { 0 };
         let state = world.state();
         for record in state.nodes() {
             let node = record.node.id;

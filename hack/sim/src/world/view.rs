@@ -7,7 +7,11 @@ use crate::counts::Counts;
 use crate::event::{NodeIx, ServerIx};
 use crate::net::Side;
 use crate::node::SimNode;
+use crate::schedule::fault::FaultKind;
 use crate::time::{MILLI, Nanos, SECOND};
+
+/// How far two servers' wall clocks are apart at most, where they jump.
+const CLOCKS_APART: Nanos = 21 * SECOND;
 
 impl World {
     /// The last events, where they were kept.
@@ -59,6 +63,14 @@ impl World {
             .iter()
             .filter(|fault| fault.at <= self.now && fault.at.saturating_add(fault.lasts) >= since);
         calm_enough && of_late.all(|fault| fault.kind.is_promised_weather())
+    }
+
+    /// How far two servers' wall clocks may be apart in this run: what ends by them ends this much
+    /// later at most.
+    pub fn clocks_apart(&self) -> Nanos {
+        let mut faults = self.schedule.faults.iter();
+        let jumps = faults.any(|fault| matches!(fault.kind, FaultKind::ClockJump { .. }));
+        if jumps { CLOCKS_APART } else { 0 }
     }
 
     /// Whether no fault of this run is about servers, their log or the weather.

@@ -45,8 +45,8 @@ impl Facts {
         };
     }
 
-    /// The connection ended: nobody knows what became of what was sent.
-    pub(super) fn on_disconnected(&mut self) {
+    /// Nobody knows what became of what was sent.
+    pub(super) fn on_uncertain(&mut self) {
         *self = match *self {
             Self::Told => Self::Told,
             Self::Owed | Self::Sent | Self::SentStale => Self::Owed,

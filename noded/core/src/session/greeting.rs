@@ -165,7 +165,7 @@ impl Session {
             return;
         }
         self.closed = true;
-        self.facts.on_disconnected();
+        self.facts.on_uncertain();
         if self.promote_standby(out, now) {
             return;
         }

@@ -221,7 +221,7 @@ impl Session {
             reason: DisconnectReason::Moved,
         };
         out.push_after(Durability::Nothing, disconnect);
-        self.facts.on_disconnected();
+        self.facts.on_uncertain();
         self.closed = true;
         self.take_over(attempt, server);
         self.phase = SessionPhase::Greeting { deadline };

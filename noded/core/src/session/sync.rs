@@ -88,7 +88,7 @@ impl Session {
                 if self.reported_again {
                     // Which of the reports made the node ready nobody knows, and only that one's
                     // facts were taken in: they are told once more.
-                    self.facts.on_disconnected();
+                    self.facts.on_uncertain();
                 } else {
                     self.facts.on_acknowledged();
                 }
