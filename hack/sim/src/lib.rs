@@ -15,7 +15,8 @@
 //! - [`invariants`]: what must hold, one file each.
 //! - [`run::run`]: one seed. [`shrink::shrink`]: the smallest schedule that still fails.
 //! - [`mutant::Mutant`]: planted bugs, which must be found.
-//! - [`figures::Figures`]: what a run measured of the promises that have a number.
+//! - [`figures::Figures`]: what a run measured of the promises that have a number;
+//!   [`silence::Trial`]: runs in which those are judged.
 //!
 //! This is the form with a modelled log. Whole servers in one paused runtime are another form, with
 //! a crate of their own (`hack-sim-cluster`), which takes chance, jobs and shrinking from here.
@@ -36,6 +37,7 @@ pub mod run;
 pub mod schedule;
 pub mod server;
 pub mod shrink;
+pub mod silence;
 pub mod stopwatch;
 pub mod time;
 pub mod world;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use hack_sim::mutant::Mutant;
 use hack_sim::progress::Progress;
-use hack_sim::report::{Found, Totals, Until, describe, hunt, series};
+use hack_sim::report::{Totals, Until, describe, hunt, series};
 use hack_sim::run::{Replay, explain, seconds};
 use hack_sim::schedule::{Scenario, Settings};
+use hack_sim::silence::{self, Trial};
 use hack_sim::stopwatch::Stopwatch;
 
 /// A run is millions of small copies: a quarter of its time was the C library's allocator.
@@ -75,6 +76,17 @@ enum Verb {
     },
     /// Simulated seconds a second: 50 nodes with and without faults, and other sizes
     Speed,
+    /// What is promised about silence, at the size it is promised for: some minutes
+    Silence {
+        /// How many nodes, instead
+        #[arg(long, default_value_t = silence::NODES)]
+        nodes: u32,
+        /// One JSON object for each trial, instead
+        #[arg(long)]
+        json: bool,
+        /// Only these
+        only: Vec<Trial>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -83,6 +95,10 @@ fn main() -> ExitCode {
     let failed = match &arguments.verb {
         Some(Verb::Mutants { limit, only }) => mutants(&mut out, Duration::from_secs(*limit), only),
         Some(Verb::Speed) => speed(&mut out),
+        Some(Verb::Silence { nodes, json, only }) => {
+            let said = if *json { Said::Json } else { Said::Words };
+            trials(&mut out, *nodes, arguments.from, only, said)
+        }
         None => runs(&mut out, &arguments),
     };
     match failed {
@@ -118,7 +134,9 @@ fn runs(out: &mut impl Write, arguments: &Arguments) -> std::io::Result<bool> {
     let all = arguments.scenario.is_none();
     let (mut failed, totals) = match arguments.minutes {
         Some(minutes) => {
-            let failed = all && arguments.nodes.is_none() && outage(out, first.seed)?;
+            let sized = all && arguments.nodes.is_none();
+            let (size, said) = (silence::NODES, Said::Words);
+            let failed = sized && trials(out, size, first.seed, &[], said)?;
             let span = Duration::from_secs(minutes * 60);
             let mut progress = Progress::new(span);
             let told = &mut |totals: &Totals| {
@@ -153,26 +171,45 @@ fn runs(out: &mut impl Write, arguments: &Arguments) -> std::io::Result<bool> {
     Ok(failed)
 }
 
-/// What runs at night begins with the largest cluster, all of which is cut off and comes back at
-/// once: a minute or less.
-fn outage(out: &mut impl Write, seed: u64) -> std::io::Result<bool> {
-    let settings = Settings {
-        nodes: Some(5000),
-        scenario: Scenario::Outage,
-        seconds: Some(40),
-        state_check_every: 4096,
-        ..Settings::of(seed)
-    };
-    let mut totals = Totals::default();
-    let begun = Stopwatch::begin();
-    totals.add(&settings, hack_sim::run::run(&settings));
-    totals.took = begun.elapsed();
-    for (settings, ended) in &totals.failures {
-        write!(out, "{}", describe(settings, ended, 60))?;
+/// How trials are told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Words,
+    Json,
+}
+
+/// Answers whether a promise was broken.
+fn trials(
+    out: &mut impl Write,
+    nodes: u32,
+    seed: u64,
+    only: &[Trial],
+    said: Said,
+) -> std::io::Result<bool> {
+    let mut broken = false;
+    for trial in Trial::ALL {
+        if !only.is_empty() && !only.contains(&trial) {
+            continue;
+        }
+        let begun = Stopwatch::begin();
+        let tried = trial.run(nodes, seed);
+        let took = begun.elapsed();
+        broken |= !tried.broken.is_empty();
+        if said == Said::Json {
+            writeln!(out, "{}", tried.json(took))?;
+        } else {
+            write!(out, "{tried}")?;
+            let mut totals = Totals::default();
+            totals.add(&tried.settings, tried.ended);
+            totals.took = took;
+            write!(out, "{totals}")?;
+            for (settings, ended) in &totals.failures {
+                write!(out, "{}", describe(settings, ended, 60))?;
+            }
+        }
+        out.flush()?;
     }
-    writeln!(out, "5000 nodes, all of them cut off and back at once:")?;
-    write!(out, "{totals}")?;
-    Ok(!totals.failures.is_empty())
+    Ok(broken)
 }
 
 fn one(out: &mut impl Write, settings: &Settings, lines: usize) -> std::io::Result<bool> {
@@ -197,8 +234,12 @@ fn one(out: &mut impl Write, settings: &Settings, lines: usize) -> std::io::Resu
     }
 }
 
+/// What looking for all planted bugs may take together, in processor time.
+const MUTANTS_WITHIN: Duration = Duration::from_secs(600);
+
+/// Answers whether one was not found, a seed failed without any, or all took too long together.
 fn mutants(out: &mut impl Write, limit: Duration, only: &[Mutant]) -> std::io::Result<bool> {
-    let mut missed = false;
+    let (mut failed, mut all) = (false, Duration::ZERO);
     writeln!(
         out,
         "{:<24} {:>6} {:>9}  by, hole",
@@ -208,23 +249,28 @@ fn mutants(out: &mut impl Write, limit: Duration, only: &[Mutant]) -> std::io::R
         if !only.is_empty() && !only.contains(&mutant) {
             continue;
         }
-        let Found { mutant, by, took } = hunt(mutant, limit);
+        let found = hunt(mutant, limit);
+        all += found.took;
+        failed |= found.by.is_none() || found.healthy.is_some();
         let name = mutant.to_possible_value();
         let name = name.as_ref().map_or("", |it| it.get_name());
-        let (seeds, by) = match by {
+        let (seeds, by) = match found.by {
             Some((seeds, by)) => (seeds.to_string(), by),
             None => ("-".to_owned(), "NOT FOUND"),
         };
-        missed |= by == "NOT FOUND";
-        let took = took.as_secs_f64();
-        writeln!(
-            out,
-            "{name:<24} {seeds:>6} {took:>9.2}  {by}; {}",
-            mutant.hole()
-        )?;
+        let (took, hole) = (found.took.as_secs_f64(), mutant.hole());
+        writeln!(out, "{name:<24} {seeds:>6} {took:>9.2}  {by}; {hole}")?;
+        if let Some((settings, ended)) = &found.healthy {
+            writeln!(out, "FAILED without it:")?;
+            write!(out, "{}", describe(settings, ended, 60))?;
+        }
         out.flush()?;
     }
-    Ok(missed)
+    let late = all > MUTANTS_WITHIN;
+    let verdict = if late { ", TOO LONG" } else { "" };
+    let (took, within) = (all.as_secs_f64(), MUTANTS_WITHIN.as_secs());
+    writeln!(out, "all: {took:.1} CPU-s of {within}{verdict}")?;
+    Ok(failed || late)
 }
 
 /// Sizes and seeds: the goal is for 50 nodes, the others show how it goes on.

@@ -173,35 +173,41 @@ pub struct Found {
     pub mutant: Mutant,
     /// The seeds that were needed, and what broke; `None` = it was not found.
     pub by: Option<(u64, &'static str)>,
+    /// A seed on the way there that fails without the bug as well: another bug, a real one.
+    pub healthy: Option<(Settings, Ended)>,
+    /// CPU time.
     pub took: Duration,
 }
 
-/// Looks for a planted bug, seed after seed. A seed that fails without the bug says nothing of it.
+/// Looks for a planted bug, seed after seed. Each seed that fails is run without the bug, too: then
+/// nothing may break.
 pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
     let begun = Stopwatch::begin();
-    let mut seeds = 0;
-    while begun.elapsed() < limit {
-        let healthy = Settings {
+    let (mut seeds, mut by, mut healthy) = (0, None, None);
+    while by.is_none() && healthy.is_none() && begun.elapsed() < limit {
+        let without = Settings {
             scenario: mutant.scenario(),
             state_check_every: 4,
             ..Settings::of(seeds)
         };
         let planted = Settings {
             mutant: Some(mutant),
-            ..healthy.clone()
+            ..without.clone()
         };
         seeds += 1;
-        if let Some(failure) = run(&planted).failure
-            && run(&healthy).failure.is_none()
-        {
-            let by = Some((seeds, failure.invariant));
-            let took = begun.elapsed();
-            return Found { mutant, by, took };
+        let Some(failure) = run(&planted).failure else {
+            continue;
+        };
+        by = Some((seeds, failure.invariant));
+        let ended = run(&without);
+        if ended.failure.is_some() {
+            (by, healthy) = (None, Some((without, ended)));
         }
     }
     Found {
         mutant,
-        by: None,
+        by,
+        healthy,
         took: begun.elapsed(),
     }
 }

@@ -30,7 +30,8 @@ const FOR_LONG_RUNS: &str = "sim";
 /// Whether a run of the simulator takes so long, or is about its speed.
 fn runs_long(arguments: &[String]) -> bool {
     let long = |argument: &String| {
-        matches!(argument.as_str(), "mutants" | "speed") || argument.starts_with("--minutes")
+        matches!(argument.as_str(), "mutants" | "speed" | "silence")
+            || argument.starts_with("--minutes")
     };
     arguments.iter().any(long)
 }

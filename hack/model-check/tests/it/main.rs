@@ -123,3 +123,15 @@ fn a_report_that_is_not_sent_because_it_equals_the_last_is_found() {
     let (by, _) = found(Mutant::EqualSyncDropped, Root::New, 9);
     assert_eq!(by, "comes_to_rest");
 }
+
+#[test]
+fn a_watch_that_begins_before_the_report_is_found() {
+    let (by, _) = found(Mutant::WatchBeforeSync, Root::Back, 9);
+    assert_eq!(by, "map_after_sync");
+}
+
+#[test]
+fn a_node_that_is_heard_although_it_owes_its_report_is_found() {
+    let (by, _) = found(Mutant::EarlyUpdates, Root::Live, 9);
+    assert_eq!(by, "session_steps");
+}

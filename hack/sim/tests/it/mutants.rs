@@ -5,7 +5,8 @@ use hack_sim::mutant::Mutant;
 use hack_sim::run::run;
 use hack_sim::schedule::Settings;
 
-/// The invariant that finds a planted bug within a few seeds, where the same run without it rests.
+/// The invariant that finds a planted bug within a few seeds, where the same run without it breaks
+/// nothing.
 fn found_by(mutant: Mutant) -> Option<&'static str> {
     (0..150).find_map(|seed| {
         let healthy = Settings {
@@ -18,7 +19,12 @@ fn found_by(mutant: Mutant) -> Option<&'static str> {
             ..healthy.clone()
         };
         let failure = run(&planted).failure?;
-        run(&healthy).failure.is_none().then_some(failure.invariant)
+        let without = run(&healthy).failure;
+        assert!(
+            without.is_none(),
+            "seed {seed} fails without {mutant:?}: {without:?}"
+        );
+        Some(failure.invariant)
     })
 }
 
@@ -162,6 +168,11 @@ fn a_leader_that_confirms_heartbeats_without_a_majority_is_found() {
     // A node that is confirmed looks for no other server.
     let by = ["one_leased", "one_server_in_trouble"];
     assert_found(Mutant::ConfirmsAlone, &by);
+}
+
+#[test]
+fn heartbeats_that_wait_for_lost_ones_are_found() {
+    assert_found(Mutant::HeartbeatsInOrder, &["no_false_expiry"]);
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! The promises about silence that have a number, tried at the size that they are made for: how
+//! soon it is noticed, who is taken for silent in bad weather, how long the way back takes.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::run::{Ended, run};
+use crate::schedule::{Scenario, Settings};
+use crate::time::{MILLI, Nanos, SECOND};
+
+/// The nodes that the promises are made for.
+pub const NODES: u32 = 5000;
+
+/// From the last thing that was heard of a node to the command that takes it for silent
+/// (reconnect.md, Liveness).
+const NOTICED_WITHIN: Nanos = 3 * SECOND;
+/// A node waits up to 15 s before it tries again; then there are two round trips and two commits.
+const READY_WITHIN: Nanos = 18 * SECOND;
+/// How often a node is heard at least, a third of what it says being lost.
+const HEARD_EVERY: Nanos = 500 * MILLI;
+/// A state this large is recounted rarely.
+const STATE_CHECK_EVERY: u32 = 4096;
+
+/// What is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Trial {
+    /// All nodes are cut off at once, and come back at once.
+    Outage,
+    /// Ten minutes in which 30 % of the packets are lost and others up to 300 ms late.
+    Weather,
+}
+
+impl Trial {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Outage, Self::Weather];
+
+    /// A run of it.
+    pub fn settings(self, nodes: u32, seed: u64) -> Settings {
+        let (scenario, seconds) = match self {
+            Self::Outage => (Scenario::Outage, 40),
+            Self::Weather => (Scenario::Lossy, 600),
+        };
+        Settings {
+            nodes: Some(nodes),
+            scenario,
+            seconds: Some(seconds),
+            state_check_every: STATE_CHECK_EVERY,
+            ..Settings::of(seed)
+        }
+    }
+
+    /// Runs it.
+    pub fn run(self, nodes: u32, seed: u64) -> Tried {
+        let settings = self.settings(nodes, seed);
+        let ended = run(&settings);
+        let broken = self.broken(nodes, &settings, &ended);
+        Tried {
+            trial: self,
+            settings,
+            ended,
+            broken,
+        }
+    }
+
+    /// Which promises a run did not keep.
+    pub fn broken(self, nodes: u32, settings: &Settings, ended: &Ended) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut must = |kept: bool, what: String| {
+            if !kept {
+                broken.push(what);
+            }
+        };
+        let figures = ended.figures;
+        must(ended.failure.is_none(), "an invariant".to_owned());
+        must(ended.rested, "it comes to rest".to_owned());
+        let suspected = figures.false_expiries;
+        must(suspected == 0, format!("{suspected} false positives"));
+        match self {
+            Self::Outage => {
+                let (noticed, all) = (figures.noticed, u64::from(nodes));
+                must(noticed == all, format!("{noticed} of {nodes} were noticed"));
+                let took = figures.noticed_max;
+                must(took <= NOTICED_WITHIN, format!("noticed in {}", ms(took)));
+                let took = figures.ready_again_max;
+                let back = figures.outages == 1 && took > 0 && took <= READY_WITHIN;
+                must(back, format!("all ready again in {}", ms(took)));
+            }
+            Self::Weather => {
+                // What is not said at all cannot be taken amiss.
+                let span = settings.seconds.unwrap_or(0) * SECOND;
+                let least = span / HEARD_EVERY * u64::from(nodes);
+                let heard = ended.counts.heartbeats;
+                must(heard >= least, format!("{heard} heartbeats, not {least}"));
+            }
+        }
+        broken
+    }
+}
+
+/// A run, and what became of the promises.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// What was tried.
+    pub trial: Trial,
+    /// How it is run again.
+    pub settings: Settings,
+    /// What became of it.
+    pub ended: Ended,
+    /// The promises that were not kept.
+    pub broken: Vec<String>,
+}
+
+impl Tried {
+    /// The same for programs. `took`: CPU time.
+    pub fn json(&self, took: Duration) -> Value {
+        let figures = self.ended.figures;
+        json!({
+            "trial": format!("{:?}", self.trial).to_lowercase(),
+            "nodes": self.settings.nodes,
+            "broken": self.broken,
+            "noticed": figures.noticed,
+            "noticed_max_ms": figures.noticed_max / MILLI,
+            "false_expiries": figures.false_expiries,
+            "ready_again_max_ms": figures.ready_again_max / MILLI,
+            "heartbeats": self.ended.counts.heartbeats,
+            "simulated_s": self.ended.lasted / SECOND,
+            "cpu_s": took.as_secs_f64(),
+        })
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.settings.nodes.unwrap_or(0);
+        let what = match self.trial {
+            Trial::Outage => "all of them cut off and back at once",
+            Trial::Weather => "ten minutes of 30 % loss and 300 ms of jitter",
+        };
+        write!(f, "{nodes} nodes, {what}: ")?;
+        match self.broken.as_slice() {
+            [] => writeln!(f, "every promise kept"),
+            broken => writeln!(f, "BROKEN: {}", broken.join("; ")),
+        }
+    }
+}
+
+fn ms(span: Nanos) -> String {
+    format!("{} ms", span / MILLI)
+}
