@@ -28,6 +28,10 @@ const TMPFS: &str = "/dev/shm";
 /// Where cgroup v2 is mounted: alone, or beside v1.
 const CGROUP_MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
+/// Runs a program where the kernel tells another boot id (random(4)); arguments: a file with that
+/// id, the program, its own.
+const BOOTED: &str = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
+
 /// One of the two processes that outlive noded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Helper {
@@ -58,6 +62,8 @@ pub struct Node {
     data_dir: PathBuf,
     run_dir: TempDir,
     cgroup: PathBuf,
+    /// What the kernel calls this boot, in a file; `None` = what it calls it here.
+    boot_id: Option<PathBuf>,
 }
 
 impl Node {
@@ -106,6 +112,7 @@ impl Node {
             data_dir: cluster.folder().join(format!("node-{number}")),
             run_dir,
             cgroup: cgroup_mount()?.join(&name),
+            boot_id: None,
             name,
         };
         std::fs::write(&node.settings, node.text(cluster))?;
@@ -140,15 +147,22 @@ impl Node {
 
     fn start_at(&mut self, place: &Place<'_>) -> anyhow::Result<()> {
         ensure!(self.daemon.is_none(), "noded runs already");
-        let settings = self.settings.to_str().context("a path that is no UTF-8")?;
-        let arguments = ["--config", settings];
-        self.daemon = Some(Daemon::start(
-            "noded",
-            &self.program,
-            &arguments,
-            &self.log,
-            place,
-        )?);
+        let text = |path: &'_ Path| path.to_str().map(str::to_owned);
+        let settings = text(&self.settings).context("a path that is no UTF-8")?;
+        let arguments = ["--config", &settings];
+        let log = &self.log;
+        self.daemon = Some(match &self.boot_id {
+            None => Daemon::start("noded", &self.program, &arguments, log, place)?,
+            Some(boot_id) => {
+                let paths = [boot_id, &self.program].map(|path| text(path));
+                let [Some(boot_id), Some(program)] = paths else {
+                    anyhow::bail!("a path that is no UTF-8");
+                };
+                let (shell, unshare) = (["sh", "-c", BOOTED, "sh"], Path::new("unshare"));
+                let shell = [&["--mount"], &shell[..], &[&boot_id, &program], &arguments];
+                Daemon::start("noded", unshare, &shell.concat(), log, place)?
+            }
+        });
         Ok(())
     }
 
@@ -161,12 +175,13 @@ impl Node {
         daemon.context("noded is down already")?.kill()
     }
 
-    /// `kill -9` of everything that is the node: noded, keeper, pump, its tasks. Its files stay.
-    /// Returns when all of it is gone.
+    /// The host's power goes: noded, keeper, pump and tasks end at once, and what the kernel kept
+    /// of them (cgroups, mounts, files in memory) is gone. Files on its disk stay. Returns when all
+    /// of that is done.
     ///
     /// # Errors
     /// When something does not end.
-    pub async fn kill_everything(&mut self) -> anyhow::Result<()> {
+    pub async fn cut_power(&mut self) -> anyhow::Result<()> {
         self.kill()?;
         for helper in [Helper::Keeper, Helper::Pump] {
             self.kill_helper_for_good(helper)?;
@@ -179,7 +194,28 @@ impl Node {
             }
             Ok(left.is_empty().then_some(()))
         })
-        .await
+        .await?;
+        self.remove_from_kernel();
+        for entry in std::fs::read_dir(self.run_dir.path())? {
+            let path = entry?.path();
+            match path.is_dir() {
+                true => std::fs::remove_dir_all(path)?,
+                false => std::fs::remove_file(path)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The host boots after [`Self::cut_power`]: noded starts where the kernel says another boot id
+    /// than before. It is not ready yet when this returns.
+    ///
+    /// # Errors
+    /// When noded runs, or the kernel tells no id.
+    pub fn boot_in(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+        let path = self.settings.with_extension("boot_id");
+        std::fs::copy("/proc/sys/kernel/random/uuid", &path)?;
+        self.boot_id = Some(path);
+        self.start_again_in(cluster)
     }
 
     /// SIGTERM to noded; answers how it ended.
@@ -317,6 +353,26 @@ impl Node {
         Ok(None)
     }
 
+    /// Removes mounts and cgroups of what has ended.
+    fn remove_from_kernel(&self) {
+        unmount_below(self.run_dir.path());
+        unmount_below(&self.data_dir);
+        let mut folders = folders_below(&self.cgroup);
+        folders.push(self.cgroup.clone());
+        folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+        for folder in folders {
+            // Killed processes leave a cgroup only when they have ended.
+            for _ in 0..100 {
+                match std::fs::remove_dir(&folder) {
+                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+
     fn text(&self, cluster: &Cluster) -> String {
         let servers = cluster.quic_addresses().into_iter();
         let servers: Vec<String> = servers.map(|server| format!("\"{server}\"")).collect();
@@ -346,22 +402,7 @@ impl Drop for Node {
             }
         }
         let _ = std::fs::write(self.cgroup.join("cgroup.kill"), "1");
-        unmount_below(self.run_dir.path());
-        unmount_below(&self.data_dir);
-        let mut folders = folders_below(&self.cgroup);
-        folders.push(self.cgroup.clone());
-        folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
-        for folder in folders {
-            // Killed processes leave a cgroup only when they have ended.
-            for _ in 0..100 {
-                match std::fs::remove_dir(&folder) {
-                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                        std::thread::sleep(Duration::from_millis(20));
-                    }
-                    _ => break,
-                }
-            }
-        }
+        self.remove_from_kernel();
     }
 }
 

@@ -2,6 +2,7 @@
 //! and slowed down: what the simulator shows of sessions, shown once more with real processes.
 
 mod handshake;
+mod leases;
 mod links;
 mod partition;
 mod scene;

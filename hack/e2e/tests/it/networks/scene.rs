@@ -1,5 +1,7 @@
 //! Three servers, four nodes, and jobs that would rather run on the first node.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, ensure};
 use hack_e2e::{Cluster, Net, Node, Settings, Way, eventually};
 use protocol_client::Query;
@@ -10,6 +12,10 @@ use crate::running::{PATIENCE, Process, Running};
 pub(super) const SERVERS: usize = 3;
 const NODES: usize = 4;
 const HOUR_NANOS: u64 = 3_600_000_000_000;
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The cluster and its nodes.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub(super) enum Window {
     Waits,
     /// They are replaced meanwhile, and afterwards this one stays.
     Replaces(&'static str),
+    /// The node stops them itself when nobody confirms it for that long.
+    Leased(Duration),
 }
 
 impl Scene {
@@ -79,6 +87,7 @@ impl Scene {
         group["Disconnect"] = match window {
             Window::None => Value::Null,
             Window::Waits => json!({ "LostAfter": HOUR_NANOS, "Replace": false }),
+            Window::Leased(after) => json!({ "StopOnClientAfter": nanos(after) }),
             Window::Replaces(stays) => {
                 json!({ "LostAfter": HOUR_NANOS, "Replace": true, "Reconcile": stays })
             }
@@ -110,6 +119,18 @@ impl Scene {
         .await
     }
 
+    /// Waits until so many tasks run on a node, whatever the control plane knows of them.
+    pub(super) async fn until_tasks(&self, number: usize, count: usize) -> anyhow::Result<()> {
+        let what = format!("{count} tasks on node {number}");
+        eventually(&what, PATIENCE, async || {
+            // Each is one process: `exec sleep`.
+            let found = self.nodes[number].task_processes()?.len();
+            ensure!(found == count, "{found} run");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Waits until the allocation has this status.
     pub(super) async fn until(&self, placed: &Placed, status: &str) -> anyhow::Result<()> {
         let running = Running::find(&self.cluster, "", &placed.alloc);
@@ -133,7 +154,7 @@ impl Scene {
     }
 
     /// Every allocation of a job.
-    async fn allocs(&self, job: &str) -> anyhow::Result<Vec<Value>> {
+    pub(super) async fn allocs(&self, job: &str) -> anyhow::Result<Vec<Value>> {
         let path = format!("/v1/job/{job}/allocations");
         let allocs = self.cluster.get(&path, &Query::new()).await?;
         Ok(allocs.as_array().context("no list")?.clone())
