@@ -75,7 +75,7 @@ async fn serve_stream(
                 tracing::debug!(peer = %identity, %error, "a log call was not answered");
             }
         }
-        (StreamKind::Forward, _) => doors.forward.serve(send, recv).await,
+        (StreamKind::Forward, _) => doors.forward.serve(send, recv, &connection).await,
         (kind, Role::Node) => doors.gateway.serve(kind, send, recv, connection).await,
         (kind, role) => tracing::warn!(%kind, %role, "a stream that nothing serves"),
     }

@@ -48,12 +48,20 @@ impl Forward {
         }
     }
 
-    /// Serves one stream: one request, one answer (or a relayed call).
-    pub async fn serve(&self, send: quinn::SendStream, recv: quinn::RecvStream) {
+    /// Serves one stream of `connection`: one request, one answer (or a relayed call).
+    pub async fn serve(
+        &self,
+        send: quinn::SendStream,
+        recv: quinn::RecvStream,
+        connection: &quinn::Connection,
+    ) {
         let mut reader = FrameReader::new(recv, SERVER_FRAME_BYTES_MAX);
         let writer = FrameWriter::new(send, SERVER_FRAME_BYTES_MAX);
         let result = match reader.expect().await {
-            Ok(frame) => self.answer(frame, reader, writer).await,
+            Ok(frame) if frame.kind == v1::RelayRequest::KIND => {
+                self.relay(frame, reader, writer, connection).await
+            }
+            Ok(frame) => self.answer(frame, writer).await,
             Err(error) => Err(error.to_string()),
         };
         if let Err(reason) = result {
@@ -61,12 +69,19 @@ impl Forward {
         }
     }
 
-    async fn answer(
+    async fn relay(
         &self,
         frame: Frame,
         reader: FrameReader,
         writer: FrameWriter,
+        connection: &quinn::Connection,
     ) -> Result<(), String> {
+        let request: v1::RelayRequest = parse(frame)?;
+        let gateway = &self.gateway;
+        gateway.relay(&request, writer, reader, connection).await
+    }
+
+    async fn answer(&self, frame: Frame, writer: FrameWriter) -> Result<(), String> {
         match frame.kind {
             v1::ProposeRequest::KIND => {
                 let request: v1::ProposeRequest = parse(frame)?;
@@ -100,10 +115,6 @@ impl Forward {
                         .collect(),
                 };
                 reply(writer, &confirmed).await
-            }
-            v1::RelayRequest::KIND => {
-                let request: v1::RelayRequest = parse(frame)?;
-                self.gateway.relay(&request, writer, reader).await
             }
             v1::DetailRequest::KIND => {
                 let request: v1::DetailRequest = parse(frame)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use controlplane_leader::gc::GcThresholds;
 use controlplane_raft::{Disk, HostDisk, Raft, RaftConfig, ServerInfo};
-use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool, Secret};
+use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -116,12 +116,7 @@ impl Server {
             http_address,
         };
         let cluster = open_log(config, ground, info).await?;
-        let (gateway, updates) = Gateway::new(
-            cluster.clone(),
-            config.liveness,
-            config.limits.sessions,
-            config.node_join_token.as_ref().map(Secret::reveal),
-        );
+        let (gateway, updates) = Gateway::new(cluster.clone(), config);
         let mut loops = Loops::default();
         let stats = begin(&mut loops, config, ground, &cluster, &gateway, updates);
         let ending = certificates::watch_end(ground.identity.clone());

@@ -39,7 +39,7 @@ use crate::input::{AllocView, Input, Question};
 use crate::keeper_link::chain;
 
 /// Calls at a time; more are refused.
-const CALLS_MAX: usize = 256;
+pub(crate) const CALLS_MAX: u32 = 256;
 /// How long a server may take to say what it wants.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// How often a call that waits says that it is still there.
@@ -69,7 +69,7 @@ impl CallServer {
             io,
             files: watch_files(),
             inputs,
-            slots: Arc::new(Semaphore::new(CALLS_MAX)),
+            slots: Arc::new(Semaphore::new(CALLS_MAX as usize)),
         }
     }
 
@@ -99,6 +99,11 @@ impl CallServer {
                     v1::node_reply::Reply::Error(v1::NodeError { status, message })
                 }
                 Err(CallEnd::Gone) => return,
+                Err(CallEnd::Stalled) => {
+                    // What nobody has read is worth nothing without its end, and in the way.
+                    let _ = replies.writer.into_inner().reset(0_u32.into());
+                    return;
+                }
             };
             if replies.send(last).await.is_ok() {
                 // Finished already where the peer stopped reading.

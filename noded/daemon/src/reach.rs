@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use protocol_transport::{ConnectError, Endpoint, Secret};
 
-use crate::calls::CallServer;
+use crate::calls::{CALLS_MAX, CallServer};
 use crate::config::LiveConfig;
 use crate::session::{NODE_FRAME_BYTES_MAX, Outside, Purpose};
 
@@ -26,9 +26,16 @@ impl Outside for Reach {
     fn connect(
         &self,
         address: SocketAddr,
-        _purpose: Purpose,
+        purpose: Purpose,
     ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
-        Box::pin(self.endpoint.connect(address))
+        Box::pin(async move {
+            let connection = self.endpoint.connect(address).await?;
+            if purpose == Purpose::Calls {
+                // Shells that read nothing keep what they are told: no other call may wait.
+                self.endpoint.limits().make_room(&connection, CALLS_MAX);
+            }
+            Ok(connection)
+        })
     }
 
     fn join_token(&self) -> Option<Secret> {

@@ -10,7 +10,7 @@ use super::addresses;
 use super::file::ConfigFile;
 use super::{
     Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Limits, LivenessConfig,
-    LogConfig, RaftTiming, TlsConfig,
+    LogConfig, Merging, RaftTiming, TlsConfig,
 };
 
 /// The shortest time between two signs of life. Without a limit, a mistaken zero would keep every
@@ -98,6 +98,10 @@ impl Config {
                 .num_schedulers
                 .unwrap_or_else(cores)
                 .clamp(1, 64),
+            merging: match file.server.merge_updates {
+                None | Some(true) => Merging::On,
+                Some(false) => Merging::Off,
+            },
             liveness,
             raft,
             gc: gc(file)?,

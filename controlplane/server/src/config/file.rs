@@ -74,6 +74,8 @@ pub struct ServerBlock {
     pub node_join_token_file: Option<PathBuf>,
     /// Scheduler threads; one per core unless given.
     pub num_schedulers: Option<usize>,
+    /// Whether what nodes report shares entries of the log; `true` unless given.
+    pub merge_updates: Option<bool>,
     /// How often nodes show that they are alive; `125ms` unless given.
     pub heartbeat_interval: Option<String>,
     /// How long a node may be silent; `2600ms` unless given.

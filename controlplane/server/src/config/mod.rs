@@ -50,6 +50,8 @@ pub struct Config {
     pub acl_enabled: bool,
     /// Scheduler threads.
     pub schedulers: usize,
+    /// Whether what nodes report shares entries of the log.
+    pub merging: Merging,
     /// Liveness of nodes.
     pub liveness: LivenessConfig,
     /// The replicated log's timing.
@@ -60,6 +62,15 @@ pub struct Config {
     pub limits: Limits,
     /// Log lines.
     pub log: LogConfig,
+}
+
+/// Whether batches of nodes share entries of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Merging {
+    /// What waits while an entry is on its way becomes the next one.
+    On,
+    /// Each batch is an entry of its own: to measure what merging saves.
+    Off,
 }
 
 /// What `log_level` may be.

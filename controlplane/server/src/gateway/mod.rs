@@ -35,15 +35,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use controlplane_state::{Digest, SessionEpoch};
 use protocol_model::{AllocId, NodeId};
-use protocol_transport::StreamKind;
+use protocol_transport::{Pool, Secret, StreamKind};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::config::LivenessConfig;
+use crate::config::{Config, LivenessConfig};
 
-pub use calls::{CallNodeError, NodeCallStream};
+pub use calls::{CallNodeError, CallPlace, NodeCallStream};
 pub use coalescer::{Coalescer, CoalescerLoop};
 
 /// The largest frame between a node and a server.
@@ -64,6 +64,9 @@ pub struct Gateway {
     knocks: Mutex<knocks::Knocks>,
     specs: specs::SpecCache,
     watch_turns: Semaphore,
+    /// Connections to other servers that carry nothing but calls.
+    relays: Pool,
+    places: calls::Places,
 }
 
 /// What the server keeps of a session that it holds.
@@ -78,23 +81,22 @@ struct SessionEntry {
     /// session went on here without one: then the watch begins with them.
     known: Option<Arc<BTreeMap<AllocId, u64>>>,
     /// The node's connection for calls, once it attached one.
-    calls: Option<quinn::Connection>,
+    calls: Option<calls::NodeCalls>,
 }
 
 impl Gateway {
     /// A gateway to `cluster`, and the loop that its updates need.
-    pub fn new(
-        cluster: Cluster,
-        liveness_config: LivenessConfig,
-        sessions_max: usize,
-        join_token: Option<&str>,
-    ) -> (Arc<Self>, CoalescerLoop) {
-        let (coalescer, updates) = Coalescer::new(cluster.clone());
+    pub fn new(cluster: Cluster, config: &Config) -> (Arc<Self>, CoalescerLoop) {
+        let (coalescer, updates) = Coalescer::new(cluster.clone(), config.merging);
+        let join_token = config.node_join_token.as_ref().map(Secret::reveal);
+        let relays = Pool::new(cluster.pool().endpoint().clone());
         let gateway = Arc::new(Self {
+            relays,
+            places: calls::Places::default(),
             coalescer,
             cluster,
-            liveness_config,
-            sessions_max,
+            liveness_config: config.liveness,
+            sessions_max: config.limits.sessions,
             join_token: join_token.map(|token| Sha256::digest(token).into()),
             sessions: Mutex::new(BTreeMap::new()),
             heard: liveness::HeardLog::default(),
@@ -248,7 +250,7 @@ impl Gateway {
         }
     }
 
-    fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: quinn::Connection) -> bool {
+    fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: calls::NodeCalls) -> bool {
         match self
             .lock()
             .get_mut(&node)

@@ -121,7 +121,11 @@ async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(
 
 /// Carries both directions until the command ends or the client leaves.
 async fn converse(socket: WebSocket, call: NodeCall) {
-    let NodeCall(NodeCallStream { writer, reader }) = call;
+    let NodeCall(NodeCallStream {
+        writer,
+        reader,
+        place,
+    }) = call;
     let (mut sender, receiver) = socket.split();
     let ended = tokio::select! {
         ended = to_client(&mut sender, reader) => ended,
@@ -134,6 +138,8 @@ async fn converse(socket: WebSocket, call: NodeCall) {
         },
         Err(error) => closing(&error),
     };
+    // Whatever becomes of the client, the node is free for others.
+    drop(place);
     let _ = sender.send(Message::Close(Some(frame))).await;
     let _ = sender.flush().await;
 }

@@ -5,11 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use protocol_model::AllocId;
 use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::to_frame;
 use protocol_wire::v1;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 
 use crate::fake_node::{read, write};
+
+/// A file that never ends.
+pub(crate) const ENDLESS: &str = "endless";
 
 /// What this node has: a file of ten bytes, and a shell that repeats what it is told.
 pub(crate) async fn answer(
@@ -31,6 +35,7 @@ pub(crate) async fn answer(
             }
             say(writer, Reply::End(true)).await;
         }
+        Request::FsRead(file) if file.path == ENDLESS => endless(writer).await,
         Request::FsRead(file) => {
             chunks(writer, &file.path, file.offset).await;
             say(writer, Reply::End(true)).await;
@@ -106,6 +111,18 @@ async fn shell(exec: &v1::ExecRequest, writer: &mut FrameWriter, reader: &mut Fr
     }
     say(writer, output(Output::ExitCode(3))).await;
     say(writer, Reply::End(true)).await;
+}
+
+/// Goes on until nobody listens any more.
+async fn endless(writer: &mut FrameWriter) {
+    let chunk = v1::FileChunk {
+        file: ENDLESS.to_owned(),
+        data: vec![b'x'; 64 * 1024].into(),
+        ..v1::FileChunk::default()
+    };
+    let reply = Some(Reply::Chunk(chunk));
+    let (kind, body) = to_frame(&v1::NodeReply { reply });
+    while writer.write(kind, body.clone()).await.is_ok() {}
 }
 
 async fn chunks(writer: &mut FrameWriter, file: &str, offset: i64) {

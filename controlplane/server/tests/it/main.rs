@@ -22,6 +22,7 @@ mod moves;
 mod node_calls;
 mod node_streams;
 mod operator;
+mod paused_callers;
 mod plan;
 mod regions;
 mod relays;

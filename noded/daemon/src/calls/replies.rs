@@ -1,10 +1,16 @@
 //! How calls are answered, and how they go wrong.
 
+use std::time::Duration;
+
 use protocol_transport::FrameWriter;
 use protocol_wire::kind::to_frame;
 use protocol_wire::v1;
+use tokio::time::timeout;
 
 use crate::keeper_link::chain;
+
+/// How long whoever listens may take nothing: a terminal that is held still for minutes.
+const STALLED_MAX: Duration = Duration::from_secs(300);
 
 /// Why a call failed, with the HTTP status that fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +45,8 @@ impl CallFailed {
 pub(crate) enum CallEnd {
     Failed(CallFailed),
     Gone,
+    /// Whoever listens has taken nothing for too long.
+    Stalled,
 }
 
 impl From<CallFailed> for CallEnd {
@@ -56,10 +64,10 @@ pub(crate) struct Replies {
 impl Replies {
     pub(super) async fn send(&mut self, reply: v1::node_reply::Reply) -> Result<(), CallEnd> {
         let (kind, body) = to_frame(&v1::NodeReply { reply: Some(reply) });
-        self.writer
-            .write(kind, body)
-            .await
-            .map_err(|_| CallEnd::Gone)
+        match timeout(STALLED_MAX, self.writer.write(kind, body)).await {
+            Ok(written) => written.map_err(|_| CallEnd::Gone),
+            Err(_) => Err(CallEnd::Stalled),
+        }
     }
 
     pub(super) async fn json<T: serde::Serialize>(&mut self, value: &T) -> Result<(), CallEnd> {

@@ -58,6 +58,17 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Lets so many streams of a connection be full of what nobody reads, without any of its other
+    /// streams having to wait for that: by default eight are enough to stop all of them. It is what
+    /// the peer may send that changes, from the next packet on.
+    pub fn make_room(&self, connection: &quinn::Connection, streams: u32) {
+        let full = u64::from(self.stream_window_bytes) * u64::from(streams);
+        let bytes = full + u64::from(self.receive_window_bytes);
+        connection.set_receive_window(VarInt::from_u64(bytes).unwrap_or(VarInt::MAX));
+    }
+}
+
 /// How far away a peer is thought to be before the first answer: what is lost until then is sent
 /// again after three times as long. The usual guess, a third of a second, is the internet's, and
 /// costs a node that is just coming back a whole one; a peer that is farther away gets a packet

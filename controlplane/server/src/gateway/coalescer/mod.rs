@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep};
 
 use self::entry::{BATCHES_MAX, Group, Source, fitting, in_turns};
 use crate::cluster::{ChangeError, Changed, Cluster, LeadingError, SharedPace};
+use crate::config::Merging;
 
 /// Bytes of batches that wait for the log, as they came.
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -79,14 +80,18 @@ struct Waiting {
 
 impl Coalescer {
     /// The queue, and the loop that proposes what is in it.
-    pub fn new(cluster: Cluster) -> (Self, CoalescerLoop) {
+    pub fn new(cluster: Cluster, merging: Merging) -> (Self, CoalescerLoop) {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let coalescer = Self {
             queue,
             room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
             waits: cluster.updates().clone(),
         };
-        let updates = CoalescerLoop { cluster, waiting };
+        let updates = CoalescerLoop {
+            cluster,
+            waiting,
+            merging,
+        };
         (coalescer, updates)
     }
 
@@ -153,6 +158,7 @@ impl Coalescer {
 pub struct CoalescerLoop {
     cluster: Cluster,
     waiting: mpsc::Receiver<Waiting>,
+    merging: Merging,
 }
 
 impl CoalescerLoop {
@@ -170,8 +176,11 @@ impl CoalescerLoop {
             gathered = in_turns(gathered, |waiting| &waiting.group);
             // What does not fit goes into the next entry.
             while !gathered.is_empty() {
-                let groups = gathered.iter().map(|waiting| &waiting.group);
-                let left = gathered.split_off(fitting(groups));
+                let count = match self.merging {
+                    Merging::On => fitting(gathered.iter().map(|waiting| &waiting.group)),
+                    Merging::Off => 1,
+                };
+                let left = gathered.split_off(count);
                 let entry = std::mem::replace(&mut gathered, left);
                 let batches: usize = entry.iter().map(|one| one.count).sum();
                 let begun = Instant::now();

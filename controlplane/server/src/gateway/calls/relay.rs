@@ -1,0 +1,86 @@
+//! The server between a caller's server and a node: two streams, joined.
+
+use std::io;
+use std::time::Duration;
+
+use protocol_model::NodeId;
+use protocol_transport::{FrameReader, FrameWriter};
+use protocol_wire::kind::to_frame;
+use protocol_wire::v1;
+use tokio::time::timeout;
+
+use super::places::RELAYED_MAX;
+use crate::gateway::Gateway;
+
+/// What is carried at once.
+const RELAY_BYTES: usize = 64 * 1024;
+/// How long a caller may take nothing of what a node says, or a node nothing of what it is told.
+const STALLED_MAX: Duration = Duration::from_secs(300);
+
+impl Gateway {
+    /// Serves another server's relay request, which came on `connection`: if the node is here,
+    /// joins the two streams.
+    pub(crate) async fn relay(
+        &self,
+        request: &v1::RelayRequest,
+        mut writer: FrameWriter,
+        reader: FrameReader,
+        connection: &quinn::Connection,
+    ) -> Result<(), String> {
+        let node = NodeId::from_slice(&request.node_id).ok_or("the node id is not 16 bytes")?;
+        let opened = self.open_here(node).await;
+        let opened = opened.map_err(|error| error.to_string())?;
+        let Some((mut to_node, mut from_node, _place)) = opened else {
+            return Err(format!("node {node} is not connected here"));
+        };
+        // Calls of which the node takes nothing for a while are in nobody's way.
+        let limits = self.cluster.pool().endpoint().limits();
+        limits.make_room(connection, RELAYED_MAX);
+        let (kind, body) = to_frame(&v1::Relayed {});
+        let said = writer.write(kind, body).await;
+        said.map_err(|error| error.to_string())?;
+        let (mut to_server, mut from_server) = (writer.into_inner(), reader.into_inner());
+        let forth = async {
+            forward(&mut from_server, &mut to_node).await?;
+            // The caller has said everything; the node may still have to answer.
+            let _ = to_node.finish();
+            std::future::pending::<io::Result<()>>().await
+        };
+        let back = back(&mut from_node, &mut to_server);
+        // The answer's end ends the call; so does a caller that broke off.
+        let ended = tokio::select! {
+            ended = back => ended,
+            ended = forth => ended,
+        };
+        if ended.is_err() {
+            // What nobody has read is worth nothing without its end.
+            let _ = to_server.reset(0_u32.into());
+            let _ = to_node.reset(0_u32.into());
+        }
+        ended.map_err(|error| error.to_string())
+    }
+}
+
+/// Carries what a caller says to a node until it has said everything. A node that does not listen
+/// any more is about to say why: what comes for it until then is dropped.
+async fn forward(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io::Result<()> {
+    let mut listens = true;
+    while let Some(chunk) = from.read_chunk(RELAY_BYTES, true).await? {
+        listens = listens && within(to.write_chunk(chunk.bytes)).await?.is_ok();
+    }
+    Ok(())
+}
+
+/// Carries what a node answers to the caller.
+async fn back(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io::Result<()> {
+    while let Some(chunk) = from.read_chunk(RELAY_BYTES, true).await? {
+        within(to.write_chunk(chunk.bytes)).await??;
+    }
+    let _ = to.finish();
+    Ok(())
+}
+
+async fn within<T>(written: impl Future<Output = T>) -> io::Result<T> {
+    let stalled = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody reads the other side");
+    timeout(STALLED_MAX, written).await.map_err(stalled)
+}
