@@ -3,7 +3,42 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{AllocId, ClientStatus, DeploymentId, TaskState, UnixNanos};
+use protocol_model::{
+    AllocId, ClientStatus, DeploymentId, TASK_EVENTS_MAX, TaskEvent, TaskState, UnixNanos,
+};
+
+/// Bytes of events that an allocation's report takes with it, of all its tasks together.
+pub const ALLOC_EVENT_BYTES_MAX: usize = 64 * 1024;
+
+/// Tags, lengths and numbers of one message.
+const FIXED_BYTES: usize = 64;
+
+/// The bytes of one event: an estimate from above, so that caps hold on the wire.
+pub fn event_bytes(event: &TaskEvent) -> usize {
+    let details: usize = event
+        .details
+        .iter()
+        .map(|(key, value)| key.len() + value.len() + 16)
+        .sum();
+    FIXED_BYTES + event.display_message.len() + details
+}
+
+/// Drops the oldest events where there are more than [`TASK_EVENTS_MAX`] of a task, or more than
+/// [`ALLOC_EVENT_BYTES_MAX`] in all: nodes before they say them, servers of what others say.
+pub fn keep_newest_events(states: &mut BTreeMap<String, TaskState>) {
+    let mut left = ALLOC_EVENT_BYTES_MAX;
+    for state in states.values_mut() {
+        let newest = state.events.iter().rev().take(TASK_EVENTS_MAX);
+        let fit = newest.take_while(|event| {
+            let bytes = event_bytes(event);
+            let fits = bytes <= left;
+            left = left.saturating_sub(bytes);
+            fits
+        });
+        let surplus = state.events.len() - fit.count();
+        state.events.drain(..surplus);
+    }
+}
 
 /// A node's report of one allocation.
 #[derive(Clone, PartialEq, Debug)]

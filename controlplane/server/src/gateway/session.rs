@@ -35,8 +35,11 @@ use crate::cluster::ChangeError;
 const HELLO_MAX: Duration = Duration::from_secs(10);
 /// How long a node may owe its complete report.
 const SYNC_MAX: Duration = Duration::from_secs(30);
+/// What a node says in one frame. Parts of a report are 256 KiB, and one report that is larger
+/// alone; a message of this size is a hundred times that in memory at the very worst.
+const FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// Frames read ahead of the session's loop.
-const FRAMES_AHEAD_MAX: usize = 64;
+const FRAMES_AHEAD_MAX: usize = 8;
 
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
@@ -44,7 +47,7 @@ pub(super) async fn serve(
     recv: quinn::RecvStream,
     connection: &quinn::Connection,
 ) {
-    let mut reader = FrameReader::new(recv, NODE_FRAME_BYTES_MAX);
+    let mut reader = FrameReader::new(recv, FRAME_BYTES_MAX);
     let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
     let hello = match timeout(HELLO_MAX, read_hello(&mut reader)).await {
         Ok(Ok(hello)) => hello,

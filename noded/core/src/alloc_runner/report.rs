@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 
 use protocol_model::{ClientStatus, TaskRunState, TaskState};
-use protocol_wire::report::{AllocReport, ReportedHealth};
+use protocol_wire::report::{AllocReport, ReportedHealth, keep_newest_events};
 
 use super::{AllocRunner, Directory};
 use crate::lifecycle::Role;
-
-/// The most that the tasks' events of one report may take; beyond it the oldest are left out.
-const EVENT_BYTES_MAX: usize = 64 * 1024;
 
 impl AllocRunner {
     /// Its report; the batcher gives it its revision.
@@ -79,17 +76,7 @@ impl AllocRunner {
             .values()
             .map(|task| (task.name().to_owned(), task.state().clone()))
             .collect();
-        let mut left = EVENT_BYTES_MAX;
-        for state in states.values_mut() {
-            let fit = state.events.iter().rev().take_while(|event| {
-                let bytes = crate::update_batcher::size::event_bytes(event);
-                let fits = bytes <= left;
-                left = left.saturating_sub(bytes);
-                fits
-            });
-            let surplus = state.events.len() - fit.count();
-            state.events.drain(..surplus);
-        }
+        keep_newest_events(&mut states);
         states
     }
 }

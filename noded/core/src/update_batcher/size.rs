@@ -1,20 +1,9 @@
 //! How much of a batch a report takes: an estimate from above, so that caps hold on the wire.
 
-use protocol_model::TaskEvent;
-use protocol_wire::report::AllocReport;
+use protocol_wire::report::{AllocReport, event_bytes};
 
 /// Tags, lengths and numbers of one message.
 const FIXED_BYTES: usize = 64;
-
-/// The bytes of one event.
-pub(crate) fn event_bytes(event: &TaskEvent) -> usize {
-    let details: usize = event
-        .details
-        .iter()
-        .map(|(key, value)| key.len() + value.len() + 16)
-        .sum();
-    FIXED_BYTES + event.display_message.len() + details
-}
 
 /// The bytes of one report.
 pub(crate) fn report_bytes(report: &AllocReport) -> usize {

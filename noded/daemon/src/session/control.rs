@@ -3,23 +3,28 @@
 
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::SessionEpoch;
 use protocol_transport::{FrameReader, FrameWriter};
-use protocol_wire::kind::FrameMessage;
+use protocol_wire::kind::{FrameMessage, to_frame};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Outbound, Own, bulk, convert, parse, write};
+use super::{OUTBOUND_MAX, Outbound, OutboundFull, Own, bulk, convert, parse};
 use crate::keeper_link::chain;
 
 impl Own {
+    /// Carries out what the core wants. What goes on the stream waits for the stream; heartbeats,
+    /// which travel alone, wait for none of it: a complete report may take longer to be read than a
+    /// node may be silent.
     pub(super) async fn write(
         &self,
-        mut writer: FrameWriter,
+        writer: FrameWriter,
         first: Outbound,
         mut messages: mpsc::Receiver<Outbound>,
         [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
@@ -29,8 +34,12 @@ impl Own {
         let mut aside: JoinSet<Result<(), String>> = JoinSet::new();
         let mut greeted = Instant::now();
         let mut first = Some(first);
+        let (stream, frames) = mpsc::channel(OUTBOUND_MAX);
+        let writing = write_all(writer, frames);
+        tokio::pin!(writing);
         loop {
             let outbound = tokio::select! {
+                broken = &mut writing => return broken,
                 Some(ended) = live.join_next() => {
                     let why = ended.map_err(|error| error.to_string())?;
                     return Err(why.err().unwrap_or_else(|| "the watch ended".to_owned()));
@@ -38,61 +47,64 @@ impl Own {
                 Some(first) = async { first.take() } => Some(first),
                 outbound = messages.recv() => outbound,
             };
-            let message = match outbound {
+            match outbound {
                 None => return Ok(()),
                 Some(Outbound::OpenWatch { known }) => {
                     let epoch = SessionEpoch(self.epoch.load(Ordering::Relaxed));
                     live.spawn(self.clone().watch(epoch, known));
                     live.spawn(bulk::serve(self.clone(), epoch, greeted.elapsed()));
-                    continue;
                 }
-                Some(Outbound::Message(message)) => message,
-            };
-            match message {
-                SessionMessage::Hello(hello) => {
-                    greeted = Instant::now();
-                    let hello = self.hello(&hello)?;
-                    write(&mut writer, &hello).await?;
-                }
-                SessionMessage::SyncPart(part) => {
-                    let facts = part.with_facts.then(|| self.facts()).transpose()?;
-                    write(&mut writer, &convert::sync_part(&part, facts)).await?;
-                }
-                SessionMessage::Heartbeat { epoch, tick, sent } => {
-                    let heartbeat = convert::heartbeat(epoch, tick, sent);
-                    if !self.send_alone(&heartbeat) {
-                        write(&mut writer, &heartbeat).await?;
-                    }
-                }
-                SessionMessage::Facts { epoch } => {
-                    let update = v1::FactsUpdate {
-                        epoch: epoch.0,
-                        facts: Some(self.facts()?),
-                    };
-                    write(&mut writer, &update).await?;
-                }
-                SessionMessage::Detail { epoch, parts } => {
+                Some(Outbound::Message(SessionMessage::Detail { epoch, parts })) => {
                     aside.spawn(self.clone().detail(epoch, parts));
                 }
-                SessionMessage::WatchAck { epoch, index } => {
-                    let ack = v1::WatchAck {
-                        epoch: epoch.0,
-                        index,
-                    };
-                    write(&mut writer, &ack).await?;
-                }
-                SessionMessage::StatusBatch(batch) => {
-                    let queue = match batch.class {
+                Some(Outbound::Message(SessionMessage::StatusBatch(batch))) => {
+                    let batches = match batch.class {
                         UpdateClass::Urgent => &urgent,
                         UpdateClass::Typical => &typical,
                     };
-                    queue
-                        .send(convert::status_batch(&batch))
-                        .await
-                        .map_err(|_| "an update stream ended".to_owned())?;
+                    let sent = batches.send(convert::status_batch(&batch)).await;
+                    sent.map_err(|_| "an update stream ended".to_owned())?;
+                }
+                Some(Outbound::Message(message)) => {
+                    if matches!(message, SessionMessage::Hello(_)) {
+                        greeted = Instant::now();
+                    }
+                    self.queue(&stream, message)?;
                 }
             }
         }
+    }
+
+    /// Gives the stream what goes on it, in order, and sends alone what may go alone.
+    fn queue(&self, stream: &mpsc::Sender<Frame>, message: SessionMessage) -> Result<(), String> {
+        let frame = match message {
+            SessionMessage::Hello(hello) => to_frame(&self.hello(&hello)?),
+            SessionMessage::SyncPart(part) => {
+                let facts = part.with_facts.then(|| self.facts()).transpose()?;
+                to_frame(&convert::sync_part(&part, facts))
+            }
+            SessionMessage::Heartbeat { epoch, tick, sent } => {
+                let heartbeat = convert::heartbeat(epoch, tick, sent);
+                if self.send_alone(&heartbeat) {
+                    return Ok(());
+                }
+                to_frame(&heartbeat)
+            }
+            SessionMessage::Facts { epoch } => to_frame(&v1::FactsUpdate {
+                epoch: epoch.0,
+                facts: Some(self.facts()?),
+            }),
+            SessionMessage::WatchAck { epoch, index } => to_frame(&v1::WatchAck {
+                epoch: epoch.0,
+                index,
+            }),
+            // These have streams of their own.
+            SessionMessage::Detail { .. } | SessionMessage::StatusBatch(_) => return Ok(()),
+        };
+        stream.try_send(frame).map_err(|error| match error {
+            TrySendError::Full(_) => OutboundFull.to_string(),
+            TrySendError::Closed(_) => "the stream ended".to_owned(),
+        })
     }
 
     pub(super) async fn read(
@@ -158,4 +170,18 @@ impl Own {
             }
         }
     }
+}
+
+type Frame = (u8, Bytes);
+
+/// Writes frames in their order. Ends only where the stream breaks.
+async fn write_all(
+    mut writer: FrameWriter,
+    mut frames: mpsc::Receiver<Frame>,
+) -> Result<(), String> {
+    while let Some((kind, body)) = frames.recv().await {
+        let written = writer.write(kind, body).await;
+        written.map_err(|error| chain(&error))?;
+    }
+    std::future::pending().await
 }

@@ -45,6 +45,11 @@ pub(super) struct Holding {
 impl Holding {
     /// The effect, where it may be executed now; else it is held back, and [`Self::newest`].
     pub(super) fn admit(&mut self, issued: Issued, progress: Progress) -> Option<Effect> {
+        if let Effect::Disconnect { attempt, .. } = &issued.effect {
+            // What the attempt still waits to say is void; a disk that hangs keeps no connection.
+            self.forget(*attempt);
+            return Some(issued.effect);
+        }
         let lane = issued.effect.lane();
         if !self.lanes.contains(&lane) && issued.is_safe(progress) {
             return Some(issued.effect);
@@ -84,8 +89,7 @@ impl Holding {
         self.held.retain(|held| match &held.effect {
             Effect::Send { attempt, .. }
             | Effect::OpenWatch { attempt, .. }
-            | Effect::Connect { attempt, .. }
-            | Effect::Disconnect { attempt, .. } => wanted(*attempt),
+            | Effect::Connect { attempt, .. } => wanted(*attempt),
             _ => true,
         });
         self.lanes = self.held.iter().map(|held| held.effect.lane()).collect();
@@ -101,7 +105,7 @@ impl Holding {
 
 #[cfg(test)]
 mod tests {
-    use noded_core::effect::SessionMessage;
+    use noded_core::effect::{DisconnectReason, SessionMessage};
     use noded_core::{RunEpoch, RunKey, SessionEpoch};
     use protocol_model::AllocId;
 
@@ -169,6 +173,38 @@ mod tests {
             holding.release(synced),
             [kill(1, 9, Durability::Synced).effect]
         );
+    }
+
+    #[test]
+    fn an_attempt_ends_at_once_whatever_it_waits_to_say() {
+        let sync = |index| Issued {
+            needs: Durability::Synced,
+            record: 9,
+            effect: Effect::Send {
+                attempt: Attempt(1),
+                message: SessionMessage::WatchAck {
+                    epoch: SessionEpoch(1),
+                    index,
+                },
+            },
+        };
+        let mut holding = Holding::default();
+        assert!(holding.admit(sync(5), PROGRESS).is_none());
+        let disconnect = Effect::Disconnect {
+            attempt: Attempt(1),
+            reason: DisconnectReason::MapMalformed,
+        };
+        let issued = Issued {
+            needs: Durability::Synced,
+            record: 9,
+            effect: disconnect.clone(),
+        };
+        assert_eq!(holding.admit(issued, PROGRESS), Some(disconnect));
+        let synced = Progress {
+            written: 9,
+            synced: 9,
+        };
+        assert_eq!(holding.release(synced), []);
     }
 
     #[test]

@@ -12,6 +12,9 @@ const REPORTS_MAX: usize = 8192;
 /// Bytes of batches in one entry, as they came: well below what the log takes for one command.
 const BYTES_MAX: usize = 1024 * 1024;
 
+/// What a node has of an entry in one turn, in bytes: some hundred reports.
+const QUANTUM_BYTES: usize = 16 * 1024;
+
 /// Batches that stay together: one of a node, or what another server has merged already.
 #[derive(Debug)]
 pub(super) struct Group {
@@ -36,19 +39,22 @@ impl Group {
     }
 }
 
-/// Orders the groups so that every source's first comes before any node's second: a node that opens
-/// many streams waits behind itself, not the others behind it.
+/// Orders the groups by turns: in each of them a node has its next [`QUANTUM_BYTES`], whatever it
+/// sends. One that sends much waits behind itself, not the others behind it; and its first batch
+/// waits for nobody's second turn. Other servers' groups have waited there already.
 pub(super) fn in_turns<T>(gathered: Vec<T>, group: impl Fn(&T) -> &Group) -> Vec<T> {
-    let mut turns: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut before: BTreeMap<NodeId, usize> = BTreeMap::new();
     let mut ordered: Vec<(usize, T)> = gathered
         .into_iter()
         .map(|one| {
-            let turn = match group(&one).source {
-                Source::Server => 1,
+            let Group { source, bytes, .. } = group(&one);
+            let turn = match source {
+                Source::Server => 0,
                 Source::Node(node) => {
-                    let turn = turns.entry(node).or_default();
-                    *turn += 1;
-                    *turn
+                    let before = before.entry(*node).or_default();
+                    let turn = before.div_ceil(QUANTUM_BYTES);
+                    *before += bytes;
+                    turn
                 }
             };
             (turn, one)
@@ -118,11 +124,17 @@ mod tests {
         assert_eq!(fitting(gathered.iter()), 2);
     }
 
+    fn order_of(gathered: Vec<Group>) -> Vec<(u128, u64)> {
+        let ordered = in_turns(gathered, |group| group);
+        let first = ordered.iter().map(|group| &group.batches[0]);
+        first.map(|it| (it.node.0.as_u128(), it.seq)).collect()
+    }
+
     #[test]
     fn a_node_with_many_batches_waits_behind_itself() {
         let gathered = vec![
             group(1, 1, 1),
-            group(1, 2, 1),
+            group(1, 2, QUANTUM_BYTES),
             group(1, 3, 1),
             group(2, 1, 1),
             merged(1),
@@ -130,21 +142,22 @@ mod tests {
             group(2, 2, 1),
             merged(1),
         ];
-        let order: Vec<(u128, u64)> = in_turns(gathered, |group| group)
-            .iter()
-            .map(|group| (group.batches[0].node.0.as_u128(), group.batches[0].seq))
-            .collect();
         // Other servers' (9) have waited there already.
-        let wanted = [
-            (1, 1),
-            (2, 1),
-            (9, 0),
-            (3, 1),
-            (9, 0),
-            (1, 2),
-            (2, 2),
-            (1, 3),
+        let first = [(1, 1), (2, 1), (9, 0), (3, 1), (9, 0)];
+        let wanted = [&first[..], &[(1, 2), (2, 2)], &[(1, 3)]].concat();
+        assert_eq!(order_of(gathered), wanted);
+    }
+
+    #[test]
+    fn turns_are_counted_in_bytes() {
+        let gathered = vec![
+            group(1, 1, 4 * QUANTUM_BYTES),
+            group(1, 2, 1),
+            group(2, 1, QUANTUM_BYTES),
+            group(2, 2, QUANTUM_BYTES),
+            group(2, 3, QUANTUM_BYTES),
         ];
-        assert_eq!(order, wanted);
+        let wanted = [(1, 1), (2, 1), (2, 2), (2, 3), (1, 2)];
+        assert_eq!(order_of(gathered), wanted);
     }
 }
