@@ -47,6 +47,19 @@ impl Servers {
     /// # Errors
     /// If one does not start or nobody leads in a minute; the error has the log.
     pub(crate) fn start(binaries: &Path, folder: &Path, count: usize) -> anyhow::Result<Self> {
+        Self::start_with(binaries, folder, count, "")
+    }
+
+    /// As [`Self::start`], with a line for the block `server` of every server.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn start_with(
+        binaries: &Path,
+        folder: &Path,
+        count: usize,
+        more: &str,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder.join("tls"))?;
         make_certificates(&binaries.join("drover"), &folder.join("tls"))?;
         std::fs::write(
@@ -64,7 +77,10 @@ impl Servers {
         for (number, own) in ports.iter().enumerate() {
             let name = format!("server-{number}");
             let settings = folder.join(format!("{name}.hcl"));
-            std::fs::write(&settings, server_settings(folder, &name, *own, &ports))?;
+            std::fs::write(
+                &settings,
+                server_settings(folder, &name, *own, &ports, more),
+            )?;
             servers.servers.push(Server {
                 name,
                 settings,
@@ -246,7 +262,7 @@ fn make_certificates(drover: &Path, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn server_settings(folder: &Path, name: &str, own: Ports, all: &[Ports]) -> String {
+fn server_settings(folder: &Path, name: &str, own: Ports, all: &[Ports], more: &str) -> String {
     let folder = folder.display();
     let others: Vec<String> = all
         .iter()
@@ -257,7 +273,7 @@ fn server_settings(folder: &Path, name: &str, own: Ports, all: &[Ports]) -> Stri
         "name = \"{name}\"\nregion = \"{REGION}\"\ndata_dir = \"{folder}/{name}\"\n\
          ports {{\n  http = {http}\n  quic = {quic}\n}}\n\
          server {{\n  bootstrap_expect = {count}\n  retry_join = [{others}]\n  \
-         node_join_token_file = \"{folder}/join-token\"\n}}\n\
+         node_join_token_file = \"{folder}/join-token\"\n  {more}\n}}\n\
          tls {{\n  ca_file = \"{folder}/tls/drover-agent-ca.pem\"\n  \
          cert_file = \"{folder}/tls/{REGION}-server-drover.pem\"\n  \
          key_file = \"{folder}/tls/{REGION}-server-drover-key.pem\"\n}}\n",

@@ -9,9 +9,11 @@
 
 mod failover;
 mod links;
+mod outage;
 mod part;
 mod reconnect;
 mod silence;
+mod simulated;
 mod storm;
 mod weather;
 
@@ -97,9 +99,11 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             (Part::Weather, _) => rows.extend(weather::rows(&mut scene, bench.weather)?),
             (Part::Reconnect, _) => rows.extend(reconnect::rows(&mut scene)?),
             (Part::Storm, _) => rows.extend(storm::rows(&mut scene)?),
+            (Part::Outage, _) => rows.extend(outage::rows(&mut scene)?),
             (Part::Links, Some(net)) => rows.extend(links::rows(&mut scene, net)?),
             (Part::Links, None) => eprintln!("-- no network namespace: no link can be cut"),
             (Part::Failover, _) => rows.extend(failover::rows(&mut scene)?),
+            (Part::Simulated, _) => {}
         }
     }
     let Scene {
@@ -107,6 +111,10 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     } = scene;
     drop(nodes);
     servers.stop()?;
+    // Beside nothing: it is about promises, and about this processor's time.
+    if Part::chosen(&bench.parts).any(|part| part == Part::Simulated) {
+        rows.extend(simulated::rows(&binaries)?);
+    }
     Ok(rows)
 }
 

@@ -9,8 +9,10 @@ pub(crate) enum Part {
     Weather,
     Reconnect,
     Storm,
+    Outage,
     Links,
     Failover,
+    Simulated,
 }
 
 impl Part {

@@ -7,6 +7,8 @@ mod exits;
 mod reference;
 mod storm;
 
+use std::path::Path;
+
 use self::counters::Counters;
 use super::Bench;
 use super::fleet::nodesim::{Fleet, Nodesim};
@@ -56,17 +58,28 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let (timed, _) = Nodesim::start(&nodesim, &servers, TIMED)?;
     look::all_ready(&servers, NODES + TIMED.nodes)?;
     eprintln!("-- {QUIET_EXITS} tasks end, one after the other");
-    let alone = Counters::of(&servers)?;
     let quiet = exits::of_count(&servers, "quiet", QUIET_EXITS)?;
-    let alone = Counters::of(&servers)?.since(alone)?;
     rows.extend(exit_rows("while nothing else happens", &quiet, &durable));
     let storm = storm::measure(&servers, &mut nodes)?;
     rows.extend(exit_rows("during the storm", &storm.exits, &durable));
     let reference = reference::measure(&servers, storm::SAMPLES)?;
-    rows.extend(storm.rows(reference, alone));
     drop((nodes, timed));
     servers.stop()?;
+    let not_merged = not_merged(&binaries, &bench.scratch.join("not-merged"))?;
+    rows.extend(storm.rows(reference, not_merged));
     Ok(rows)
+}
+
+/// The storm on servers of its own, which merge nothing.
+fn not_merged(binaries: &Path, folder: &Path) -> anyhow::Result<Counters> {
+    let mut servers = Servers::start_with(binaries, folder, SERVERS, "merge_updates = false")?;
+    let nodesim = binaries.join("nodesim");
+    let (mut nodes, _) = Nodesim::start(&nodesim, &servers, Fleet::only(NODES))?;
+    look::all_ready(&servers, NODES)?;
+    let cost = storm::not_merged(&servers, &mut nodes)?;
+    drop(nodes);
+    servers.stop()?;
+    Ok(cost)
 }
 
 fn exit_rows(when: &str, exits: &Quantiles, durable: &Quantiles) -> [Row; 2] {

@@ -68,6 +68,17 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
     })
 }
 
+/// What the same storm costs a log where every batch is an entry of its own.
+///
+/// # Errors
+/// If not all of it runs in time.
+pub(super) fn not_merged(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Counters> {
+    eprintln!("-- {ALLOCS} allocations start at once, nothing is merged");
+    let before = Counters::of(servers)?;
+    start_all(servers, nodes, Instant::now())?;
+    Counters::of(servers)?.since(before)
+}
+
 fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::Result<Duration> {
     // Batch, so that nobody waits for the health of what started.
     let job = look::job("batch", JOB, ALLOCS as usize, &json!({}));
@@ -90,9 +101,9 @@ fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::
 }
 
 impl Storm {
-    /// What it cost, beside reports of `reference_bytes` and an entry each, and beside our own as
-    /// they are where each is `alone` in its entry.
-    pub(super) fn rows(&self, reference_bytes: f64, alone: Counters) -> Vec<Row> {
+    /// What it cost, beside reports of `reference_bytes` and an entry each, and beside the storm in
+    /// which nothing was merged.
+    pub(super) fn rows(&self, reference_bytes: f64, not_merged: Counters) -> Vec<Row> {
         let Counters {
             leader: _,
             bytes,
@@ -112,6 +123,11 @@ impl Storm {
         };
         let beside = |row: Row, value| Row {
             rival: Some("reference shape"),
+            rival_value: Some(value),
+            ..row
+        };
+        let without = |row: Row, value| Row {
+            rival: Some("not merged"),
             rival_value: Some(value),
             ..row
         };
@@ -137,11 +153,14 @@ impl Storm {
                 ),
                 update_reports * GOAL_ENTRIES_SHARE,
             ),
-            Row {
-                rival: Some("not merged"),
-                rival_value: Some(alone.update_bytes / alone.update_entries.max(1.0) * reports),
-                ..row("log bytes of reports, merged", update_bytes, "B")
-            },
+            without(
+                row("log bytes of reports, merged", update_bytes, "B"),
+                not_merged.update_bytes,
+            ),
+            without(
+                row("log entries of reports, merged", update_entries, ""),
+                not_merged.update_entries,
+            ),
             row(
                 "share of all bytes of the log",
                 update_bytes / bytes.max(1.0) * 100.0,
