@@ -198,8 +198,12 @@ impl Scene {
 
     /// How often the task of an allocation was started.
     pub(super) async fn starts(&self, placed: &Placed) -> anyhow::Result<usize> {
-        let said = Running::find(&self.cluster, "", &placed.alloc);
-        let said = said.logs("stderr").await?;
+        let running = Running::find(&self.cluster, "", &placed.alloc);
+        // A node that is ready may be on its way to another server: nobody reaches it then.
+        let said = eventually("the logs", PATIENCE, async || {
+            running.logs("stderr").await.map(Some)
+        });
+        let said = said.await?;
         Ok(said.lines().filter(|line| line.starts_with("pid ")).count())
     }
 
