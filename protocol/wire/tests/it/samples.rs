@@ -431,7 +431,13 @@ fn server_samples() -> Vec<Sample> {
             })
         },
         sample(v1::RelayRequest { node_id: id(1) }),
-        sample(v1::Relayed {}),
+        sample(v1::Relayed::default()),
+        Sample {
+            variant: "too_many_calls",
+            ..sample(v1::Relayed {
+                too_many_calls: true,
+            })
+        },
         sample(v1::DetailRequest {
             alloc_ids: vec![id(0xa1)],
         }),

@@ -56,6 +56,16 @@ pub struct CallPlace {
 /// A stream to a node, and what it holds.
 type Opened = (quinn::SendStream, quinn::RecvStream, Place);
 
+/// What another server says of a node.
+enum Asked {
+    /// It is there, at the other end of these.
+    Opened(quinn::SendStream, quinn::RecvStream),
+    /// It is there, and called too often at a time.
+    TooMany,
+    /// It is not there, or the server does not answer.
+    NotThere,
+}
+
 /// Why a node cannot be called.
 #[derive(Debug, thiserror::Error)]
 pub enum CallNodeError {
@@ -137,7 +147,7 @@ impl Gateway {
         let Some(calls) = lively.and_then(|entry| entry.calls) else {
             return Ok(None);
         };
-        let place = self.places.take_here(&calls);
+        let place = self.places.take_here(&calls).await;
         let place = place.ok_or(CallNodeError::TooMany)?;
         let unreachable = |reason: String| CallNodeError::Unreachable { node, reason };
         let (mut send, recv) = timeout(OPEN_MAX, calls.connection.open_bi())
@@ -153,7 +163,8 @@ impl Gateway {
 
     /// Asks all other servers at once: one that is gone keeps nobody waiting who is elsewhere.
     async fn open_elsewhere(&self, node: NodeId) -> Result<Opened, CallNodeError> {
-        let place = self.places.take_relayed().ok_or(CallNodeError::TooMany)?;
+        let place = self.places.take_relayed().await;
+        let place = place.ok_or(CallNodeError::TooMany)?;
         let own = self.cluster.server_id();
         let membership = self.cluster.status().membership;
         let members = membership.voters.iter().chain(&membership.learners);
@@ -162,39 +173,33 @@ impl Gateway {
             .map(|(_, info)| self.ask_through(info, node))
             .collect();
         while let Some(answer) = asked.next().await {
-            if let Some((send, recv)) = answer {
-                return Ok((send, recv, place));
+            match answer {
+                Asked::Opened(send, recv) => return Ok((send, recv, place)),
+                Asked::TooMany => return Err(CallNodeError::TooMany),
+                Asked::NotThere => {}
             }
         }
         Err(CallNodeError::NotConnected(node))
     }
 
-    async fn ask_through(
-        &self,
-        info: &ServerInfo,
-        node: NodeId,
-    ) -> Option<(quinn::SendStream, quinn::RecvStream)> {
+    async fn ask_through(&self, info: &ServerInfo, node: NodeId) -> Asked {
         match timeout(OPEN_MAX, self.open_through(&info.address, node)).await {
-            Ok(Ok(stream)) => {
+            Ok(Ok(answer)) => {
                 self.relays.report_success(&info.address);
-                Some(stream)
+                answer
             }
             Ok(Err(reason)) => {
                 tracing::debug!(%node, server = %info.address, %reason, "not relayed");
-                None
+                Asked::NotThere
             }
             Err(_) => {
                 self.relays.report_timeout(&info.address);
-                None
+                Asked::NotThere
             }
         }
     }
 
-    async fn open_through(
-        &self,
-        address: &str,
-        node: NodeId,
-    ) -> Result<(quinn::SendStream, quinn::RecvStream), String> {
+    async fn open_through(&self, address: &str, node: NodeId) -> Result<Asked, String> {
         let connection = self.relays.connection(address).await;
         let connection = connection.map_err(|error| error.to_string())?;
         let limits = self.relays.endpoint().limits();
@@ -215,7 +220,10 @@ impl Gateway {
             .await
             .map_err(|error| error.to_string())?;
         let frame = reader.expect().await.map_err(|error| error.to_string())?;
-        let _: v1::Relayed = from_frame(frame.kind, frame.body).map_err(|e| e.to_string())?;
-        Ok((writer.into_inner(), reader.into_inner()))
+        let relayed: v1::Relayed = from_frame(frame.kind, frame.body).map_err(|e| e.to_string())?;
+        if relayed.too_many_calls {
+            return Ok(Asked::TooMany);
+        }
+        Ok(Asked::Opened(writer.into_inner(), reader.into_inner()))
     }
 }

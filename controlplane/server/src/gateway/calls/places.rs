@@ -1,9 +1,12 @@
 //! How many calls there may be at a time: what a caller does not read waits in this process, and
-//! what waits in one call must not be in the way of others.
+//! what waits in one call must not be in the way of others. Calls beyond that wait a moment for one
+//! that ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// Calls to one node: as many streams of its second connection hold a whole window.
 pub(super) const CALLS_OF_NODE_MAX: u32 = 64;
@@ -11,6 +14,8 @@ pub(super) const CALLS_OF_NODE_MAX: u32 = 64;
 const CALLS_MAX: u32 = 256;
 /// Calls that are relayed by other servers, from here.
 pub(super) const RELAYED_MAX: u32 = 128;
+/// How long a call waits for others to end: shorter than a server waits for another one's answer.
+const TURN_MAX: Duration = Duration::from_secs(3);
 
 /// A node's connection for calls.
 #[derive(Debug, Clone)]
@@ -53,21 +58,27 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place of a call to a node that is here; `None` = there are too many.
-    pub(super) fn take_here(&self, calls: &NodeCalls) -> Option<Place> {
+    /// A place of a call to a node that is here; `None` = too many others do not end.
+    pub(super) async fn take_here(&self, calls: &NodeCalls) -> Option<Place> {
+        // First that of the node: who waits for a busy one keeps nobody from others.
         Some(Place {
-            _of_node: Some(Arc::clone(&calls.places).try_acquire_owned().ok()?),
-            _of_server: Arc::clone(&self.here).try_acquire_owned().ok()?,
+            _of_node: Some(take(&calls.places).await?),
+            _of_server: take(&self.here).await?,
         })
     }
 
     /// A place of a call to a node that is elsewhere.
-    pub(super) fn take_relayed(&self) -> Option<Place> {
+    pub(super) async fn take_relayed(&self) -> Option<Place> {
         Some(Place {
             _of_node: None,
-            _of_server: Arc::clone(&self.relayed).try_acquire_owned().ok()?,
+            _of_server: take(&self.relayed).await?,
         })
     }
+}
+
+async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    let taken = timeout(TURN_MAX, Arc::clone(places).acquire_owned()).await;
+    taken.ok()?.ok()
 }
 
 fn semaphore(places: u32) -> Arc<Semaphore> {
@@ -76,17 +87,22 @@ fn semaphore(places: u32) -> Arc<Semaphore> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures::poll;
+
     use super::*;
 
-    #[test]
-    fn places_come_back_when_calls_end() {
+    #[tokio::test]
+    async fn a_call_waits_until_another_ends() {
         let places = Places::default();
         let mut held: Vec<Place> = Vec::new();
-        while let Some(place) = places.take_relayed() {
-            held.push(place);
+        for _ in 0..RELAYED_MAX {
+            held.push(places.take_relayed().await.expect("there is one"));
         }
-        assert_eq!(held.len(), RELAYED_MAX as usize);
+        let mut waits = pin!(places.take_relayed());
+        assert!(poll!(&mut waits).is_pending());
         held.pop();
-        assert!(places.take_relayed().is_some());
+        assert!(waits.await.is_some());
     }
 }

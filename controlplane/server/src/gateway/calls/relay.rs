@@ -9,6 +9,7 @@ use protocol_wire::kind::to_frame;
 use protocol_wire::v1;
 use tokio::time::timeout;
 
+use super::CallNodeError;
 use super::places::RELAYED_MAX;
 use crate::gateway::Gateway;
 
@@ -28,15 +29,24 @@ impl Gateway {
         connection: &quinn::Connection,
     ) -> Result<(), String> {
         let node = NodeId::from_slice(&request.node_id).ok_or("the node id is not 16 bytes")?;
-        let opened = self.open_here(node).await;
-        let opened = opened.map_err(|error| error.to_string())?;
+        let opened = match self.open_here(node).await {
+            Err(CallNodeError::TooMany) => {
+                let too_many = v1::Relayed {
+                    too_many_calls: true,
+                };
+                let (kind, body) = to_frame(&too_many);
+                let said = writer.write(kind, body).await;
+                return said.map_err(|error| error.to_string());
+            }
+            opened => opened.map_err(|error| error.to_string())?,
+        };
         let Some((mut to_node, mut from_node, _place)) = opened else {
             return Err(format!("node {node} is not connected here"));
         };
         // Calls of which the node takes nothing for a while are in nobody's way.
         let limits = self.cluster.pool().endpoint().limits();
         limits.make_room(connection, RELAYED_MAX);
-        let (kind, body) = to_frame(&v1::Relayed {});
+        let (kind, body) = to_frame(&v1::Relayed::default());
         let said = writer.write(kind, body).await;
         said.map_err(|error| error.to_string())?;
         let (mut to_server, mut from_server) = (writer.into_inner(), reader.into_inner());
