@@ -146,7 +146,13 @@ fn mutants(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> 
         if arguments.mutant.is_some_and(|only| only != mutant) {
             continue;
         }
-        let Found { mutant, by, took } = hunt(mutant, arguments.seconds, HUNT_SEEDS_MAX)?;
+        let found = hunt(mutant, arguments.seconds, HUNT_SEEDS_MAX)?;
+        let Found {
+            mutant,
+            by,
+            healthy,
+            took,
+        } = found;
         missed |= by.is_none();
         let (seeds, by) = match by {
             Some((seeds, failure)) => (seeds, failure.invariant),
@@ -154,6 +160,10 @@ fn mutants(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> 
         };
         let (name, took) = (name_of(&mutant), took.as_secs_f64());
         writeln!(out, "{name:<18} {seeds:>6} {took:>8.1}  {by}")?;
+        if let Some((settings, failure)) = healthy {
+            writeln!(out, "FAILED without it:")?;
+            write!(out, "{}", describe(&settings, &failure)?)?;
+        }
         out.flush()?;
     }
     Ok(missed)

@@ -231,37 +231,42 @@ pub struct Found {
     pub mutant: Mutant,
     /// The seeds that were needed, and what broke; `None` = it was not found.
     pub by: Option<(u64, Failure)>,
+    /// A seed on the way there that fails without the bug as well: another bug, a real one.
+    pub healthy: Option<(Settings, Failure)>,
     pub took: Duration,
 }
 
-/// Looks for a planted bug, seed after seed. A seed that fails without the bug says nothing of it.
+/// Looks for a planted bug, seed after seed. The seed that fails is run without the bug, too: then
+/// nothing may break.
 ///
 /// # Errors
 /// As [`run`].
 pub fn hunt(mutant: Mutant, seconds: Option<u64>, seeds_max: u64) -> anyhow::Result<Found> {
     let begun = Instant::now();
     let scenario: Scenario = mutant.scenario();
-    let mut by = None;
+    let (mut by, mut healthy) = (None, None);
     for seed in 0..seeds_max {
-        let healthy = Settings {
+        let without = Settings {
             scenario,
             seconds,
             ..Settings::of(seed)
         };
         let planted = Settings {
             mutant: Some(mutant),
-            ..healthy.clone()
+            ..without.clone()
         };
-        if let Some(failure) = run(&planted, 0)?.failure
-            && run(&healthy, 0)?.failure.is_none()
-        {
-            by = Some((seed + 1, failure));
+        if let Some(failure) = run(&planted, 0)?.failure {
+            match run(&without, 0)?.failure {
+                None => by = Some((seed + 1, failure)),
+                Some(real) => healthy = Some((without, real)),
+            }
             break;
         }
     }
     Ok(Found {
         mutant,
         by,
+        healthy,
         took: begun.elapsed(),
     })
 }

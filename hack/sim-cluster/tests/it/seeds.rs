@@ -45,6 +45,21 @@ fn hosts_and_daemons_that_end_run_nothing_twice() {
 }
 
 #[test]
+fn leaders_that_change_and_servers_that_are_killed_leave_one_history() {
+    assert!(holds(Scenario::Leaders, 7).faults > 0);
+}
+
+#[test]
+fn one_server_in_trouble_is_nobodys_trouble() {
+    assert!(holds(Scenario::OneServer, 8).faults > 0);
+}
+
+#[test]
+fn machines_that_are_cut_off_are_found_again() {
+    assert!(holds(Scenario::Partition, 9).faults > 0);
+}
+
+#[test]
 fn a_schedule_is_carried_out_alike_each_time() {
     let settings = Settings {
         scenario: Scenario::Partition,
