@@ -73,6 +73,9 @@ fn roots(arguments: &Arguments) -> Vec<Root> {
         .map_or_else(|| Root::ALL.to_vec(), |root| vec![root])
 }
 
+/// A report has to be on the disk and lost before it can be missing.
+const HANG_DEPTH: u8 = 11;
+
 /// Answers whether something broke.
 fn check(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
     let mut failed = false;
@@ -125,6 +128,9 @@ fn mutants(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> 
         for root in Root::ALL {
             let mut bounds = bounds(arguments);
             bounds.to_rest = mutant.only_hangs();
+            if bounds.to_rest {
+                bounds.depth = bounds.depth.max(HANG_DEPTH);
+            }
             if let Some((_, known)) = &shortest {
                 bounds.depth = known.depth.saturating_sub(1);
             }

@@ -61,6 +61,12 @@ impl World {
                 needs
             };
             let host = &mut self.host;
+            if let Effect::Disconnect { attempt, .. } = effect {
+                host.held
+                    .retain(|held| held.effect.attempt() != Some(attempt));
+                self.execute(effect);
+                continue;
+            }
             let lane = effect.lane();
             let record = host.journal.written();
             let blocked = host.held.iter().any(|held| held.lane == lane);

@@ -120,7 +120,7 @@ fn a_pair_of_which_both_are_stopped_is_found() {
 
 #[test]
 fn a_report_that_is_not_sent_because_it_equals_the_last_is_found() {
-    let (by, _) = found(Mutant::EqualSyncDropped, Root::New, 9);
+    let (by, _) = found(Mutant::EqualSyncDropped, Root::New, 11);
     assert_eq!(by, "comes_to_rest");
 }
 

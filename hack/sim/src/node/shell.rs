@@ -37,6 +37,12 @@ impl World {
                 }
                 continue;
             }
+            if let Effect::Disconnect { attempt, .. } = effect {
+                node.held
+                    .retain(|held| held.effect.attempt() != Some(attempt));
+                self.execute(ix, effect);
+                continue;
+            }
             let lane = effect.lane();
             let record = node.journal.issued();
             let blocked = node.held.iter().any(|held| held.lane == lane);
