@@ -41,6 +41,16 @@ use crate::keeper_link::chain;
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What a server reads of a session in one frame: parts of a report are a quarter of it, and the
+/// facts of a node a fraction.
+const SESSION_FRAME_BYTES_MAX: usize = 1024 * 1024;
+
+fn written_max(kind: StreamKind) -> usize {
+    match kind {
+        StreamKind::NodeSession => SESSION_FRAME_BYTES_MAX,
+        _ => NODE_FRAME_BYTES_MAX,
+    }
+}
 /// Messages that wait for the session's stream; a full queue means that the server does not read.
 const OUTBOUND_MAX: usize = 1024;
 /// Batches of one class that wait; the core has at most one in flight.
@@ -247,7 +257,7 @@ async fn open(
         .await
         .map_err(|error| error.to_string())?;
     Ok((
-        FrameWriter::new(send, NODE_FRAME_BYTES_MAX),
+        FrameWriter::new(send, written_max(kind)),
         FrameReader::new(recv, NODE_FRAME_BYTES_MAX),
     ))
 }

@@ -19,6 +19,7 @@ pub mod calls;
 mod coalescer;
 pub mod detail;
 mod frames;
+mod held;
 mod hello;
 mod knocks;
 pub mod liveness;
@@ -38,13 +39,13 @@ use protocol_model::{AllocId, NodeId};
 use protocol_transport::{Pool, Secret, StreamKind};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::config::{Config, LivenessConfig};
 
-pub use calls::{CallNodeError, CallPlace, NodeCallStream};
+pub use calls::{CallNodeError, CallPlace, NodeCallStream, STALLED_MAX};
 pub use coalescer::{Coalescer, CoalescerLoop};
+use held::{Closed, SessionEntry, Sessions};
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -57,7 +58,7 @@ pub struct Gateway {
     sessions_max: usize,
     /// SHA-256 of the join token; `None` lets no new node in.
     join_token: Option<[u8; 32]>,
-    sessions: Mutex<BTreeMap<NodeId, SessionEntry>>,
+    sessions: Mutex<Sessions>,
     coalescer: Coalescer,
     heard: liveness::HeardLog,
     detail: detail::DetailCache,
@@ -67,21 +68,6 @@ pub struct Gateway {
     /// Connections to other servers that carry nothing but calls.
     relays: Pool,
     places: calls::Places,
-}
-
-/// What the server keeps of a session that it holds.
-#[derive(Debug, Clone)]
-struct SessionEntry {
-    epoch: SessionEpoch,
-    /// Since when it is here.
-    since: Instant,
-    /// Where the node said Hello. Held, so that no other connection can get its id.
-    connection: quinn::Connection,
-    /// The versions that the node reported to have, at its last complete report; `None` where the
-    /// session went on here without one: then the watch begins with them.
-    known: Option<Arc<BTreeMap<AllocId, u64>>>,
-    /// The node's connection for calls, once it attached one.
-    calls: Option<calls::NodeCalls>,
 }
 
 impl Gateway {
@@ -98,7 +84,7 @@ impl Gateway {
             liveness_config: config.liveness,
             sessions_max: config.limits.sessions,
             join_token: join_token.map(|token| Sha256::digest(token).into()),
-            sessions: Mutex::new(BTreeMap::new()),
+            sessions: Mutex::default(),
             heard: liveness::HeardLog::default(),
             detail: detail::DetailCache::default(),
             knocks: Mutex::default(),
@@ -154,22 +140,14 @@ impl Gateway {
         self.join_token.is_some_and(|wanted| wanted == given)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, SessionEntry>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The session of `node` here, if it is this one.
-    fn session(&self, node: NodeId, epoch: SessionEpoch) -> Option<SessionEntry> {
-        self.lock()
-            .get(&node)
-            .filter(|entry| entry.epoch == epoch)
-            .cloned()
     }
 
     /// Whether there is a place for a session of `node`.
     fn has_room(&self, node: NodeId) -> bool {
         let sessions = self.lock();
-        sessions.len() < self.sessions_max || sessions.contains_key(&node)
+        sessions.len() < self.sessions_max || sessions.newest(node).is_some()
     }
 
     fn knocks(&self) -> std::sync::MutexGuard<'_, knocks::Knocks> {
@@ -185,22 +163,12 @@ impl Gateway {
         connection: &quinn::Connection,
     ) -> bool {
         let mut sessions = self.lock();
-        if sessions.len() >= self.sessions_max && !sessions.contains_key(&node) {
+        if sessions.len() >= self.sessions_max && sessions.newest(node).is_none() {
             return false;
         }
-        if connection.close_reason().is_some() {
-            return true;
+        if connection.close_reason().is_none() {
+            sessions.open(node, SessionEntry::new(epoch, connection.clone()));
         }
-        sessions.insert(
-            node,
-            SessionEntry {
-                epoch,
-                since: Instant::now(),
-                connection: connection.clone(),
-                known: None,
-                calls: None,
-            },
-        );
         true
     }
 
@@ -209,13 +177,9 @@ impl Gateway {
     fn close_session(&self, node: NodeId, epoch: SessionEpoch, connection: &quinn::Connection) {
         {
             let mut sessions = self.lock();
-            let ours = sessions.get(&node).is_some_and(|entry| {
-                entry.epoch == epoch && entry.connection.stable_id() == connection.stable_id()
-            });
-            if !ours {
+            if sessions.close(node, epoch, connection) != Closed::Last {
                 return;
             }
-            sessions.remove(&node);
             // Under the lock: a batch that is still on its way brings nothing back.
             self.detail.forget(node);
         }
@@ -231,37 +195,22 @@ impl Gateway {
         epoch: SessionEpoch,
         take: impl FnOnce(&detail::DetailCache),
     ) {
-        let sessions = self.lock();
-        if sessions
-            .get(&node)
-            .is_some_and(|entry| entry.epoch == epoch)
-        {
+        let mut sessions = self.lock();
+        if sessions.of_epoch(node, epoch).is_some() {
             take(&self.detail);
         }
     }
 
     fn set_known(&self, node: NodeId, epoch: SessionEpoch, known: BTreeMap<AllocId, u64>) {
-        if let Some(entry) = self
-            .lock()
-            .get_mut(&node)
-            .filter(|entry| entry.epoch == epoch)
-        {
+        if let Some(entry) = self.lock().of_epoch(node, epoch) {
             entry.known = Some(Arc::new(known));
         }
     }
 
     fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: calls::NodeCalls) -> bool {
-        match self
-            .lock()
-            .get_mut(&node)
-            .filter(|entry| entry.epoch == epoch)
-        {
-            Some(entry) => {
-                entry.calls = Some(calls);
-                true
-            }
-            None => false,
-        }
+        let mut sessions = self.lock();
+        let entry = sessions.of_epoch(node, epoch);
+        entry.map(|entry| entry.calls = Some(calls)).is_some()
     }
 }
 

@@ -14,7 +14,8 @@ use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
 use tokio::time::timeout;
 
-use super::{Gateway, SessionEntry};
+use super::Gateway;
+use super::held::SessionEntry;
 
 /// How long a node may take to say whose stream it is.
 const SAID_MAX: Duration = Duration::from_secs(10);
@@ -47,10 +48,15 @@ pub(super) async fn own(
         from_frame(first.kind, first.body).map_err(|error| error.to_string())?;
     let node = NodeId::from_slice(&hello.node_id).ok_or("the node id is not 16 bytes")?;
     let epoch = SessionEpoch(hello.epoch);
-    let entry = gateway
-        .session(node, epoch)
-        .ok_or_else(|| format!("node {node} has no session {epoch} here"))?;
-    if entry.connection.stable_id() != connection.stable_id() {
+    let entry = {
+        let sessions = gateway.lock();
+        let newest = sessions.newest(node).filter(|entry| entry.epoch == epoch);
+        if newest.is_none() {
+            return Err(format!("node {node} has no session {epoch} here"));
+        }
+        sessions.on(node, connection).cloned()
+    };
+    let Some(entry) = entry else {
         tracing::warn!(
             %node, %epoch, remote = %connection.remote_address(),
             "a stream for a session of another connection was refused"
@@ -58,7 +64,7 @@ pub(super) async fn own(
         return Err(format!(
             "session {epoch} of node {node} was made on another connection"
         ));
-    }
+    };
     Ok(OwnStream {
         node,
         epoch,

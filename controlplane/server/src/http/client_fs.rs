@@ -15,11 +15,13 @@ use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use protocol_wire::v1::{self, FileChunk};
 use serde::Serialize;
+use tokio::sync::mpsc;
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::lookup;
 use super::node_call::{NodeCall, Step, forward_document};
+use crate::gateway::STALLED_MAX;
 
 pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
     let [action, id] = rest else {
@@ -195,21 +197,22 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
+/// Parts of an answer that wait for their reader.
+const PARTS_MAX: usize = 4;
+
 /// The answer: its head is sent once the node's first word is known, so that a refusal has a
 /// status.
 async fn stream(mut call: NodeCall, form: Form) -> Answered {
     let first = call.next().await?;
-    let parts = futures::stream::unfold(Some((call, Some(first))), move |state| async move {
-        let (mut call, first) = state?;
-        let step = match first {
-            Some(step) => Ok(step),
-            None => call.next().await,
-        };
-        match step {
-            Ok(Step::End) => None,
-            Ok(Step::Reply(reply)) => Some((Ok(part(&reply, form)), Some((call, None)))),
+    let (parts, received) = mpsc::channel(PARTS_MAX);
+    tokio::spawn(carry(call, first, form, parts));
+    let parts = futures::stream::unfold(Some(received), |state| async move {
+        let mut received = state?;
+        match received.recv().await {
+            Some(Carried::Part(part)) => Some((Ok(part), Some(received))),
+            Some(Carried::End) => None,
             // The head is sent: an answer that breaks off is all that can be said.
-            Err(error) => Some((Err(std::io::Error::other(error.message)), None)),
+            None => Some((Err(std::io::Error::other("the answer broke off")), None)),
         }
     });
     let kind = match form {
@@ -219,6 +222,40 @@ async fn stream(mut call: NodeCall, form: Form) -> Answered {
     let response: Response =
         ([(header::CONTENT_TYPE, kind)], Body::from_stream(parts)).into_response();
     Ok(response)
+}
+
+/// What goes to whoever reads an answer.
+enum Carried {
+    Part(Bytes),
+    /// Nothing follows.
+    End,
+}
+
+/// Carries a call's answer to its reader, and ends the call with the answer, with the reader, or
+/// when the reader has taken nothing for too long: nobody asks for more meanwhile, so that this
+/// needs a task of its own.
+async fn carry(mut call: NodeCall, first: Step, form: Form, parts: mpsc::Sender<Carried>) {
+    let mut step = first;
+    loop {
+        let carried = match &step {
+            Step::End => Carried::End,
+            Step::Reply(reply) => Carried::Part(part(reply, form)),
+        };
+        if parts.send_timeout(carried, STALLED_MAX).await.is_err() || matches!(step, Step::End) {
+            return;
+        }
+        let next = tokio::select! {
+            next = call.next() => next,
+            () = parts.closed() => return,
+        };
+        match next {
+            Ok(next) => step = next,
+            Err(error) => {
+                tracing::debug!(reason = %error.message, "an answer broke off");
+                return;
+            }
+        }
+    }
 }
 
 fn part(reply: &Reply, form: Form) -> Bytes {

@@ -35,7 +35,7 @@ use super::entry::token_holder;
 use super::error::{Answered, HttpError};
 use super::node_call::{self, NodeCall, Step};
 use super::query::Query;
-use crate::gateway::NodeCallStream;
+use crate::gateway::{NodeCallStream, STALLED_MAX};
 
 /// The largest message of a client.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -157,7 +157,8 @@ async fn to_client(
             Step::Reply(Reply::Heartbeat(_)) => "{}".to_owned(),
             Step::Reply(_) => continue,
         };
-        if sender.send(Message::Text(text.into())).await.is_err() {
+        let sent = timeout(STALLED_MAX, sender.send(Message::Text(text.into()))).await;
+        if !matches!(sent, Ok(Ok(()))) {
             return Ok(());
         }
     }

@@ -1,5 +1,7 @@
 //! What the fake node answers when a server calls it.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +12,12 @@ use protocol_wire::v1;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 
+use tokio::time::timeout;
+
 use crate::fake_node::{read, write};
+
+/// A write that takes longer finds nobody who reads.
+const RESTS: Duration = Duration::from_millis(300);
 
 /// A file that never ends.
 pub(crate) const ENDLESS: &str = "endless";
@@ -113,6 +120,9 @@ async fn shell(exec: &v1::ExecRequest, writer: &mut FrameWriter, reader: &mut Fr
     say(writer, Reply::End(true)).await;
 }
 
+/// Answers that never end and of which nobody takes anything at the moment.
+pub(crate) static RESTING: AtomicUsize = AtomicUsize::new(0);
+
 /// Goes on until nobody listens any more.
 async fn endless(writer: &mut FrameWriter) {
     let chunk = v1::FileChunk {
@@ -122,7 +132,21 @@ async fn endless(writer: &mut FrameWriter) {
     };
     let reply = Some(Reply::Chunk(chunk));
     let (kind, body) = to_frame(&v1::NodeReply { reply });
-    while writer.write(kind, body.clone()).await.is_ok() {}
+    loop {
+        let mut written = pin!(writer.write(kind, body.clone()));
+        let taken = match timeout(RESTS, &mut written).await {
+            Ok(taken) => taken,
+            Err(_) => {
+                RESTING.fetch_add(1, Ordering::SeqCst);
+                let taken = written.await;
+                RESTING.fetch_sub(1, Ordering::SeqCst);
+                taken
+            }
+        };
+        if taken.is_err() {
+            return;
+        }
+    }
 }
 
 async fn chunks(writer: &mut FrameWriter, file: &str, offset: i64) {

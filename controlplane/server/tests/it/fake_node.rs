@@ -162,6 +162,16 @@ impl FakeNode {
         self.endpoint.connect(address).await.expect("connects")
     }
 
+    /// Goes on with its session over another connection, to the same server, and keeps this one.
+    pub(crate) async fn resume_beside(&self) -> quinn::Connection {
+        let again = self.connect_again().await;
+        let (mut writer, mut reader) = open(&again, StreamKind::NodeSession).await;
+        write(&mut writer, &self.hello()).await;
+        let welcome: v1::Welcome = read(&mut reader).await;
+        assert!(welcome.resumed);
+        again
+    }
+
     /// Loses its connection and goes on with its session over another one, to the same server.
     pub(crate) async fn resume(&mut self) -> v1::Welcome {
         let again = self.connect_again().await;

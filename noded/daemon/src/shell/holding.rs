@@ -86,12 +86,8 @@ impl Holding {
     }
 
     fn keep(&mut self, wanted: impl Fn(Attempt) -> bool) {
-        self.held.retain(|held| match &held.effect {
-            Effect::Send { attempt, .. }
-            | Effect::OpenWatch { attempt, .. }
-            | Effect::Connect { attempt, .. } => wanted(*attempt),
-            _ => true,
-        });
+        let kept = |held: &Issued| held.effect.attempt().is_none_or(&wanted);
+        self.held.retain(kept);
         self.lanes = self.held.iter().map(|held| held.effect.lane()).collect();
     }
 

@@ -444,6 +444,11 @@ fn server_samples() -> Vec<Sample> {
         sample(v1::DetailReply {
             details: vec![detail],
         }),
+    ]
+}
+
+fn member_samples() -> Vec<Sample> {
+    vec![
         sample(v1::MembershipRequest {
             change: Some(v1::membership_request::Change::Remove(7)),
         }),
@@ -476,6 +481,7 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
         bulk_samples(),
         request_samples(),
         server_samples(),
+        member_samples(),
     ]
     .into_iter()
     .flatten()

@@ -15,8 +15,8 @@ mod relay;
 use std::time::Duration;
 
 use controlplane_raft::ServerInfo;
-use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use protocol_model::{NodeId, NodeStatus};
 use protocol_transport::{FrameReader, FrameWriter, StreamKind};
 use protocol_wire::kind::{from_frame, to_frame};
@@ -26,7 +26,8 @@ use tokio::time::{Instant, sleep, timeout};
 pub(super) use self::attach::attach;
 use self::places::Place;
 pub(super) use self::places::{NodeCalls, Places};
-use super::{Gateway, NODE_FRAME_BYTES_MAX, SessionEntry};
+use super::held::SessionEntry;
+use super::{Gateway, NODE_FRAME_BYTES_MAX};
 use crate::cluster::SERVER_FRAME_BYTES_MAX;
 
 /// How long opening a stream to a node, or to the server that holds it, may take.
@@ -35,6 +36,9 @@ const OPEN_MAX: Duration = Duration::from_secs(5);
 /// its second connection: it is looked for again and again, for as long as that takes.
 const ON_ITS_WAY_MAX: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a caller may take nothing of what a node says: a terminal that is held still for
+/// minutes. Longer, and what waits is in the way of others.
+pub const STALLED_MAX: Duration = Duration::from_secs(300);
 
 /// An open call.
 #[derive(Debug)]
@@ -56,14 +60,14 @@ pub struct CallPlace {
 /// A stream to a node, and what it holds.
 type Opened = (quinn::SendStream, quinn::RecvStream, Place);
 
-/// What another server says of a node.
-enum Asked {
-    /// It is there, at the other end of these.
-    Opened(quinn::SendStream, quinn::RecvStream),
-    /// It is there, and called too often at a time.
-    TooMany,
-    /// It is not there, or the server does not answer.
-    NotThere,
+/// Where a node was found.
+enum Found {
+    /// It is in a session here.
+    Here(Opened),
+    /// It is at the other end of these, through another server.
+    Through(quinn::SendStream, quinn::RecvStream),
+    /// Not there.
+    Nowhere,
 }
 
 /// Why a node cannot be called.
@@ -97,16 +101,9 @@ impl Gateway {
         node: NodeId,
         request: &v1::NodeRequest,
     ) -> Result<NodeCallStream, CallNodeError> {
-        let until = Instant::now() + ON_ITS_WAY_MAX;
-        let (send, recv, place) = loop {
-            match self.open(node).await {
-                Err(CallNodeError::NotConnected(_))
-                    if Instant::now() < until && self.is_ready(node) =>
-                {
-                    sleep(LOOK_AGAIN).await;
-                }
-                opened => break opened?,
-            }
+        let (send, recv, place) = match self.open_here(node).await? {
+            Some(opened) => opened,
+            None => self.find(node).await?,
         };
         let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
         let reader = FrameReader::new(recv, NODE_FRAME_BYTES_MAX);
@@ -123,37 +120,86 @@ impl Gateway {
         })
     }
 
-    fn is_ready(&self, node: NodeId) -> bool {
-        let snapshot = self.cluster.snapshot();
-        let record = snapshot.node(node);
-        record.is_some_and(|record| record.node.status == NodeStatus::Ready)
+    /// Looks everywhere at once, again and again: a server that is gone keeps nobody waiting who is
+    /// at another one by now.
+    async fn find(&self, node: NodeId) -> Result<Opened, CallNodeError> {
+        let relayed = self.places.take_relayed().await;
+        let relayed = relayed.ok_or(CallNodeError::TooMany)?;
+        let until = Instant::now() + self.on_its_way(node);
+        let own = self.cluster.server_id();
+        let membership = self.cluster.status().membership;
+        let members = membership.voters.iter().chain(&membership.learners);
+        let mut looked: FuturesUnordered<_> = members
+            .filter(|(id, _)| **id != own)
+            .map(|(_, info)| self.find_through(info, node, until).boxed())
+            .collect();
+        looked.push(self.find_here(node, until).boxed());
+        while let Some(found) = looked.next().await {
+            match found? {
+                Found::Here(opened) => return Ok(opened),
+                Found::Through(send, recv) => return Ok((send, recv, relayed)),
+                Found::Nowhere => {}
+            }
+        }
+        Err(CallNodeError::NotConnected(node))
     }
 
-    async fn open(&self, node: NodeId) -> Result<Opened, CallNodeError> {
-        match self.open_here(node).await? {
-            Some(opened) => Ok(opened),
-            None => self.open_elsewhere(node).await,
+    /// How long it is worth to look for a node.
+    fn on_its_way(&self, node: NodeId) -> Duration {
+        let snapshot = self.cluster.snapshot();
+        match snapshot.node(node) {
+            Some(record) if record.node.status == NodeStatus::Ready => ON_ITS_WAY_MAX,
+            _ => Duration::ZERO,
+        }
+    }
+
+    async fn find_here(&self, node: NodeId, until: Instant) -> Result<Found, CallNodeError> {
+        while Instant::now() < until {
+            sleep(LOOK_AGAIN).await;
+            if let Some(opened) = self.open_here(node).await? {
+                return Ok(Found::Here(opened));
+            }
+        }
+        Ok(Found::Nowhere)
+    }
+
+    async fn find_through(
+        &self,
+        info: &ServerInfo,
+        node: NodeId,
+        until: Instant,
+    ) -> Result<Found, CallNodeError> {
+        loop {
+            match self.ask_through(info, node).await? {
+                Found::Nowhere if Instant::now() < until => sleep(LOOK_AGAIN).await,
+                found => return Ok(found),
+            }
         }
     }
 
     async fn open_here(&self, node: NodeId) -> Result<Option<Opened>, CallNodeError> {
-        let entry = self.lock().get(&node).cloned();
+        let entry = self.lock().newest(node).cloned();
         // A node that went on at another server may have said nothing of it here.
         let is_silent = |entry: &SessionEntry| {
             let heard = self.heard.last(node).unwrap_or(entry.since);
             heard.elapsed() >= self.liveness_config.silence
         };
         let lively = entry.filter(|entry| !is_silent(entry));
-        let Some(calls) = lively.and_then(|entry| entry.calls) else {
+        // One that broke is made again in a moment.
+        let stands = |calls: &NodeCalls| calls.connection.close_reason().is_none();
+        let calls = lively.and_then(|entry| entry.calls).filter(stands);
+        let Some(calls) = calls else {
             return Ok(None);
         };
         let place = self.places.take_here(&calls).await;
         let place = place.ok_or(CallNodeError::TooMany)?;
         let unreachable = |reason: String| CallNodeError::Unreachable { node, reason };
-        let (mut send, recv) = timeout(OPEN_MAX, calls.connection.open_bi())
-            .await
-            .map_err(|_| unreachable(format!("no stream within {OPEN_MAX:?}")))?
-            .map_err(|error| unreachable(error.to_string()))?;
+        let opened = match timeout(OPEN_MAX, calls.connection.open_bi()).await {
+            Ok(Err(_)) => return Ok(None),
+            Ok(Ok(opened)) => opened,
+            Err(_) => return Err(unreachable(format!("no stream within {OPEN_MAX:?}"))),
+        };
+        let (mut send, recv) = opened;
         StreamKind::NodeCall
             .write(&mut send)
             .await
@@ -161,45 +207,20 @@ impl Gateway {
         Ok(Some((send, recv, place)))
     }
 
-    /// Asks all other servers at once: one that is gone keeps nobody waiting who is elsewhere.
-    async fn open_elsewhere(&self, node: NodeId) -> Result<Opened, CallNodeError> {
-        let place = self.places.take_relayed().await;
-        let place = place.ok_or(CallNodeError::TooMany)?;
-        let own = self.cluster.server_id();
-        let membership = self.cluster.status().membership;
-        let members = membership.voters.iter().chain(&membership.learners);
-        let mut asked: FuturesUnordered<_> = members
-            .filter(|(id, _)| **id != own)
-            .map(|(_, info)| self.ask_through(info, node))
-            .collect();
-        while let Some(answer) = asked.next().await {
-            match answer {
-                Asked::Opened(send, recv) => return Ok((send, recv, place)),
-                Asked::TooMany => return Err(CallNodeError::TooMany),
-                Asked::NotThere => {}
-            }
-        }
-        Err(CallNodeError::NotConnected(node))
-    }
-
-    async fn ask_through(&self, info: &ServerInfo, node: NodeId) -> Asked {
+    async fn ask_through(&self, info: &ServerInfo, node: NodeId) -> Result<Found, CallNodeError> {
+        // One that does not answer is not dropped with all calls through it: it ends by itself.
         match timeout(OPEN_MAX, self.open_through(&info.address, node)).await {
-            Ok(Ok(answer)) => {
-                self.relays.report_success(&info.address);
-                answer
-            }
+            Ok(Ok(found)) => found.ok_or(CallNodeError::TooMany),
             Ok(Err(reason)) => {
                 tracing::debug!(%node, server = %info.address, %reason, "not relayed");
-                Asked::NotThere
+                Ok(Found::Nowhere)
             }
-            Err(_) => {
-                self.relays.report_timeout(&info.address);
-                Asked::NotThere
-            }
+            Err(_) => Ok(Found::Nowhere),
         }
     }
 
-    async fn open_through(&self, address: &str, node: NodeId) -> Result<Asked, String> {
+    /// `None`: it is there, and called too often at a time.
+    async fn open_through(&self, address: &str, node: NodeId) -> Result<Option<Found>, String> {
         let connection = self.relays.connection(address).await;
         let connection = connection.map_err(|error| error.to_string())?;
         let limits = self.relays.endpoint().limits();
@@ -222,8 +243,9 @@ impl Gateway {
         let frame = reader.expect().await.map_err(|error| error.to_string())?;
         let relayed: v1::Relayed = from_frame(frame.kind, frame.body).map_err(|e| e.to_string())?;
         if relayed.too_many_calls {
-            return Ok(Asked::TooMany);
+            return Ok(None);
         }
-        Ok(Asked::Opened(writer.into_inner(), reader.into_inner()))
+        let (send, recv) = (writer.into_inner(), reader.into_inner());
+        Ok(Some(Found::Through(send, recv)))
     }
 }

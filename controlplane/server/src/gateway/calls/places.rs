@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// Calls to one node: as many streams of its second connection hold a whole window.
 pub(super) const CALLS_OF_NODE_MAX: u32 = 64;
@@ -15,7 +15,7 @@ const CALLS_MAX: u32 = 256;
 /// Calls that are relayed by other servers, from here.
 pub(super) const RELAYED_MAX: u32 = 128;
 /// How long a call waits for others to end: shorter than a server waits for another one's answer.
-const TURN_MAX: Duration = Duration::from_secs(3);
+const TURN_MAX: Duration = Duration::from_secs(2);
 
 /// A node's connection for calls.
 #[derive(Debug, Clone)]
@@ -60,10 +60,11 @@ impl Default for Places {
 impl Places {
     /// A place of a call to a node that is here; `None` = too many others do not end.
     pub(super) async fn take_here(&self, calls: &NodeCalls) -> Option<Place> {
+        let until = Instant::now() + TURN_MAX;
         // First that of the node: who waits for a busy one keeps nobody from others.
         Some(Place {
-            _of_node: Some(take(&calls.places).await?),
-            _of_server: take(&self.here).await?,
+            _of_node: Some(take(&calls.places, until).await?),
+            _of_server: take(&self.here, until).await?,
         })
     }
 
@@ -71,13 +72,13 @@ impl Places {
     pub(super) async fn take_relayed(&self) -> Option<Place> {
         Some(Place {
             _of_node: None,
-            _of_server: take(&self.relayed).await?,
+            _of_server: take(&self.relayed, Instant::now() + TURN_MAX).await?,
         })
     }
 }
 
-async fn take(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    let taken = timeout(TURN_MAX, Arc::clone(places).acquire_owned()).await;
+async fn take(places: &Arc<Semaphore>, until: Instant) -> Option<OwnedSemaphorePermit> {
+    let taken = timeout_at(until, Arc::clone(places).acquire_owned()).await;
     taken.ok()?.ok()
 }
 

@@ -1,7 +1,6 @@
 //! The server between a caller's server and a node: two streams, joined.
 
 use std::io;
-use std::time::Duration;
 
 use protocol_model::NodeId;
 use protocol_transport::{FrameReader, FrameWriter};
@@ -9,14 +8,12 @@ use protocol_wire::kind::to_frame;
 use protocol_wire::v1;
 use tokio::time::timeout;
 
-use super::CallNodeError;
 use super::places::RELAYED_MAX;
+use super::{CallNodeError, STALLED_MAX};
 use crate::gateway::Gateway;
 
 /// What is carried at once.
 const RELAY_BYTES: usize = 64 * 1024;
-/// How long a caller may take nothing of what a node says, or a node nothing of what it is told.
-const STALLED_MAX: Duration = Duration::from_secs(300);
 
 impl Gateway {
     /// Serves another server's relay request, which came on `connection`: if the node is here,
@@ -56,11 +53,13 @@ impl Gateway {
             let _ = to_node.finish();
             std::future::pending::<io::Result<()>>().await
         };
+        let left = to_server.stopped();
         let back = back(&mut from_node, &mut to_server);
-        // The answer's end ends the call; so does a caller that broke off.
+        // The answer's end ends the call; so does a caller that broke off, or does not listen.
         let ended = tokio::select! {
             ended = back => ended,
             ended = forth => ended,
+            _ = left => Err(io::Error::other("the caller left")),
         };
         if ended.is_err() {
             // What nobody has read is worth nothing without its end.
@@ -76,7 +75,8 @@ impl Gateway {
 async fn forward(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io::Result<()> {
     let mut listens = true;
     while let Some(chunk) = from.read_chunk(RELAY_BYTES, true).await? {
-        listens = listens && within(to.write_chunk(chunk.bytes)).await?.is_ok();
+        // A process may take its time to read what it is told: a call is long as long as it is.
+        listens = listens && to.write_chunk(chunk.bytes).await.is_ok();
     }
     Ok(())
 }
@@ -84,13 +84,10 @@ async fn forward(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io
 /// Carries what a node answers to the caller.
 async fn back(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io::Result<()> {
     while let Some(chunk) = from.read_chunk(RELAY_BYTES, true).await? {
-        within(to.write_chunk(chunk.bytes)).await??;
+        let stalled = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer");
+        let written = timeout(STALLED_MAX, to.write_chunk(chunk.bytes)).await;
+        written.map_err(stalled)??;
     }
     let _ = to.finish();
     Ok(())
-}
-
-async fn within<T>(written: impl Future<Output = T>) -> io::Result<T> {
-    let stalled = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody reads the other side");
-    timeout(STALLED_MAX, written).await.map_err(stalled)
 }

@@ -168,14 +168,13 @@ impl CoalescerLoop {
         while self.waiting.recv_many(&mut gathered, BATCHES_MAX).await > 0 {
             // Streams that have a batch already take their turn first, and it goes with the others.
             tokio::task::yield_now().await;
-            while gathered.len() < BATCHES_MAX
-                && let Ok(waiting) = self.waiting.try_recv()
-            {
-                gathered.push(waiting);
-            }
-            gathered = in_turns(gathered, |waiting| &waiting.group);
-            // What does not fit goes into the next entry.
-            while !gathered.is_empty() {
+            // What does not fit goes into the next entry, after the first turns of what came since.
+            loop {
+                self.gather(&mut gathered);
+                if gathered.is_empty() {
+                    break;
+                }
+                gathered = in_turns(gathered, |waiting| &waiting.group);
                 let count = match self.merging {
                     Merging::On => fitting(gathered.iter().map(|waiting| &waiting.group)),
                     Merging::Off => 1,
@@ -189,6 +188,14 @@ impl CoalescerLoop {
                     sleep(begun.elapsed().min(REST_MAX)).await;
                 }
             }
+        }
+    }
+
+    fn gather(&mut self, gathered: &mut Vec<Waiting>) {
+        while gathered.len() < BATCHES_MAX
+            && let Ok(waiting) = self.waiting.try_recv()
+        {
+            gathered.push(waiting);
         }
     }
 
