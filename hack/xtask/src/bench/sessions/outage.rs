@@ -33,7 +33,7 @@ struct Round {
     run: Duration,
     /// Runs that were tolerated and did not go on.
     killed: usize,
-    /// Allocations that ran twice at a time, and names of a job that did in the end.
+    /// Allocations that were seen to run twice at a time.
     twice: usize,
 }
 
@@ -75,12 +75,22 @@ pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
         },
         row("all ready again", slowest(|round| round.ready)),
         row("everything runs again", slowest(|round| round.run)),
-        none_row(
+        runs_row(
             figure("tolerated runs that did not go on"),
             sum(|round| round.killed),
         )?,
-        none_row(figure("runs beside another"), sum(|round| round.twice))?,
+        runs_row(
+            figure("allocations that ran twice"),
+            sum(|round| round.twice),
+        )?,
     ])
+}
+
+fn runs_row(figure: String, runs: usize) -> anyhow::Result<Row> {
+    Ok(Row {
+        unit: "runs",
+        ..none_row(figure, runs)?
+    })
 }
 
 /// A service without a process, one instance on each node.
