@@ -166,10 +166,10 @@ impl CoalescerLoop {
     pub async fn run(mut self) {
         let mut gathered = Vec::new();
         while self.waiting.recv_many(&mut gathered, BATCHES_MAX).await > 0 {
-            // Streams that have a batch already take their turn first, and it goes with the others.
-            tokio::task::yield_now().await;
             // What does not fit goes into the next entry, after the first turns of what came since.
             loop {
+                // Streams that have a batch already take their turn first, and it goes along.
+                tokio::task::yield_now().await;
                 self.gather(&mut gathered);
                 if gathered.is_empty() {
                     break;
