@@ -36,7 +36,7 @@ async fn what_a_window_tolerates_on_a_host_that_lost_its_power_is_there_once_whe
         return Ok(());
     };
     let waiting = scene.run("waiting", Window::Waits).await?;
-    let replaced = Window::Replaces("best_score");
+    let replaced = Window::Replaces("keep_replacement");
     let replaced = scene.run("replaced", replaced).await?;
     scene.nodes[0].cut_power().await?;
     scene.until_node(0, "disconnected").await?;
@@ -51,7 +51,7 @@ async fn what_a_window_tolerates_on_a_host_that_lost_its_power_is_there_once_whe
     let again = scene.the_one("waiting").await?;
     assert_eq!((&again.alloc, &again.node), (&waiting.alloc, &waiting.node));
     assert_eq!(scene.starts(&waiting).await?, 2);
-    // What ended with its host cannot be the better one of the two.
+    // Whether or not it was started again by then.
     assert_eq!(scene.the_one("replaced").await?, instead);
     assert_eq!(scene.starts(&instead).await?, 1);
     Ok(())
