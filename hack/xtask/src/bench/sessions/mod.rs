@@ -73,6 +73,8 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let Some(binaries) = binaries else {
         return Ok(rows);
     };
+    let wanted = Part::chosen(&bench.parts).any(|part| part == Part::Simulated);
+    let simulator = wanted.then(|| simulated::program(&binaries)).transpose()?;
     eprintln!("-- {SERVERS} servers");
     let servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
     let commit = measure_commits(&servers)?;
@@ -112,8 +114,8 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     drop(nodes);
     servers.stop()?;
     // Beside nothing: it is about promises, and about this processor's time.
-    if Part::chosen(&bench.parts).any(|part| part == Part::Simulated) {
-        rows.extend(simulated::rows(&binaries)?);
+    if let Some(simulator) = simulator {
+        rows.extend(simulated::rows(&simulator)?);
     }
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! Five thousand nodes, which no host here can hold, in the simulator: what it judges of silence,
 //! in figures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -13,20 +13,31 @@ use crate::bench::row::Row;
 /// Silence is noticed by then, from the last word of a node to the command.
 const NOTICED_GOAL_MS: f64 = 3_000.0;
 
-/// Runs the simulator, some minutes.
+/// The simulator among the other programs: asked for before anything is measured.
+///
+/// # Errors
+/// If it is not there: what to do.
+pub(super) fn program(binaries: &Path) -> anyhow::Result<PathBuf> {
+    let program = binaries.join("hack-sim");
+    ensure!(
+        program.is_file(),
+        "{} is missing: build it with `cargo build --release --bins`, or name other parts with \
+         --only",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// Runs the simulator, about seven minutes.
 ///
 /// # Errors
 /// If it cannot be run.
-pub(super) fn rows(binaries: &Path) -> anyhow::Result<Vec<Row>> {
-    eprintln!("-- simulated: 5000 nodes cut off and back at once, and in bad weather");
-    let program = binaries.join("hack-sim");
-    let output = Command::new(&program)
+pub(super) fn rows(program: &Path) -> anyhow::Result<Vec<Row>> {
+    eprintln!("-- simulated: 5000 nodes cut off and back at once, and in bad weather: 7 minutes");
+    let output = Command::new(program)
         .args(["silence", "--json"])
         .output()
-        .with_context(|| {
-            let path = program.display();
-            format!("run {path}; `cargo build --release --bins` builds it")
-        })?;
+        .with_context(|| format!("run {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (mut rows, mut broken) = (Vec::new(), 0);
     for line in said.lines() {
