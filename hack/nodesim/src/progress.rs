@@ -349,6 +349,7 @@ mod tests {
             applied_urgent_seq: 0,
             applied_typical_seq: 0,
             heartbeat_interval: Duration::ZERO,
+            calm_interval: Duration::ZERO,
             typical_interval: Duration::ZERO,
             urgent_delay: Duration::ZERO,
             retry_interval: Duration::ZERO,

@@ -36,6 +36,7 @@ pub enum Mutant {
     NoncePerAttempt,
     RestartUntold,
     HeartbeatsInOrder,
+    RestsInDoubt,
     ReplacedTwice,
     PlacedBeside,
     RollsAllAtOnce,
@@ -44,7 +45,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -73,6 +74,7 @@ impl Mutant {
         Self::NoncePerAttempt,
         Self::RestartUntold,
         Self::HeartbeatsInOrder,
+        Self::RestsInDoubt,
         Self::ReplacedTwice,
         Self::PlacedBeside,
         Self::RollsAllAtOnce,
@@ -134,6 +136,7 @@ impl Mutant {
             Self::HeartbeatsInOrder => {
                 "sessions: a heartbeat that is lost holds back those that come after it"
             }
+            Self::RestsInDoubt => "sessions: heartbeats stay rare although answers are missing",
             Self::ReplacedTwice => "silence: two take the place of a silent allocation",
             Self::PlacedBeside => {
                 "leases: a successor is placed while the one before is told to stop"
@@ -166,7 +169,7 @@ impl Mutant {
             Self::WindowsNeverEnd | Self::ReplacedTwice => Scenario::PartitionWindow,
             Self::OwedForEver => Scenario::Calm,
             Self::PendingForEver => Scenario::Stuck,
-            Self::HeartbeatsInOrder => Scenario::Lossy,
+            Self::HeartbeatsInOrder | Self::RestsInDoubt => Scenario::Lossy,
             Self::LeaseWithDaemon | Self::ConfirmsAlone | Self::PlacedBeside => Scenario::Leased,
             Self::RollsAllAtOnce | Self::RolloutsUnwatched => Scenario::Rolling,
             _ => Scenario::Storm,

@@ -6,20 +6,12 @@ use std::time::Duration;
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
 
-use super::addresses;
 use super::file::ConfigFile;
 use super::{
-    Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Limits, LivenessConfig,
-    LogConfig, Merging, RaftTiming, TlsConfig,
+    Config, ConfigError, GcConfig, HttpConfig, HttpTls, LOG_LEVELS, Limits, LogConfig, Merging,
+    TlsConfig,
 };
-
-/// The shortest time between two signs of life. Without a limit, a mistaken zero would keep every
-/// processor of the cluster busy with nothing else.
-const SIGN_OF_LIFE_MIN: Duration = Duration::from_millis(10);
-
-/// How long a leader may take to hear of a heartbeat that another server heard: reports go every
-/// 200 ms.
-const REPORTED_WITHIN: Duration = Duration::from_millis(400);
+use super::{addresses, times};
 
 /// Whether a server can do without certificate files.
 #[derive(Clone, Copy)]
@@ -78,8 +70,7 @@ impl Config {
             let message = "missing: name the other servers, or bootstrap_expect is never reached";
             return Err(value("server.retry_join", message));
         }
-        let (liveness, raft) = (liveness(file)?, raft(file)?);
-        noticed_in_time(liveness, raft)?;
+        let (liveness, raft) = times::of(file)?;
         Ok(Self {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
@@ -162,75 +153,6 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
     })
 }
 
-fn liveness(file: &ConfigFile) -> Result<LivenessConfig, ConfigError> {
-    let interval = time(
-        "server.heartbeat_interval",
-        file.server.heartbeat_interval.as_deref(),
-        Duration::from_millis(125),
-    )?;
-    let silence = time(
-        "server.heartbeat_silence",
-        file.server.heartbeat_silence.as_deref(),
-        Duration::from_millis(2600),
-    )?;
-    not_too_often("server.heartbeat_interval", interval)?;
-    if silence < interval * 4 {
-        let message = format!("{silence:?} is less than four heartbeat intervals of {interval:?}");
-        return Err(value("server.heartbeat_silence", message));
-    }
-    Ok(LivenessConfig {
-        heartbeat_interval: interval,
-        silence,
-        takeover_extra: Duration::from_millis(1500),
-    })
-}
-
-fn raft(file: &ConfigFile) -> Result<RaftTiming, ConfigError> {
-    let heartbeat = time(
-        "server.raft_heartbeat",
-        file.server.raft_heartbeat.as_deref(),
-        Duration::from_millis(100),
-    )?;
-    let election = time(
-        "server.raft_election",
-        file.server.raft_election.as_deref(),
-        Duration::from_millis(400),
-    )?;
-    not_too_often("server.raft_heartbeat", heartbeat)?;
-    if election < heartbeat * 3 {
-        let message = format!("{election:?} is less than three heartbeats of {heartbeat:?}");
-        return Err(value("server.raft_election", message));
-    }
-    let snapshot_entries = file.server.raft_snapshot_entries.unwrap_or(8192).max(64);
-    Ok(RaftTiming {
-        heartbeat,
-        election,
-        snapshot_entries,
-    })
-}
-
-/// A leader has to notice that it lost its majority, and with it the ears of the other servers,
-/// before it takes the nodes for silent that speak to those. It notices after the longest election
-/// timeout; the heartbeats that it was told of last are a little older than that.
-fn noticed_in_time(liveness: LivenessConfig, raft: RaftTiming) -> Result<(), ConfigError> {
-    let LivenessConfig {
-        heartbeat_interval,
-        silence,
-        ..
-    } = liveness;
-    let longest = raft.election * 2;
-    let least = longest + REPORTED_WITHIN + heartbeat_interval;
-    if silence >= least {
-        return Ok(());
-    }
-    let message = format!(
-        "{silence:?} is too short for the longest election timeout of {longest:?}, twice \
-         server.raft_election: a leader that lost its majority would take nodes for down which \
-         speak to the other servers; at least {least:?}"
-    );
-    Err(value("server.heartbeat_silence", message))
-}
-
 fn gc(file: &ConfigFile) -> Result<GcConfig, ConfigError> {
     const HOUR: Duration = Duration::from_secs(3600);
     let server = &file.server;
@@ -293,19 +215,15 @@ fn ip(key: &'static str, text: Option<&str>) -> Result<IpAddr, ConfigError> {
     }
 }
 
-fn time(key: &'static str, text: Option<&str>, default: Duration) -> Result<Duration, ConfigError> {
+pub(super) fn time(
+    key: &'static str,
+    text: Option<&str>,
+    default: Duration,
+) -> Result<Duration, ConfigError> {
     match text {
         None => Ok(default),
         Some(text) => duration::parse_go(text).map_err(|error| value(key, error.to_string())),
     }
-}
-
-fn not_too_often(key: &'static str, interval: Duration) -> Result<(), ConfigError> {
-    if interval >= SIGN_OF_LIFE_MIN {
-        return Ok(());
-    }
-    let message = format!("{interval:?} is less than {SIGN_OF_LIFE_MIN:?}");
-    Err(value(key, message))
 }
 
 pub(super) fn value(key: &'static str, message: impl Into<String>) -> ConfigError {

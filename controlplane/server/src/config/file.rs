@@ -76,8 +76,11 @@ pub struct ServerBlock {
     pub num_schedulers: Option<usize>,
     /// Whether what nodes report shares entries of the log; `true` unless given.
     pub merge_updates: Option<bool>,
-    /// How often nodes show that they are alive; `125ms` unless given.
+    /// How often nodes show that they are alive where anything is in doubt; `125ms` unless given.
     pub heartbeat_interval: Option<String>,
+    /// How often they do where nothing is; four times the other unless given, or less where that
+    /// is too seldom for `heartbeat_silence`.
+    pub heartbeat_calm_interval: Option<String>,
     /// How long a node may be silent; `2600ms` unless given.
     pub heartbeat_silence: Option<String>,
     /// Raft's heartbeat; `100ms` unless given.

@@ -7,6 +7,7 @@ pub mod file;
 mod read;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use controlplane_leader::liveness::expected_false_positives;
 use std::io::Read as _;
@@ -136,8 +137,10 @@ pub enum TlsConfig {
 /// How the silence of nodes is noticed. The time does not depend on how many nodes there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LivenessConfig {
-    /// How often a node shows that it is alive.
+    /// How often a node shows that it is alive, where anything is in doubt.
     pub heartbeat_interval: Duration,
+    /// And how often where every answer came in time for a while.
+    pub calm_interval: Duration,
     /// How long it may be silent.
     pub silence: Duration,
     /// What a new leader adds once: the time that sessions need to find another server.
@@ -147,12 +150,17 @@ pub struct LivenessConfig {
 impl LivenessConfig {
     /// What a person should know of these times, where heartbeats are too rare for bad weather.
     pub fn doubt(self) -> Option<String> {
-        let (interval, silence) = (self.heartbeat_interval, self.silence);
-        let expected = expected_false_positives(interval, silence);
+        let Self {
+            heartbeat_interval: interval,
+            calm_interval: calm,
+            silence,
+            takeover_extra: _,
+        } = self;
+        let expected = expected_false_positives(interval, calm, silence);
         (expected >= 0.01).then(|| {
             format!(
-                "server.heartbeat_interval {interval:?} is rare for server.heartbeat_silence \
-                 {silence:?}: where three of ten packets are lost and the others late by up to \
+                "server.heartbeat_interval {interval:?} ({calm:?} where nothing is in doubt) is \
+                 rare for server.heartbeat_silence {silence:?}: where three of ten packets are lost and the others late by up to \
                  300 ms, {expected:.2} of 5,000 nodes that live are taken for silent in ten \
                  minutes; a shorter interval or a longer silence makes it less than 0.01"
             )

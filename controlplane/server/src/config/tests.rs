@@ -221,10 +221,37 @@ fn nodes_are_not_given_up_before_a_lost_majority_is_noticed() {
 }
 
 #[test]
+fn heartbeats_are_rarer_where_nothing_is_in_doubt_and_never_too_rare() {
+    let calm = |server: &str| {
+        let text = format!("data_dir = \"/d\"\n{TLS}\nserver {{\n{server}\n}}");
+        Ok::<_, String>(build(&text)?.liveness.calm_interval.as_millis())
+    };
+    assert_eq!(calm(""), Ok(500));
+    assert_eq!(
+        calm("heartbeat_interval = \"1s\"\nheartbeat_silence = \"4s\""),
+        Ok(1000)
+    );
+    // The leader would lose its majority unnoticed.
+    assert_eq!(
+        calm("heartbeat_silence = \"2725ms\"\nraft_election = \"1s\""),
+        Ok(325)
+    );
+    assert_eq!(calm("heartbeat_calm_interval = \"125ms\""), Ok(125));
+    for refused in ["124ms", "651ms", "0s", "soon"] {
+        let error = calm(&format!("heartbeat_calm_interval = {refused:?}")).expect_err("refused");
+        assert!(
+            error.contains("server.heartbeat_calm_interval: "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn heartbeats_that_are_too_rare_for_bad_weather_are_doubted_and_no_others() {
     let doubt = |interval, silence| {
         let liveness = LivenessConfig {
             heartbeat_interval: Duration::from_millis(interval),
+            calm_interval: Duration::from_millis(interval.max(500)),
             silence: Duration::from_millis(silence),
             takeover_extra: Duration::ZERO,
         };

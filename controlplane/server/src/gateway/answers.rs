@@ -35,6 +35,7 @@ pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome) -> v1::Welcome {
         applied_urgent_seq: welcome.applied_urgent_seq,
         applied_typical_seq: welcome.applied_typical_seq,
         heartbeat_interval_ms: millis(gateway.liveness_config.heartbeat_interval),
+        calm_interval_ms: millis(gateway.liveness_config.calm_interval),
         typical_interval_ms: millis(gateway.coalescer.typical_interval(Instant::now())),
         urgent_delay_ms: millis(URGENT_DELAY),
         retry_interval_ms: millis(retry(gateway)),

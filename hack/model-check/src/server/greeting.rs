@@ -177,6 +177,7 @@ impl World {
             applied_urgent_seq: welcome.applied_urgent_seq,
             applied_typical_seq: welcome.applied_typical_seq,
             heartbeat_interval: HEARTBEAT_INTERVAL,
+            calm_interval: HEARTBEAT_INTERVAL,
             typical_interval: TYPICAL_INTERVAL,
             urgent_delay: Duration::ZERO,
             retry_interval: RETRY,

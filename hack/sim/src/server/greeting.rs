@@ -26,6 +26,8 @@ use crate::world::World;
 
 /// How often a node says that it lives (the server's default).
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(125);
+/// The same where all answers come in time.
+const CALM_INTERVAL: Duration = Duration::from_millis(500);
 /// What a node is told to wait before it knocks again (as the server).
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -268,12 +270,17 @@ impl World {
             WelcomeKind::Resumed => self.counts.resumes += 1,
         }
         let snapshot = &self.servers[usize::from(ix)].snapshot;
+        let interval = match self.mutant {
+            Some(Mutant::RestsInDoubt) => CALM_INTERVAL,
+            _ => HEARTBEAT_INTERVAL,
+        };
         let message = NodeWelcome {
             epoch: NodeEpoch(welcome.epoch.0),
             resumed: welcome.kind == WelcomeKind::Resumed,
             applied_urgent_seq: welcome.applied_urgent_seq,
             applied_typical_seq: welcome.applied_typical_seq,
-            heartbeat_interval: HEARTBEAT_INTERVAL,
+            heartbeat_interval: interval,
+            calm_interval: CALM_INTERVAL,
             typical_interval: Duration::from_secs(1),
             urgent_delay: Duration::ZERO,
             retry_interval: RETRY,

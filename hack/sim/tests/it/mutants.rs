@@ -176,6 +176,11 @@ fn heartbeats_that_wait_for_lost_ones_are_found() {
 }
 
 #[test]
+fn heartbeats_that_stay_rare_in_bad_weather_are_found() {
+    assert_found(Mutant::RestsInDoubt, &["no_false_expiry"]);
+}
+
+#[test]
 fn a_rollout_that_does_not_wait_for_health_is_found() {
     assert_found(Mutant::RollsAllAtOnce, &["rolls_in_steps"]);
 }

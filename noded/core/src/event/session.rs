@@ -62,8 +62,11 @@ pub struct Welcome {
     pub applied_urgent_seq: u64,
     /// The last typical batch that was applied.
     pub applied_typical_seq: u64,
-    /// How often to send a heartbeat.
+    /// From one heartbeat to the next, where anything is in doubt.
     pub heartbeat_interval: Duration,
+    /// From one heartbeat to the next, where every answer came in time for a while; one that is
+    /// below the other interval stands for it.
+    pub calm_interval: Duration,
     /// How long typical updates may gather.
     pub typical_interval: Duration,
     /// How long urgent updates may gather.

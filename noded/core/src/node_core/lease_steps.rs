@@ -36,6 +36,7 @@ impl NodeCore {
     /// The newest confirmed heartbeat moved the deadlines of `stop_on_client_after`.
     pub(super) fn renew_leases(&mut self) {
         let leased: Vec<AllocId> = self.leases.extended().collect();
+        self.session.set_leased(!leased.is_empty());
         for alloc in leased {
             let timer = self.runners.get(&alloc).and_then(|it| it.poll_timeout());
             let timer = earliest(timer, self.lease_deadline(alloc));

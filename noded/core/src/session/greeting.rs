@@ -25,8 +25,6 @@ pub(super) const RETRY_MAX: Duration = Duration::from_secs(15);
 pub(super) const SOON_MAX: Duration = Duration::from_secs(2);
 /// Full jitter makes them six seconds or so, longer than what a new leader takes for a short while.
 pub(super) const SOON_ATTEMPTS: u32 = 8;
-/// More heartbeats than this say no more.
-const HEARTBEAT_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 impl Session {
     /// Everything up to here of the watch is on the disk.
@@ -82,8 +80,8 @@ impl Session {
         self.heard(now);
         self.servers = welcome.servers.max(1);
         self.retry_interval = welcome.retry_interval.clamp(RETRY_DEFAULT, RETRY_MAX);
-        self.heartbeat_interval = welcome.heartbeat_interval.max(HEARTBEAT_INTERVAL_MIN);
-        self.next_heartbeat = now.moment;
+        let [interval, calm] = [welcome.heartbeat_interval, welcome.calm_interval];
+        self.pulse.on_welcome(interval, calm, now.moment);
         let epoch = welcome.epoch;
         if epoch != self.last_epoch {
             self.last_epoch = epoch;

@@ -42,7 +42,7 @@ impl Session {
                     return self.close_silent("the answer to a heartbeat", out, now);
                 }
                 self.tend_standby(out, now);
-                if due(self.next_heartbeat) {
+                if due(self.pulse.next()) {
                     self.send_heartbeat(epoch, out, now);
                 }
             }
@@ -54,7 +54,7 @@ impl Session {
 
     /// When [`Self::on_timeout`] is next due.
     pub fn poll_timeout(&self) -> Option<Moment> {
-        let alive = || self.next_heartbeat.min(self.silent_at());
+        let alive = || self.pulse.next().min(self.silent_at());
         match self.phase {
             SessionPhase::Disconnected { retry_at } => retry_at,
             SessionPhase::Connecting { deadline } | SessionPhase::Greeting { deadline } => {
@@ -78,8 +78,7 @@ impl Session {
         out: &mut Outbox,
         now: Now,
     ) -> bool {
-        let is_newest = ack.tick >= self.newest_answered;
-        self.newest_answered = self.newest_answered.max(ack.tick.min(self.tick));
+        let is_newest = self.pulse.on_answer(ack.tick, ack.cut_off);
         self.heard(now);
         if is_newest && ack.cut_off {
             self.on_cut_off(out, now);
@@ -96,6 +95,11 @@ impl Session {
         is_newest
     }
 
+    /// Whether anything runs on a lease, as far as the node knows now.
+    pub(crate) fn set_leased(&mut self, leased: bool) {
+        self.pulse.set_leased(leased);
+    }
+
     /// Sending time of the newest heartbeat whose receipt the leader has confirmed, to this daemon
     /// or an earlier one of the same boot. Before the first such word nothing that needs a lease
     /// starts, and nothing that runs is ended.
@@ -109,18 +113,14 @@ impl Session {
             SessionPhase::Live { .. } => SILENCE_LIMIT_LIVE,
             _ => SILENCE_LIMIT,
         };
-        let unanswered = self
-            .heartbeat_interval
-            .saturating_mul(HEARTBEATS_UNANSWERED_MAX);
+        let unanswered = self.pulse.unanswered(HEARTBEATS_UNANSWERED_MAX);
         self.last_heard.after(limit.max(unanswered))
     }
 
     pub(super) fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {
-        self.tick += 1;
-        self.next_heartbeat = now.moment.after(self.heartbeat_interval);
         let message = SessionMessage::Heartbeat {
             epoch,
-            tick: self.tick,
+            tick: self.pulse.beat(now.moment),
             sent: now.moment,
         };
         let attempt = self.attempt;

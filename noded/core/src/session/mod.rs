@@ -20,6 +20,7 @@ use std::time::Duration;
 mod facts;
 mod greeting;
 mod liveness;
+mod pulse;
 mod standby;
 mod sync;
 mod trouble;
@@ -29,15 +30,13 @@ use crate::pseudo_random::halves;
 use crate::time::{Moment, Now};
 use crate::update_batcher::SessionMode;
 use facts::Facts;
+use pulse::Pulse;
 use standby::Standby;
 pub use sync::SYNC_PART_BYTES_MAX;
 use trouble::Worries;
 
 /// The first wait after a failed attempt where no server said how long.
 const RETRY_DEFAULT: Duration = Duration::from_millis(250);
-
-/// Until a server says otherwise.
-const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_millis(125);
 
 /// Where the session stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,11 +113,7 @@ pub struct Session {
     life: DaemonLife,
     retry_interval: Duration,
     answer_limit: Duration,
-    heartbeat_interval: Duration,
-    next_heartbeat: Moment,
-    tick: u64,
-    /// The newest heartbeat that was answered.
-    newest_answered: u64,
+    pulse: Pulse,
     last_heard: Moment,
     /// Since when the server says that it does not reach the leader.
     cut_off_at: Option<Moment>,
@@ -166,10 +161,7 @@ impl Session {
             life: DaemonLife::Restarted,
             retry_interval: RETRY_DEFAULT,
             answer_limit,
-            heartbeat_interval: HEARTBEAT_INTERVAL_DEFAULT,
-            next_heartbeat: now.moment,
-            tick: 0,
-            newest_answered: 0,
+            pulse: Pulse::new(now.moment),
             last_heard: now.moment,
             cut_off_at: None,
             confirmed: None,

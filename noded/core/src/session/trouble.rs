@@ -87,7 +87,7 @@ impl Session {
     /// When the server will have been silent for `span`, or longer where heartbeats are so rare
     /// that it could not have answered enough of them.
     fn unheard_at(&self, span: Duration) -> Moment {
-        let unanswered = self.heartbeat_interval.saturating_mul(WORRY_HEARTBEATS);
+        let unanswered = self.pulse.unanswered(WORRY_HEARTBEATS);
         self.last_heard.after(span.max(unanswered))
     }
 }

@@ -91,6 +91,7 @@ pub(super) fn welcome(message: &v1::Welcome) -> Result<(Welcome, Vec<String>), S
         applied_urgent_seq: message.applied_urgent_seq,
         applied_typical_seq: message.applied_typical_seq,
         heartbeat_interval: millis(message.heartbeat_interval_ms),
+        calm_interval: millis(message.calm_interval_ms),
         typical_interval: millis(message.typical_interval_ms),
         urgent_delay: millis(message.urgent_delay_ms),
         retry_interval: millis(message.retry_interval_ms),

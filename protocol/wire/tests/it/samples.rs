@@ -126,6 +126,13 @@ fn session_samples() -> Vec<Sample> {
             variant: "newcomer",
             ..sample(welcome(true))
         },
+        Sample {
+            variant: "calm",
+            ..sample(v1::Welcome {
+                calm_interval_ms: 500,
+                ..welcome(false)
+            })
+        },
         sample(v1::Refused {
             reason: v1::RefusedReason::Behind.into(),
             message: "behind".to_owned(),
@@ -184,6 +191,7 @@ fn welcome(newcomer: bool) -> v1::Welcome {
         applied: Some(watermark()),
         servers: servers(),
         newcomer,
+        calm_interval_ms: 0,
     }
 }
 

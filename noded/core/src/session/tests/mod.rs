@@ -3,6 +3,7 @@
 use protocol_model::{AllocId, ClientStatus, Incarnation};
 use protocol_wire::report::AllocReport;
 
+mod calm;
 mod standby;
 
 use super::greeting::{RETRY_MAX, SOON_ATTEMPTS, SOON_MAX};
@@ -34,6 +35,7 @@ fn welcome(epoch: u64, resumed: bool) -> Welcome {
         applied_urgent_seq: 0,
         applied_typical_seq: 0,
         heartbeat_interval: Duration::from_millis(125),
+        calm_interval: Duration::from_millis(500),
         typical_interval: Duration::ZERO,
         urgent_delay: Duration::ZERO,
         retry_interval: Duration::from_millis(500),

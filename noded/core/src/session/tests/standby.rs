@@ -8,7 +8,7 @@ const SECOND: Attempt = Attempt(2);
 
 /// A live session at server 0 of three whose second connection stands since `at(1_500)`, by when
 /// the first was heard last.
-fn standing_by() -> (Session, Outbox) {
+pub(super) fn standing_by() -> (Session, Outbox) {
     let (mut session, mut out) = session();
     make_live(&mut session, &mut out, 5);
     session.on_timeout(&mut out, at(1_002));
@@ -18,7 +18,7 @@ fn standing_by() -> (Session, Outbox) {
     (session, out)
 }
 
-fn helloes(effects: &[Effect]) -> Vec<Attempt> {
+pub(super) fn helloes(effects: &[Effect]) -> Vec<Attempt> {
     let hello = |effect: &Effect| match effect {
         Effect::Send {
             attempt,
@@ -118,7 +118,8 @@ fn a_session_whose_server_is_silent_tries_the_next_one_at_once_where_another_ref
 #[test]
 fn rare_heartbeats_are_no_reason_for_haste() {
     let (mut session, mut out) = standing_by();
-    session.heartbeat_interval = Duration::from_secs(1);
+    let second = Duration::from_secs(1);
+    session.pulse.on_welcome(second, second, at(2_300).moment);
     session.on_standby_lost(at(2_400));
     let due = session.standby_due().expect("another one is made");
     assert!(due >= at(2_400).moment.after(RETRY_DEFAULT), "{due:?}");
@@ -278,7 +279,7 @@ fn a_server_that_is_cut_off_ends_the_wait_for_another_connection() {
     session.on_standby_lost(at(1_600));
     let heard = alone_for_long(&mut session, &mut out);
     let mut ack = HeartbeatAck {
-        tick: session.tick,
+        tick: session.pulse.newest(),
         cut_off: true,
         typical_interval: Duration::ZERO,
         confirmed_sent_nanos: 0,
@@ -307,7 +308,7 @@ fn an_answer_that_was_overtaken_says_nothing_of_the_server_any_more() {
         confirmed_sent_nanos: at(1_500).moment.as_nanos(),
         cut_off,
     };
-    let newest = session.newest_answered + 2;
+    let newest = session.pulse.newest();
     assert!(session.on_heartbeat_ack(&ack(newest, false), &mut out, at(1_610)));
     assert!(!session.on_heartbeat_ack(&ack(newest - 1, true), &mut out, at(1_620)));
     assert_eq!(helloes(&effects(&mut out)), []);

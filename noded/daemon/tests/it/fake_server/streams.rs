@@ -69,6 +69,7 @@ async fn session(
         epoch,
         protocol: 1,
         heartbeat_interval_ms: 125,
+        calm_interval_ms: 0,
         typical_interval_ms: 50,
         urgent_delay_ms: 5,
         retry_interval_ms: 250,

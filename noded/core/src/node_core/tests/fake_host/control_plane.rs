@@ -253,6 +253,7 @@ impl FakeHost {
             applied_urgent_seq: self.applied.0,
             applied_typical_seq: self.applied.1,
             heartbeat_interval: Duration::from_millis(125),
+            calm_interval: Duration::from_millis(500),
             typical_interval: Duration::from_secs(1),
             urgent_delay: Duration::from_millis(10),
             retry_interval: Duration::from_millis(250),

@@ -1,0 +1,207 @@
+//! How often a node shows that it is alive: often, until every answer has come in time for a while;
+//! then seldom, until one is missing.
+//!
+//! ```text
+//!            every answer of the last [`CALM_AFTER`]
+//!   doubtful ---------------------------------------> calm
+//!      ^  a heartbeat each interval                     |  ... each calm interval, once the
+//!      +------------------------------------------------+      last one was answered
+//!        no answer within an interval, cut off, a lease
+//! ```
+//!
+//! A silent server is noticed as soon as before: the doubt begins an interval after the heartbeat
+//! that stays without an answer, whenever that was sent. What it saves is most of the packets of a
+//! cluster at rest.
+
+use std::time::Duration;
+
+use crate::time::Moment;
+
+/// As many heartbeats in a row have been answered before the next was due. Where a third of all
+/// packets is lost that never happens.
+pub(super) const CALM_AFTER: u32 = 80;
+/// More heartbeats than this say no more.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+const INTERVAL_DEFAULT: Duration = Duration::from_millis(125);
+
+/// The heartbeats of a node.
+#[derive(Clone, Debug)]
+pub(super) struct Pulse {
+    /// From one to the next, where anything is in doubt.
+    interval: Duration,
+    /// From one to the next, where nothing is.
+    calm: Duration,
+    /// The newest one; they rise by one.
+    tick: u64,
+    sent: Moment,
+    next: Moment,
+    /// The newest that was answered.
+    answered: u64,
+    /// How many were answered in time, one after the other.
+    in_a_row: u32,
+    /// Something runs on a lease, which counts from a heartbeat.
+    leased: bool,
+}
+
+impl Pulse {
+    /// None was sent.
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            interval: INTERVAL_DEFAULT,
+            calm: INTERVAL_DEFAULT,
+            tick: 0,
+            sent: now,
+            next: now,
+            answered: 0,
+            in_a_row: 0,
+            leased: false,
+        }
+    }
+
+    /// A session begins, with the intervals that its server asks for: the first one is due.
+    pub(super) fn on_welcome(&mut self, interval: Duration, calm: Duration, now: Moment) {
+        self.interval = interval.max(INTERVAL_MIN);
+        self.calm = calm.max(self.interval);
+        self.in_a_row = 0;
+        self.next = now;
+    }
+
+    /// One is sent; its number.
+    pub(super) fn beat(&mut self, now: Moment) -> u64 {
+        self.in_a_row = if self.answered == self.tick {
+            self.in_a_row.saturating_add(1)
+        } else {
+            0
+        };
+        self.tick += 1;
+        self.sent = now;
+        self.next = now.after(self.interval);
+        self.tick
+    }
+
+    /// One was answered, by a server that reaches the leader or does not. Whether it is the newest
+    /// answer until now: they overtake each other.
+    pub(super) fn on_answer(&mut self, tick: u64, cut_off: bool) -> bool {
+        let is_newest = tick >= self.answered;
+        self.answered = self.answered.max(tick.min(self.tick));
+        if cut_off {
+            self.in_a_row = 0;
+        } else if self.answered == self.tick && self.is_calm() {
+            self.next = self.sent.after(self.calm);
+        }
+        is_newest
+    }
+
+    /// Whether something runs on a lease. Then there is no rest: the more heartbeats there are, the
+    /// later it ends where the way to the servers breaks.
+    pub(super) fn set_leased(&mut self, leased: bool) {
+        self.leased = leased;
+        if leased {
+            self.next = self.next.min(self.sent.after(self.interval));
+        }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Moment {
+        self.next
+    }
+
+    /// How long after an answer the server has left `count` heartbeats without one.
+    pub(super) fn unanswered(&self, count: u32) -> Duration {
+        let further = self.interval.saturating_mul(count.saturating_sub(1));
+        self.calm.saturating_add(further)
+    }
+
+    /// The number of the newest one.
+    #[cfg(test)]
+    pub(super) fn newest(&self) -> u64 {
+        self.tick
+    }
+
+    fn is_calm(&self) -> bool {
+        self.in_a_row >= CALM_AFTER && !self.leased
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_millis(125);
+    const CALM: Duration = Duration::from_millis(500);
+
+    /// All heartbeats until now were answered at once, and nothing is in doubt.
+    fn calm() -> Pulse {
+        let mut pulse = Pulse::new(Moment::default());
+        pulse.on_welcome(INTERVAL, CALM, Moment::default());
+        for _ in 0..=CALM_AFTER {
+            let gap = answered_gap(&mut pulse);
+            assert!(gap == INTERVAL || pulse.is_calm(), "{gap:?}");
+        }
+        assert_eq!(answered_gap(&mut pulse), CALM);
+        pulse
+    }
+
+    /// Sends the next one, which is answered; how long it is until the one after it.
+    fn answered_gap(pulse: &mut Pulse) -> Duration {
+        let tick = pulse.beat(pulse.next());
+        assert!(pulse.on_answer(tick, false));
+        pulse.next().since(pulse.sent)
+    }
+
+    #[test]
+    fn one_without_an_answer_ends_the_rest_within_an_interval() {
+        let mut pulse = calm();
+        let lost = pulse.next();
+        pulse.beat(lost);
+        assert_eq!(pulse.next(), lost.after(INTERVAL));
+        for _ in 0..CALM_AFTER {
+            assert_eq!(answered_gap(&mut pulse), INTERVAL);
+        }
+        answered_gap(&mut pulse);
+        assert_eq!(answered_gap(&mut pulse), CALM);
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_is_none() {
+        let mut pulse = calm();
+        let late = pulse.beat(pulse.next());
+        pulse.beat(pulse.next());
+        assert!(pulse.on_answer(late, false), "the newest until now");
+        assert!(!pulse.is_calm());
+        assert_eq!(pulse.next(), pulse.sent.after(INTERVAL));
+    }
+
+    #[test]
+    fn who_is_welcomed_anew_or_told_that_its_server_is_cut_off_does_not_rest() {
+        let mut welcomed = calm();
+        welcomed.on_welcome(INTERVAL, CALM, welcomed.next());
+        assert_eq!(answered_gap(&mut welcomed), INTERVAL);
+        let mut cut_off = calm();
+        let tick = cut_off.beat(cut_off.next());
+        cut_off.on_answer(tick, true);
+        assert_eq!(cut_off.next(), cut_off.sent.after(INTERVAL));
+        assert_eq!(answered_gap(&mut cut_off), INTERVAL);
+    }
+
+    #[test]
+    fn a_lease_leaves_no_rest() {
+        let mut pulse = calm();
+        pulse.set_leased(true);
+        assert_eq!(pulse.next(), pulse.sent.after(INTERVAL));
+        assert_eq!(answered_gap(&mut pulse), INTERVAL);
+        pulse.set_leased(false);
+        assert_eq!(answered_gap(&mut pulse), CALM);
+    }
+
+    #[test]
+    fn the_calm_interval_is_never_shorter_than_the_other() {
+        let mut pulse = Pulse::new(Moment::default());
+        let second = Duration::from_secs(1);
+        pulse.on_welcome(second, Duration::ZERO, Moment::default());
+        assert_eq!(pulse.unanswered(4), 4 * second);
+        pulse.on_welcome(Duration::ZERO, Duration::ZERO, Moment::default());
+        pulse.beat(Moment::default());
+        assert_eq!(pulse.next(), Moment::default().after(INTERVAL_MIN));
+    }
+}
