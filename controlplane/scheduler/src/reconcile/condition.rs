@@ -158,7 +158,7 @@ pub(super) fn lease_end(snapshot: &Snapshot, alloc: &Allocation, wait: Duration)
 }
 
 /// When a silent allocation's window is over; `None` where it has none or never fell silent.
-fn window_end(alloc: &Allocation, window: Option<Duration>) -> Option<UnixNanos> {
+pub(super) fn window_end(alloc: &Allocation, window: Option<Duration>) -> Option<UnixNanos> {
     let since = alloc
         .alloc_states
         .iter()

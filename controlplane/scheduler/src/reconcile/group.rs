@@ -43,7 +43,7 @@ pub(crate) fn group(
     if rollout.is_halted() {
         sorted.replace_what_is_gone(job, group, existing);
     }
-    sorted.stop_surplus(job, group, count);
+    sorted.stop_surplus(subject, count);
     let mut open = count
         .saturating_sub(sorted.counted)
         .saturating_sub(len(&sorted.standing));

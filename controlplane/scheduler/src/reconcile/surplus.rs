@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, ClientStatus, Job, TaskGroup};
+use protocol_model::{AllocId, Allocation, ClientStatus};
 
+use super::condition::{awaited, window_end};
 use super::sorted::Sorted;
 use super::winner::Winner;
-use super::{NOT_NEEDED, Wanted, runs_version};
+use super::{NOT_NEEDED, Subject, Wanted, runs_version};
 
 impl Sorted {
     /// Of two that stand with one number stops the one that does not run, is of an older version,
     /// or, where one of them is back, is not the one that the group wants to stay. Of the others
     /// stops what is above `count`: those that do not run, then the highest numbers.
-    pub(super) fn stop_surplus(&mut self, job: &Job, group: &TaskGroup, count: u32) {
+    pub(super) fn stop_surplus(&mut self, subject: &Subject<'_>, count: u32) {
+        let Subject { job, group, .. } = *subject;
         let count = count.saturating_sub(self.counted);
         let rests = |alloc: &Allocation| alloc.client_status != ClientStatus::Running;
         let outdated = |alloc: &Allocation| !runs_version(alloc, job);
@@ -47,13 +49,62 @@ impl Sorted {
         });
         let single = ranked.partition_point(|(double, _)| !double);
         self.standing = ranked.into_iter().map(|(_, alloc)| alloc).collect();
-        let surplus = self.standing.split_off(single.min(count as usize));
+        let mut surplus = self.standing.split_off(single.min(count as usize));
+        self.leave_undecided(subject, &mut surplus);
         let ids: BTreeSet<AllocId> = surplus.iter().map(|alloc| alloc.id).collect();
         self.buckets
             .reconnect
             .retain(|alloc| !ids.contains(&alloc.id));
         let stops = surplus.into_iter().rev().map(|alloc| (alloc, NOT_NEEDED));
         self.buckets.stop.extend(stops);
+    }
+
+    /// What is back without running (its host booted, and starts it anew) and would stay instead of
+    /// the other of its pair if it ran is left as it is until it runs or its window is over: nothing
+    /// that runs ends for it, and it does not go for being slower to start than its node to report.
+    fn leave_undecided(&mut self, subject: &Subject<'_>, surplus: &mut Vec<Arc<Allocation>>) {
+        let Subject {
+            snapshot,
+            job,
+            group,
+            eval,
+            now,
+        } = *subject;
+        let winner = Winner::of(group);
+        let returning = &mut self.buckets.reconnect;
+        let standing = &self.standing;
+        let stays_if_it_runs = |alloc: &Allocation| {
+            let mut pairs = standing.iter();
+            let pair = pairs.find(|it| it.index().is_some() && it.index() == alloc.index());
+            pair.is_some_and(|pair| {
+                let rank = |alloc: &Allocation, returning| {
+                    let age = (alloc.create_index, alloc.id);
+                    let outdated = !runs_version(alloc, job);
+                    (outdated, winner.rank(alloc, returning), age)
+                };
+                let is_back = returning.iter().any(|it| it.id == pair.id);
+                !is_back && rank(alloc, true) < rank(pair, false)
+            })
+        };
+        let open = |alloc: &Allocation| {
+            let until = window_end(alloc, group.disconnect_window());
+            until.filter(|end| *end > now)
+        };
+        let mut undecided = Vec::new();
+        surplus.retain(|alloc| {
+            let starts = alloc.client_status == ClientStatus::Pending && alloc.needs_reconnect();
+            let until = open(alloc).filter(|_| starts && stays_if_it_runs(alloc));
+            undecided.extend(until.map(|until| (Arc::clone(alloc), until)));
+            until.is_none()
+        });
+        for (alloc, until) in undecided {
+            self.buckets.reconnect.retain(|it| it.id != alloc.id);
+            if awaited(snapshot, &alloc, eval) {
+                self.buckets.keep.push(alloc);
+            } else {
+                self.buckets.give_up_at.push((alloc, until));
+            }
+        }
     }
 
     /// As many gaps as are `open` are filled, and none whose number stands. What would have left

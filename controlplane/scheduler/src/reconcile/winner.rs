@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use protocol_model::{Allocation, ReconcileStrategy, TaskGroup, UnixNanos};
+use protocol_model::{Allocation, ClientStatus, ReconcileStrategy, TaskGroup, UnixNanos};
 
 /// What the group says, `best_score` where it says nothing (as Nomad).
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(super) enum Rank {
     Returning(bool),
     /// What was placed better.
     Score(Reverse<Score>),
-    /// What has run longest; what never ran is last.
+    /// What has run longest; what does not run is last.
     Since(UnixNanos),
 }
 
@@ -65,8 +65,11 @@ impl<'a> Winner<'a> {
         }
     }
 
-    /// Since when a main task runs.
+    /// Since when a main task runs. What is started anew does not run yet, whenever it did.
     fn running_since(self, alloc: &Allocation) -> UnixNanos {
+        if alloc.client_status != ClientStatus::Running {
+            return UnixNanos(i64::MAX);
+        }
         let main = self.group.tasks.iter().filter(|it| it.lifecycle.is_none());
         let started = main.filter_map(|task| alloc.task_states.get(&task.name)?.started_at);
         started.min().unwrap_or(UnixNanos(i64::MAX))

@@ -3,6 +3,7 @@
 mod chains;
 mod leases;
 mod rollouts;
+mod starting;
 mod unaccepted;
 mod words;
 
@@ -55,11 +56,16 @@ fn silence_first(scene: &mut Scene) -> Allocation {
 
 /// The node of `alloc` is back and says that it runs.
 pub(crate) fn come_back(scene: &mut Scene, alloc: &Allocation) {
+    come_back_as(scene, alloc, ClientStatus::Running);
+}
+
+/// The node of `alloc` is back and says that it is as `status` says.
+fn come_back_as(scene: &mut Scene, alloc: &Allocation, status: ClientStatus) {
     let number = (1..=9).find(|number| nodes::node(*number).id == alloc.node_id);
     scene
         .world
         .add_node(nodes::node(number.expect("one of ours")));
-    scene.world.report(alloc.id, ClientStatus::Running);
+    scene.world.report(alloc.id, status);
 }
 
 fn begin_drain(scene: &mut Scene, node: NodeId) {

@@ -228,6 +228,13 @@ impl Draft {
         {
             return Some(EvalTrigger::Reconnect);
         }
+        // It came back without running, and which of the pair stays waited for that.
+        if before.needs_reconnect()
+            && before.client_status == ClientStatus::Pending
+            && after.client_status != ClientStatus::Pending
+        {
+            return Some(EvalTrigger::Reconnect);
+        }
         let ended = after.client_terminal() && !before.client_terminal();
         if !ended {
             return self

@@ -36,12 +36,14 @@ async fn what_a_window_tolerates_on_a_host_that_lost_its_power_is_there_once_whe
         return Ok(());
     };
     let waiting = scene.run("waiting", Window::Waits).await?;
+    let kept = scene.run("kept", Window::Replaces("keep_original")).await?;
     let replaced = Window::Replaces("keep_replacement");
     let replaced = scene.run("replaced", replaced).await?;
     scene.nodes[0].cut_power().await?;
     scene.until_node(0, "disconnected").await?;
     scene.until(&waiting, "unknown").await?;
     scene.until(&replaced, "unknown").await?;
+    scene.replacement("kept", &kept).await?;
     let instead = scene.replacement("replaced", &replaced).await?;
 
     let Scene { nodes, cluster } = &mut scene;
@@ -51,7 +53,9 @@ async fn what_a_window_tolerates_on_a_host_that_lost_its_power_is_there_once_whe
     let again = scene.the_one("waiting").await?;
     assert_eq!((&again.alloc, &again.node), (&waiting.alloc, &waiting.node));
     assert_eq!(scene.starts(&waiting).await?, 2);
-    // Whether or not it was started again by then.
+    // Whether or not they were started again by then.
+    let again = scene.the_one("kept").await?;
+    assert_eq!((&again.alloc, &again.node), (&kept.alloc, &kept.node));
     assert_eq!(scene.the_one("replaced").await?, instead);
     assert_eq!(scene.starts(&instead).await?, 1);
     Ok(())

@@ -1,0 +1,74 @@
+//! Hosts that booted while they were silent: what comes back is started anew, and its node may say
+//! so before it runs.
+
+use std::time::Duration;
+
+use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, JobType};
+
+use super::{come_back_as, running, silence_first, status, successor, tolerant};
+use crate::scene::{Scene, key};
+
+/// A pair by this word: the replacement runs, and the original is back and starts.
+fn starting(reconcile: &str) -> (Scene, Allocation, Allocation) {
+    let mut scene = Scene::new(3);
+    let mut job = tolerant(JobType::Service, "web", 1);
+    let block = job.task_groups[0].disconnect.as_mut().expect("set");
+    block.reconcile = Some(reconcile.to_owned());
+    running(&mut scene, job);
+    let original = silence_first(&mut scene);
+    let replacement = successor(&scene, &original);
+    scene.world.report(replacement.id, ClientStatus::Running);
+    come_back_as(&mut scene, &original, ClientStatus::Pending);
+    scene.settle(&key("web"));
+    (scene, original, replacement)
+}
+
+fn wanted(scene: &Scene, ids: [AllocId; 2]) -> [bool; 2] {
+    ids.map(|id| status(scene, id).1 == DesiredStatus::Run)
+}
+
+#[test]
+fn the_original_is_waited_for_where_it_would_stay_if_it_ran() {
+    for reconcile in ["keep_original", "best_score"] {
+        let (mut scene, original, replacement) = starting(reconcile);
+        let pair = [original.id, replacement.id];
+        assert_eq!(wanted(&scene, pair), [true, true], "{reconcile}");
+        scene.world.report(original.id, ClientStatus::Running);
+        scene.settle(&key("web"));
+        assert_eq!(wanted(&scene, pair), [true, false], "{reconcile}");
+    }
+}
+
+#[test]
+fn it_is_not_where_it_goes_anyway() {
+    let (scene, original, replacement) = starting("keep_replacement");
+    let pair = [original.id, replacement.id];
+    assert_eq!(wanted(&scene, pair), [false, true]);
+}
+
+#[test]
+fn one_that_does_not_start_within_its_window_goes() {
+    let (mut scene, original, replacement) = starting("keep_original");
+    let pair = [original.id, replacement.id];
+    scene.world.wait(Duration::from_secs(61));
+    scene.settle(&key("web"));
+    assert_eq!(wanted(&scene, pair), [false, true]);
+}
+
+#[test]
+fn where_the_replacement_ends_meanwhile_the_original_stays_and_nobody_comes() {
+    let (mut scene, original, replacement) = starting("keep_original");
+    scene.world.report(replacement.id, ClientStatus::Failed);
+    scene.settle(&key("web"));
+    assert!(wanted(&scene, [original.id, replacement.id])[0]);
+    assert_eq!(scene.live_count(&key("web")), 1);
+}
+
+#[test]
+fn where_the_number_goes_both_go() {
+    let (mut scene, original, replacement) = starting("keep_original");
+    scene.world.register(tolerant(JobType::Service, "web", 0));
+    scene.settle(&key("web"));
+    let pair = [original.id, replacement.id];
+    assert_eq!(wanted(&scene, pair), [false, false]);
+}
