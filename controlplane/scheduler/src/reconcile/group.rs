@@ -43,7 +43,7 @@ pub(crate) fn group(
     if rollout.is_halted() {
         sorted.replace_what_is_gone(job, group, existing);
     }
-    sorted.stop_surplus(subject, count);
+    let undecided = sorted.stop_surplus(subject, count);
     let mut open = count
         .saturating_sub(sorted.counted)
         .saturating_sub(len(&sorted.standing));
@@ -61,7 +61,9 @@ pub(crate) fn group(
     }
     let falling: BTreeSet<AllocId> = buckets.disconnect.iter().map(|alloc| alloc.id).collect();
     let is_silent = |alloc: &Allocation| {
-        alloc.client_status == ClientStatus::Unknown || falling.contains(&alloc.id)
+        alloc.client_status == ClientStatus::Unknown
+            || falling.contains(&alloc.id)
+            || undecided.contains(&alloc.id)
     };
     lingering.stops(buckets.stop.iter().map(|(alloc, _)| alloc));
     lingering.hold_back(&mut gaps);

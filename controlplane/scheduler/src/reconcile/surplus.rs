@@ -13,8 +13,10 @@ use super::{NOT_NEEDED, Subject, Wanted, runs_version};
 impl Sorted {
     /// Of two that stand with one number stops the one that does not run, is of an older version,
     /// or, where one of them is back, is not the one that the group wants to stay. Of the others
-    /// stops what is above `count`: those that do not run, then the highest numbers.
-    pub(super) fn stop_surplus(&mut self, subject: &Subject<'_>, count: u32) {
+    /// stops what is above `count`: those that do not run, then the highest numbers. What is back
+    /// although its number ran to its end meanwhile is not wanted, either. Answers which of those
+    /// that are back wait for their start.
+    pub(super) fn stop_surplus(&mut self, subject: &Subject<'_>, count: u32) -> BTreeSet<AllocId> {
         let Subject { job, group, .. } = *subject;
         let count = count.saturating_sub(self.counted);
         let rests = |alloc: &Allocation| alloc.client_status != ClientStatus::Running;
@@ -31,11 +33,15 @@ impl Sorted {
             let age = (alloc.create_index, alloc.id);
             (rests(alloc), outdated(alloc), rank(alloc), age)
         });
+        let done = self.buckets.keep.iter();
+        let done = done.filter(|alloc| alloc.client_status == ClientStatus::Complete);
+        let done: BTreeSet<u32> = done.filter_map(|alloc| alloc.index()).collect();
         let mut numbers = BTreeSet::new();
         let mut ranked: Vec<(bool, Arc<Allocation>)> = Vec::new();
         for alloc in std::mem::take(&mut self.standing) {
             let number = alloc.index();
-            let double = number.is_some_and(|number| !numbers.insert(number));
+            let over = ids.contains(&alloc.id) && number.is_some_and(|it| done.contains(&it));
+            let double = over || number.is_some_and(|number| !numbers.insert(number));
             ranked.push((double, alloc));
         }
         ranked.sort_by_key(|(double, alloc)| {
@@ -50,19 +56,25 @@ impl Sorted {
         let single = ranked.partition_point(|(double, _)| !double);
         self.standing = ranked.into_iter().map(|(_, alloc)| alloc).collect();
         let mut surplus = self.standing.split_off(single.min(count as usize));
-        self.leave_undecided(subject, &mut surplus);
+        let undecided = self.leave_undecided(subject, &mut surplus);
         let ids: BTreeSet<AllocId> = surplus.iter().map(|alloc| alloc.id).collect();
         self.buckets
             .reconnect
             .retain(|alloc| !ids.contains(&alloc.id));
         let stops = surplus.into_iter().rev().map(|alloc| (alloc, NOT_NEEDED));
         self.buckets.stop.extend(stops);
+        undecided
     }
 
     /// What is back without running (its host booted, and starts it anew) and would stay instead of
-    /// the other of its pair if it ran is left as it is until it runs or its window is over: nothing
-    /// that runs ends for it, and it does not go for being slower to start than its node to report.
-    fn leave_undecided(&mut self, subject: &Subject<'_>, surplus: &mut Vec<Arc<Allocation>>) {
+    /// the other of its pair if it ran is left as it is until it runs or its window is over:
+    /// nothing that runs ends for it, and it does not go for being slower to start than its node to
+    /// report. Not of a batch job: the work that the other one does would be done twice.
+    fn leave_undecided(
+        &mut self,
+        subject: &Subject<'_>,
+        surplus: &mut Vec<Arc<Allocation>>,
+    ) -> BTreeSet<AllocId> {
         let Subject {
             snapshot,
             job,
@@ -83,7 +95,7 @@ impl Sorted {
                     (outdated, winner.rank(alloc, returning), age)
                 };
                 let is_back = returning.iter().any(|it| it.id == pair.id);
-                !is_back && rank(alloc, true) < rank(pair, false)
+                rank(alloc, true) < rank(pair, is_back)
             })
         };
         let open = |alloc: &Allocation| {
@@ -92,19 +104,24 @@ impl Sorted {
         };
         let mut undecided = Vec::new();
         surplus.retain(|alloc| {
-            let starts = alloc.client_status == ClientStatus::Pending && alloc.needs_reconnect();
+            let starts = alloc.client_status == ClientStatus::Pending
+                && alloc.needs_reconnect()
+                && runs_version(alloc, job)
+                && !job.job_type.runs_to_completion();
             let until = open(alloc).filter(|_| starts && stays_if_it_runs(alloc));
             undecided.extend(until.map(|until| (Arc::clone(alloc), until)));
             until.is_none()
         });
+        let ids: BTreeSet<AllocId> = undecided.iter().map(|(alloc, _)| alloc.id).collect();
+        self.buckets.reconnect.retain(|it| !ids.contains(&it.id));
         for (alloc, until) in undecided {
-            self.buckets.reconnect.retain(|it| it.id != alloc.id);
             if awaited(snapshot, &alloc, eval) {
                 self.buckets.keep.push(alloc);
             } else {
                 self.buckets.give_up_at.push((alloc, until));
             }
         }
+        ids
     }
 
     /// As many gaps as are `open` are filled, and none whose number stands. What would have left

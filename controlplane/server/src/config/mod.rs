@@ -160,9 +160,10 @@ impl LivenessConfig {
         (expected >= 0.01).then(|| {
             format!(
                 "server.heartbeat_interval {interval:?} ({calm:?} where nothing is in doubt) is \
-                 rare for server.heartbeat_silence {silence:?}: where three of ten packets are lost and the others late by up to \
-                 300 ms, {expected:.2} of 5,000 nodes that live are taken for silent in ten \
-                 minutes; a shorter interval or a longer silence makes it less than 0.01"
+                 rare for server.heartbeat_silence {silence:?}: where three of ten packets are \
+                 lost and the others late by up to 300 ms, {expected:.2} of 5,000 nodes that live \
+                 are taken for silent in ten minutes; a shorter interval or a longer silence makes \
+                 it less than 0.01"
             )
         })
     }

@@ -270,16 +270,12 @@ impl World {
             WelcomeKind::Resumed => self.counts.resumes += 1,
         }
         let snapshot = &self.servers[usize::from(ix)].snapshot;
-        let interval = match self.mutant {
-            Some(Mutant::RestsInDoubt) => CALM_INTERVAL,
-            _ => HEARTBEAT_INTERVAL,
-        };
         let message = NodeWelcome {
             epoch: NodeEpoch(welcome.epoch.0),
             resumed: welcome.kind == WelcomeKind::Resumed,
             applied_urgent_seq: welcome.applied_urgent_seq,
             applied_typical_seq: welcome.applied_typical_seq,
-            heartbeat_interval: interval,
+            heartbeat_interval: heartbeat_interval(self.mutant),
             calm_interval: CALM_INTERVAL,
             typical_interval: Duration::from_secs(1),
             urgent_delay: Duration::ZERO,
@@ -313,5 +309,12 @@ fn reason_of(refusal: &Refusal) -> RefusedReason {
         Refusal::JoinDenied(_) => RefusedReason::JoinToken,
         Refusal::NotInSession(_) => RefusedReason::NotInSession,
         _ => RefusedReason::Malformed,
+    }
+}
+
+fn heartbeat_interval(mutant: Option<Mutant>) -> Duration {
+    match mutant {
+        Some(Mutant::RestsInDoubt) => CALM_INTERVAL,
+        _ => HEARTBEAT_INTERVAL,
     }
 }

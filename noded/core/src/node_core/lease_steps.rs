@@ -21,6 +21,8 @@ impl NodeCore {
 
     /// Tells keeper and the journal what the newest confirmation comes to.
     pub(super) fn tend_leases(&mut self, now: Now) {
+        self.session
+            .set_leased(self.leases.extended().next().is_some());
         let confirmed = self.session.confirmed();
         if let Some(at) = self.leases.poll_journal(confirmed) {
             self.outbox.journal(JournalRecord::Confirmed { at });
@@ -36,7 +38,6 @@ impl NodeCore {
     /// The newest confirmed heartbeat moved the deadlines of `stop_on_client_after`.
     pub(super) fn renew_leases(&mut self) {
         let leased: Vec<AllocId> = self.leases.extended().collect();
-        self.session.set_leased(!leased.is_empty());
         for alloc in leased {
             let timer = self.runners.get(&alloc).and_then(|it| it.poll_timeout());
             let timer = earliest(timer, self.lease_deadline(alloc));

@@ -113,8 +113,8 @@ impl Session {
             SessionPhase::Live { .. } => SILENCE_LIMIT_LIVE,
             _ => SILENCE_LIMIT,
         };
-        let unanswered = self.pulse.unanswered(HEARTBEATS_UNANSWERED_MAX);
-        self.last_heard.after(limit.max(unanswered))
+        let silence = self.pulse.unheard_for(limit, HEARTBEATS_UNANSWERED_MAX);
+        self.last_heard.after(silence)
     }
 
     pub(super) fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {

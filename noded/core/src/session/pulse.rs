@@ -9,9 +9,9 @@
 //!        no answer within an interval, cut off, a lease
 //! ```
 //!
-//! A silent server is noticed as soon as before: the doubt begins an interval after the heartbeat
-//! that stays without an answer, whenever that was sent. What it saves is most of the packets of a
-//! cluster at rest.
+//! The doubt begins an interval after the heartbeat that stays without an answer, whenever that was
+//! sent, and the silence of a server is counted from then: one that stands for a moment is borne as
+//! ever. What it saves is most of the packets of a cluster at rest.
 
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub(super) struct Pulse {
     answered: u64,
     /// How many were answered in time, one after the other.
     in_a_row: u32,
+    /// How much longer than the interval the gap after the last answer is.
+    rest: Duration,
     /// Something runs on a lease, which counts from a heartbeat.
     leased: bool,
 }
@@ -54,6 +56,7 @@ impl Pulse {
             next: now,
             answered: 0,
             in_a_row: 0,
+            rest: Duration::ZERO,
             leased: false,
         }
     }
@@ -63,6 +66,7 @@ impl Pulse {
         self.interval = interval.max(INTERVAL_MIN);
         self.calm = calm.max(self.interval);
         self.in_a_row = 0;
+        self.rest = Duration::ZERO;
         self.next = now;
     }
 
@@ -84,10 +88,12 @@ impl Pulse {
     pub(super) fn on_answer(&mut self, tick: u64, cut_off: bool) -> bool {
         let is_newest = tick >= self.answered;
         self.answered = self.answered.max(tick.min(self.tick));
+        self.rest = Duration::ZERO;
         if cut_off {
             self.in_a_row = 0;
         } else if self.answered == self.tick && self.is_calm() {
             self.next = self.sent.after(self.calm);
+            self.rest = self.calm.saturating_sub(self.interval);
         }
         is_newest
     }
@@ -97,6 +103,7 @@ impl Pulse {
     pub(super) fn set_leased(&mut self, leased: bool) {
         self.leased = leased;
         if leased {
+            self.rest = Duration::ZERO;
             self.next = self.next.min(self.sent.after(self.interval));
         }
     }
@@ -106,10 +113,12 @@ impl Pulse {
         self.next
     }
 
-    /// How long after an answer the server has left `count` heartbeats without one.
-    pub(super) fn unanswered(&self, count: u32) -> Duration {
-        let further = self.interval.saturating_mul(count.saturating_sub(1));
-        self.calm.saturating_add(further)
+    /// How long after the last answer a server has been silent for `span`, or has left `count`
+    /// heartbeats without an answer where that takes longer. While the node rests it is not asked:
+    /// that counts as no silence.
+    pub(super) fn unheard_for(&self, span: Duration, count: u32) -> Duration {
+        let unanswered = self.interval.saturating_mul(count);
+        span.max(unanswered).saturating_add(self.rest)
     }
 
     /// The number of the newest one.
@@ -155,6 +164,7 @@ mod tests {
         let lost = pulse.next();
         pulse.beat(lost);
         assert_eq!(pulse.next(), lost.after(INTERVAL));
+        assert_eq!(pulse.unheard_for(CALM, 1), 2 * CALM - INTERVAL);
         for _ in 0..CALM_AFTER {
             assert_eq!(answered_gap(&mut pulse), INTERVAL);
         }
@@ -199,7 +209,7 @@ mod tests {
         let mut pulse = Pulse::new(Moment::default());
         let second = Duration::from_secs(1);
         pulse.on_welcome(second, Duration::ZERO, Moment::default());
-        assert_eq!(pulse.unanswered(4), 4 * second);
+        assert_eq!(pulse.unheard_for(second, 4), 4 * second);
         pulse.on_welcome(Duration::ZERO, Duration::ZERO, Moment::default());
         pulse.beat(Moment::default());
         assert_eq!(pulse.next(), Moment::default().after(INTERVAL_MIN));

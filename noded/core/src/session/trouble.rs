@@ -87,7 +87,7 @@ impl Session {
     /// When the server will have been silent for `span`, or longer where heartbeats are so rare
     /// that it could not have answered enough of them.
     fn unheard_at(&self, span: Duration) -> Moment {
-        let unanswered = self.pulse.unanswered(WORRY_HEARTBEATS);
-        self.last_heard.after(span.max(unanswered))
+        let silence = self.pulse.unheard_for(span, WORRY_HEARTBEATS);
+        self.last_heard.after(silence)
     }
 }

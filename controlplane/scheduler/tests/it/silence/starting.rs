@@ -72,3 +72,34 @@ fn where_the_number_goes_both_go() {
     let pair = [original.id, replacement.id];
     assert_eq!(wanted(&scene, pair), [false, false]);
 }
+
+/// Its number is done: what runs elsewhere with another one does not end for it.
+#[test]
+fn what_is_back_after_its_batch_work_was_done_elsewhere_goes() {
+    let mut scene = Scene::new(3);
+    running(&mut scene, tolerant(JobType::Batch, "web", 2));
+    let original = silence_first(&mut scene);
+    let replacement = successor(&scene, &original);
+    let live = scene.live(&key("web")).into_values();
+    let mut others = live.filter(|it| ![original.id, replacement.id].contains(&it.id));
+    let other = others.next().expect("the other number");
+    scene.start_all(&key("web"));
+    scene.world.report(replacement.id, ClientStatus::Complete);
+    scene.settle(&key("web"));
+    come_back_as(&mut scene, &original, ClientStatus::Running);
+    scene.settle(&key("web"));
+    assert_eq!(wanted(&scene, [original.id, other.id]), [false, true]);
+}
+
+#[test]
+fn batch_work_is_not_begun_again_beside_who_does_it() {
+    let mut scene = Scene::new(3);
+    running(&mut scene, tolerant(JobType::Batch, "web", 1));
+    let original = silence_first(&mut scene);
+    let replacement = successor(&scene, &original);
+    scene.world.report(replacement.id, ClientStatus::Running);
+    come_back_as(&mut scene, &original, ClientStatus::Pending);
+    scene.settle(&key("web"));
+    let pair = [original.id, replacement.id];
+    assert_eq!(wanted(&scene, pair), [false, true]);
+}

@@ -3,9 +3,10 @@
 //! off from each other and killed. All of it is in a network namespace of its own where the host
 //! has them.
 //!
-//! Everything runs on this host: a thousand nodes heartbeat eight times a second each, and their
-//! processor time is taken from the servers. What it costs is printed with the rest. Nodes are
-//! watched through the API: whatever left `ready`, even for a moment, has another `ModifyIndex`.
+//! Everything runs on this host: a thousand nodes heartbeat eight times a second each while
+//! anything is in doubt, twice where nothing is, and their processor time is taken from the
+//! servers. What it costs is printed with the rest. Nodes are watched through the API: whatever left
+//! `ready`, even for a moment, has another `ModifyIndex`.
 
 mod failover;
 mod links;
