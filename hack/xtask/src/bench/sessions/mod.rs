@@ -5,8 +5,8 @@
 //!
 //! Everything runs on this host: a thousand nodes heartbeat eight times a second each while
 //! anything is in doubt, twice where nothing is, and their processor time is taken from the
-//! servers. What it costs is printed with the rest. Nodes are watched through the API: whatever left
-//! `ready`, even for a moment, has another `ModifyIndex`.
+//! servers. What it costs is printed with the rest. Nodes are watched through the API: whatever
+//! left `ready`, even for a moment, has another `ModifyIndex`.
 
 mod failover;
 mod links;
