@@ -19,7 +19,7 @@ use crate::time::Moment;
 
 /// As many heartbeats in a row have been answered before the next was due. Where a third of all
 /// packets is lost that never happens.
-pub(super) const CALM_AFTER: u32 = 80;
+const CALM_AFTER: u32 = 80;
 /// More heartbeats than this say no more.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 const INTERVAL_DEFAULT: Duration = Duration::from_millis(125);
