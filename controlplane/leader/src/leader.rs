@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot, covers};
+use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, NodeId, NodeStatus};
 
 use crate::blocked::{BlockedEvals, Concerns, Freed};
@@ -31,13 +32,6 @@ const REASONS_MAX: usize = 1024;
 /// minute.
 const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// How long nobody may have led for a new leader to give nodes no more than
-/// [`LeaderConfig::takeover_extra`]. Until then they try again within two seconds.
-const SOON: Duration = Duration::from_secs(5);
-/// What nodes get once where nobody led for longer, or nobody knows for how long: they have tried
-/// in vain, more and more rarely, wait for 15 s at most, and need some time for the attempt itself.
-const LONG_ALONE: Duration = Duration::from_secs(17);
-
 /// What a leader is told once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaderConfig {
@@ -46,6 +40,8 @@ pub struct LeaderConfig {
     /// What is added once after taking over, and for a session that begins: nodes may have to find
     /// another server.
     pub takeover_extra: Duration,
+    /// How many servers vote: of some of them nodes may hear nothing while they look for another.
+    pub servers: usize,
     /// How long what is over is kept.
     pub gc: GcThresholds,
 }
@@ -73,18 +69,17 @@ pub struct Leader {
 
 impl Leader {
     /// Takes over: every pending evaluation is enqueued, every blocked one kept, every node in a
-    /// session watched. For how long nobody has led is `leaderless`, where it is known: a server
-    /// that has just been started knows nothing of it.
+    /// session watched. `tenure` is for how long somebody has led
+    /// ([`Tenure::lasted`](crate::tenure::Tenure::lasted)): where that is not long, nodes have what
+    /// is left of [`time_to_return`].
     pub fn take_over(
         snapshot: &Snapshot,
         config: LeaderConfig,
-        leaderless: Option<Duration>,
+        tenure: Duration,
         now: Now,
     ) -> Self {
-        let reconnect = match leaderless {
-            Some(time) if time < SOON => config.takeover_extra,
-            _ => config.takeover_extra.max(LONG_ALONE),
-        };
+        let left = time_to_return(config.servers).saturating_sub(tenure);
+        let reconnect = config.takeover_extra.max(left);
         let knocks_anew = snapshot.nodes().any(|record| {
             record.node.status == NodeStatus::Disconnected
                 && record.session.epoch == SessionEpoch::NONE

@@ -14,6 +14,7 @@
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
+//! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
 //! None of it is replicated: a new leader builds it anew from the state.
@@ -31,6 +32,7 @@ pub mod pieces;
 pub mod plan;
 pub mod retry;
 pub mod rollouts;
+pub mod tenure;
 mod time;
 pub mod unaccepted;
 pub mod windows;

@@ -283,7 +283,9 @@ const SPEEDS: [(u32, Scenario, u64, u64); 6] = [
     (5000, Scenario::Calm, 30, 1),
 ];
 
+/// Answers whether something that must hold did not.
 fn speed(out: &mut impl Write) -> std::io::Result<bool> {
+    let mut failed = false;
     for (nodes, scenario, seconds, seeds) in SPEEDS {
         let first = Settings {
             nodes: Some(nodes),
@@ -297,9 +299,10 @@ fn speed(out: &mut impl Write) -> std::io::Result<bool> {
         writeln!(out, "{nodes} nodes, {scenario:?}:")?;
         for (settings, ended) in &totals.failures {
             let what = ended.failure.as_ref().map_or("", |it| it.invariant);
-            writeln!(out, "  {what}: {}", Replay(settings, None))?;
+            writeln!(out, "  FAILED, {what}: {}", Replay(settings, None))?;
         }
+        failed |= !totals.failures.is_empty();
         write!(out, "{totals}")?;
     }
-    Ok(false)
+    Ok(failed)
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol_model::reconnect::ANSWER_LIMIT;
+
 /// The node's settings, as far as decisions depend on them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
@@ -42,7 +44,7 @@ impl Settings {
             kill_timeout_max: Duration::from_secs(30),
             terminal_allocs_max: 50,
             unknown_alloc_grace: None,
-            answer_limit: Duration::from_secs(5),
+            answer_limit: ANSWER_LIMIT,
             seed,
         }
     }

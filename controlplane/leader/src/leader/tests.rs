@@ -17,14 +17,15 @@ fn at(seconds: u64) -> Now {
 
 const SILENCE: Duration = Duration::from_secs(3);
 const TAKEOVER_EXTRA: Duration = Duration::from_secs(2);
-/// For how long nobody led, where it was an election.
-const SOON_ENOUGH: Option<Duration> = Some(Duration::from_millis(4_999));
+/// Somebody has led for long enough for every node that is well to be back.
+const LONG_LED: Duration = Duration::from_secs(60);
 
 fn config() -> LeaderConfig {
     let keep = Duration::from_secs(3600);
     LeaderConfig {
         silence: SILENCE,
         takeover_extra: TAKEOVER_EXTRA,
+        servers: 3,
         gc: GcThresholds {
             evals: keep,
             jobs: keep,
@@ -50,7 +51,7 @@ fn a_new_leader_gives_an_owed_report_all_of_its_time_and_its_own_extra() {
     let mut world = World::new();
     let node = nodes::node(1).id;
     let epoch = world.greet(nodes::node(1));
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(100));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(100));
     let due = at(100).plus(SYNC_MAX + TAKEOVER_EXTRA);
     for second in 101..=131 {
         leader.on_heard(node, epoch, Duration::ZERO, at(second));
@@ -72,23 +73,26 @@ fn nodes_that_were_without_any_leader_for_long_have_long_to_come_back() {
     let missed = Some(Command::HeartbeatMissed {
         nodes: vec![(node, epoch)],
     });
-    for (leaderless, extra) in [
-        (SOON_ENOUGH, TAKEOVER_EXTRA),
-        (Some(Duration::from_secs(5)), LONG_ALONE),
-        (None, LONG_ALONE),
+    let returned = time_to_return(3);
+    for (tenure, extra) in [
+        (LONG_LED, TAKEOVER_EXTRA),
+        (returned - TAKEOVER_EXTRA, TAKEOVER_EXTRA),
+        // The leader before it did not last.
+        (returned - Duration::from_secs(9), Duration::from_secs(9)),
+        (Duration::ZERO, returned),
     ] {
-        let mut leader = Leader::take_over(&world.snapshot(), config(), leaderless, at(0));
+        let mut leader = Leader::take_over(&world.snapshot(), config(), tenure, at(0));
         let due = at(0).plus(SILENCE + extra);
         let early = at(0).plus(SILENCE + extra - Duration::from_millis(1));
-        assert_eq!(poll(&mut leader, &world, early), None, "{leaderless:?}");
-        assert_eq!(poll(&mut leader, &world, due), missed, "{leaderless:?}");
+        assert_eq!(poll(&mut leader, &world, early), None, "{tenure:?}");
+        assert_eq!(poll(&mut leader, &world, due), missed, "{tenure:?}");
     }
 }
 
 #[test]
 fn a_session_that_begins_has_time_to_find_a_server_that_serves_it() {
     let mut world = World::new();
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let node = nodes::node(1).id;
     let epoch = world.greet(nodes::node(1));
     // As the entry that begins it tells of a node that was ready.
@@ -117,7 +121,7 @@ fn a_session_that_begins_has_time_to_find_a_server_that_serves_it() {
 #[test]
 fn a_node_that_lost_its_session_and_never_knocks_is_down_in_the_end() {
     let mut world = World::new();
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let node = nodes::node(1).id;
     let epoch = world.greet(nodes::node(1));
     let nodes = vec![(node, epoch)];
@@ -138,7 +142,7 @@ fn a_node_that_lost_its_session_and_never_knocks_is_down_in_the_end() {
 #[test]
 fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
     let snapshot = State::new().snapshot();
-    let mut leader = Leader::take_over(&snapshot, config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&snapshot, config(), LONG_LED, at(0));
     let eval = Evaluation::new(
         EvalId::from_u128(1),
         &JobKey::new("default", "web"),
@@ -176,7 +180,7 @@ fn ready(world: &mut World) -> (NodeId, SessionEpoch) {
 fn an_expiry_that_the_log_did_not_take_is_not_repeated_for_who_was_heard_since() {
     let mut world = World::new();
     let (node, epoch) = ready(&mut world);
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let nodes = vec![(node, epoch)];
     let missed = Command::HeartbeatMissed { nodes };
     assert_eq!(poll(&mut leader, &world, at(5)), Some(missed.clone()));
@@ -191,7 +195,7 @@ fn an_expiry_that_the_log_did_not_take_is_not_repeated_for_who_was_heard_since()
 fn a_stall_of_the_leader_is_not_taken_for_the_silence_of_nodes() {
     let mut world = World::new();
     let (node, epoch) = ready(&mut world);
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     leader.on_woken(Duration::from_secs(60));
     assert_eq!(poll(&mut leader, &world, at(64)), None);
     let nodes = vec![(node, epoch)];
@@ -203,7 +207,7 @@ fn a_stall_of_the_leader_is_not_taken_for_the_silence_of_nodes() {
 fn an_ordinary_sleep_of_the_leader_gives_nodes_no_time() {
     let mut world = World::new();
     let (node, epoch) = ready(&mut world);
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let sleep = leader.sleep_max().expect("a node is watched");
     for _ in 0..100 {
         leader.on_woken(sleep);
@@ -218,7 +222,7 @@ fn a_leader_without_a_majority_takes_nobody_for_silent_nor_for_owing_a_report() 
     let mut world = World::new();
     let (node, epoch) = ready(&mut world);
     let owing = world.greet(nodes::node(2));
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let mut now = at(0);
     for _ in 0..200 {
         now = now.plus(Duration::from_millis(500));
@@ -255,7 +259,7 @@ fn a_leader_without_a_majority_moves_nothing_for_want_of_a_nodes_word() {
         placed: vec![Arc::new(alloc)],
         ..PlanApply::default()
     })));
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let start = world.now();
     let mut now = at(0);
     let moves = |leader: &mut Leader, now: Now| {
@@ -289,7 +293,7 @@ fn given_up() -> (World, Leader, Command) {
     );
     let evals = vec![eval];
     world.apply(Command::EvalsUpsert { evals });
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     for attempt in 1..=3 {
         let now = at(attempt * 100);
         leader.on_timeout(now);
@@ -337,7 +341,7 @@ fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
         .map(|number| draft(number, &format!("job-{number}")))
         .collect();
     world.apply(Command::EvalsUpsert { evals });
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     for attempt in 1..=3 {
         let now = at(attempt * 100);
         leader.on_timeout(now);
@@ -382,7 +386,7 @@ fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
 #[test]
 fn room_in_another_pool_or_datacenter_wakes_nobody() {
     let mut world = World::new();
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let mut job = jobs::draft(JobType::Service, "web", 1);
     job.datacenters = vec!["dc*".to_owned()];
     job.canonicalize();
@@ -432,7 +436,7 @@ fn an_evaluation_that_was_tried_in_vain_waits_for_what_came_after_its_look() {
     eval.snapshot_index = world.snapshot().index();
     let evals = vec![eval.clone()];
     world.expect(Command::EvalsUpsert { evals });
-    let mut leader = Leader::take_over(&world.snapshot(), config(), SOON_ENOUGH, at(0));
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let mut look = |appears_later: bool| {
         let delivery = leader.dequeue(at(1)).expect("it is tried");
         eval.snapshot_index = world.snapshot().index();

@@ -296,13 +296,14 @@ mod tests {
         let config = LeaderConfig {
             silence: Duration::from_secs(10),
             takeover_extra: Duration::ZERO,
+            servers: 1,
             gc: GcThresholds::FORCED,
         };
         let at = |seconds| Now {
             monotonic: Duration::from_secs(seconds),
             wall: world.now(),
         };
-        let mut leader = Leader::take_over(&world.snapshot(), config, None, at(0));
+        let mut leader = Leader::take_over(&world.snapshot(), config, Duration::ZERO, at(0));
         let delivery = leader.dequeue(at(0)).expect("the job is to be placed");
         let (eval, token) = (delivery.eval.id, delivery.token);
         let mut plans = Plans::new(1);

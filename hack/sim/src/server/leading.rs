@@ -92,6 +92,7 @@ impl World {
                 Some(Mutant::LongTakeOver) => Duration::from_secs(300),
                 _ => TAKEOVER_EXTRA,
             },
+            servers: self.servers.len(),
             gc: GcThresholds {
                 evals: keep,
                 jobs: keep,
@@ -100,9 +101,9 @@ impl World {
             },
         };
         let now = self.leader_now(ix);
-        let leaderless = Some(Duration::from_nanos(self.leaderless()));
+        let tenure = self.tenure(ix);
         let leader = if self.mutant == Some(Mutant::TimersLostAtFailover) {
-            let mut leader = Leader::take_over(&Snapshot::default(), config, leaderless, now);
+            let mut leader = Leader::take_over(&Snapshot::default(), config, tenure, now);
             let pending = snapshot.evals().filter(|eval| !eval.status.is_terminal());
             let signals: Vec<Signal> = pending
                 .map(|eval| Signal::EvalPending(eval.clone()))
@@ -110,7 +111,7 @@ impl World {
             leader.on_applied(snapshot.index(), &signals, &snapshot, now);
             leader
         } else {
-            Leader::take_over(&snapshot, config, leaderless, now)
+            Leader::take_over(&snapshot, config, tenure, now)
         };
         let Some(leading) = self.servers[usize::from(ix)].leading.as_mut() else {
             return;

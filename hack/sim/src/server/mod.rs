@@ -43,8 +43,9 @@ use updates::Coalescer;
 #[derive(Debug)]
 pub struct Server {
     pub up: bool,
-    /// How often it was started.
+    /// How often it was started, and since when it runs.
     pub life: u32,
+    pub up_since: Nanos,
     /// What it takes longer for everything.
     pub extra: Nanos,
     /// How much later than it could it applies what is committed.
@@ -85,6 +86,7 @@ impl Server {
         Self {
             up: false,
             life: 0,
+            up_since: 0,
             extra: 0,
             lag: 0,
             skew: 0,
@@ -124,6 +126,7 @@ impl World {
         }
         server.up = true;
         server.life += 1;
+        server.up_since = now;
         server.believes = None;
         server.leading = None;
         server.sessions = BTreeMap::new();

@@ -1,15 +1,18 @@
 //! Who leads: majorities lost and found again, elections, and who hears of them.
 
+use std::time::Duration;
+
+use protocol_model::reconnect::time_to_return;
+
 use super::World;
 use super::log::InFlight;
 use crate::event::{Answer, Event, LogEvent, ServerEvent, ServerIx};
-use crate::time::{MILLI, Nanos, SECOND};
+use crate::time::{MILLI, Nanos, SECOND, nanos};
 
-/// For how long a leader gives nodes more time where nobody led for a while: they may have tried in
-/// vain until they try every 15 s.
-const RETURN_WITHIN: Nanos = 20 * SECOND;
-/// What a while is.
+/// How long nobody may lead for nodes to be as well as if somebody had.
 const AWAY: Nanos = 5 * SECOND;
+/// How much later than it was elected a leader begins to look after nodes, at most.
+const TAKES_OVER_WITHIN: Nanos = 3 * SECOND;
 
 impl World {
     /// A server that is killed leads no more, even if nobody could take its place.
@@ -103,7 +106,15 @@ impl World {
         self.log.term += 1;
         self.log.leader = Some(chosen);
         self.lead_in_vain();
-        self.log.leaderless = self.now - self.log.led_until;
+        if self.now - self.log.led_until >= AWAY {
+            self.log.tenure_since = self.now;
+        }
+        // The first one finds no nodes.
+        self.log.to_return = if self.log.term == 1 {
+            0
+        } else {
+            nanos(time_to_return(self.servers.len()).saturating_sub(self.tenure(chosen)))
+        };
         self.log.since = Some(self.now);
         let term = self.log.term;
         self.note(|| format!("s{chosen} leads in term {term}"));
@@ -164,18 +175,19 @@ impl World {
         );
     }
 
-    /// For how long nobody led when the present leader was elected.
-    pub fn leaderless(&self) -> Nanos {
-        self.log.leaderless
+    /// For how long a server knows that somebody has led.
+    pub(crate) fn tenure(&self, server: ServerIx) -> Duration {
+        let up = self.servers[usize::from(server)].up_since;
+        let since = self.log.tenure_since.max(up);
+        Duration::from_nanos(self.now.saturating_sub(since))
     }
 
     /// For how long the leader has looked after nodes: one that follows a time without any gives
     /// them time to come back first.
     pub fn minded_for(&self) -> Nanos {
-        let first = if self.leaderless() >= AWAY {
-            RETURN_WITHIN
-        } else {
-            0
+        let first = match self.log.to_return {
+            0 => 0,
+            left => left + TAKES_OVER_WITHIN,
         };
         self.led_for().saturating_sub(first)
     }

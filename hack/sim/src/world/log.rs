@@ -44,8 +44,10 @@ pub struct Log {
     pub(super) since: Option<Nanos>,
     /// Until when somebody led with a majority, where nobody does.
     pub(super) led_until: Nanos,
-    /// For how long nobody had when the present leader was elected.
-    pub(super) leaderless: Nanos,
+    /// Since when nobody was without a leader for long.
+    pub(super) tenure_since: Nanos,
+    /// How long the present leader leaves nodes to come back, beyond an election's.
+    pub(super) to_return: Nanos,
     pub(super) rng: Rng,
 }
 
@@ -83,7 +85,8 @@ impl Log {
             extra: 0,
             since: None,
             led_until: 0,
-            leaderless: 0,
+            tenure_since: 0,
+            to_return: 0,
             rng,
         }
     }

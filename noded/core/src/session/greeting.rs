@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use protocol_model::AllocId;
+use protocol_model::reconnect::RETRY_MAX;
 
 use super::{Begun, DaemonLife, RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
@@ -17,11 +18,10 @@ use crate::update_batcher::SessionMode;
 
 /// How long a sync may stay unanswered: the control plane closes sessions that take longer.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
-/// The longest wait after a failed attempt, while no server was reached for long.
-pub(super) const RETRY_MAX: Duration = Duration::from_secs(15);
-/// And after one of the first [`SOON_ATTEMPTS`]: a leader that follows another one at once gives
-/// nodes four seconds to come back, and all of it is needed where servers die one after another.
-/// One that finds that nobody led for long gives more than [`RETRY_MAX`].
+/// The longest wait after one of the first [`SOON_ATTEMPTS`]: a leader that follows another one at
+/// once gives nodes four seconds to come back, and all of it is needed where servers die one after
+/// another. One that finds that nobody led for long gives more than [`RETRY_MAX`]
+/// ([`time_to_return`](protocol_model::reconnect::time_to_return)).
 pub(super) const SOON_MAX: Duration = Duration::from_secs(2);
 /// Full jitter makes them six seconds or so, longer than what a new leader takes for a short while.
 pub(super) const SOON_ATTEMPTS: u32 = 8;
@@ -167,18 +167,26 @@ impl Session {
         if self.promote_standby(out, now) {
             return;
         }
-        let most = if self.failures < SOON_ATTEMPTS {
-            SOON_MAX
-        } else {
-            RETRY_MAX
-        };
-        let exponent = self.failures.min(6);
-        let longest = (self.retry_interval * 2_u32.pow(exponent)).min(most);
+        let longest = self.longest_wait();
         let number = mix(halves(&self.seed).1, self.attempt.0);
         self.failures = self.failures.saturating_add(1);
         self.server = self.server.wrapping_add(1);
         let retry_at = (self.servers > 0).then(|| now.moment.after(part_of(longest, number)));
         self.phase = SessionPhase::Disconnected { retry_at };
+    }
+
+    /// The longest wait before the next attempt: growing, and after a while between rounds only, of
+    /// which each asks every server.
+    fn longest_wait(&self) -> Duration {
+        let growing = self.retry_interval * 2_u32.pow(self.failures.min(6));
+        let servers = u32::try_from(self.servers.max(1)).unwrap_or(u32::MAX);
+        if self.failures < SOON_ATTEMPTS {
+            growing.min(SOON_MAX)
+        } else if (self.failures - SOON_ATTEMPTS).is_multiple_of(servers) {
+            growing.min(RETRY_MAX)
+        } else {
+            self.retry_interval.min(SOON_MAX)
+        }
     }
 
     /// Ends the connection from this side.

@@ -14,12 +14,13 @@
 
 use std::time::Duration;
 
+use protocol_model::reconnect::RETRY_MAX;
+
 use super::{RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, ServerChoice};
 use crate::key::Attempt;
 use crate::outbox::Outbox;
 use crate::pseudo_random::{halves, mix, part_of};
-use crate::session::greeting::RETRY_MAX;
 use crate::time::{Moment, Now};
 
 /// How long a session is live before the second connection is made: where everybody comes back at

@@ -1,7 +1,9 @@
 //! Nodes: the hosts that run `noded`, and what they say about themselves.
 //!
-//! `resources`: what they have. `stub`: a node's line in a list.
+//! `resources`: what they have. `stub`: a node's line in a list. `reconnect`: how long one that
+//! lost all servers may take to be back.
 
+pub mod reconnect;
 mod resources;
 mod stub;
 

@@ -4,9 +4,12 @@ use protocol_model::{AllocId, ClientStatus, Incarnation};
 use protocol_wire::report::AllocReport;
 
 mod calm;
+mod returning;
 mod standby;
 
-use super::greeting::{RETRY_MAX, SOON_ATTEMPTS, SOON_MAX};
+use protocol_model::reconnect::RETRY_MAX;
+
+use super::greeting::{SOON_ATTEMPTS, SOON_MAX};
 use super::*;
 use crate::effect::{DisconnectReason, Effect, Hello, SessionMessage};
 use crate::event::{HeartbeatAck, Refused, RefusedReason, Welcome};
