@@ -205,8 +205,8 @@ impl Leading {
     }
 
     /// Without a majority nothing that is decided here takes effect, unless it comes back to this
-    /// leader: then what was decided for want of news would be written although it was none. Answers
-    /// why leading has to begin anew, where it has.
+    /// leader: then what was decided for want of news would be written although it was none.
+    /// Answers why leading has to begin anew, where it has.
     fn look_at_quorum(&mut self) -> Option<&'static str> {
         let now = self.now();
         let found = match self.cluster.raft().hears_majority() {
