@@ -78,8 +78,12 @@ impl Leader {
         tenure: Duration,
         now: Now,
     ) -> Self {
-        let left = time_to_return(config.servers).saturating_sub(tenure);
-        let reconnect = config.takeover_extra.max(left);
+        let mut reconnect = config.takeover_extra;
+        // In a new cluster there is nobody to wait for.
+        if snapshot.nodes().next().is_some() {
+            let left = time_to_return(config.servers).saturating_sub(tenure);
+            reconnect = reconnect.max(left);
+        }
         let knocks_anew = snapshot.nodes().any(|record| {
             record.node.status == NodeStatus::Disconnected
                 && record.session.epoch == SessionEpoch::NONE

@@ -106,13 +106,15 @@ impl Forward {
                     .send(heard)
                     .await
                     .map_err(|_| "the leader's loop is gone")?;
-                let not_watched = answered.await.map_err(|_| "another server leads now")?;
+                let answer = answered.await.map_err(|_| "another server leads now")?;
                 let confirmed = v1::LivenessConfirmed {
                     report: report.report,
-                    not_watched: not_watched
+                    not_watched: answer
+                        .not_watched
                         .iter()
                         .map(|node| Bytes::copy_from_slice(node.as_bytes()))
                         .collect(),
+                    led_for_ms: u64::try_from(answer.led_for.as_millis()).unwrap_or(u64::MAX),
                 };
                 reply(writer, &confirmed).await
             }

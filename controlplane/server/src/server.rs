@@ -20,7 +20,7 @@ use crate::forward::Forward;
 use crate::gateway::liveness::HeardReport;
 use crate::gateway::{CoalescerLoop, Gateway, liveness};
 use crate::http::{self, Api};
-use crate::leading::{self, LeadingConfig, LeadingStats, Schedulers};
+use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::threads::HttpThreads;
@@ -251,10 +251,17 @@ fn begin(
     let accepting = accept(ground.endpoint.listen(), doors);
     loops.spawn("the accept loop for QUIC", accepting);
     loops.spawn("the update coalescer", updates.run());
-    let reporting = liveness::report(Arc::clone(gateway), heard);
+    let led_for = LedFor::unknown();
+    let reporting = liveness::report(Arc::clone(gateway), heard, led_for.clone());
     loops.spawn("the liveness reporter", reporting);
     let settings = leading_config(config, ground.schedulers);
-    let leading = leading::run(cluster.clone(), settings, heard_receiver, stats_sender);
+    let leading = leading::run(
+        cluster.clone(),
+        settings,
+        heard_receiver,
+        stats_sender,
+        led_for,
+    );
     loops.spawn("the leader's loop", leading);
     belong(loops, cluster, config);
     stats

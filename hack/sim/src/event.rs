@@ -12,6 +12,7 @@ use noded_core::{Effect, Event as CoreEvent, RunKey};
 use protocol_model::{AllocId, Node};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::net::{ConnId, Stream};
 use crate::server::heard::Heard;
@@ -195,6 +196,7 @@ pub enum ServerEvent {
     Confirmed {
         number: u64,
         not_watched: Vec<NodeIx>,
+        led_for: Duration,
     },
     /// A report was not confirmed in time, or refused.
     NotConfirmed { number: u64 },

@@ -17,7 +17,8 @@ pub const NODES: u32 = 5000;
 /// From the last thing that was heard of a node to the command that takes it for silent
 /// (reconnect.md, Liveness).
 const NOTICED_WITHIN: Nanos = 3 * SECOND;
-/// A node waits up to 15 s before it tries again; then there are two round trips and two commits.
+/// A node waits up to 15 s before it asks the servers again; then there are two round trips and two
+/// commits.
 const READY_WITHIN: Nanos = 18 * SECOND;
 /// How often a node is heard at least, a third of what it says being lost.
 const HEARD_EVERY: Nanos = 500 * MILLI;

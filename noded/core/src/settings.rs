@@ -24,7 +24,7 @@ pub struct Settings {
     /// How long allocations that another incarnation of the cluster does not know go on running;
     /// `None` = until an operator says otherwise.
     pub unknown_alloc_grace: Option<Duration>,
-    /// How long to wait for a connection, an answer to Hello and an answer to a sync.
+    /// How long to wait for a connection, and for an answer to Hello.
     pub answer_limit: Duration,
     /// Drawn at every start of the daemon: nonces and jitter come from it.
     pub seed: [u8; 16],

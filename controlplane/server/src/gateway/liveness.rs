@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::Gateway;
+use crate::leading::LedFor;
 
 /// How often the leader is told.
 pub const REPORT_EVERY: Duration = Duration::from_millis(200);
@@ -79,9 +80,17 @@ pub struct HeardReport {
     pub server: ServerId,
     /// Whom it heard since its last report.
     pub heard: Vec<Heard>,
-    /// Where the leader's loop answers: those of them whose sessions it does not watch. Nothing is
-    /// answered by a loop that ends.
-    pub answer: oneshot::Sender<Vec<NodeId>>,
+    /// Where the leader's loop answers. Nothing is answered by a loop that ends.
+    pub answer: oneshot::Sender<HeardAnswer>,
+}
+
+/// What the leader says to a report.
+#[derive(Debug)]
+pub struct HeardAnswer {
+    /// Those of whom it names whose sessions the leader does not watch.
+    pub not_watched: Vec<NodeId>,
+    /// For how long somebody has led.
+    pub led_for: Duration,
 }
 
 /// What was heard since the last report, and what the leader has confirmed.
@@ -183,8 +192,8 @@ impl HeardLog {
 }
 
 /// Tells the leader who was heard, for as long as the server runs. `own` is the way to the leader's
-/// loop of this server.
-pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<HeardReport>) {
+/// loop of this server; what another leader says of how long it has led is noted in `led_for`.
+pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<HeardReport>, led_for: LedFor) {
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0_u64;
@@ -196,7 +205,12 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<HeardReport>) {
         let heard = gateway.heard.take();
         number += 1;
         match report_once(&gateway, &own, number, heard).await {
-            Ok(()) => confirmed = Instant::now(),
+            Ok(by_another) => {
+                confirmed = Instant::now();
+                by_another
+                    .into_iter()
+                    .for_each(|lasted| led_for.told(lasted));
+            }
             Err(reason) => tracing::debug!(%reason, "the leader was not told who is alive"),
         }
         let leader = gateway.cluster.leader().map(|leader| leader.id);
@@ -217,23 +231,25 @@ fn is_cut_off(unconfirmed: Duration, led: Option<Duration>) -> bool {
     by_leader || unconfirmed >= LEADERLESS_AFTER
 }
 
-/// One report. Fails where nothing is confirmed; what the leader did not get is told again.
+/// One report. Fails where nothing is confirmed; what the leader did not get is told again. Answers
+/// what a leader that is another server says of how long somebody has led.
 async fn report_once(
     gateway: &Gateway,
     own: &mpsc::Sender<HeardReport>,
     number: u64,
     heard: Vec<Heard>,
-) -> Result<(), String> {
-    let told = if gateway.cluster.is_leader() {
+) -> Result<Option<Duration>, String> {
+    let leads = gateway.cluster.is_leader();
+    let told = if leads {
         tell_own(gateway, own, &heard).await
     } else {
         tell(gateway, number, &heard).await
     };
     match told {
-        Ok(not_watched) => {
-            let not_watched = not_watched.into_iter().collect();
+        Ok(answer) => {
+            let not_watched = answer.not_watched.into_iter().collect();
             gateway.heard.confirm(&heard, &not_watched);
-            Ok(())
+            Ok((!leads).then_some(answer.led_for))
         }
         Err(reason) => {
             gateway.heard.put_back(heard);
@@ -247,7 +263,7 @@ async fn tell_own(
     gateway: &Gateway,
     own: &mpsc::Sender<HeardReport>,
     heard: &[Heard],
-) -> Result<Vec<NodeId>, String> {
+) -> Result<HeardAnswer, String> {
     let (answer, answered) = oneshot::channel();
     let report = HeardReport {
         server: gateway.cluster.server_id(),
@@ -264,14 +280,14 @@ async fn tell_own(
         return Err("this leader does not hear a majority".to_owned());
     }
     match timeout(CONFIRMED_WITHIN, answered).await {
-        Ok(Ok(not_watched)) => Ok(not_watched),
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err("this server leads no more".to_owned()),
         Err(_) => Err(format!("not confirmed within {CONFIRMED_WITHIN:?}")),
     }
 }
 
 /// Tells the leader, which is another server.
-async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<Vec<NodeId>, String> {
+async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<HeardAnswer, String> {
     let leader = gateway.cluster.leader().ok_or("no leader is known")?;
     let now = Instant::now();
     let report = v1::LivenessReport {
@@ -298,11 +314,14 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<Vec<Nod
     if confirmed.report != number {
         return Err("another report was confirmed".to_owned());
     }
-    confirmed
+    let not_watched = confirmed
         .not_watched
         .iter()
-        .map(|id| NodeId::from_slice(id).ok_or_else(|| "a node id is not 16 bytes".to_owned()))
-        .collect()
+        .map(|id| NodeId::from_slice(id).ok_or_else(|| "a node id is not 16 bytes".to_owned()));
+    Ok(HeardAnswer {
+        not_watched: not_watched.collect::<Result<_, _>>()?,
+        led_for: Duration::from_millis(confirmed.led_for_ms),
+    })
 }
 
 /// Whom another server's report names. Clocks of servers are not compared: ages are.

@@ -12,6 +12,7 @@
 
 mod commit;
 mod housekeeping;
+mod led_for;
 mod plans;
 mod term;
 mod workers;
@@ -20,17 +21,14 @@ use std::time::Duration;
 
 use controlplane_leader::Now;
 use controlplane_leader::gc::GcThresholds;
-use controlplane_leader::tenure::Tenure;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 
+pub use self::led_for::LedFor;
 use self::term::Leading;
 pub use self::workers::Schedulers;
 use crate::cluster::Cluster;
 use crate::gateway::liveness::HeardReport;
-
-/// How often this server looks whether somebody leads.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What the loop is told once.
 #[derive(Clone, Copy, Debug)]
@@ -62,38 +60,28 @@ pub struct LeadingStats {
     pub plans_in_flight: usize,
 }
 
-/// Runs the loop for as long as the server runs.
+/// Runs the loop for as long as the server runs. `led_for` is what others tell of it, too.
 pub async fn run(
     cluster: Cluster,
     config: LeadingConfig,
     mut heard: mpsc::Receiver<HeardReport>,
     stats: watch::Sender<LeadingStats>,
+    led_for: LedFor,
 ) {
     let clock = Clock::new();
     let mut status = cluster.watch_status();
-    let mut tenure = Tenure::default();
-    let mut look = tokio::time::interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         // Reports that come while nobody leads here mean nothing.
         let leads = tokio::select! {
             leads = status.wait_for(|status| status.is_leader()) => leads.map(|it| it.term),
             Some(_) = heard.recv() => continue,
-            _ = look.tick() => {
-                note_leader(&mut tenure, &cluster, clock);
-                continue;
-            }
         };
         let Ok(term) = leads else {
             return;
         };
-        note_leader(&mut tenure, &cluster, clock);
-        match Leading::take_over(&cluster, term, config, tenure, clock).await {
+        match Leading::take_over(&cluster, term, config, led_for.clone(), clock).await {
             Ok(mut leading) => {
-                let led_for = tenure.lasted(clock.started.elapsed());
-                tracing::info!(index = leading.since, ?led_for, "leading");
                 let reason = leading.run(&mut heard, &stats).await;
-                tenure = leading.tenure;
                 tracing::info!(reason, "not leading any more");
             }
             Err(error) => {
@@ -102,13 +90,6 @@ pub async fn run(
             }
         }
         stats.send_replace(LeadingStats::default());
-    }
-}
-
-/// Another server led when it was last heard.
-fn note_leader(tenure: &mut Tenure, cluster: &Cluster, clock: Clock) {
-    if let Some(ago) = cluster.raft().last_heard() {
-        tenure.led(clock.started.elapsed().saturating_sub(ago));
     }
 }
 

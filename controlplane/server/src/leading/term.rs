@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use controlplane_leader::tenure::Tenure;
 use controlplane_leader::{Leader, LeaderConfig, Now};
 use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{EvalId, Incarnation};
@@ -13,9 +12,9 @@ use uuid::Uuid;
 use super::housekeeping::{self, Housekeeping};
 use super::plans::Plans;
 use super::workers::Workers;
-use super::{Clock, LOOK_EVERY, LeadingConfig, LeadingStats};
+use super::{Clock, LeadingConfig, LeadingStats, LedFor};
 use crate::cluster::{ChangeError, Cluster, LeadingError};
-use crate::gateway::liveness::HeardReport;
+use crate::gateway::liveness::{HeardAnswer, HeardReport};
 use crate::machine::AppliedSignals;
 
 /// How often the loop turns while something is due that has to wait for the log.
@@ -23,6 +22,9 @@ const HOUSEKEEPING_PAUSE: Duration = Duration::from_millis(20);
 /// Reports that are heard in one turn, before silent nodes are looked for: more than the queue
 /// holds. What comes faster than it is read waits for the next turn.
 const REPORTS_TURN_MAX: usize = 256;
+/// How long the loop may sleep: a leader that does not look whether it has a majority does not know
+/// for how long it has led.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// One term of leading.
 pub(super) struct Leading {
@@ -34,12 +36,12 @@ pub(super) struct Leading {
     awake: Duration,
     leader: Leader,
     /// The index that the parts were built at.
-    pub(super) since: u64,
+    since: u64,
     applied: mpsc::Receiver<AppliedSignals>,
     workers: Workers,
     plans: Plans,
     quorum: Quorum,
-    pub(super) tenure: Tenure,
+    led_for: LedFor,
     housekeeping: Housekeeping,
 }
 
@@ -55,7 +57,7 @@ impl Leading {
         cluster: &Cluster,
         term: u64,
         config: LeadingConfig,
-        tenure: Tenure,
+        led_for: LedFor,
         clock: Clock,
     ) -> Result<Self, LeadingError> {
         let applied = cluster.hub().follow();
@@ -71,26 +73,28 @@ impl Leading {
             }
         }
         let snapshot = cluster.snapshot();
+        let servers = voters(cluster);
         let leader_config = LeaderConfig {
             silence: config.silence,
             takeover_extra: config.takeover_extra,
-            servers: cluster.status().membership.voters.len(),
+            servers,
             gc: config.gc,
         };
         let now = clock.now(cluster);
-        let led_for = tenure.lasted(now.monotonic);
+        let lasted = led_for.lasted(servers);
+        tracing::info!(index = snapshot.index(), led_for = ?lasted, "leading");
         Ok(Self {
             cluster: cluster.clone(),
             term,
             clock,
             awake: now.monotonic,
-            leader: Leader::take_over(&snapshot, leader_config, led_for, now),
+            leader: Leader::take_over(&snapshot, leader_config, lasted, now),
             since: snapshot.index(),
             applied,
             workers: Workers::start(config.schedulers, cluster.clock()),
             plans: Plans::new(term),
             quorum: Quorum::Answers,
-            tenure,
+            led_for,
             housekeeping: Housekeeping::default(),
         })
     }
@@ -154,11 +158,7 @@ impl Leading {
 
     /// When the loop has to turn again, whatever happens.
     fn wake(&self) -> Instant {
-        let rest = self
-            .leader
-            .sleep_max()
-            .unwrap_or(LOOK_EVERY)
-            .min(LOOK_EVERY);
+        let rest = self.leader.sleep_max().unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
         let rest = self.awake + rest;
         let due = self.leader.poll_timeout().map_or(rest, |due| due.min(rest));
         let wake = self.clock.instant(due);
@@ -213,10 +213,11 @@ impl Leading {
             true => Quorum::Answers,
             false => Quorum::Silent,
         };
-        let gap = self.tenure.lasted(now.monotonic) == Duration::ZERO;
+        let servers = voters(&self.cluster);
+        let gap = self.led_for.lasted(servers) == Duration::ZERO;
         match found {
             Quorum::Silent => self.leader.on_quorum_lost(now),
-            Quorum::Answers => self.tenure.led(now.monotonic),
+            Quorum::Answers => self.led_for.led(servers),
         }
         match (self.quorum, found) {
             (Quorum::Answers, Quorum::Silent) => tracing::warn!(
@@ -258,7 +259,10 @@ impl Leading {
         let server = report.server.as_u64();
         let not_watched = self.leader.on_report(server, heard, now);
         // A server that does not wait any more tells it again.
-        let _ = report.answer.send(not_watched);
+        let _ = report.answer.send(HeardAnswer {
+            not_watched,
+            led_for: self.led_for.lasted(voters(&self.cluster)),
+        });
     }
 
     fn stats(&self) -> LeadingStats {
@@ -272,4 +276,9 @@ impl Leading {
             plans_in_flight: self.plans.in_flight(),
         }
     }
+}
+
+/// How many servers vote.
+fn voters(cluster: &Cluster) -> usize {
+    cluster.status().membership.voters.len()
 }

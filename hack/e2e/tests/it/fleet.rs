@@ -93,10 +93,10 @@ async fn statuses(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, usize>> 
     Ok(counts)
 }
 
-async fn all_ready(cluster: &Cluster) -> anyhow::Result<()> {
+async fn all_ready(cluster: &Cluster, nodes: usize) -> anyhow::Result<()> {
     eventually("every node ready", PATIENCE, async || {
         let counts = statuses(cluster).await?;
-        anyhow::ensure!(counts.get("ready") == Some(&NODES), "{counts:?}");
+        anyhow::ensure!(counts.get("ready") == Some(&nodes), "{counts:?}");
         Ok(Some(()))
     })
     .await
@@ -141,7 +141,7 @@ async fn nodes_that_all_come_back_at_once_keep_what_is_tolerated_and_nothing_run
 -> anyhow::Result<()> {
     let cluster = Cluster::start(rare_heartbeats(3)).await?;
     let mut fleet = Fleet::start(&cluster, NODES).await?;
-    all_ready(&cluster).await?;
+    all_ready(&cluster, NODES).await?;
     register(&cluster, &service("patient", NODES, Some(WINDOW))).await?;
     register(&cluster, &service("hasty", NODES, None)).await?;
     let patient = all_run(&cluster, "patient", NODES).await?;
@@ -157,7 +157,7 @@ async fn nodes_that_all_come_back_at_once_keep_what_is_tolerated_and_nothing_run
     fleet.tell("heal").await?;
     let live = fleet.tell("live 90").await?;
     assert_eq!(live["missing"], 0, "{live}");
-    all_ready(&cluster).await?;
+    all_ready(&cluster, NODES).await?;
 
     assert_eq!(
         all_run(&cluster, "patient", NODES).await?,
@@ -173,7 +173,7 @@ async fn when_all_servers_die_and_come_back_no_node_leaves_and_no_task_is_touche
 -> anyhow::Result<()> {
     let mut cluster = Cluster::start(rare_heartbeats(3)).await?;
     let mut fleet = Fleet::start(&cluster, NODES).await?;
-    all_ready(&cluster).await?;
+    all_ready(&cluster, NODES).await?;
     register(&cluster, &service("steady", NODES, None)).await?;
     let before = all_run(&cluster, "steady", NODES).await?;
     let told = fleet.tell("stats").await?;
@@ -188,7 +188,7 @@ async fn when_all_servers_die_and_come_back_no_node_leaves_and_no_task_is_touche
     }
     let live = fleet.tell("live 90").await?;
     assert_eq!(live["missing"], 0, "{live}");
-    all_ready(&cluster).await?;
+    all_ready(&cluster, NODES).await?;
 
     assert_eq!(
         all_run(&cluster, "steady", NODES).await?,
@@ -201,4 +201,39 @@ async fn when_all_servers_die_and_come_back_no_node_leaves_and_no_task_is_touche
         assert_eq!(now["stats"][count], told["stats"][count], "{count}");
     }
     Ok(())
+}
+
+/// Nodes of which none may be taken for silent: few enough for heartbeats as they are.
+const FEW: usize = 50;
+/// Until nodes that try in vain wait as long as they ever do: an attempt takes five seconds.
+const LONG_AWAY: Duration = Duration::from_secs(75);
+/// What a leader leaves nodes to come back then, and time to write what it makes of it.
+const GIVEN: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_have_time_to_return_where_one_server_stays_away_after_an_outage()
+-> anyhow::Result<()> {
+    let mut cluster = Cluster::start(Settings::of(3)).await?;
+    let mut fleet = Fleet::start(&cluster, FEW).await?;
+    all_ready(&cluster, FEW).await?;
+    register(&cluster, &service("hasty", FEW, None)).await?;
+    let before = all_run(&cluster, "hasty", FEW).await?;
+    for number in 0..3 {
+        cluster.kill(number)?;
+    }
+    tokio::time::sleep(LONG_AWAY).await;
+    for number in 0..2 {
+        cluster.spawn(number)?;
+    }
+    for number in 0..2 {
+        cluster.wait_ready(number).await?;
+    }
+    tokio::time::sleep(GIVEN).await;
+    all_ready(&cluster, FEW).await?;
+    assert_eq!(
+        all_run(&cluster, "hasty", FEW).await?,
+        before,
+        "the same went on"
+    );
+    must_agree(&mut fleet, &[&before]).await
 }

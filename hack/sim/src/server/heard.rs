@@ -206,6 +206,7 @@ impl World {
             Some(not_watched) => ServerEvent::Confirmed {
                 number,
                 not_watched,
+                led_for: self.tenure_of(ix),
             },
             None => ServerEvent::NotConfirmed { number },
         };
@@ -213,7 +214,7 @@ impl World {
     }
 
     /// Whether a leader has heard from a majority of late: one that has not may have been replaced.
-    fn may_confirm(&self, ix: ServerIx) -> bool {
+    pub(super) fn may_confirm(&self, ix: ServerIx) -> bool {
         self.mutant == Some(Mutant::ConfirmsAlone)
             || self.log.leader == Some(ix) && self.has_majority(ix)
     }

@@ -7,6 +7,7 @@ use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Leader, LeaderConfig, Now};
 use controlplane_scheduler::Scratch;
 use controlplane_state::{Command, Signal, Snapshot};
+use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, Incarnation};
 
 use super::change::Then;
@@ -101,7 +102,10 @@ impl World {
             },
         };
         let now = self.leader_now(ix);
-        let tenure = self.tenure(ix);
+        let tenure = self.tenure_of(ix);
+        if snapshot.nodes().next().is_some() {
+            self.on_time_given(ix, time_to_return(config.servers).saturating_sub(tenure));
+        }
         let leader = if self.mutant == Some(Mutant::TimersLostAtFailover) {
             let mut leader = Leader::take_over(&Snapshot::default(), config, tenure, now);
             let pending = snapshot.evals().filter(|eval| !eval.status.is_terminal());
@@ -157,6 +161,22 @@ impl World {
         }
     }
 
+    /// For how long somebody has led, as far as a server knows.
+    pub(crate) fn tenure_of(&self, ix: ServerIx) -> Duration {
+        let complete = time_to_return(self.servers.len());
+        let now = Duration::from_nanos(self.now);
+        self.servers[usize::from(ix)].tenure.lasted(now, complete)
+    }
+
+    /// The majority of a leader is back, and nodes were without one for too long: it leads anew.
+    pub(crate) fn lead_anew(&mut self, ix: ServerIx) {
+        if self.tenure_of(ix) == Duration::ZERO
+            && let Some(Leading { term, .. }) = self.servers[usize::from(ix)].leading
+        {
+            self.take_over(ix, term);
+        }
+    }
+
     /// A server's report: whom it heard, perhaps nobody.
     /// Answers whose sessions the leader does not watch; `None` while it cannot say.
     pub(super) fn lead_on_heard(
@@ -198,7 +218,16 @@ impl World {
         let now = self.leader_now(ix);
         let at = self.now;
         let snapshot = self.servers[usize::from(ix)].snapshot.clone();
+        let found = self.may_confirm(ix);
+        let complete = time_to_return(self.servers.len());
+        if found {
+            let server = &mut self.servers[usize::from(ix)];
+            server.tenure.led(now.monotonic, complete);
+        }
         if let Some((_, running)) = self.running(ix) {
+            if !found {
+                running.leader.on_quorum_lost(now);
+            }
             running.leader.on_timeout(now);
         }
         while let Some((_, running)) = self.running(ix)

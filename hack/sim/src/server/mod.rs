@@ -25,7 +25,9 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use controlplane_leader::tenure::Tenure;
 use controlplane_state::{SessionEpoch, Signal, Snapshot};
 use protocol_model::AllocId;
 
@@ -43,9 +45,8 @@ use updates::Coalescer;
 #[derive(Debug)]
 pub struct Server {
     pub up: bool,
-    /// How often it was started, and since when it runs.
+    /// How often it was started.
     pub life: u32,
-    pub up_since: Nanos,
     /// What it takes longer for everything.
     pub extra: Nanos,
     /// How much later than it could it applies what is committed.
@@ -60,6 +61,8 @@ pub struct Server {
     pub believes: Option<ServerIx>,
     pub believed_term: u64,
     leading: Option<Leading>,
+    /// For how long somebody has led, as far as it knows.
+    pub(crate) tenure: Tenure,
     sessions: BTreeMap<NodeIx, SessionEntry>,
     conns: BTreeMap<ConnId, ServerConn>,
     conns_of: BTreeMap<NodeIx, Vec<ConnId>>,
@@ -86,7 +89,6 @@ impl Server {
         Self {
             up: false,
             life: 0,
-            up_since: 0,
             extra: 0,
             lag: 0,
             skew: 0,
@@ -96,6 +98,7 @@ impl Server {
             believes: None,
             believed_term: 0,
             leading: None,
+            tenure: Tenure::default(),
             sessions: BTreeMap::new(),
             conns: BTreeMap::new(),
             conns_of: BTreeMap::new(),
@@ -126,7 +129,7 @@ impl World {
         }
         server.up = true;
         server.life += 1;
-        server.up_since = now;
+        server.tenure = Tenure::default();
         server.believes = None;
         server.leading = None;
         server.sessions = BTreeMap::new();
@@ -202,7 +205,12 @@ impl World {
             ServerEvent::Confirmed {
                 number,
                 not_watched,
-            } => self.on_report_answered(ix, number, Some(&not_watched)),
+                led_for,
+            } => {
+                let now = Duration::from_nanos(self.now);
+                self.servers[usize::from(ix)].tenure.told(led_for, now);
+                self.on_report_answered(ix, number, Some(&not_watched));
+            }
             ServerEvent::NotConfirmed { number } => self.on_report_answered(ix, number, None),
             ServerEvent::Learns { leader, term } => self.learns(ix, leader, term),
             ServerEvent::LeaderTimer { term } => self.on_leader_timer(ix, term),

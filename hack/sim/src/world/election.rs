@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use protocol_model::reconnect::time_to_return;
-
 use super::World;
 use super::log::InFlight;
 use crate::event::{Answer, Event, LogEvent, ServerEvent, ServerIx};
 use crate::time::{MILLI, Nanos, SECOND, nanos};
 
-/// How long nobody may lead for nodes to be as well as if somebody had.
-const AWAY: Nanos = 5 * SECOND;
 /// How much later than it was elected a leader begins to look after nodes, at most.
 const TAKES_OVER_WITHIN: Nanos = 3 * SECOND;
 
@@ -25,9 +21,7 @@ impl World {
 
     /// Nobody leads with a majority from now on.
     fn lead_in_vain(&mut self) {
-        if self.log.since.take().is_some() {
-            self.log.led_until = self.now;
-        }
+        self.log.since = None;
     }
 
     /// Something about who reaches whom changed: a leader without a majority will be replaced, one
@@ -40,7 +34,10 @@ impl World {
             self.lead_in_vain();
             return self.stand_for_election();
         }
-        self.log.since.get_or_insert(self.now);
+        if self.log.since.is_none() {
+            self.log.since = Some(self.now);
+            self.lead_anew(leader);
+        }
         let term = self.log.term;
         self.queue
             .push(self.now, Event::Log(LogEvent::Commit { term }));
@@ -106,15 +103,7 @@ impl World {
         self.log.term += 1;
         self.log.leader = Some(chosen);
         self.lead_in_vain();
-        if self.now - self.log.led_until >= AWAY {
-            self.log.tenure_since = self.now;
-        }
-        // The first one finds no nodes.
-        self.log.to_return = if self.log.term == 1 {
-            0
-        } else {
-            nanos(time_to_return(self.servers.len()).saturating_sub(self.tenure(chosen)))
-        };
+        self.log.to_return = 0;
         self.log.since = Some(self.now);
         let term = self.log.term;
         self.note(|| format!("s{chosen} leads in term {term}"));
@@ -175,11 +164,11 @@ impl World {
         );
     }
 
-    /// For how long a server knows that somebody has led.
-    pub(crate) fn tenure(&self, server: ServerIx) -> Duration {
-        let up = self.servers[usize::from(server)].up_since;
-        let since = self.log.tenure_since.max(up);
-        Duration::from_nanos(self.now.saturating_sub(since))
+    /// The leader leaves nodes so long to come back.
+    pub(crate) fn on_time_given(&mut self, leader: ServerIx, time: Duration) {
+        if self.log.leader == Some(leader) {
+            self.log.to_return = nanos(time);
+        }
     }
 
     /// For how long the leader has looked after nodes: one that follows a time without any gives

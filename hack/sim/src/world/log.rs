@@ -42,10 +42,6 @@ pub struct Log {
     pub extra: Nanos,
     /// Since when it leads with a majority.
     pub(super) since: Option<Nanos>,
-    /// Until when somebody led with a majority, where nobody does.
-    pub(super) led_until: Nanos,
-    /// Since when nobody was without a leader for long.
-    pub(super) tenure_since: Nanos,
     /// How long the present leader leaves nodes to come back, beyond an election's.
     pub(super) to_return: Nanos,
     pub(super) rng: Rng,
@@ -84,8 +80,6 @@ impl Log {
             electing: false,
             extra: 0,
             since: None,
-            led_until: 0,
-            tenure_since: 0,
             to_return: 0,
             rng,
         }

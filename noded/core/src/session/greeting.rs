@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use protocol_model::AllocId;
-use protocol_model::reconnect::RETRY_MAX;
+use protocol_model::reconnect::{NEXT_SERVER, RETRY_MAX};
 
 use super::{Begun, DaemonLife, RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
@@ -78,6 +78,8 @@ impl Session {
             return None;
         }
         self.heard(now);
+        // The leader counts on a node that was greeted to be back soon.
+        self.failures = self.failures.min(SOON_ATTEMPTS / 2);
         self.servers = welcome.servers.max(1);
         self.retry_interval = welcome.retry_interval.clamp(RETRY_DEFAULT, RETRY_MAX);
         let [interval, calm] = [welcome.heartbeat_interval, welcome.calm_interval];
@@ -185,7 +187,7 @@ impl Session {
         } else if (self.failures - SOON_ATTEMPTS).is_multiple_of(servers) {
             growing.min(RETRY_MAX)
         } else {
-            self.retry_interval.min(SOON_MAX)
+            self.retry_interval.min(NEXT_SERVER)
         }
     }
 

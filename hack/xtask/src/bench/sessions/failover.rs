@@ -12,7 +12,8 @@ use crate::bench::floor::Quantiles;
 use crate::bench::row::Row;
 use crate::cluster::servers::Servers;
 
-/// Longer than a silent node is waited for, with everything that is added to that.
+/// Longer than a silent node is waited for, with everything that is added to that where somebody
+/// has led for as long as nodes need to come back.
 const AFTERMATH: Duration = Duration::from_secs(8);
 /// A connection to a server that was killed is known to be gone by then: the transport's idle
 /// timeout is twelve seconds. Until then a node may stand by at a server that no longer knows it,

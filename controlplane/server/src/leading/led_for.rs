@@ -1,0 +1,48 @@
+//! For how long somebody has led, as this server knows: what the leader tells it with every
+//! confirmed report of who is alive, and its own leading.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use controlplane_leader::tenure::Tenure;
+use protocol_model::reconnect::time_to_return;
+use tokio::time::Instant;
+
+/// Shared by the leader's loop and by who reports to the leader.
+#[derive(Clone, Debug)]
+pub struct LedFor {
+    tenure: Arc<Mutex<Tenure>>,
+    started: Instant,
+}
+
+impl LedFor {
+    /// Nothing is known yet.
+    pub fn unknown() -> Self {
+        Self {
+            tenure: Arc::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The leader said so just now.
+    pub fn told(&self, lasted: Duration) {
+        let now = self.started.elapsed();
+        self.lock().told(lasted, now);
+    }
+
+    /// This server leads, and a majority of `servers` answers it.
+    pub(super) fn led(&self, servers: usize) {
+        let now = self.started.elapsed();
+        self.lock().led(now, time_to_return(servers));
+    }
+
+    /// For how long, in a cluster of so many servers; see [`Tenure::lasted`].
+    pub(super) fn lasted(&self, servers: usize) -> Duration {
+        let now = self.started.elapsed();
+        self.lock().lasted(now, time_to_return(servers))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tenure> {
+        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
