@@ -153,7 +153,7 @@ impl Leader {
                 Signal::NodeSessionStarted { node, epoch } => {
                     // The server that asked for it may be behind, and send the node elsewhere.
                     let extra = self.config.takeover_extra;
-                    self.liveness.watch(*node, *epoch, extra, now);
+                    self.liveness.begin(*node, *epoch, extra, now);
                     self.owed.watch(*node, *epoch, Duration::ZERO, now);
                 }
                 Signal::NodeSessionClosed(node) => self.on_session_closed(*node, now),

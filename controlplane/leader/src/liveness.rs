@@ -67,6 +67,21 @@ impl Liveness {
         self.returning.remove(&node);
     }
 
+    /// As [`Self::watch`], for a session that has just begun: whether the node has heard of it, its
+    /// heartbeats tell. One that may not be back yet has its time until then.
+    pub fn begin(&mut self, node: NodeId, epoch: SessionEpoch, extra: Duration, now: Now) {
+        let returning = self.returning.get(&node).copied();
+        let due = self.nodes.due(node);
+        self.watch(node, epoch, extra, now);
+        if let Some((enough, due)) = returning.zip(due)
+            && epoch >= due.epoch
+        {
+            let deadline = due.deadline.max(now.monotonic + self.silence + extra);
+            self.nodes.set(node, Due { epoch, deadline });
+            self.returning.insert(node, enough);
+        }
+    }
+
     /// As [`Self::watch`], for a node that may have tried in vain for long: it has `extra` until it
     /// is heard, and the time to move at least from then on.
     pub fn await_return(&mut self, node: NodeId, epoch: SessionEpoch, extra: Duration, now: Now) {
@@ -81,7 +96,10 @@ impl Liveness {
             return false;
         };
         let deadline = (now.monotonic + self.silence).saturating_sub(age);
-        if let Some(enough) = self.returning.remove(&node) {
+        // What is older says nothing of whether it is back: it may have hung up since.
+        if age < self.silence
+            && let Some(enough) = self.returning.remove(&node)
+        {
             let deadline = deadline.max(enough);
             self.nodes.set(node, Due { epoch, deadline });
         } else if deadline > due.deadline {
@@ -343,6 +361,32 @@ mod tests {
         assert_eq!(liveness.poll_timeout(), Some(SILENCE + TO_MOVE));
         liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(9_000));
         assert_eq!(liveness.poll_timeout(), Some(Duration::from_millis(11_600)));
+    }
+
+    #[test]
+    fn a_hello_that_was_answered_too_late_is_no_return() {
+        let (mut liveness, node) = watched();
+        let (old, new) = (SessionEpoch(5), SessionEpoch(6));
+        liveness.await_return(node, old, Duration::from_secs(17), at(0));
+        let long = Some(Duration::from_millis(19_600));
+        // It hung up long before its session was found.
+        liveness.heard(node, old, SILENCE, at(500));
+        assert_eq!(liveness.poll_timeout(), long);
+        // Nor does it say more that another one was made for it.
+        liveness.begin(node, new, TO_MOVE, at(600));
+        assert_eq!(liveness.poll_timeout(), long);
+        liveness.heard(node, new, Duration::ZERO, at(3_000));
+        assert_eq!(liveness.poll_timeout(), Some(Duration::from_millis(5_600)));
+    }
+
+    #[test]
+    fn a_session_that_begins_has_no_more_time_than_that() {
+        let (mut liveness, node) = watched();
+        liveness.begin(node, SessionEpoch(6), TO_MOVE, at(1_000));
+        let due = Duration::from_millis(1_000) + SILENCE + TO_MOVE;
+        assert_eq!(liveness.poll_timeout(), Some(due));
+        liveness.begin(node, SessionEpoch(5), Duration::from_secs(9), at(1_000));
+        assert_eq!(liveness.poll_timeout(), Some(due));
     }
 
     #[test]

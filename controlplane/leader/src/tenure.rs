@@ -11,8 +11,10 @@ use std::time::Duration;
 /// How long nobody may lead where nodes have come back: until then they try again within two
 /// seconds.
 pub const GAP_MAX: Duration = Duration::from_secs(5);
-/// And before that: servers refuse nobody so soon.
+/// And before that: servers refuse hardly anybody so soon.
 pub const GAP_MAX_BEFORE: Duration = Duration::from_secs(1);
+/// How long somebody has to lead after a gap that is longer, for the next one to be one by itself.
+const BETWEEN: Duration = Duration::from_secs(2);
 
 /// What a server knows of it: nothing, when it was just started. In spans of its own clock;
 /// `complete` is how long nodes need to come back.
@@ -29,6 +31,9 @@ impl Tenure {
     pub fn led(&mut self, now: Duration, complete: Duration) {
         if self.ended(now, complete) {
             self.counted = Some((Duration::ZERO, now));
+        } else if now >= self.last + GAP_MAX_BEFORE {
+            let lasted = self.until(now).min(complete.saturating_sub(BETWEEN));
+            self.counted = Some((lasted, now));
         }
         self.last = now;
     }
@@ -87,10 +92,23 @@ mod tests {
         lead(&mut tenure, 60_000, 80_000);
         assert_eq!(tenure.lasted(ms(84_999), COMPLETE), ms(24_999));
         lead(&mut tenure, 84_999, 90_000);
-        assert_eq!(tenure.lasted(ms(90_000), COMPLETE), ms(30_000));
-        assert_eq!(tenure.lasted(ms(94_999), COMPLETE), Duration::ZERO);
+        // 18 s once more, and five.
+        assert_eq!(tenure.lasted(ms(90_499), COMPLETE), ms(23_500));
+        assert_eq!(tenure.lasted(ms(94_499), COMPLETE), ms(27_500));
+        assert_eq!(tenure.lasted(ms(95_000), COMPLETE), Duration::ZERO);
         lead(&mut tenure, 95_500, 96_000);
         assert_eq!(tenure.lasted(ms(96_000), COMPLETE), ms(500));
+    }
+
+    #[test]
+    fn elections_one_after_the_other_are_one_long_gap() {
+        let mut tenure = Tenure::default();
+        lead(&mut tenure, 0, 60_000);
+        lead(&mut tenure, 63_000, 64_500);
+        assert_eq!(tenure.lasted(ms(65_400), COMPLETE), ms(20_400));
+        assert_eq!(tenure.lasted(ms(66_000), COMPLETE), Duration::ZERO);
+        lead(&mut tenure, 67_500, 68_000);
+        assert_eq!(tenure.lasted(ms(68_000), COMPLETE), ms(500));
     }
 
     #[test]

@@ -114,7 +114,9 @@ impl Forward {
                         .iter()
                         .map(|node| Bytes::copy_from_slice(node.as_bytes()))
                         .collect(),
-                    led_for_ms: u64::try_from(answer.led_for.as_millis()).unwrap_or(u64::MAX),
+                    led_for_ms: answer
+                        .led_for
+                        .map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
                 };
                 reply(writer, &confirmed).await
             }

@@ -132,6 +132,11 @@ impl Cluster {
         self.status.borrow().leader.clone()
     }
 
+    /// How many servers vote.
+    pub fn voters(&self) -> usize {
+        self.status.borrow().membership.voters.len()
+    }
+
     /// Waits until everything that was on a majority before this call is applied here, and answers
     /// the snapshot then: what a consistent read reads. Works on every member.
     ///

@@ -89,8 +89,8 @@ pub struct HeardReport {
 pub struct HeardAnswer {
     /// Those of whom it names whose sessions the leader does not watch.
     pub not_watched: Vec<NodeId>,
-    /// For how long somebody has led.
-    pub led_for: Duration,
+    /// For how long somebody has led, where the leader says it.
+    pub led_for: Option<Duration>,
 }
 
 /// What was heard since the last report, and what the leader has confirmed.
@@ -205,11 +205,11 @@ pub async fn report(gateway: Arc<Gateway>, own: mpsc::Sender<HeardReport>, led_f
         let heard = gateway.heard.take();
         number += 1;
         match report_once(&gateway, &own, number, heard).await {
-            Ok(by_another) => {
+            Ok(by) => {
                 confirmed = Instant::now();
-                by_another
-                    .into_iter()
-                    .for_each(|lasted| led_for.told(lasted));
+                if let ConfirmedBy::Another { led_for: lasted } = by {
+                    led_for.confirmed(lasted, gateway.cluster.voters());
+                }
             }
             Err(reason) => tracing::debug!(%reason, "the leader was not told who is alive"),
         }
@@ -231,14 +231,20 @@ fn is_cut_off(unconfirmed: Duration, led: Option<Duration>) -> bool {
     by_leader || unconfirmed >= LEADERLESS_AFTER
 }
 
+/// Which leader confirmed a report.
+enum ConfirmedBy {
+    Itself,
+    Another { led_for: Option<Duration> },
+}
+
 /// One report. Fails where nothing is confirmed; what the leader did not get is told again. Answers
-/// what a leader that is another server says of how long somebody has led.
+/// who confirmed it.
 async fn report_once(
     gateway: &Gateway,
     own: &mpsc::Sender<HeardReport>,
     number: u64,
     heard: Vec<Heard>,
-) -> Result<Option<Duration>, String> {
+) -> Result<ConfirmedBy, String> {
     let leads = gateway.cluster.is_leader();
     let told = if leads {
         tell_own(gateway, own, &heard).await
@@ -249,7 +255,12 @@ async fn report_once(
         Ok(answer) => {
             let not_watched = answer.not_watched.into_iter().collect();
             gateway.heard.confirm(&heard, &not_watched);
-            Ok((!leads).then_some(answer.led_for))
+            Ok(match leads {
+                true => ConfirmedBy::Itself,
+                false => ConfirmedBy::Another {
+                    led_for: answer.led_for,
+                },
+            })
         }
         Err(reason) => {
             gateway.heard.put_back(heard);
@@ -320,7 +331,7 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<HeardAn
         .map(|id| NodeId::from_slice(id).ok_or_else(|| "a node id is not 16 bytes".to_owned()));
     Ok(HeardAnswer {
         not_watched: not_watched.collect::<Result<_, _>>()?,
-        led_for: Duration::from_millis(confirmed.led_for_ms),
+        led_for: confirmed.led_for_ms.map(Duration::from_millis),
     })
 }
 

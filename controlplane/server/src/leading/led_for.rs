@@ -24,10 +24,16 @@ impl LedFor {
         }
     }
 
-    /// The leader said so just now.
-    pub fn told(&self, lasted: Duration) {
-        let now = self.started.elapsed();
-        self.lock().told(lasted, now);
+    /// The leader, one of `servers`, confirmed something just now, and said for how long somebody
+    /// has led, unless its release does not.
+    pub fn confirmed(&self, lasted: Option<Duration>, servers: usize) {
+        match lasted {
+            Some(lasted) => {
+                let now = self.started.elapsed();
+                self.lock().told(lasted, now);
+            }
+            None => self.led(servers),
+        }
     }
 
     /// This server leads, and a majority of `servers` answers it.

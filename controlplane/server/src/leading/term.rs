@@ -73,7 +73,7 @@ impl Leading {
             }
         }
         let snapshot = cluster.snapshot();
-        let servers = voters(cluster);
+        let servers = cluster.voters();
         let leader_config = LeaderConfig {
             silence: config.silence,
             takeover_extra: config.takeover_extra,
@@ -213,7 +213,7 @@ impl Leading {
             true => Quorum::Answers,
             false => Quorum::Silent,
         };
-        let servers = voters(&self.cluster);
+        let servers = self.cluster.voters();
         let gap = self.led_for.lasted(servers) == Duration::ZERO;
         match found {
             Quorum::Silent => self.leader.on_quorum_lost(now),
@@ -261,7 +261,7 @@ impl Leading {
         // A server that does not wait any more tells it again.
         let _ = report.answer.send(HeardAnswer {
             not_watched,
-            led_for: self.led_for.lasted(voters(&self.cluster)),
+            led_for: Some(self.led_for.lasted(self.cluster.voters())),
         });
     }
 
@@ -276,9 +276,4 @@ impl Leading {
             plans_in_flight: self.plans.in_flight(),
         }
     }
-}
-
-/// How many servers vote.
-fn voters(cluster: &Cluster) -> usize {
-    cluster.status().membership.voters.len()
 }

@@ -78,8 +78,12 @@ impl Session {
             return None;
         }
         self.heard(now);
-        // The leader counts on a node that was greeted to be back soon.
-        self.failures = self.failures.min(SOON_ATTEMPTS / 2);
+        if !self.greeted {
+            // The leader counts on a node that was greeted to be back soon; but what ends one
+            // session after the other before it is live is nothing to be tried again and again.
+            self.greeted = true;
+            self.failures = self.failures.min(SOON_ATTEMPTS / 2);
+        }
         self.servers = welcome.servers.max(1);
         self.retry_interval = welcome.retry_interval.clamp(RETRY_DEFAULT, RETRY_MAX);
         let [interval, calm] = [welcome.heartbeat_interval, welcome.calm_interval];

@@ -106,6 +106,8 @@ pub struct Session {
     servers: usize,
     server: usize,
     failures: u32,
+    /// Whether a server said Welcome since the session was live.
+    greeted: bool,
     series: u64,
     last_epoch: SessionEpoch,
     /// What of the watch is on the disk.
@@ -155,6 +157,7 @@ impl Session {
             // Nodes that start together do not all ask the same server first.
             server: usize::try_from(halves(&seed).0 >> 33).unwrap_or(0),
             failures: 0,
+            greeted: false,
             series: 0,
             last_epoch,
             durable: Watermark::default(),

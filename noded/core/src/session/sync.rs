@@ -137,6 +137,7 @@ impl Session {
         self.phase = SessionPhase::Live { epoch };
         self.life = DaemonLife::Synced;
         self.failures = 0;
+        self.greeted = false;
         self.series += 1;
         self.plan_standby();
         self.send_facts(out);

@@ -430,14 +430,22 @@ fn server_samples() -> Vec<Sample> {
         sample(v1::LivenessConfirmed {
             report: 3,
             not_watched: Vec::new(),
-            led_for_ms: 60_000,
+            led_for_ms: None,
         }),
         Sample {
             variant: "not_watched",
             ..sample(v1::LivenessConfirmed {
                 report: 3,
                 not_watched: vec![id(1)],
-                led_for_ms: 0,
+                led_for_ms: None,
+            })
+        },
+        Sample {
+            variant: "led_for",
+            ..sample(v1::LivenessConfirmed {
+                report: 3,
+                not_watched: Vec::new(),
+                led_for_ms: Some(60_000),
             })
         },
         sample(v1::RelayRequest { node_id: id(1) }),

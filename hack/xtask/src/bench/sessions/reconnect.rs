@@ -101,6 +101,8 @@ fn median(scene: &mut Scene, way: Way) -> anyhow::Result<Took> {
         !took.is_empty(),
         "no node came back by a connection of its own, {TRIES_MAX} times"
     );
+    let each: Vec<String> = took.iter().map(|it| format!("{:.0}", it.way_ms)).collect();
+    eprintln!("   {} ms", each.join(", "));
     let middle = |of: fn(&Took) -> f64| {
         let mut values: Vec<f64> = took.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -114,7 +116,7 @@ fn median(scene: &mut Scene, way: Way) -> anyhow::Result<Took> {
 }
 
 /// `None`: the second connection was being made when the way was healed, and the node came back by
-/// that, in fewer round trips.
+/// that, in fewer round trips; or its first connection was, and its first packets were lost.
 fn bring_back(scene: &mut Scene, way: Way, round: u64) -> anyhow::Result<Option<Took>> {
     let which = format!("{round}..{}", round + 1);
     let entries = match way {
@@ -148,7 +150,8 @@ fn bring_back(scene: &mut Scene, way: Way, round: u64) -> anyhow::Result<Option<
         Way::Reconnect => number(&ways["whole_ms"]["max"])?,
         Way::Resume => since_healed_ms,
     };
-    Ok((way_ms > 0.0).then_some(Took {
+    let is_whole = way_ms > 0.0 && way_ms <= since_healed_ms;
+    Ok(is_whole.then_some(Took {
         way_ms,
         since_healed_ms,
         entries: count(after - entries)?,

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use protocol_model::reconnect::{ANSWER_LIMIT, time_to_return};
 
-use super::{at, effects};
+use super::{at, effects, greet, session, welcome};
 use crate::effect::Effect;
 use crate::event::{Refused, RefusedReason};
 use crate::key::SessionEpoch;
 use crate::outbox::Outbox;
 use crate::session::Session;
+use crate::session::greeting::{SOON_ATTEMPTS, SOON_MAX};
 
 /// Until then no server takes anybody: long enough for the waits to have grown.
 const ALONE_MS: u64 = 150_000;
@@ -99,4 +100,38 @@ fn a_node_is_back_within_the_time_that_a_new_leader_gives() {
             assert!(slowest >= enough, "{found}");
         }
     }
+}
+
+/// Milliseconds until the next attempt.
+fn wait(session: &Session, now: u64) -> u64 {
+    let due = session.poll_timeout().expect("it tries for ever");
+    u64::try_from(due.since(at(now).moment).as_millis()).expect("small")
+}
+
+#[test]
+fn a_node_that_was_greeted_tries_again_soon_but_not_for_ever() {
+    let (mut session, mut out) = session();
+    let mut now = 0;
+    // Every one is greeted, and ends before its report is taken.
+    let mut waits = Vec::new();
+    for round in 0..40 {
+        if round < 20 {
+            session.on_timeout(&mut out, at(now));
+            effects(&mut out);
+        } else {
+            greet(&mut session, &mut out, now);
+            session.on_welcome(&welcome(5, false), None, &mut out, at(now));
+        }
+        session.on_disconnected(&mut out, at(now));
+        effects(&mut out);
+        let wait = wait(&session, now);
+        waits.push(Duration::from_millis(wait));
+        now += wait + 1;
+    }
+    let soon = usize::try_from(SOON_ATTEMPTS / 2).expect("small");
+    let (before, after) = waits.split_at(20);
+    assert!(before.iter().any(|wait| *wait > SOON_MAX), "{before:?}");
+    let (soon, later) = after.split_at(soon);
+    assert!(soon.iter().all(|wait| *wait <= SOON_MAX), "{soon:?}");
+    assert!(later.iter().any(|wait| *wait > SOON_MAX), "{later:?}");
 }
