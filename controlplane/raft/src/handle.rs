@@ -465,14 +465,8 @@ impl Raft {
         if self.is_leader() {
             Some(Duration::ZERO)
         } else {
-            self.last_heard()
+            self.inner.service.last_contact()
         }
-    }
-
-    /// How long ago another server was last heard as the leader; `None` if never since this process
-    /// began. As [`Self::last_contact`], also where this server leads by now.
-    pub fn last_heard(&self) -> Option<Duration> {
-        self.inner.service.last_contact()
     }
 
     /// The leader's barrier; `None` when this server cannot say, because it does not lead or its
