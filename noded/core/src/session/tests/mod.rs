@@ -1,13 +1,12 @@
 //! The session's phases, against every event that matters.
 
+use protocol_model::reconnect::RETRY_MAX;
 use protocol_model::{AllocId, ClientStatus, Incarnation};
 use protocol_wire::report::AllocReport;
 
 mod calm;
 mod returning;
 mod standby;
-
-use protocol_model::reconnect::RETRY_MAX;
 
 use super::greeting::{SOON_ATTEMPTS, SOON_MAX};
 use super::*;
