@@ -33,7 +33,7 @@ use crate::alloc_set::AllocSet;
 use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch, UpdateClass};
 use crate::event::{Event, RunEvent};
 use crate::journal::JournalRecord;
-use crate::key::{BootId, RunKey};
+use crate::key::{Attempt, BootId, RunKey};
 use crate::outbox::Outbox;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -69,6 +69,9 @@ pub struct NodeCore {
     last_reports: BTreeMap<AllocId, AllocReport>,
     /// Allocations of which every task is dead.
     ended: BTreeSet<AllocId>,
+    /// The attempt in whose session an acknowledgement waits, or waited, until every stop is on the
+    /// disk.
+    stops_synced_in: Option<Attempt>,
     outbox: Outbox,
 }
 

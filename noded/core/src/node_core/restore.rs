@@ -88,6 +88,7 @@ impl NodeCore {
             last_heard: LastHeard::new(heard),
             last_reports: BTreeMap::new(),
             ended: BTreeSet::new(),
+            stops_synced_in: None,
             outbox: Outbox::default(),
         };
         let mut kept = core.sort_out(kept, &allocs);

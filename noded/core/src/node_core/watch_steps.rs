@@ -46,17 +46,16 @@ impl NodeCore {
                 return;
             }
         };
-        let mut durability = Durability::Appended;
         for step in steps {
             match step {
                 WatchStep::Upsert(desired) => {
                     if desired.alloc.server_terminal() {
-                        durability = Durability::Synced;
+                        self.stops_synced_in = None;
                     }
                     self.upsert(*desired, now);
                 }
                 WatchStep::Destroy(alloc) => {
-                    durability = Durability::Synced;
+                    self.stops_synced_in = None;
                     self.remove_alloc(alloc, now);
                 }
                 WatchStep::Foreign(allocs) => {
@@ -64,7 +63,7 @@ impl NodeCore {
                     self.outbox.journal(JournalRecord::Foreign { allocs });
                 }
                 WatchStep::Confirmed(allocs) => self.release_holds(&allocs, now),
-                WatchStep::Moved(watermark) => self.acknowledge(watermark, durability),
+                WatchStep::Moved(watermark) => self.acknowledge(watermark),
             }
         }
     }
@@ -80,7 +79,10 @@ impl NodeCore {
         }
     }
 
-    fn acknowledge(&mut self, watermark: Watermark, durability: Durability) {
+    /// A watermark stands for every stop before it, also one that an earlier step brought or an
+    /// earlier session did not get to acknowledge: they are on the disk first. What is behind such
+    /// an acknowledgement in its session waits with it.
+    fn acknowledge(&mut self, watermark: Watermark) {
         self.outbox
             .journal(JournalRecord::Watermark { at: watermark });
         let Some(epoch) = self.session.live_epoch() else {
@@ -91,6 +93,12 @@ impl NodeCore {
             index: watermark.index,
         };
         let attempt = self.session.attempt();
+        let durability = if self.stops_synced_in == Some(attempt) {
+            Durability::Appended
+        } else {
+            Durability::Synced
+        };
+        self.stops_synced_in = Some(attempt);
         self.outbox
             .push_after(durability, Effect::Send { attempt, message });
     }

@@ -90,6 +90,21 @@ fn a_broken_chain_ends_the_connection_and_the_next_map_heals_it() {
     assert_eq!(host.status(2), ClientStatus::Running);
 }
 
+/// The stop comes before the change that moves the watermark: the host asserts that it is durable.
+#[test]
+fn a_stop_that_came_earlier_than_its_acknowledgement_is_durable_by_then() {
+    let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+    host.online = false;
+    host.disconnect();
+    host.stop(AllocId::from_u128(1));
+    host.submit(job_with_tasks("db", vec![task("main")]));
+    host.online = true;
+    host.run_for(30_000);
+    assert_eq!(host.acked_index, host.index);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    assert_eq!(host.recorded(2), Some(ClientStatus::Running));
+}
+
 #[test]
 fn an_allocation_without_its_job_changes_nothing() {
     let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);

@@ -12,6 +12,7 @@ use crate::effect::{Hello, SessionMessage, UpdateClass};
 use crate::event::{
     BatchAck, DesiredAlloc, Event, ItemResult, SessionEvent, WatchDelta, WatchMap, Welcome,
 };
+use crate::journal::{self, JournalRecord};
 use crate::key::{Attempt, SessionEpoch, Watermark};
 use crate::test_support::alloc_of;
 
@@ -144,19 +145,16 @@ impl FakeHost {
                 }
             })
             .collect();
-        if !changed.is_empty() {
-            let specs = self
-                .jobs
-                .iter()
-                .map(|(hash, job)| (*hash, Arc::clone(job)))
-                .collect();
-            let (previous_index, index, removed) = (self.index, self.index, Vec::new());
+        let (previous_index, index) = (self.index, self.index);
+        // One at a time: it is the last of them that moves the watermark.
+        for desired in changed {
+            let job = self.jobs.get(&desired.spec).cloned();
             let delta = WatchDelta {
                 previous_index,
                 index,
-                specs,
-                changed,
-                removed,
+                specs: job.map(|job| (desired.spec, job)).into_iter().collect(),
+                changed: vec![desired],
+                removed: Vec::new(),
             };
             self.session(attempt, SessionEvent::WatchDelta(delta));
         }
@@ -200,7 +198,16 @@ impl FakeHost {
             SessionMessage::Facts { epoch } => {
                 self.session(attempt, SessionEvent::FactsAck { epoch });
             }
-            SessionMessage::WatchAck { index, .. } => self.acked_index = index,
+            SessionMessage::WatchAck { index, .. } => {
+                self.acked_index = index;
+                let unsafe_records = self.journal.iter().skip(self.synced);
+                for record in unsafe_records.map(|bytes| journal::decode(bytes)) {
+                    let record = record.expect("decodes");
+                    let stops = matches!(&record, JournalRecord::Desired { alloc, .. }
+                        if alloc.server_terminal());
+                    assert!(!stops, "a stop that is acknowledged is durable: {record:?}");
+                }
+            }
             SessionMessage::StatusBatch(batch) => {
                 match batch.class {
                     UpdateClass::Urgent => self.applied.0 = batch.seq,
