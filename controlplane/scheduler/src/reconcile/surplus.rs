@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, ClientStatus};
+use protocol_model::{AllocId, Allocation, ClientStatus, UnixNanos};
 
 use super::condition::{awaited, window_end};
-use super::sorted::Sorted;
+use super::sorted::{Sorted, len};
 use super::winner::Winner;
 use super::{NOT_NEEDED, Subject, Wanted, runs_version};
 
@@ -29,19 +29,24 @@ impl Sorted {
             let paired = of_pairs.contains(&alloc.index());
             paired.then(|| winner.rank(alloc, ids.contains(&alloc.id)))
         };
+        let starts = |alloc: &Allocation| starts_until(subject, alloc).is_some();
         self.standing.sort_by_key(|alloc| {
             let age = (alloc.create_index, alloc.id);
-            (rests(alloc), outdated(alloc), rank(alloc), age)
+            let at_rest = (rests(alloc), starts(alloc));
+            (at_rest, outdated(alloc), rank(alloc), age)
         });
         let done = self.buckets.keep.iter();
         let done = done.filter(|alloc| alloc.client_status == ClientStatus::Complete);
         let done: BTreeSet<u32> = done.filter_map(|alloc| alloc.index()).collect();
+        let leaving = self.leaving().filter_map(|alloc| alloc.index());
+        let leaving: BTreeSet<u32> = leaving.collect();
         let mut numbers = BTreeSet::new();
         let mut ranked: Vec<(bool, Arc<Allocation>)> = Vec::new();
         for alloc in std::mem::take(&mut self.standing) {
             let number = alloc.index();
             let over = ids.contains(&alloc.id) && number.is_some_and(|it| done.contains(&it));
-            let double = over || number.is_some_and(|number| !numbers.insert(number));
+            let beside = starts(&alloc) && number.is_some_and(|it| leaving.contains(&it));
+            let double = over || beside || number.is_some_and(|number| !numbers.insert(number));
             ranked.push((double, alloc));
         }
         ranked.sort_by_key(|(double, alloc)| {
@@ -56,7 +61,7 @@ impl Sorted {
         let single = ranked.partition_point(|(double, _)| !double);
         self.standing = ranked.into_iter().map(|(_, alloc)| alloc).collect();
         let mut surplus = self.standing.split_off(single.min(count as usize));
-        let undecided = self.leave_undecided(subject, &mut surplus);
+        let undecided = self.leave_undecided(subject, count, &mut surplus);
         let ids: BTreeSet<AllocId> = surplus.iter().map(|alloc| alloc.id).collect();
         self.buckets
             .reconnect
@@ -66,13 +71,20 @@ impl Sorted {
         undecided
     }
 
-    /// What is back without running (its host booted, and starts it anew) and would stay instead of
-    /// the other of its pair if it ran is left as it is until it runs or its window is over:
-    /// nothing that runs ends for it, and it does not go for being slower to start than its node to
-    /// report. Not of a batch job: the work that the other one does would be done twice.
+    /// What runs and is to leave its node for a successor.
+    fn leaving(&self) -> impl Iterator<Item = &Arc<Allocation>> {
+        let leaving = self.gaps.iter().filter_map(|gap| gap.previous.as_ref());
+        leaving.filter(|alloc| alloc.client_status == ClientStatus::Running)
+    }
+
+    /// What is back without running and would stay instead of the other of its pair if it ran is
+    /// left as it is until it runs or its window is over: nothing that runs ends for it, also what
+    /// is just being restarted or leaves its node for a successor, and it does not go for being
+    /// slower to start than its node to report.
     fn leave_undecided(
         &mut self,
         subject: &Subject<'_>,
+        count: u32,
         surplus: &mut Vec<Arc<Allocation>>,
     ) -> BTreeSet<AllocId> {
         let Subject {
@@ -80,13 +92,15 @@ impl Sorted {
             job,
             group,
             eval,
-            now,
+            ..
         } = *subject;
         let winner = Winner::of(group);
-        let returning = &mut self.buckets.reconnect;
-        let standing = &self.standing;
+        let returning = &self.buckets.reconnect;
+        let open = count.saturating_sub(len(&self.standing)) as usize;
+        let succeeded = self.leaving().take(open);
+        let others: Vec<&Arc<Allocation>> = self.standing.iter().chain(succeeded).collect();
         let stays_if_it_runs = |alloc: &Allocation| {
-            let mut pairs = standing.iter();
+            let mut pairs = others.iter();
             let pair = pairs.find(|it| it.index().is_some() && it.index() == alloc.index());
             pair.is_some_and(|pair| {
                 let rank = |alloc: &Allocation, returning| {
@@ -98,17 +112,9 @@ impl Sorted {
                 rank(alloc, true) < rank(pair, is_back)
             })
         };
-        let open = |alloc: &Allocation| {
-            let until = window_end(alloc, group.disconnect_window());
-            until.filter(|end| *end > now)
-        };
         let mut undecided = Vec::new();
         surplus.retain(|alloc| {
-            let starts = alloc.client_status == ClientStatus::Pending
-                && alloc.needs_reconnect()
-                && runs_version(alloc, job)
-                && !job.job_type.runs_to_completion();
-            let until = open(alloc).filter(|_| starts && stays_if_it_runs(alloc));
+            let until = starts_until(subject, alloc).filter(|_| stays_if_it_runs(alloc));
             undecided.extend(until.map(|until| (Arc::clone(alloc), until)));
             until.is_none()
         });
@@ -145,4 +151,18 @@ impl Sorted {
             buckets.stop.extend(stops.map(|alloc| (alloc, NOT_NEEDED)));
         }
     }
+}
+
+/// Until when `alloc` is waited for, which is back without running: its host booted, and starts it
+/// anew. Nobody waits for one of a batch job: the work that the other one does would be done twice.
+fn starts_until(subject: &Subject<'_>, alloc: &Allocation) -> Option<UnixNanos> {
+    let Subject {
+        job, group, now, ..
+    } = *subject;
+    let starts = alloc.client_status == ClientStatus::Pending
+        && alloc.needs_reconnect()
+        && runs_version(alloc, job)
+        && !job.job_type.runs_to_completion();
+    let until = window_end(alloc, group.disconnect_window()).filter(|_| starts);
+    until.filter(|end| *end > now)
 }

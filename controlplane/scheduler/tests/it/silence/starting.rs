@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, JobType};
 
-use super::{come_back_as, running, silence_first, status, successor, tolerant};
+use super::{begin_drain, come_back_as, running, silence_first, status, successor, tolerant};
 use crate::scene::{Scene, key};
 
 /// A pair by this word: the replacement runs, and the original is back and starts.
 fn starting(reconcile: &str) -> (Scene, Allocation, Allocation) {
+    starting_beside(ClientStatus::Running, reconcile)
+}
+
+/// The same, and the replacement, which ran, is as `status` says.
+fn starting_beside(status: ClientStatus, reconcile: &str) -> (Scene, Allocation, Allocation) {
     let mut scene = Scene::new(3);
     let mut job = tolerant(JobType::Service, "web", 1);
     let block = job.task_groups[0].disconnect.as_mut().expect("set");
@@ -18,6 +23,7 @@ fn starting(reconcile: &str) -> (Scene, Allocation, Allocation) {
     let original = silence_first(&mut scene);
     let replacement = successor(&scene, &original);
     scene.world.report(replacement.id, ClientStatus::Running);
+    scene.world.report(replacement.id, status);
     come_back_as(&mut scene, &original, ClientStatus::Pending);
     scene.settle(&key("web"));
     (scene, original, replacement)
@@ -37,6 +43,35 @@ fn the_original_is_waited_for_where_it_would_stay_if_it_ran() {
         scene.settle(&key("web"));
         assert_eq!(wanted(&scene, pair), [true, false], "{reconcile}");
     }
+}
+
+/// A task that is restarted makes its allocation pending for as long as the delay lasts.
+#[test]
+fn what_took_its_place_and_is_being_restarted_does_not_go_before_the_original_runs() {
+    let (mut scene, original, replacement) =
+        starting_beside(ClientStatus::Pending, "keep_original");
+    let pair = [original.id, replacement.id];
+    assert_eq!(wanted(&scene, pair), [true, true]);
+    scene.world.report(original.id, ClientStatus::Running);
+    scene.settle(&key("web"));
+    assert_eq!(wanted(&scene, pair), [true, false]);
+}
+
+#[test]
+fn what_took_its_place_and_is_drained_has_a_successor_as_long_as_the_original_does_not_run() {
+    let (mut scene, original, replacement) = starting("keep_original");
+    begin_drain(&mut scene, replacement.node_id);
+    scene.settle(&key("web"));
+    let moved = successor(&scene, &replacement);
+    let all = [original.id, replacement.id, moved.id];
+    assert_eq!(
+        all.map(|id| status(&scene, id).1),
+        [DesiredStatus::Run, DesiredStatus::Stop, DesiredStatus::Run]
+    );
+    scene.world.report(moved.id, ClientStatus::Running);
+    scene.world.report(original.id, ClientStatus::Running);
+    scene.settle(&key("web"));
+    assert_eq!(wanted(&scene, [original.id, moved.id]), [true, false]);
 }
 
 #[test]
