@@ -198,16 +198,7 @@ impl FakeHost {
             SessionMessage::Facts { epoch } => {
                 self.session(attempt, SessionEvent::FactsAck { epoch });
             }
-            SessionMessage::WatchAck { index, .. } => {
-                self.acked_index = index;
-                let unsafe_records = self.journal.iter().skip(self.synced);
-                for record in unsafe_records.map(|bytes| journal::decode(bytes)) {
-                    let record = record.expect("decodes");
-                    let stops = matches!(&record, JournalRecord::Desired { alloc, .. }
-                        if alloc.server_terminal());
-                    assert!(!stops, "a stop that is acknowledged is durable: {record:?}");
-                }
-            }
+            SessionMessage::WatchAck { index, .. } => self.take_watch_ack(index),
             SessionMessage::StatusBatch(batch) => {
                 match batch.class {
                     UpdateClass::Urgent => self.applied.0 = batch.seq,
@@ -233,6 +224,17 @@ impl FakeHost {
                 };
                 self.session(attempt, SessionEvent::BatchAck(ack));
             }
+        }
+    }
+
+    /// A stop that is acknowledged is durable.
+    fn take_watch_ack(&mut self, index: u64) {
+        self.acked_index = index;
+        for bytes in self.journal.iter().skip(self.synced) {
+            let record = journal::decode(bytes).expect("decodes");
+            let stops = matches!(&record, JournalRecord::Desired { alloc, .. }
+                if alloc.server_terminal());
+            assert!(!stops, "acknowledged before it is durable: {record:?}");
         }
     }
 
