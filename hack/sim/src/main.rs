@@ -273,10 +273,12 @@ fn mutants(out: &mut impl Write, limit: Duration, only: &[Mutant]) -> std::io::R
     Ok(failed || late)
 }
 
-/// Sizes and seeds: the goal is for 50 nodes, the others show how it goes on.
-const SPEEDS: [(u32, Scenario, u64, u64); 6] = [
+/// Sizes and seeds: the goal is for 50 nodes and what the log can do to them, the others show how it
+/// goes on.
+const SPEEDS: [(u32, Scenario, u64, u64); 7] = [
     (7, Scenario::Storm, 300, 20),
     (50, Scenario::Calm, 300, 6),
+    (50, Scenario::Log, 300, 6),
     (50, Scenario::Leaders, 300, 6),
     (50, Scenario::Lagging, 300, 6),
     (50, Scenario::Storm, 300, 6),

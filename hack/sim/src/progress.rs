@@ -1,8 +1,10 @@
-//! What somebody sees who waits for a night's runs: a line a minute, and every failure at once.
+//! What somebody sees who waits for a night's runs or a long one: a line a minute, and every failure
+//! at once.
 
 use std::time::{Duration, Instant};
 
 use crate::run::YEAR;
+use crate::time::{Nanos, SECOND};
 
 /// How often a line is said while nothing breaks.
 const EVERY: Duration = Duration::from_secs(60);
@@ -52,5 +54,30 @@ impl Progress {
             self.failures,
             lasted / YEAR,
         );
+    }
+}
+
+/// One long run.
+#[derive(Debug)]
+pub struct OneRun {
+    said: Instant,
+    seconds: u64,
+}
+
+impl OneRun {
+    /// Begins now, and its faults last so many simulated seconds.
+    pub fn new(seconds: u64) -> Self {
+        let said = Instant::now();
+        Self { said, seconds }
+    }
+
+    /// It is so far.
+    pub fn told(&mut self, now: Nanos) {
+        if self.said.elapsed() < EVERY {
+            return;
+        }
+        self.said = Instant::now();
+        let (done, seconds) = (now / SECOND, self.seconds);
+        eprintln!("{done} s simulated, of {seconds} s of faults and what follows");
     }
 }

@@ -13,7 +13,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 21] = [
+const ROUND: [Scenario; 22] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -29,6 +29,7 @@ const ROUND: [Scenario; 21] = [
     Scenario::Calm,
     Scenario::Lossy,
     Scenario::Handover,
+    Scenario::Log,
     Scenario::Lagging,
     Scenario::Offline,
     Scenario::Damaged,

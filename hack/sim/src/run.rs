@@ -11,6 +11,9 @@ use crate::world::{Failure, Trace, World};
 /// Lines of a trace that a failure shows.
 const TRACE_LINES: usize = 60;
 
+/// Events between two words of how far a run is: some milliseconds of work.
+const TELL_EVERY: u64 = 1 << 14;
+
 /// What became of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
@@ -30,8 +33,15 @@ pub struct Ended {
 
 /// Runs one seed.
 pub fn run(settings: &Settings) -> Ended {
+    run_telling(settings, &mut |_| {})
+}
+
+/// Runs one seed, and tells now and then how far it is in virtual time.
+pub fn run_telling(settings: &Settings, tell: &mut dyn FnMut(Nanos)) -> Ended {
     let mut world = World::new(settings, None);
-    world.run();
+    while world.go_on(TELL_EVERY) {
+        tell(world.now);
+    }
     Ended {
         failure: world.failure.clone(),
         rested: world.rested(),

@@ -201,6 +201,12 @@ impl Family {
                 Self::Drops,
                 Self::QuickRestarts,
             ],
+            Scenario::Log => vec![
+                Self::SlowLogs,
+                Self::Lags,
+                Self::LeaderCuts,
+                Self::StepDowns,
+            ],
             Scenario::Lagging => vec![
                 Self::Lags,
                 Self::Drops,

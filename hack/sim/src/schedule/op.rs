@@ -65,6 +65,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Leaders
             | Scenario::Lossy
             | Scenario::Handover
+            | Scenario::Log
             | Scenario::Lagging
             | Scenario::Damaged
             | Scenario::Stuck

@@ -162,14 +162,24 @@ impl World {
     /// Runs until something does not hold, until the healed cluster has come to rest, or until it
     /// took too long.
     pub fn run(&mut self) {
+        while self.go_on(u64::MAX) {}
+    }
+
+    /// Goes on for so many events. Answers whether there is more to come.
+    pub fn go_on(&mut self, events: u64) -> bool {
+        let until = self.step.saturating_add(events);
         while self.failure.is_none() && self.rested.is_none() && self.step < self.steps_max {
+            if self.step >= until {
+                return true;
+            }
             let Some((at, event)) = self.queue.pop() else {
-                return;
+                return false;
             };
             self.now = at;
             self.step += 1;
             self.happen(event);
         }
+        false
     }
 
     /// Whether the healed cluster came to rest.
