@@ -66,12 +66,6 @@ struct HttpPart {
     _threads: HttpThreads,
 }
 
-/// What the HTTP API needs of the rest.
-struct Inside {
-    gateway: Arc<Gateway>,
-    stats: watch::Receiver<LeadingStats>,
-}
-
 impl Server {
     /// Starts a server. Returns when it serves; it may still be looking for its cluster.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
@@ -91,66 +85,65 @@ impl Server {
             .local_addr()
             .context("the HTTP listener has no address")?;
         let at = advertised(config.http.advertise.as_deref(), address);
-        let (mut server, inside) = Self::assemble(&config, &ground, at).await?;
-        server.serve_http(config, &ground, http, inside)?;
+        let (mut server, api) = Self::assemble(config, &ground, at).await?;
+        server.serve_http(api, &ground, http)?;
         Ok(server)
     }
 
-    /// Starts a server without an HTTP API on ground of the caller's own. Whatever runs of it runs
-    /// on the runtime that this is called in.
-    pub async fn start_on(config: Config, ground: &Ground) -> anyhow::Result<Self> {
-        let (server, _) = Self::assemble(&Arc::new(config), ground, String::new()).await?;
-        Ok(server)
+    /// Starts a server on ground of the caller's own, which nobody reaches by HTTP but with what is
+    /// made of the answered [`Api`] (`http::router`). Whatever runs of it runs on the runtime that
+    /// this is called in.
+    pub async fn start_on(config: Config, ground: &Ground) -> anyhow::Result<(Self, Api)> {
+        Self::assemble(Arc::new(config), ground, String::new()).await
     }
 
-    /// Everything but the HTTP API, which others are told to be at `http_address`.
+    /// Everything but who serves the HTTP API, which others are told to be at `http_address`.
     async fn assemble(
-        config: &Arc<Config>,
+        config: Arc<Config>,
         ground: &Ground,
         http_address: String,
-    ) -> anyhow::Result<(Self, Inside)> {
+    ) -> anyhow::Result<(Self, Api)> {
         let endpoint = ground.endpoint.clone();
         let info = ServerInfo {
             name: config.name.clone(),
             address: advertised(config.quic_advertise.as_deref(), endpoint.local_address()?),
             http_address,
         };
-        let cluster = open_log(config, ground, info).await?;
-        let (gateway, updates) = Gateway::new(cluster.clone(), config);
+        let cluster = open_log(&config, ground, info).await?;
+        let (gateway, updates) = Gateway::new(cluster.clone(), &config);
         let mut loops = Loops::default();
-        let stats = begin(&mut loops, config, ground, &cluster, &gateway, updates);
+        let leading = begin(&mut loops, &config, ground, &cluster, &gateway, updates);
         let ending = certificates::watch_end(ground.identity.clone());
         loops.spawn("the look at the certificate", ending);
+        let api = Api {
+            cluster: cluster.clone(),
+            gateway,
+            config,
+            leading,
+            restoring: Arc::default(),
+        };
         let server = Self {
             cluster,
             endpoint,
             loops,
             http: None,
         };
-        Ok((server, Inside { gateway, stats }))
+        Ok((server, api))
     }
 
     fn serve_http(
         &mut self,
-        config: Arc<Config>,
+        api: Api,
         ground: &Ground,
         listener: TcpListener,
-        inside: Inside,
     ) -> anyhow::Result<()> {
         let address = listener
             .local_addr()
             .context("the HTTP listener has no address")?;
-        let https = tls::https(&config, &ground.identity)?;
+        let https = tls::https(&api.config, &ground.identity)?;
         let threads = HttpThreads::start().context("cannot start the threads of the HTTP API")?;
         let listener =
             moved(listener, threads.handle()).context("cannot serve the HTTP listener")?;
-        let api = Api {
-            cluster: self.cluster.clone(),
-            gateway: inside.gateway,
-            config,
-            leading: inside.stats,
-            restoring: Arc::default(),
-        };
         let (stop, stopped) = watch::channel(false);
         let serving = http::serve(api, listener, https, stopped);
         self.loops

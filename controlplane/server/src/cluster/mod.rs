@@ -22,7 +22,7 @@ pub use self::call::{CallError, SERVER_FRAME_BYTES_MAX};
 pub use self::change::{ChangeError, Changed, LeadingError};
 pub(crate) use self::forwarded::merged_reply;
 pub(crate) use self::pace::SharedPace;
-use crate::clock::{HostClock, WallClock};
+use crate::clock::WallClock;
 use crate::machine::Hub;
 use crate::versions::Versions;
 
@@ -85,6 +85,11 @@ impl Cluster {
     /// How long what nodes report waits for the log: measured where it is proposed.
     pub(crate) fn updates(&self) -> &SharedPace {
         &self.updates
+    }
+
+    /// Now, by this server's clock.
+    pub(crate) fn wall_clock(&self) -> UnixNanos {
+        self.clock.now()
     }
 
     /// What tells this server the time.
@@ -190,9 +195,4 @@ impl Cluster {
 
 fn leads_in(status: &RaftStatus, term: u64) -> bool {
     status.is_leader() && status.term == term
-}
-
-/// Now, for the HTTP API: whoever asks lives by the host's clock.
-pub(crate) fn wall_clock() -> UnixNanos {
-    HostClock.now()
 }

@@ -183,7 +183,7 @@ async fn stop(ask: &Ask, id: AllocId) -> Answered {
     let job = snapshot
         .job_of_alloc(alloc)
         .ok_or_else(|| HttpError::not_found("job of the allocation not found"))?;
-    let eval = evaluation(&job, 0, EvalTrigger::AllocStop);
+    let eval = evaluation(&job, 0, EvalTrigger::AllocStop, ask.now());
     let eval_id = eval.id.to_string();
     let wish = DesiredTransition {
         migrate: Some(true),

@@ -8,6 +8,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use controlplane_state::{Snapshot, Table};
+use protocol_model::UnixNanos;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -74,6 +75,11 @@ pub(super) struct Ask {
 }
 
 impl Ask {
+    /// Now, by the server's clock.
+    pub(super) fn now(&self) -> UnixNanos {
+        self.api.cluster.wall_clock()
+    }
+
     /// Reads the body as JSON.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
     // Allocations that run have to be stopped by somebody, whatever the job says it is.
     let mut allocs = snapshot.allocs_by_job(&key);
     let to_stop = runs_now(job) || allocs.any(|alloc| !alloc.terminal());
-    let eval = to_stop.then(|| evaluation(job, priority, EvalTrigger::JobDeregister));
+    let eval = to_stop.then(|| evaluation(job, priority, EvalTrigger::JobDeregister, ask.now()));
     let command = Command::JobDeregister(JobDeregister {
         key,
         purge,
@@ -152,7 +152,7 @@ async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
     if job.is_parameterized() {
         return Err(HttpError::bad_request("can't evaluate parameterized job"));
     }
-    let eval = evaluation(job, 0, EvalTrigger::JobRegister);
+    let eval = evaluation(job, 0, EvalTrigger::JobRegister, ask.now());
     let (id, force_reschedule) = (eval.id, request.eval_options.force_reschedule);
     let changed = ask
         .api

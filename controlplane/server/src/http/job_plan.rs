@@ -7,7 +7,7 @@ use std::sync::Arc;
 use controlplane_scheduler::{Decision, GroupReport, Scratch, schedule};
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, KindChange, Outcome, Refusal, Snapshot, Stamped, State};
-use protocol_model::{AllocMetric, EvalTrigger, Evaluation, Job, nullable};
+use protocol_model::{AllocMetric, EvalTrigger, Evaluation, Job, UnixNanos, nullable};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -15,7 +15,6 @@ use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job_diff::{DiffType, JobDiff};
 use super::job_register::{JobRequest, Prepared, evaluation, prepare, runs_now};
-use crate::cluster::wall_clock;
 
 /// The time that means "never" to the API's clients.
 const NEVER: &str = "0001-01-01T00:00:00Z";
@@ -79,7 +78,8 @@ pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
     let mut diff = wants_diff.then(|| JobDiff::new(old.as_deref(), &job));
     let decision = if runs_now(&job) {
         // Scheduling is work for a processor, not for a thread that serves sockets.
-        let decided = tokio::task::spawn_blocking(move || dry_run(&snapshot, job));
+        let now = ask.now();
+        let decided = tokio::task::spawn_blocking(move || dry_run(&snapshot, job, now));
         Some(
             decided
                 .await
@@ -105,9 +105,9 @@ pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
 }
 
 /// Registers the job in a copy of the state, and schedules its evaluation there.
-fn dry_run(snapshot: &Snapshot, job: Job) -> Result<Decision, HttpError> {
+fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Decision, HttpError> {
     let mut state = State::from_snapshot(snapshot);
-    let mut eval = evaluation(&job, 0, EvalTrigger::JobRegister);
+    let mut eval = evaluation(&job, 0, EvalTrigger::JobRegister, now);
     eval.annotate_plan = true;
     let id = eval.id;
     let spec = job.spec_hash();
@@ -118,7 +118,7 @@ fn dry_run(snapshot: &Snapshot, job: Job) -> Result<Decision, HttpError> {
         enforce_index: None,
         submission: None,
     });
-    let (now, seed) = (wall_clock(), *Uuid::new_v4().as_bytes());
+    let seed = *Uuid::new_v4().as_bytes();
     let applied = state.apply(snapshot.index() + 1, Stamped { now, seed, command });
     if let Outcome::Refused(refusal) = applied.outcome {
         return Err(refusal.into());

@@ -16,7 +16,6 @@ use uuid::Uuid;
 use super::Api;
 use super::ask::{Ask, Caller};
 use super::error::{Answered, HttpError};
-use crate::cluster::wall_clock;
 
 /// The body of a registration, a plan or a validation.
 #[derive(Deserialize, Default)]
@@ -88,7 +87,8 @@ pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
     }
     check_priority(eval_priority)?;
     check_registration_allowed(ask)?;
-    let eval = runs_now(&job).then(|| evaluation(&job, eval_priority, EvalTrigger::JobRegister));
+    let eval = runs_now(&job)
+        .then(|| evaluation(&job, eval_priority, EvalTrigger::JobRegister, ask.now()));
     let eval_id = eval
         .as_ref()
         .map(|eval| eval.id.to_string())
@@ -228,22 +228,20 @@ pub(super) fn runs_now(job: &Job) -> bool {
     !job.is_periodic() && !job.is_parameterized()
 }
 
-/// A new evaluation of a job. `priority` 0 means the job's own.
-pub(super) fn evaluation(job: &Job, priority: i32, trigger: EvalTrigger) -> Evaluation {
+/// A new evaluation of a job, made at `now`. `priority` 0 means the job's own.
+pub(super) fn evaluation(
+    job: &Job,
+    priority: i32,
+    trigger: EvalTrigger,
+    now: UnixNanos,
+) -> Evaluation {
     let priority = if priority == 0 {
         job.priority
     } else {
         priority
     };
     let id = EvalId(Uuid::new_v4());
-    Evaluation::new(
-        id,
-        &job.key(),
-        job.job_type,
-        priority,
-        trigger,
-        wall_clock(),
-    )
+    Evaluation::new(id, &job.key(), job.job_type, priority, trigger, now)
 }
 
 /// Refuses an evaluation priority that is out of range; 0 means the job's own.

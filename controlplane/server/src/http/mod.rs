@@ -97,6 +97,13 @@ impl Api {
     }
 }
 
+/// The API without anything that listens: requests in, answers out. What waits ends when `stopped`
+/// says so.
+pub fn router(api: Api, stopped: watch::Receiver<bool>) -> Router {
+    let state = entry::Entry::new(api, stopped);
+    Router::new().fallback(entry::handle).with_state(state)
+}
+
 /// Serves the API until `stopped` says so; requests that go on then are cut off after two seconds.
 pub async fn serve(
     api: Api,
@@ -110,7 +117,6 @@ pub async fn serve(
         per_address_max: api.config.limits.http_connections_per_client,
         opening: OPENING_MAX,
     };
-    let state = entry::Entry::new(api, stopped.clone());
-    let router = Router::new().fallback(entry::handle).with_state(state);
+    let router = router(api, stopped.clone());
     listen::listen(router, listener, https, limits, stopped).await;
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use controlplane_state::{Command, Outcome, Snapshot, Table};
 use protocol_model::{
     Allocation, Eligibility, EvalId, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub,
+    UnixNanos,
 };
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
@@ -209,7 +210,7 @@ async fn purge(ask: &Ask, id: NodeId) -> Answered {
 /// Looks again at every job that has something on the node, or runs on every node of its kind.
 async fn evaluate(ask: &Ask, id: NodeId) -> Answered {
     let snapshot = ask.api.cluster.consistent().await?;
-    let evals = evaluations(&snapshot, id)?;
+    let evals = evaluations(&snapshot, id, ask.now())?;
     if evals.is_empty() {
         let index = snapshot.index();
         let nothing = NodeChanged {
@@ -223,7 +224,11 @@ async fn evaluate(ask: &Ask, id: NodeId) -> Answered {
     change(ask, Command::EvalsUpsert { evals }).await
 }
 
-fn evaluations(snapshot: &Snapshot, id: NodeId) -> Result<Vec<Evaluation>, HttpError> {
+fn evaluations(
+    snapshot: &Snapshot,
+    id: NodeId,
+    now: UnixNanos,
+) -> Result<Vec<Evaluation>, HttpError> {
     let record = snapshot
         .node(id)
         .ok_or_else(|| HttpError::not_found("node not found"))?;
@@ -242,7 +247,7 @@ fn evaluations(snapshot: &Snapshot, id: NodeId) -> Result<Vec<Evaluation>, HttpE
         )));
     }
     let evals = keys.iter().filter_map(|key| snapshot.job(key)).map(|job| {
-        let mut eval = evaluation(job, 0, EvalTrigger::NodeUpdate);
+        let mut eval = evaluation(job, 0, EvalTrigger::NodeUpdate, now);
         eval.node_id = Some(id);
         eval.node_modify_index = record.node.modify_index;
         eval.job_modify_index = job.job_modify_index;

@@ -12,7 +12,6 @@ use super::agent::RAFT_PROTOCOL;
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::{restore, snapshot};
-use crate::cluster::wall_clock;
 use crate::membership::{self, MembershipChange, MembershipError};
 
 /// Passes of one forced garbage collection: two million objects.
@@ -59,7 +58,7 @@ async fn collect_garbage(ask: &Ask) -> Answered {
     let cluster = &ask.api.cluster;
     let mut snapshot = cluster.consistent().await?;
     for _ in 0..GC_PASSES_MAX {
-        let now = snapshot.now().max(wall_clock());
+        let now = snapshot.now().max(ask.now());
         let Some(found) = collect(&snapshot, &GcThresholds::FORCED, now) else {
             break;
         };

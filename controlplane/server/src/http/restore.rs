@@ -38,7 +38,7 @@ pub(super) async fn serve(ask: &Ask) -> Answered {
     };
     // Said before the whole file is sent; the log decides again.
     if let Some(pending) = ask.api.cluster.snapshot().pending_restore()
-        && !pending.is_over(crate::cluster::wall_clock())
+        && !pending.is_over(ask.now())
     {
         let (received, bytes) = (pending.received, pending.bytes);
         return Err(Refusal::RestoreInProgress { received, bytes }.into());

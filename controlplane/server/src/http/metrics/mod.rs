@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 use axum::http::header;
 use axum::response::IntoResponse;
+use protocol_model::UnixNanos;
 use serde_json::{Value, json};
 
 use self::gauges::gauges;
@@ -19,7 +20,6 @@ pub(super) use self::recorder::install;
 use self::recorder::{counters, histograms};
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
-use crate::cluster::wall_clock;
 
 /// One number with its name.
 struct Reading {
@@ -45,7 +45,10 @@ pub(super) async fn route(ask: &Ask) -> Answered {
             )];
             Ok((kind, prometheus(&gauges)).into_response())
         }
-        None => ask.answer(&json(&gauges), ask.api.cluster.snapshot().index()),
+        None => ask.answer(
+            &json(&gauges, ask.now()),
+            ask.api.cluster.snapshot().index(),
+        ),
         Some(other) => Err(HttpError::bad_request(format!(
             "unknown metrics format {other:?}"
         ))),
@@ -53,7 +56,7 @@ pub(super) async fn route(ask: &Ask) -> Answered {
 }
 
 /// The shape that Nomad answers: aggregates of one interval, which here is the process's life.
-fn json(gauges: &[Reading]) -> Value {
+fn json(gauges: &[Reading], now: UnixNanos) -> Value {
     let gauges: Vec<Value> = gauges
         .iter()
         .map(|Reading { name, value }| json!({ "Name": name, "Value": value, "Labels": {} }))
@@ -74,7 +77,7 @@ fn json(gauges: &[Reading]) -> Value {
         })
         .collect();
     json!({
-        "Timestamp": protocol_model::format_rfc3339(wall_clock()),
+        "Timestamp": protocol_model::format_rfc3339(now),
         "Gauges": gauges,
         "Points": [],
         "Counters": counters,
