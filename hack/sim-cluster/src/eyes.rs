@@ -56,6 +56,15 @@ pub enum Observation<'a> {
         /// The index that was answered.
         index: u64,
     },
+    /// A job was read through the API.
+    JobRead {
+        server: Machine,
+        job: &'a JobKey,
+        /// The newest modify index that had been acknowledged when it was asked for.
+        acknowledged: u64,
+        /// The one that was answered; `None` = there is no such job.
+        modify_index: Option<u64>,
+    },
     /// A while is over.
     Look,
     /// The healed cluster has come to rest.
@@ -305,6 +314,12 @@ impl Eyes {
             Observation::Read { server, index, .. } => {
                 self.note(|| format!("s{server} is read at {index}"));
             }
+            Observation::JobRead {
+                server,
+                job,
+                modify_index,
+                ..
+            } => self.note(|| format!("s{server} has {job} at {modify_index:?}")),
             Observation::Rested => self.note(|| "at rest".to_owned()),
         }
     }

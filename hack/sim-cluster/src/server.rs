@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
+use axum::Router;
 use controlplane_server::cluster::Cluster;
 use controlplane_server::config::Config;
 use controlplane_server::leading::Schedulers;
-use controlplane_server::{Ground, Server};
+use controlplane_server::{Ground, Server, http};
 use hack_sim::rng::Rng;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Secret};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::disk::Platters;
@@ -42,11 +44,21 @@ pub struct SimServer {
     life: Option<Life>,
 }
 
+/// What operators reach of a process.
+#[derive(Debug, Clone)]
+pub struct Door {
+    pub cluster: Cluster,
+    /// The HTTP API, without TCP.
+    pub http: Router,
+}
+
 /// A process.
 #[derive(Debug)]
 struct Life {
-    cluster: Cluster,
+    door: Door,
     endpoint: Endpoint,
+    /// Held as long as requests may go on.
+    _requests: watch::Sender<bool>,
     /// Keeps the server until it fails.
     keeper: JoinHandle<()>,
     failure: Arc<Mutex<Option<String>>>,
@@ -94,7 +106,12 @@ impl SimServer {
 
     /// What the process knows; `None` = it is off.
     pub fn cluster(&self) -> Option<&Cluster> {
-        self.life.as_ref().map(|life| &life.cluster)
+        self.door().map(|door| &door.cluster)
+    }
+
+    /// What operators reach of it; `None` = it is off.
+    pub fn door(&self) -> Option<&Door> {
+        self.life.as_ref().map(|life| &life.door)
     }
 
     /// Why the process must end, where it says so.
@@ -127,8 +144,12 @@ impl SimServer {
             clock: Arc::clone(&self.clock) as _,
             schedulers: Schedulers::Runtime,
         };
-        let mut server = Server::start_on(self.config()?, &ground).await?;
-        let cluster = server.cluster().clone();
+        let (mut server, api) = Server::start_on(self.config()?, &ground).await?;
+        let (requests, stopped) = watch::channel(false);
+        let door = Door {
+            cluster: api.cluster.clone(),
+            http: http::router(api, stopped),
+        };
         let failure = Arc::new(Mutex::new(None));
         let failed = Arc::clone(&failure);
         let keeper = tokio::spawn(async move {
@@ -138,8 +159,9 @@ impl SimServer {
             std::future::pending::<()>().await;
         });
         self.life = Some(Life {
-            cluster,
+            door,
             endpoint,
+            _requests: requests,
             keeper,
             failure,
         });
@@ -165,7 +187,7 @@ impl SimServer {
         };
         life.keeper.abort();
         life.endpoint.close();
-        tokio::spawn(async move { life.cluster.raft().shutdown().await });
+        tokio::spawn(async move { life.door.cluster.raft().shutdown().await });
     }
 
     fn config(&self) -> anyhow::Result<Config> {

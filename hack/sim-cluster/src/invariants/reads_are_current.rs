@@ -24,6 +24,15 @@ impl Invariant for ReadsAreCurrent {
             } if index < acknowledged => Err(format!(
                 "s{server} answers with {index}, although {acknowledged} was acknowledged before"
             )),
+            Observation::JobRead {
+                server,
+                job,
+                acknowledged,
+                modify_index,
+            } if modify_index.is_none_or(|it| it < *acknowledged) => Err(format!(
+                "s{server} answers that {job} is at {modify_index:?}, although {acknowledged} was \
+                 acknowledged before"
+            )),
             _ => Ok(()),
         }
     }

@@ -19,13 +19,15 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     };
     let mut group = TaskGroup {
         name: "g".to_owned(),
-        count: Some(count),
+        // A system job runs once on each node.
+        count: (job_type != JobType::System).then_some(count),
         tasks: vec![task(kind, generation)],
         ..TaskGroup::default()
     };
     if job_type != JobType::System {
         group.reschedule_policy = Some(ReschedulePolicy {
             unlimited: Some(true),
+            attempts: Some(0),
             delay: Some(Duration::from_secs(5)),
             delay_function: Some("constant".to_owned()),
             ..ReschedulePolicy::default()

@@ -1,29 +1,26 @@
-//! Operators, what they wish, and what they were promised.
+//! Operators, what they wish, and what they were promised. They use the HTTP API, as everybody does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use controlplane_server::cluster::Cluster;
-use controlplane_state::command::{JobDeregister, JobRegister, Purge};
-use controlplane_state::{Command, Outcome};
-use hack_sim::rng::Rng;
-use hack_sim::schedule::jobs::Kind;
-use protocol_model::{EvalId, EvalTrigger, Evaluation, Job, UnixNanos};
+use axum::Router;
+use axum::http::{Method, StatusCode};
+use hack_sim::schedule::jobs::{self, Kind};
+use protocol_model::JobKey;
+use serde_json::{Value, json};
 
 use super::World;
+use super::http::{Answer, Refused, ask};
 use crate::eyes::{Eyes, Observation};
 use crate::net::Machine;
 use crate::schedule::job;
 use crate::schedule::op::{Op, OpKind, usual};
-
-/// The stream of chance that ids of evaluations come from.
-const STREAM_IDS: u64 = 20;
+use crate::server::Door;
 
 /// See the top of this file.
 #[derive(Debug)]
 pub(super) struct Clients {
     eyes: Arc<Eyes>,
     kinds: Vec<Kind>,
-    rng: Rng,
     /// Per job, whether its registration for the end was acknowledged.
     end: Vec<Arc<Mutex<Wish>>>,
 }
@@ -37,30 +34,39 @@ enum Wish {
     Done,
 }
 
+/// A request that changes something.
+#[derive(Debug)]
+struct Change {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+    /// The job that is registered with it.
+    registers: Option<JobKey>,
+}
+
 impl Clients {
-    pub(super) fn new(eyes: &Arc<Eyes>, kinds: &[Kind], seed: u64) -> Self {
+    pub(super) fn new(eyes: &Arc<Eyes>, kinds: &[Kind]) -> Self {
         Self {
             eyes: Arc::clone(eyes),
             kinds: kinds.to_vec(),
-            rng: Rng::new(seed, STREAM_IDS),
             end: kinds.iter().map(|_| Arc::default()).collect(),
         }
     }
 
     /// Asks a server for something; what comes of it is noted.
-    pub(super) fn wish(&mut self, op: Op, cluster: Option<Cluster>) {
-        let Some(cluster) = cluster else {
+    pub(super) fn wish(&self, op: Op, door: Option<Door>) {
+        let Some(door) = door else {
             return;
         };
-        if op.kind == OpKind::Read {
-            tokio::spawn(read(Arc::clone(&self.eyes), op.server, cluster));
-            return;
-        }
-        let command = self.command(op.kind, &cluster);
         let eyes = Arc::clone(&self.eyes);
+        let Some(change) = self.change(op.kind) else {
+            tokio::spawn(read(Arc::clone(&eyes), op.server, door.clone()));
+            tokio::spawn(read_job(eyes, op.server, door.http));
+            return;
+        };
         tokio::spawn(async move {
             eyes.note(|| format!("wish {}: {:?}", op.number, op.kind));
-            change(&eyes, &cluster, command, op.number).await;
+            change.carry_out(&eyes, door.http, op.number).await;
         });
     }
 
@@ -75,106 +81,89 @@ impl Clients {
     }
 
     /// Asks for each job as it is wanted in the end, where that is not under way.
-    fn wish_for_the_end(&mut self, cluster: &Cluster) {
-        for job in 0..self.kinds.len() {
+    fn wish_for_the_end(&self, http: &Router) {
+        for (job, kind) in self.kinds.iter().enumerate() {
             let wish = Arc::clone(&self.end[job]);
             if *lock(&wish) != Wish::Open {
                 continue;
             }
             *lock(&wish) = Wish::Asked;
-            let again = OpKind::Register {
-                job,
-                count: usual(self.kinds[job]),
-                generation: 0,
-            };
-            let command = self.command(again, cluster);
-            let (eyes, cluster) = (Arc::clone(&self.eyes), cluster.clone());
+            let again = self.register(job, usual(*kind), 0);
+            let (eyes, http) = (Arc::clone(&self.eyes), http.clone());
             tokio::spawn(async move {
-                let done = change(&eyes, &cluster, command, u32::MAX).await;
+                let done = again.carry_out(&eyes, http, u32::MAX).await;
                 *lock(&wish) = if done { Wish::Done } else { Wish::Open };
             });
         }
     }
 
-    fn command(&mut self, kind: OpKind, cluster: &Cluster) -> Command {
+    /// What is asked for; `None` = nothing is changed.
+    fn change(&self, kind: OpKind) -> Option<Change> {
         match kind {
-            OpKind::Read => Command::Barrier,
+            OpKind::Read => None,
             OpKind::Register {
                 job,
                 count,
                 generation,
-            } => {
-                let job = job::job(job, self.kinds[job], count, generation);
-                let eval = self.eval(&job, EvalTrigger::JobRegister, cluster);
-                Command::JobRegister(JobRegister {
-                    spec: job.spec_hash(),
-                    job: Arc::new(job),
-                    eval: Some(eval),
-                    enforce_index: None,
-                    submission: None,
-                })
-            }
-            OpKind::Stop { job } => {
-                let job = job::job(job, self.kinds[job], 1, 0);
-                let eval = self.eval(&job, EvalTrigger::JobDeregister, cluster);
-                Command::JobDeregister(JobDeregister {
-                    key: job.key(),
-                    purge: Purge::Keep,
-                    eval: Some(eval),
-                    no_shutdown_delay: false,
-                })
-            }
-            OpKind::Evaluate { job } => {
-                let job = job::job(job, self.kinds[job], 1, 0);
-                let eval = self.eval(&job, EvalTrigger::JobRegister, cluster);
-                Command::JobEvaluate {
-                    eval,
-                    force_reschedule: false,
-                }
-            }
+            } => Some(self.register(job, count, generation)),
+            OpKind::Stop { job } => Some(Change {
+                method: Method::DELETE,
+                path: format!("/v1/job/{}", jobs::name(job)),
+                body: None,
+                registers: None,
+            }),
+            OpKind::Evaluate { job } => Some(Change {
+                method: Method::POST,
+                path: format!("/v1/job/{}/evaluate", jobs::name(job)),
+                body: Some(json!({ "JobID": jobs::name(job) })),
+                registers: None,
+            }),
         }
     }
 
-    fn eval(&mut self, job: &Job, trigger: EvalTrigger, cluster: &Cluster) -> Evaluation {
-        let id = EvalId::from_u128(self.rng.id());
-        let now: UnixNanos = cluster.snapshot().now();
-        Evaluation::new(id, &job.key(), job.job_type, job.priority, trigger, now)
+    fn register(&self, job: usize, count: u32, generation: u32) -> Change {
+        let job = job::job(job, self.kinds[job], count, generation);
+        Change {
+            method: Method::PUT,
+            path: "/v1/jobs".to_owned(),
+            registers: Some(job.key()),
+            body: Some(json!({ "Job": job })),
+        }
     }
 }
 
-/// Answers whether it is certain that the state has it.
-async fn change(eyes: &Eyes, cluster: &Cluster, command: Command, number: u32) -> bool {
-    let key = match &command {
-        Command::JobRegister(register) => Some(register.job.key()),
-        _ => None,
-    };
-    let changed = cluster.change(command).await;
-    match changed {
-        Ok(changed) => {
-            eyes.note(|| format!("wish {number} is acknowledged at {}", changed.index));
-            eyes.acknowledged(changed.index);
-            if let (
-                Some(key),
-                Outcome::JobRegistered {
-                    job_modify_index, ..
-                },
-            ) = (key, &changed.outcome)
-            {
-                eyes.promised(key, *job_modify_index);
+impl Change {
+    /// Answers whether it is certain that the state has it.
+    async fn carry_out(self, eyes: &Eyes, http: Router, number: u32) -> bool {
+        match ask(http, self.method, &self.path, self.body).await {
+            Ok(Answer { index, body }) => {
+                eyes.note(|| format!("wish {number} is acknowledged at {index}"));
+                eyes.acknowledged(index);
+                if let (Some(key), Some(modified)) = (self.registers, modify_index(&body)) {
+                    eyes.promised(key, modified);
+                }
+                true
             }
-            true
-        }
-        Err(error) => {
-            eyes.note(|| format!("wish {number}: {error}"));
-            false
+            Err(Refused { status, why }) => {
+                eyes.note(|| format!("wish {number}: {status}: {why}"));
+                if status == StatusCode::BAD_REQUEST {
+                    let source = "README.md, HTTP API: the shapes of Nomad's";
+                    eyes.fail("requests_are_understood", source, why);
+                }
+                false
+            }
         }
     }
+}
+
+fn modify_index(body: &Value) -> Option<u64> {
+    body.get("JobModifyIndex")?.as_u64()
 }
 
 /// Reads consistently; a server that finds no leader in time says so, which is no answer.
-async fn read(eyes: Arc<Eyes>, server: Machine, cluster: Cluster) {
+async fn read(eyes: Arc<Eyes>, server: Machine, door: Door) {
     let acknowledged = eyes.view().promises.index;
-    if let Ok(state) = cluster.consistent().await {
+    if let Ok(state) = door.cluster.consistent().await {
         eyes.see(&Observation::Read {
             server,
             acknowledged,
@@ -183,14 +172,34 @@ async fn read(eyes: Arc<Eyes>, server: Machine, cluster: Cluster) {
     }
 }
 
+/// Reads through the API the job that was registered last.
+async fn read_job(eyes: Arc<Eyes>, server: Machine, http: Router) {
+    let promises = eyes.view().promises.acknowledged;
+    let Some((job, acknowledged)) = promises.into_iter().max_by_key(|(_, index)| *index) else {
+        return;
+    };
+    let path = format!("/v1/job/{}", job.id);
+    let modify_index = match ask(http, Method::GET, &path, None).await {
+        Ok(answer) => modify_index(&answer.body),
+        Err(refused) if refused.status == StatusCode::NOT_FOUND => None,
+        Err(_) => return,
+    };
+    eyes.see(&Observation::JobRead {
+        server,
+        job: &job,
+        acknowledged,
+        modify_index,
+    });
+}
+
 fn lock(wish: &Mutex<Wish>) -> MutexGuard<'_, Wish> {
     wish.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
     pub(super) fn ask_for_the_end(&mut self) {
-        if let Some(cluster) = self.cluster_at(0) {
-            self.clients.wish_for_the_end(&cluster);
+        if let Some(door) = self.door_at(0) {
+            self.clients.wish_for_the_end(&door.http);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use controlplane_server::cluster::Cluster;
 use controlplane_server::membership::{self, MembershipChange};
 use tokio::time::Instant;
 
@@ -10,6 +9,7 @@ use super::World;
 use crate::net::{Machine, Weather};
 use crate::schedule::SERVERS;
 use crate::schedule::fault::{Fault, FaultKind, Way};
+use crate::server::Door;
 
 impl World {
     pub(super) async fn begin_fault(&mut self, fault: Fault) {
@@ -112,10 +112,10 @@ impl World {
     }
 
     /// The server at a machine, or another one where it is off: operators look for one that works.
-    pub(super) fn cluster_at(&self, machine: Machine) -> Option<Cluster> {
+    pub(super) fn door_at(&self, machine: Machine) -> Option<Door> {
         let first = self.servers.get(usize::from(machine));
         let mut all = first.into_iter().chain(&self.servers);
-        all.find_map(|server| server.cluster()).cloned()
+        all.find_map(|server| server.door()).cloned()
     }
 
     async fn start_again(&mut self, server: Machine) {
@@ -164,9 +164,8 @@ impl World {
     }
 
     fn step_down(&self) {
-        let leads = |cluster: &&Cluster| cluster.is_leader();
         let mut clusters = self.servers.iter().filter_map(|server| server.cluster());
-        let Some(leader) = clusters.find(leads).cloned() else {
+        let Some(leader) = clusters.find(|cluster| cluster.is_leader()).cloned() else {
             return;
         };
         let asked = Instant::now();

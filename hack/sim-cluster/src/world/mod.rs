@@ -9,6 +9,7 @@
 
 mod client;
 mod faults;
+mod http;
 mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,7 +156,7 @@ impl World {
             begun,
             servers: servers.collect(),
             nodes: nodes.collect(),
-            clients: Clients::new(&eyes, &schedule.jobs, seed),
+            clients: Clients::new(&eyes, &schedule.jobs),
             eyes,
             network,
             schedule,
@@ -206,7 +207,7 @@ impl World {
             match what {
                 Due::Begin(fault) => self.begin_fault(fault).await,
                 Due::End(fault) => self.end_fault(fault.number).await,
-                Due::Wish(op) => self.clients.wish(op, self.cluster_at(op.server)),
+                Due::Wish(op) => self.clients.wish(op, self.door_at(op.server)),
             }
         }
         self.look_until(self.begun + self.schedule.safety).await;
