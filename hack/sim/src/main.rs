@@ -273,8 +273,8 @@ fn mutants(out: &mut impl Write, limit: Duration, only: &[Mutant]) -> std::io::R
     Ok(failed || late)
 }
 
-/// Sizes and seeds: the goal is for 50 nodes and what the log can do to them, the others show how it
-/// goes on.
+/// Sizes and seeds: the goal is for 50 nodes and what the log can do to them, the others show how
+/// it goes on.
 const SPEEDS: [(u32, Scenario, u64, u64); 7] = [
     (7, Scenario::Storm, 300, 20),
     (50, Scenario::Calm, 300, 6),

@@ -1,5 +1,5 @@
-//! What somebody sees who waits for a night's runs or a long one: a line a minute, and every failure
-//! at once.
+//! What somebody sees who waits for a night's runs or a long one: a line a minute, and every
+//! failure at once.
 
 use std::time::{Duration, Instant};
 

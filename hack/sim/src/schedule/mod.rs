@@ -85,8 +85,8 @@ pub enum Scenario {
     /// Sessions change hands while what was said in the last one is on its way: slow logs, leaders
     /// that are cut off, connections that are dropped, daemons that are back at once.
     Handover,
-    /// Only the log is to be blamed: commits are late, leaders lose their place or are replaced, what
-    /// servers read is stale. Nodes and their connections are well.
+    /// Only the log is to be blamed: commits are late, leaders lose their place or are replaced,
+    /// what servers read is stale. Nodes and their connections are well.
     Log,
     /// Servers lag behind the log while sessions move between them: connections are dropped,
     /// leaders are cut off, daemons are back at once.
