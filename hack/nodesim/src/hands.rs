@@ -60,7 +60,13 @@ impl IdleHands {
     }
 
     fn start(&self, task: StartTask) -> Vec<Event> {
-        match self.script(&task) {
+        let script = if self.tasks.lease_is_over(task.run.alloc) {
+            let message = "the lease has run out".to_owned();
+            Err(failed(message, Recovery::Possible))
+        } else {
+            self.script(&task)
+        };
+        match script {
             Ok(script) => {
                 self.tasks.start(task.run, script);
                 Vec::new()
@@ -108,10 +114,10 @@ impl Hands for IdleHands {
 
     fn tend_leases(
         &self,
-        _extend: Vec<(AllocId, Moment)>,
-        _end: Vec<AllocId>,
+        extend: Vec<(AllocId, Moment)>,
+        end: Vec<AllocId>,
     ) -> BoxFuture<'_, Option<LeasesAnswer>> {
-        // Nobody but the core itself watches them here.
+        self.tasks.tend_leases(extend, &end);
         Box::pin(async { Some(LeasesAnswer::Done) })
     }
 

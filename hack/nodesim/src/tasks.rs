@@ -3,8 +3,10 @@
 //! ```text
 //!   start --delay--> Started --run_for--> Exited(exit_code)
 //!                       |---stop, delay--> Exited(0)
-//!                       `---kill--> Exited(signal 9)
+//!                       `---kill, lease over--> Exited(signal 9)
 //! ```
+
+mod leases;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, RunEvent};
-use noded_core::{Event, RunKey};
+use noded_core::{Event, Moment, RunKey};
 use noded_daemon::clock::Clock;
 use noded_daemon::input::Input;
+use protocol_model::AllocId;
 use tokio::sync::{mpsc, watch};
 
 /// How tasks behave where their jobs do not say.
@@ -55,6 +58,7 @@ enum Wish {
     Run,
     Stop,
     Kill,
+    Expire,
 }
 
 /// The imitated tasks of one node. As keeper's, they outlive the daemon, and how they ended is kept
@@ -71,6 +75,8 @@ struct Inner {
     /// The daemon of this moment.
     inputs: mpsc::Sender<Input>,
     runs: BTreeMap<RunKey, Run>,
+    /// Until when allocations may run.
+    leases: BTreeMap<AllocId, watch::Sender<Moment>>,
 }
 
 #[derive(Debug)]
@@ -86,11 +92,15 @@ impl Tasks {
         counts: Arc<TaskCounts>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let runs = BTreeMap::new();
+        let inner = Inner {
+            inputs,
+            runs: BTreeMap::new(),
+            leases: BTreeMap::new(),
+        };
         Self {
             counts,
             clock,
-            inner: Mutex::new(Inner { inputs, runs }),
+            inner: Mutex::new(inner),
         }
     }
 
@@ -178,20 +188,22 @@ impl Tasks {
                 .await
                 .map(|it| *it)
         };
-        let status = tokio::select! {
-            () = by_itself => ExitStatus::Code(script.exit_code),
+        let exit = tokio::select! {
+            () = by_itself => self.exit(ExitStatus::Code(script.exit_code)),
             wish = asked => match wish {
                 Ok(Wish::Stop) => {
                     tokio::time::sleep(script.stop_after).await;
-                    ExitStatus::Code(0)
+                    self.exit(ExitStatus::Code(0))
                 }
-                Ok(Wish::Kill | Wish::Run) => ExitStatus::Signal(9),
+                Ok(wish) => Exit {
+                    lease_expired: wish == Wish::Expire,
+                    ..self.exit(ExitStatus::Signal(9))
+                },
                 // The node is gone, and with it whoever could be told.
                 Err(_) => return,
             },
         };
         self.counts.ends.fetch_add(1, Ordering::Relaxed);
-        let exit = self.exit(status);
         let told = RunEvent::Exited(exit.clone());
         self.becomes(&run, KeptPhase::Exited(exit), told).await;
     }

@@ -12,7 +12,7 @@ use controlplane_state::Snapshot;
 use hack_nodesim::facts;
 use hack_nodesim::tasks::Tasks;
 use noded_core::{RunKey, Watermark};
-use protocol_model::{JobKey, NodeId};
+use protocol_model::{Allocation, JobKey, NodeId};
 use tokio::time::Instant;
 
 use crate::invariants::{self, Invariant};
@@ -149,6 +149,13 @@ impl View {
             let cluster = cluster.as_ref()?;
             Some((machine, cluster.snapshot()))
         })
+    }
+
+    /// Whether an allocation's group stops itself when its node is not heard.
+    pub fn is_leased(&self, alloc: &Allocation) -> bool {
+        let job = self.newest.job_of_alloc(alloc);
+        let group = job.as_ref().and_then(|it| it.task_group(&alloc.task_group));
+        group.is_some_and(|group| group.lease_term().is_some())
     }
 
     /// The runs that go on, everywhere.

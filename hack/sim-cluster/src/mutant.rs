@@ -16,15 +16,18 @@ pub enum Mutant {
     ForgetfulNodes,
     /// A node says that a task has ended which goes on.
     TasksOutlive,
+    /// Keeper is told no lease: it is the daemon's alone to end what nobody hears.
+    LeaseWithDaemon,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::LyingDisks,
         Self::OldDisk,
         Self::ForgetfulNodes,
         Self::TasksOutlive,
+        Self::LeaseWithDaemon,
     ];
 
     /// The faults that bring it to light soonest.
@@ -33,6 +36,7 @@ impl Mutant {
             Self::LyingDisks => Scenario::Power,
             Self::OldDisk => Scenario::Leaders,
             Self::ForgetfulNodes | Self::TasksOutlive => Scenario::Nodes,
+            Self::LeaseWithDaemon => Scenario::Leased,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A node ends a run only where that is wanted: no lagging server, no change of leaders and no
-//! restart kills what is healthy.
+//! restart kills what is healthy. What stops itself when it is not heard is judged elsewhere.
 
 use protocol_model::DesiredStatus;
 
@@ -25,7 +25,8 @@ impl Invariant for HealthyNotKilled {
         let mut runs = view.running();
         let lives = runs.any(|(host, other)| host == *node && other == **run);
         let wanted = view.newest.alloc(run.alloc).is_some_and(|alloc| {
-            alloc.desired_status == DesiredStatus::Run && !alloc.client_terminal()
+            let wanted = alloc.desired_status == DesiredStatus::Run && !alloc.client_terminal();
+            wanted && !view.is_leased(alloc)
         });
         match lives && wanted {
             false => Ok(()),

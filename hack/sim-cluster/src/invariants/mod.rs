@@ -5,6 +5,7 @@ mod ended_is_ended;
 mod healthy_not_killed;
 mod never_again;
 mod one_leader;
+mod one_leased;
 mod one_live_run;
 mod reads_are_current;
 mod ready_after_sync;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::<same_state::SameState>::default(),
         Box::<one_leader::OneLeader>::default(),
+        Box::<one_leased::OneLeased>::default(),
         Box::new(one_live_run::OneLiveRun),
         Box::new(never_again::NeverAgain),
         Box::new(ended_is_ended::EndedIsEnded),

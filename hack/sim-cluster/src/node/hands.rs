@@ -11,6 +11,7 @@ use noded_daemon::upkeep::DiskUse;
 use protocol_model::{AllocId, Node, UnixNanos};
 
 use crate::eyes::{Eyes, Observation};
+use crate::mutant::Mutant;
 use crate::net::Machine;
 
 /// See the top of this file.
@@ -19,8 +20,8 @@ pub struct SeenHands {
     pub machine: Machine,
     pub inner: Arc<IdleHands>,
     pub eyes: Arc<Eyes>,
-    /// A planted bug: tasks are said to end, and go on.
-    pub outlives: bool,
+    /// A planted bug.
+    pub mutant: Option<Mutant>,
 }
 
 impl Hands for SeenHands {
@@ -33,13 +34,13 @@ impl Hands for SeenHands {
             }
             Effect::StopTask { run, .. } | Effect::KillTask { run } => {
                 self.eyes.see(&Observation::StopAsked { node, run });
-                if self.outlives {
+                if self.mutant == Some(Mutant::TasksOutlive) {
                     let ended = ended(run.clone());
                     return Box::pin(async move { vec![ended] });
                 }
             }
             // Nobody forgets what goes on.
-            Effect::ReleaseRun { .. } if self.outlives => {
+            Effect::ReleaseRun { .. } if self.mutant == Some(Mutant::TasksOutlive) => {
                 return Box::pin(async { Vec::new() });
             }
             _ => {}
@@ -52,6 +53,9 @@ impl Hands for SeenHands {
         extend: Vec<(AllocId, Moment)>,
         end: Vec<AllocId>,
     ) -> BoxFuture<'_, Option<LeasesAnswer>> {
+        if self.mutant == Some(Mutant::LeaseWithDaemon) {
+            return Box::pin(async { Some(LeasesAnswer::Done) });
+        }
         self.inner.tend_leases(extend, end)
     }
 

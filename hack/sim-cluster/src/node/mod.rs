@@ -247,7 +247,7 @@ impl SimNode {
                     manners: MANNERS,
                 }),
                 eyes,
-                outlives: parts.mutant == Some(Mutant::TasksOutlive),
+                mutant: parts.mutant,
             }),
             session: Arc::new(session),
             configured: parts.servers.clone(),

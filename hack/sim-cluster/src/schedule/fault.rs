@@ -23,6 +23,13 @@ pub struct Fault {
     pub kind: FaultKind,
 }
 
+impl Fault {
+    /// Whether a clock jumps.
+    pub fn is_of_a_clock(&self) -> bool {
+        matches!(self.kind, FaultKind::ClockJump { .. })
+    }
+}
+
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
@@ -85,6 +92,7 @@ enum Family {
     ServerDisks,
     NodeDisks,
     Clocks,
+    LongSilences,
 }
 
 impl Family {
@@ -121,6 +129,7 @@ impl Family {
             Scenario::Disks => vec![Self::ServerDisks, Self::ServerDisks, Self::NodeDisks],
             Scenario::Partition => vec![Self::Cuts, Self::CutOffs],
             Scenario::Nodes => vec![Self::DaemonKills, Self::Reboots, Self::NodeDisks],
+            Scenario::Leased => vec![Self::LongSilences, Self::Reboots, Self::StepDowns],
             Scenario::Leaders => vec![Self::StepDowns, Self::ServerKills, Self::StepDowns],
         }
     }
@@ -222,6 +231,14 @@ fn one(family: Family, rng: &mut Rng) -> (u64, FaultKind) {
         Family::AllPower => (rng.between(100, 1_500), FaultKind::CutAllPower),
         Family::StepDowns => (0, FaultKind::StepDown),
         Family::DaemonKills => (span / 2, FaultKind::KillDaemon { node }),
+        Family::LongSilences => {
+            let lasts = rng.between(10_000, 25_000);
+            if rng.chance(700) {
+                (lasts, FaultKind::KillDaemon { node })
+            } else {
+                (lasts, FaultKind::CutOff { machine: node })
+            }
+        }
         Family::Reboots => (span, FaultKind::Reboot { node }),
         Family::ServerDisks => of_server_disk(server, span, extra, rng),
         Family::NodeDisks if rng.chance(500) => {

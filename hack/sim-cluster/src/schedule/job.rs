@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hack_sim::schedule::jobs::{self, KILL_TIMEOUT, Kind, WINDOW};
+use hack_sim::schedule::jobs::{self, KILL_TIMEOUT, Kind, LEASE, WINDOW};
 use protocol_model::{
     DisconnectStrategy, Job, JobType, ReschedulePolicy, Resources, Task, TaskGroup, UpdateStrategy,
 };
@@ -43,6 +43,12 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
         group.disconnect = Some(DisconnectStrategy {
             lost_after: Some(WINDOW),
             replace: Some(kind != Kind::Patient),
+            ..DisconnectStrategy::default()
+        });
+    }
+    if kind == Kind::Leased {
+        group.disconnect = Some(DisconnectStrategy {
+            stop_on_client_after: Some(LEASE),
             ..DisconnectStrategy::default()
         });
     }

@@ -24,6 +24,7 @@ pub const NODES: u8 = 5;
 const STREAM_SHAPE: u64 = 1;
 const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
+const STREAM_LEASES: u64 = 4;
 
 /// How a run is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +75,13 @@ pub enum Scenario {
     Nodes,
     /// Leaders change all the time.
     Leaders,
+    /// Nodes are cut off and their daemons killed for longer than a group may run unheard. No clock
+    /// jumps: that a lease is over is known by a clock.
+    Leased,
 }
 
 /// What a series of runs goes through, one after the other.
-pub const ROUND: [Scenario; 10] = [
+pub const ROUND: [Scenario; 11] = [
     Scenario::Storm,
     Scenario::OneServer,
     Scenario::Storm,
@@ -86,6 +90,7 @@ pub const ROUND: [Scenario; 10] = [
     Scenario::Storm,
     Scenario::Nodes,
     Scenario::Leaders,
+    Scenario::Leased,
     Scenario::Power,
     Scenario::Calm,
 ];
@@ -118,6 +123,11 @@ impl Schedule {
         jobs.extend(others.into_iter().filter(|_| shape.chance(500)));
         let mut rng = Rng::new(settings.seed, STREAM_FAULTS);
         let mut faults = fault::draw(settings.scenario, safety, &mut shape, &mut rng);
+        let clocks_jump = faults.iter().any(Fault::is_of_a_clock);
+        let some = Rng::new(settings.seed, STREAM_LEASES).chance(300);
+        if settings.scenario == Scenario::Leased || (some && !clocks_jump) {
+            jobs.push(Kind::Leased);
+        }
         let mut rng = Rng::new(settings.seed, STREAM_OPS);
         let mut ops = op::draw(&jobs, safety, &mut rng);
         keep(&mut faults, settings.keep_faults.as_deref(), |it| it.number);

@@ -1,4 +1,5 @@
-//! Operators, what they wish, and what they were promised. They use the HTTP API, as everybody does.
+//! Operators, what they wish, and what they were promised. They use the HTTP API, as everybody
+//! does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

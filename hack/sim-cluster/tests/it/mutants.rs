@@ -9,6 +9,8 @@ const SEEDS_MAX: u64 = 20;
 const SECONDS: u64 = 20;
 /// And where servers have to come and go for long enough to lose what they once had.
 const SECONDS_OF_SERVERS: u64 = 60;
+/// And where a lease has to run out, and somebody to be placed after it.
+const SECONDS_OF_LEASES: u64 = 30;
 
 fn found_by(mutant: Mutant, seconds: u64) -> Option<&'static str> {
     let found = hunt(mutant, Some(seconds), SEEDS_MAX).expect("a cluster is put together");
@@ -32,6 +34,12 @@ fn servers_that_come_back_with_an_old_disk_are_found() {
 #[test]
 fn nodes_that_lose_their_journal_silently_are_found() {
     assert_eq!(found_by(Mutant::ForgetfulNodes, SECONDS), Some("watermark"));
+}
+
+#[test]
+fn leases_that_end_with_their_daemon_are_found() {
+    let found = found_by(Mutant::LeaseWithDaemon, SECONDS_OF_LEASES);
+    assert_eq!(found, Some("one_leased"));
 }
 
 #[test]

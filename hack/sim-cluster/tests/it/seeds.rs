@@ -5,10 +5,21 @@ use hack_sim_cluster::schedule::{Scenario, Settings};
 use hack_sim_cluster::world::{Ended, run};
 
 fn holds(scenario: Scenario, seed: u64) -> Ended {
+    let seconds = Some(16);
+    let settings = Settings::of(seed);
+    holds_as(
+        scenario,
+        Settings {
+            seconds,
+            ..settings
+        },
+    )
+}
+
+fn holds_as(scenario: Scenario, settings: Settings) -> Ended {
     let settings = Settings {
         scenario,
-        seconds: Some(16),
-        ..Settings::of(seed)
+        ..settings
     };
     let ended = run(&settings, 0).expect("a cluster is put together");
     if let Some(failure) = &ended.failure {
@@ -52,6 +63,15 @@ fn leaders_that_change_and_servers_that_are_killed_leave_one_history() {
 #[test]
 fn one_server_in_trouble_is_nobodys_trouble() {
     assert!(holds(Scenario::OneServer, 8).faults > 0);
+}
+
+#[test]
+fn who_is_not_heard_ends_by_itself_and_somebody_comes_after() {
+    let settings = Settings {
+        seconds: Some(30),
+        ..Settings::of(1)
+    };
+    assert!(holds_as(Scenario::Leased, settings).faults > 0);
 }
 
 #[test]
