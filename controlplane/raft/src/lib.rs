@@ -47,6 +47,7 @@ mod network;
 mod open;
 mod record;
 mod removal;
+mod split_vote;
 mod status;
 mod store;
 mod successor;

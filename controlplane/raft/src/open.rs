@@ -22,6 +22,7 @@ use crate::network::addresses::Addresses;
 use crate::network::client::{Caller, Clients};
 use crate::network::reach::Reach;
 use crate::network::server::{Service, ServiceParts};
+use crate::split_vote;
 use crate::status::{RaftRole, RaftStatus};
 use crate::store::directory::DirectoryError;
 use crate::store::disk::Disk;
@@ -108,6 +109,8 @@ pub(crate) async fn open(
     let core = core.await.map_err(|fatal| restore_error(&fatal))?;
     let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
     let (status, standing) = look_after(&core, addresses, &log, config.snapshot_bytes);
+    let turns = split_vote::run(core.clone(), standing.clone(), config.election_min);
+    tokio::spawn(turns);
     let members = Arc::new(Members {
         core: core.clone(),
         caller: caller.clone(),
