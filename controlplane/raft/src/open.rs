@@ -108,9 +108,7 @@ pub(crate) async fn open(
     );
     let core = core.await.map_err(|fatal| restore_error(&fatal))?;
     let votes_from = begin(&core, own_id, log.has_voted(), config.election_max).await?;
-    let (status, standing) = look_after(&core, addresses, &log, config.snapshot_bytes);
-    let turns = split_vote::run(core.clone(), standing.clone(), config.election_min);
-    tokio::spawn(turns);
+    let (status, standing) = look_after(&core, addresses, &log, &config, votes_from);
     let members = Arc::new(Members {
         core: core.clone(),
         caller: caller.clone(),
@@ -239,17 +237,23 @@ async fn begin(
     Ok(now + lease)
 }
 
-/// Follows the log's state, and keeps the log short, for as long as it runs.
+/// Follows the log's state, keeps the log short, and has split votes repeated in turn, for as long
+/// as it runs.
 fn look_after(
     core: &Core,
     addresses: Addresses,
     log: &LogStore,
-    snapshot_bytes: u64,
+    config: &RaftConfig,
+    votes_from: Instant,
 ) -> (watch::Receiver<RaftStatus>, watch::Receiver<RaftStatus>) {
     let (status, standing) = follow_status(core, addresses);
     let appended = log.appended();
-    let compaction = compaction::run(core.clone(), appended, snapshot_bytes, status.clone());
+    let bytes_max = config.snapshot_bytes;
+    let compaction = compaction::run(core.clone(), appended, bytes_max, status.clone());
     tokio::spawn(compaction);
+    let shortest = config.election_min;
+    let turns = split_vote::run(core.clone(), standing.clone(), shortest, votes_from);
+    tokio::spawn(turns);
     (status, standing)
 }
 

@@ -8,18 +8,20 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::engine::Core;
 use crate::status::{RaftRole, RaftStatus};
 
-/// Tends to it for as long as the log runs. `election_min` is the shortest of the library's
-/// timeouts.
+/// Tends to it from when this server may stand for election, for as long as the log runs.
+/// `election_min` is the shortest of the library's timeouts.
 pub(crate) async fn run(
     core: Core,
     mut standing: watch::Receiver<RaftStatus>,
     election_min: Duration,
+    may_stand_from: Instant,
 ) {
+    sleep_until(may_stand_from).await;
     let mut stood = false;
     loop {
         let wait = {
