@@ -29,7 +29,7 @@ impl Sorted {
             let paired = of_pairs.contains(&alloc.index());
             paired.then(|| winner.rank(alloc, ids.contains(&alloc.id)))
         };
-        let starts = |alloc: &Allocation| starts_until(subject, alloc).is_some();
+        let starts = |alloc: &Allocation| is_back_at_rest(subject, alloc);
         self.standing.sort_by_key(|alloc| {
             let age = (alloc.create_index, alloc.id);
             let at_rest = (rests(alloc), starts(alloc));
@@ -38,7 +38,7 @@ impl Sorted {
         let done = self.buckets.keep.iter();
         let done = done.filter(|alloc| alloc.client_status == ClientStatus::Complete);
         let done: BTreeSet<u32> = done.filter_map(|alloc| alloc.index()).collect();
-        let leaving = self.leaving().filter_map(|alloc| alloc.index());
+        let leaving = self.buckets.migrate.iter().filter_map(|it| it.index());
         let leaving: BTreeSet<u32> = leaving.collect();
         let mut numbers = BTreeSet::new();
         let mut ranked: Vec<(bool, Arc<Allocation>)> = Vec::new();
@@ -71,10 +71,19 @@ impl Sorted {
         undecided
     }
 
-    /// What runs and is to leave its node for a successor.
-    fn leaving(&self) -> impl Iterator<Item = &Arc<Allocation>> {
-        let leaving = self.gaps.iter().filter_map(|gap| gap.previous.as_ref());
-        leaving.filter(|alloc| alloc.client_status == ClientStatus::Running)
+    /// Of each gap, whether it is filled where `open` are: none whose number stands, or is another
+    /// gap's.
+    fn filled(&self, mut open: u32) -> Vec<bool> {
+        let standing = self.standing.iter().filter_map(|alloc| alloc.index());
+        let mut numbers: BTreeSet<u32> = standing.collect();
+        let gaps = self.gaps.iter().map(|gap| {
+            let number = gap.previous.as_ref().and_then(|alloc| alloc.index());
+            let double = number.is_some_and(|number| !numbers.insert(number));
+            let fills = !double && open > 0;
+            open -= u32::from(fills);
+            fills
+        });
+        gaps.collect()
     }
 
     /// What is back without running and would stay instead of the other of its pair if it ran is
@@ -96,8 +105,9 @@ impl Sorted {
         } = *subject;
         let winner = Winner::of(group);
         let returning = &self.buckets.reconnect;
-        let open = count.saturating_sub(len(&self.standing)) as usize;
-        let succeeded = self.leaving().take(open);
+        let filled = self.filled(count.saturating_sub(len(&self.standing)));
+        let filled = self.gaps.iter().zip(filled).filter(|(_, fills)| *fills);
+        let succeeded = filled.filter_map(|(gap, _)| gap.previous.as_ref());
         let others: Vec<&Arc<Allocation>> = self.standing.iter().chain(succeeded).collect();
         let stays_if_it_runs = |alloc: &Allocation| {
             let mut pairs = others.iter();
@@ -133,15 +143,9 @@ impl Sorted {
     /// As many gaps as are `open` are filled, and none whose number stands. What would have left
     /// its place for the others goes without a successor.
     pub(super) fn close_gaps(&mut self, open: u32) {
-        let standing = self.standing.iter().filter_map(|alloc| alloc.index());
-        let mut numbers: BTreeSet<u32> = standing.collect();
-        let is_double = |gap: &mut Wanted| {
-            let previous = gap.previous.as_ref();
-            let number = previous.and_then(|alloc| alloc.index());
-            number.is_some_and(|number| !numbers.insert(number))
-        };
-        let mut surplus: Vec<Wanted> = self.gaps.extract_if(.., is_double).collect();
-        surplus.extend(self.gaps.split_off(self.gaps.len().min(open as usize)));
+        let mut filled = self.filled(open).into_iter();
+        let closes = |_: &mut Wanted| filled.next() == Some(false);
+        let surplus: Vec<Wanted> = self.gaps.extract_if(.., closes).collect();
         let surplus = surplus.into_iter().filter_map(|gap| gap.previous);
         let ids: BTreeSet<AllocId> = surplus.map(|alloc| alloc.id).collect();
         let buckets = &mut self.buckets;
@@ -153,16 +157,19 @@ impl Sorted {
     }
 }
 
-/// Until when `alloc` is waited for, which is back without running: its host booted, and starts it
-/// anew. Nobody waits for one of a batch job: the work that the other one does would be done twice.
-fn starts_until(subject: &Subject<'_>, alloc: &Allocation) -> Option<UnixNanos> {
-    let Subject {
-        job, group, now, ..
-    } = *subject;
-    let starts = alloc.client_status == ClientStatus::Pending
+/// Whether `alloc` is back without running: its host booted, and starts it anew. Not one of a batch
+/// job: nobody waits for it, for the work that the other one does would be done twice.
+fn is_back_at_rest(subject: &Subject<'_>, alloc: &Allocation) -> bool {
+    let Subject { job, group, .. } = *subject;
+    alloc.client_status == ClientStatus::Pending
         && alloc.needs_reconnect()
         && runs_version(alloc, job)
-        && !job.job_type.runs_to_completion();
-    let until = window_end(alloc, group.disconnect_window()).filter(|_| starts);
-    until.filter(|end| *end > now)
+        && !job.job_type.runs_to_completion()
+        && group.disconnect_window().is_some()
+}
+
+/// Until when such a one is waited for.
+fn starts_until(subject: &Subject<'_>, alloc: &Allocation) -> Option<UnixNanos> {
+    let until = window_end(alloc, subject.group.disconnect_window());
+    until.filter(|end| *end > subject.now && is_back_at_rest(subject, alloc))
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, JobType};
+use controlplane_state::Command;
+use hack_testkit::nodes;
+use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, Eligibility, JobType};
 
 use super::{begin_drain, come_back_as, running, silence_first, status, successor, tolerant};
 use crate::scene::{Scene, key};
@@ -88,6 +90,50 @@ fn one_that_does_not_start_within_its_window_goes() {
     scene.world.wait(Duration::from_secs(61));
     scene.settle(&key("web"));
     assert_eq!(wanted(&scene, pair), [false, true]);
+}
+
+#[test]
+fn nor_does_it_stay_then_at_the_cost_of_one_that_is_being_restarted() {
+    let (mut scene, original, replacement) =
+        starting_beside(ClientStatus::Pending, "keep_original");
+    scene.world.wait(Duration::from_secs(61));
+    scene.settle(&key("web"));
+    let pair = [original.id, replacement.id];
+    assert_eq!(wanted(&scene, pair), [false, true]);
+}
+
+/// There is no room for a successor anywhere.
+#[test]
+fn nor_at_the_cost_of_one_that_is_drained_and_has_nowhere_to_go() {
+    let (mut scene, original, replacement) = starting("keep_original");
+    scene.world.expect(Command::NodeEligibility {
+        node: original.node_id,
+        eligibility: Eligibility::Ineligible,
+    });
+    for node in (1..=3).map(|number| nodes::node(number).id) {
+        if node != original.node_id {
+            begin_drain(&mut scene, node);
+        }
+    }
+    scene.settle(&key("web"));
+    let pair = [original.id, replacement.id];
+    assert!(wanted(&scene, pair)[1]);
+    scene.world.wait(Duration::from_secs(61));
+    scene.settle(&key("web"));
+    assert!(wanted(&scene, pair)[1]);
+}
+
+#[test]
+fn one_that_is_drained_while_it_is_being_restarted_has_a_successor_too() {
+    let (mut scene, original, replacement) =
+        starting_beside(ClientStatus::Pending, "keep_original");
+    begin_drain(&mut scene, replacement.node_id);
+    scene.settle(&key("web"));
+    let moved = successor(&scene, &replacement);
+    assert_eq!(wanted(&scene, [original.id, moved.id]), [true, true]);
+    scene.world.report(original.id, ClientStatus::Running);
+    scene.settle(&key("web"));
+    assert_eq!(wanted(&scene, [original.id, moved.id]), [true, false]);
 }
 
 #[test]
