@@ -252,7 +252,10 @@ fn look_after(
     let compaction = compaction::run(core.clone(), appended, bytes_max, status.clone());
     tokio::spawn(compaction);
     let shortest = config.election_min;
-    let turns = split_vote::run(core.clone(), standing.clone(), shortest, votes_from);
+    let again = core.clone();
+    // It asks first whether it would be elected.
+    let stand = async move || again.trigger().elect(true).await.is_ok();
+    let turns = split_vote::run(stand, standing.clone(), shortest, votes_from);
     tokio::spawn(turns);
     (status, standing)
 }

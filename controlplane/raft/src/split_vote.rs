@@ -3,20 +3,20 @@
 //! next election, and every timeout is time without a leader.
 //!
 //! Once per split: where votes take longer than that (a slow disk), another term would void those
-//! that are on their way, and the library's timeouts decide.
+//! that are on their way, and the library's next timeouts decide.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::engine::Core;
 use crate::status::{RaftRole, RaftStatus};
 
-/// Tends to it from when this server may stand for election, for as long as the log runs.
-/// `election_min` is the shortest of the library's timeouts.
+/// Tends to it from when this server may stand for election, for as long as the log runs: `stand`
+/// makes it stand, and answers whether the log runs. `election_min` is the shortest of the library's
+/// timeouts.
 pub(crate) async fn run(
-    core: Core,
+    stand: impl AsyncFn() -> bool,
     mut standing: watch::Receiver<RaftStatus>,
     election_min: Duration,
     may_stand_from: Instant,
@@ -29,7 +29,7 @@ pub(crate) async fn run(
             stood &= status.leader.is_none();
             wait(&status, election_min).filter(|_| !stood)
         };
-        let stand = async {
+        let turn = async {
             match wait {
                 Some(wait) => sleep(wait).await,
                 None => std::future::pending().await,
@@ -41,10 +41,9 @@ pub(crate) async fn run(
                     return;
                 }
             }
-            () = stand => {
+            () = turn => {
                 stood = true;
-                // It asks first whether it would be elected.
-                if core.trigger().elect(true).await.is_err() {
+                if !stand().await {
                     return;
                 }
             }
@@ -111,6 +110,34 @@ mod tests {
         assert!(waits.is_sorted() && waits.last() <= Some(&MIN));
         waits.dedup();
         assert_eq!(waits.len(), voters.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_candidate_stands_again_once_until_it_knows_a_leader_and_never_before_it_may() {
+        let begun = Instant::now();
+        let (stood, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let (status, standing) = watch::channel(candidate(1, &[1, 2, 3]));
+        let stand = async move || stood.send(begun.elapsed()).is_ok();
+        let may_stand_from = begun + Duration::from_secs(1);
+        let running = tokio::spawn(run(stand, standing, MIN, may_stand_from));
+        let turn = MIN / 5;
+        assert_eq!(seen.recv().await, Some(Duration::from_secs(1) + turn));
+        // Another term without a leader: the library's timeouts decide.
+        status.send_modify(|status| status.term += 1);
+        sleep(Duration::from_secs(60)).await;
+        assert!(seen.try_recv().is_err());
+        let leader = Leader {
+            id: ServerId::from_u64(2),
+            info: None,
+        };
+        status.send_modify(|status| status.leader = Some(leader));
+        sleep(Duration::from_secs(60)).await;
+        assert!(seen.try_recv().is_err());
+        status.send_modify(|status| status.leader = None);
+        let again = begun.elapsed() + turn;
+        assert_eq!(seen.recv().await, Some(again));
+        drop(status);
+        assert!(running.await.is_ok());
     }
 
     #[test]
