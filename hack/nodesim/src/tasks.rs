@@ -51,6 +51,8 @@ pub struct TaskCounts {
     pub stops: AtomicU64,
     /// Runs that ended, however.
     pub ends: AtomicU64,
+    /// Runs of which the lease ran out.
+    pub expired: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,10 +197,7 @@ impl Tasks {
                     tokio::time::sleep(script.stop_after).await;
                     self.exit(ExitStatus::Code(0))
                 }
-                Ok(wish) => Exit {
-                    lease_expired: wish == Wish::Expire,
-                    ..self.exit(ExitStatus::Signal(9))
-                },
+                Ok(wish) => self.killed(wish),
                 // The node is gone, and with it whoever could be told.
                 Err(_) => return,
             },
@@ -222,6 +221,16 @@ impl Tasks {
         };
         // A daemon that ended will hear of it from the next list.
         let _ = inputs.send(Input::Event(event)).await;
+    }
+
+    fn killed(&self, wish: Wish) -> Exit {
+        let lease_expired = wish == Wish::Expire;
+        let expired = u64::from(lease_expired);
+        self.counts.expired.fetch_add(expired, Ordering::Relaxed);
+        Exit {
+            lease_expired,
+            ..self.exit(ExitStatus::Signal(9))
+        }
     }
 
     fn exit(&self, status: ExitStatus) -> Exit {

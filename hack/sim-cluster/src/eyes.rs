@@ -10,7 +10,7 @@ use controlplane_raft::RaftStatus;
 use controlplane_server::cluster::Cluster;
 use controlplane_state::Snapshot;
 use hack_nodesim::facts;
-use hack_nodesim::tasks::Tasks;
+use hack_nodesim::tasks::{TaskCounts, Tasks};
 use noded_core::{RunKey, Watermark};
 use protocol_model::{Allocation, JobKey, NodeId};
 use tokio::time::Instant;
@@ -126,6 +126,10 @@ pub struct View {
     pub promises: Promises,
     /// Whether faults are over.
     pub healed: bool,
+    /// Nodes without a daemon, and since when.
+    pub daemonless: BTreeMap<Machine, Instant>,
+    /// What the tasks of all hosts did.
+    pub tasks: Arc<TaskCounts>,
 }
 
 #[derive(Debug)]
@@ -180,6 +184,8 @@ impl Eyes {
             newest: Snapshot::default(),
             promises: Promises::default(),
             healed: false,
+            daemonless: BTreeMap::new(),
+            tasks: Arc::default(),
         };
         Self {
             begun: Instant::now(),
@@ -255,6 +261,21 @@ impl Eyes {
     /// A host was switched on: these are its tasks.
     pub fn host_is_on(&self, machine: Machine, tasks: &Arc<Tasks>) {
         lock(&self.view).hosts.insert(machine, Arc::clone(tasks));
+    }
+
+    /// Where what tasks do is counted.
+    pub fn task_counts(&self) -> Arc<TaskCounts> {
+        Arc::clone(&lock(&self.view).tasks)
+    }
+
+    /// A node's daemon began, or ended.
+    pub fn daemon_is_up(&self, machine: Machine, up: bool) {
+        let daemonless = &mut lock(&self.view).daemonless;
+        if up {
+            daemonless.remove(&machine);
+        } else {
+            daemonless.insert(machine, Instant::now());
+        }
     }
 
     /// A server's process began, or ended.

@@ -1,5 +1,6 @@
 //! A node ends a run only where that is wanted: no lagging server, no change of leaders and no
-//! restart kills what is healthy. What stops itself when it is not heard is judged elsewhere.
+//! restart kills what is healthy. Of what stops itself when it is not heard,
+//! `leases_go_on` says more.
 
 use protocol_model::DesiredStatus;
 

@@ -3,6 +3,8 @@
 mod acknowledged_jobs;
 mod ended_is_ended;
 mod healthy_not_killed;
+mod leases_end;
+mod leases_go_on;
 mod never_again;
 mod one_leader;
 mod one_leased;
@@ -38,6 +40,8 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::<same_state::SameState>::default(),
         Box::<one_leader::OneLeader>::default(),
+        Box::new(leases_end::LeasesEnd),
+        Box::new(leases_go_on::LeasesGoOn),
         Box::<one_leased::OneLeased>::default(),
         Box::new(one_live_run::OneLiveRun),
         Box::new(never_again::NeverAgain),

@@ -30,7 +30,10 @@ impl Hands for SeenHands {
         match &effect {
             Effect::StartTask(start) => {
                 let run = &start.run;
-                self.eyes.see(&Observation::Spawned { node, run });
+                // Such a start is refused.
+                if !self.inner.tasks.lease_is_over(run.alloc) {
+                    self.eyes.see(&Observation::Spawned { node, run });
+                }
             }
             Effect::StopTask { run, .. } | Effect::KillTask { run } => {
                 self.eyes.see(&Observation::StopAsked { node, run });

@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::Context;
 use hack_nodesim::facts::{self, Capacity};
 use hack_nodesim::hands::IdleHands;
-use hack_nodesim::tasks::{Manners, TaskCounts, Tasks};
+use hack_nodesim::tasks::{Manners, Tasks};
 use hack_sim::rng::Rng;
 use noded_core::event::KeptRun;
 use noded_core::{BootId, NodeCore};
@@ -111,7 +111,7 @@ impl SimNode {
         } = parts;
         let servers = (0..servers).map(|server| address_of(server, SERVER_PORT).to_string());
         let boot = rng.bytes();
-        let tasks = no_tasks(&clock);
+        let tasks = no_tasks(&clock, &eyes);
         eyes.host_is_on(machine, &tasks);
         Self {
             id: facts::identity(seed, machine.into()).id,
@@ -157,6 +157,7 @@ impl SimNode {
                 eyes.note(|| format!("node {node} cannot go on: {error}"));
             }
         });
+        self.parts.eyes.daemon_is_up(self.machine, true);
         self.daemon = Some(Daemon {
             stop,
             endpoint,
@@ -169,6 +170,7 @@ impl SimNode {
     pub fn kill(&mut self) {
         self.parts.network.unplug(self.machine);
         if let Some(daemon) = self.daemon.take() {
+            self.parts.eyes.daemon_is_up(self.machine, false);
             daemon.running.abort();
             daemon.stop.send_replace(true);
             daemon.endpoint.close();
@@ -181,7 +183,7 @@ impl SimNode {
         self.journal.cut_power();
         self.clock.reboot();
         self.boot = self.parts.rng.bytes();
-        self.tasks = no_tasks(&self.clock);
+        self.tasks = no_tasks(&self.clock, &self.parts.eyes);
         self.parts.eyes.host_is_on(self.machine, &self.tasks);
     }
 
@@ -258,8 +260,8 @@ impl SimNode {
 }
 
 /// What runs on a host that was just switched on.
-fn no_tasks(clock: &Arc<SimClock>) -> Arc<Tasks> {
+fn no_tasks(clock: &Arc<SimClock>, eyes: &Eyes) -> Arc<Tasks> {
     let (nobody, _) = mpsc::channel(1);
-    let counts = Arc::new(TaskCounts::default());
+    let counts = eyes.task_counts();
     Arc::new(Tasks::new(nobody, counts, Arc::clone(clock) as _))
 }

@@ -129,7 +129,13 @@ impl Family {
             Scenario::Disks => vec![Self::ServerDisks, Self::ServerDisks, Self::NodeDisks],
             Scenario::Partition => vec![Self::Cuts, Self::CutOffs],
             Scenario::Nodes => vec![Self::DaemonKills, Self::Reboots, Self::NodeDisks],
-            Scenario::Leased => vec![Self::LongSilences, Self::Reboots, Self::StepDowns],
+            Scenario::Leased => vec![
+                Self::LongSilences,
+                Self::LongSilences,
+                Self::LongSilences,
+                Self::Reboots,
+                Self::StepDowns,
+            ],
             Scenario::Leaders => vec![Self::StepDowns, Self::ServerKills, Self::StepDowns],
         }
     }

@@ -140,21 +140,28 @@ impl Change {
             Ok(Answer { index, body }) => {
                 eyes.note(|| format!("wish {number} is acknowledged at {index}"));
                 eyes.acknowledged(index);
-                if let (Some(key), Some(modified)) = (self.registers, modify_index(&body)) {
-                    eyes.promised(key, modified);
+                match (self.registers, modify_index(&body)) {
+                    (Some(key), Some(modified)) => eyes.promised(key, modified),
+                    (Some(key), None) => not_understood(eyes, format!("{key}: {body}")),
+                    (None, _) => {}
                 }
                 true
             }
             Err(Refused { status, why }) => {
                 eyes.note(|| format!("wish {number}: {status}: {why}"));
-                if status == StatusCode::BAD_REQUEST {
-                    let source = "README.md, HTTP API: the shapes of Nomad's";
-                    eyes.fail("requests_are_understood", source, why);
+                // What was never registered cannot be evaluated.
+                if status.is_client_error() && status != StatusCode::NOT_FOUND {
+                    not_understood(eyes, why);
                 }
                 false
             }
         }
     }
+}
+
+fn not_understood(eyes: &Eyes, why: String) {
+    let source = "README.md, HTTP API: the shapes of Nomad's";
+    eyes.fail("requests_are_understood", source, why);
 }
 
 fn modify_index(body: &Value) -> Option<u64> {
@@ -183,7 +190,9 @@ async fn read_job(eyes: Arc<Eyes>, server: Machine, http: Router) {
     let modify_index = match ask(http, Method::GET, &path, None).await {
         Ok(answer) => modify_index(&answer.body),
         Err(refused) if refused.status == StatusCode::NOT_FOUND => None,
-        Err(_) => return,
+        // Nobody leads; it is not to be had now.
+        Err(refused) if refused.status.is_server_error() => return,
+        Err(refused) => return not_understood(&eyes, refused.why),
     };
     eyes.see(&Observation::JobRead {
         server,

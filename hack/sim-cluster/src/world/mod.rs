@@ -14,6 +14,7 @@ mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hack_sim::rng::Rng;
@@ -59,6 +60,8 @@ pub struct Ended {
     pub packets: NetCounts,
     /// Entries of the log.
     pub entries: u64,
+    /// Runs of which the lease ran out.
+    pub leases_expired: u64,
     /// The last things that happened, where they were asked for.
     pub trace: Vec<String>,
 }
@@ -112,6 +115,7 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
             ops: world.schedule.ops.len(),
             packets: world.network.counts(),
             entries: world.eyes.view().newest.index(),
+            leases_expired: world.eyes.task_counts().expired.load(Ordering::Relaxed),
             trace: world.eyes.trace(lines),
         })
     })

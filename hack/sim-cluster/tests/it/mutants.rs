@@ -39,7 +39,10 @@ fn nodes_that_lose_their_journal_silently_are_found() {
 #[test]
 fn leases_that_end_with_their_daemon_are_found() {
     let found = found_by(Mutant::LeaseWithDaemon, SECONDS_OF_LEASES);
-    assert_eq!(found, Some("one_leased"));
+    assert!(
+        matches!(found, Some("leases_end" | "one_leased")),
+        "{found:?}"
+    );
 }
 
 #[test]

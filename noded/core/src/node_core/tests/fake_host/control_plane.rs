@@ -232,8 +232,11 @@ impl FakeHost {
         self.acked_index = index;
         for bytes in self.journal.iter().skip(self.synced) {
             let record = journal::decode(bytes).expect("decodes");
-            let stops = matches!(&record, JournalRecord::Desired { alloc, .. }
-                if alloc.server_terminal());
+            let stops = match &record {
+                JournalRecord::Desired { alloc, .. } => alloc.server_terminal(),
+                JournalRecord::DestroyWanted { .. } => true,
+                _ => false,
+            };
             assert!(!stops, "acknowledged before it is durable: {record:?}");
         }
     }

@@ -1,0 +1,33 @@
+//! Where no node is silent, no lease runs out.
+
+use std::sync::atomic::Ordering;
+
+use super::Invariant;
+use crate::eyes::{Observation, View};
+use crate::schedule::Scenario;
+
+#[derive(Debug)]
+pub(super) struct LeasesGoOn;
+
+impl Invariant for LeasesGoOn {
+    fn name(&self) -> &'static str {
+        "leases_go_on"
+    }
+
+    fn source(&self) -> &'static str {
+        "reconnect.md, Allocations of a silent node: a healthy allocation is never killed"
+    }
+
+    fn on(&mut self, seen: &Observation<'_>, view: &View) -> Result<(), String> {
+        let well = matches!(view.scenario, Scenario::Calm | Scenario::OneServer);
+        if !well || !matches!(seen, Observation::Look) {
+            return Ok(());
+        }
+        match view.tasks.expired.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            runs => Err(format!(
+                "the leases of {runs} runs ran out, and all nodes were heard"
+            )),
+        }
+    }
+}
