@@ -72,6 +72,8 @@ async fn servers_that_are_no_majority_confirm_nobody_and_leased_groups_end() -> 
     for node in 0..scene.nodes.len() {
         scene.until_node(node, "ready").await?;
     }
+    // Its node can say so only now.
+    scene.until_over(&leased).await?;
     let again = scene.the_one("leased").await?;
     assert_ne!(again.alloc, leased.alloc);
     assert_eq!(scene.starts(&again).await?, 1);

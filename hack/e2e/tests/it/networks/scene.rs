@@ -137,6 +137,17 @@ impl Scene {
         running.until(status).await.map(drop)
     }
 
+    /// Waits until the control plane knows that an allocation is over.
+    pub(super) async fn until_over(&self, placed: &Placed) -> anyhow::Result<()> {
+        let running = Running::find(&self.cluster, "", &placed.alloc);
+        eventually("the end of an allocation", PATIENCE, async || {
+            let status = running.read().await?["ClientStatus"].clone();
+            ensure!(status != "running", "it is {status}");
+            Ok(Some(()))
+        })
+        .await
+    }
+
     /// Waits until the history of an allocation's task has exactly one event of this type.
     pub(super) async fn until_event(&self, placed: &Placed, kind: &str) -> anyhow::Result<()> {
         let running = Running::find(&self.cluster, "", &placed.alloc);
@@ -207,7 +218,7 @@ impl Scene {
         Ok(said.lines().filter(|line| line.starts_with("pid ")).count())
     }
 
-    /// Waits until the process of an allocation is gone, and the control plane knows.
+    /// Waits until the process of an allocation is gone, whatever the control plane knows of it.
     pub(super) async fn gone(&self, placed: &Placed) -> anyhow::Result<()> {
         eventually("the end of a process", PATIENCE, async || {
             let process = Process::find(placed.process.pid);
