@@ -3,12 +3,12 @@
 //! ```text
 //!   start --delay--> Started --run_for--> Exited(exit_code)
 //!                       |---stop, delay--> Exited(0)
-//!                       `---kill, lease over--> Exited(signal 9)
+//!                       `---kill, lease over (also while it stops)--> Exited(signal 9)
 //! ```
 
 mod leases;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,11 +51,27 @@ pub struct TaskCounts {
     pub stops: AtomicU64,
     /// Runs that ended, however.
     pub ends: AtomicU64,
-    /// Runs of which the lease ran out.
-    pub expired: AtomicU64,
+    /// Allocations of which a run ended because their lease was over.
+    expired: Mutex<BTreeSet<AllocId>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl TaskCounts {
+    /// Allocations of which a run ended because their lease was over.
+    pub fn expired(&self) -> BTreeSet<AllocId> {
+        let expired = self.expired.lock();
+        expired.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn expire(&self, alloc: AllocId) {
+        let expired = self.expired.lock();
+        expired
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(alloc);
+    }
+}
+
+/// What becomes of a run; what comes later in this list has the last word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Wish {
     Run,
     Stop,
@@ -85,6 +101,16 @@ struct Inner {
 struct Run {
     phase: KeptPhase,
     wish: watch::Sender<Wish>,
+}
+
+impl Run {
+    fn raise(&self, wish: Wish) {
+        self.wish.send_if_modified(|it| {
+            let raised = wish > *it;
+            *it = wish.max(*it);
+            raised
+        });
+    }
 }
 
 impl Tasks {
@@ -142,6 +168,13 @@ impl Tasks {
         self.lock().runs.remove(run);
     }
 
+    /// The host loses its power: nothing runs any more, and nobody is told.
+    pub fn lose_power(&self) {
+        let mut inner = self.lock();
+        inner.runs.clear();
+        inner.leases.clear();
+    }
+
     /// The runs that go on.
     pub fn running(&self) -> Vec<RunKey> {
         let inner = self.lock();
@@ -158,7 +191,7 @@ impl Tasks {
             }) => exit.clone(),
             Some(kept) => {
                 self.counts.stops.fetch_add(1, Ordering::Relaxed);
-                kept.wish.send_replace(wish);
+                kept.raise(wish);
                 return Vec::new();
             }
             None => self.exit(ExitStatus::Unknown),
@@ -184,24 +217,21 @@ impl Tasks {
                 None => std::future::pending().await,
             }
         };
-        let asked = async {
-            wishes
-                .wait_for(|wish| *wish != Wish::Run)
-                .await
-                .map(|it| *it)
+        let mut exit = tokio::select! {
+            () = by_itself => Some(self.exit(ExitStatus::Code(script.exit_code))),
+            _ = wishes.wait_for(|wish| *wish >= Wish::Stop) => None,
         };
-        let exit = tokio::select! {
-            () = by_itself => self.exit(ExitStatus::Code(script.exit_code)),
-            wish = asked => match wish {
-                Ok(Wish::Stop) => {
-                    tokio::time::sleep(script.stop_after).await;
-                    self.exit(ExitStatus::Code(0))
-                }
-                Ok(wish) => self.killed(wish),
-                // The node is gone, and with it whoever could be told.
-                Err(_) => return,
-            },
-        };
+        if exit.is_none() && *wishes.borrow() == Wish::Stop {
+            exit = tokio::select! {
+                () = tokio::time::sleep(script.stop_after) => Some(self.exit(ExitStatus::Code(0))),
+                _ = wishes.wait_for(|wish| *wish > Wish::Stop) => None,
+            };
+        }
+        if wishes.has_changed().is_err() {
+            // The host lost its power, and with it whoever could be told.
+            return;
+        }
+        let exit = exit.unwrap_or_else(|| self.killed(&run, *wishes.borrow()));
         self.counts.ends.fetch_add(1, Ordering::Relaxed);
         let told = RunEvent::Exited(exit.clone());
         self.becomes(&run, KeptPhase::Exited(exit), told).await;
@@ -223,10 +253,11 @@ impl Tasks {
         let _ = inputs.send(Input::Event(event)).await;
     }
 
-    fn killed(&self, wish: Wish) -> Exit {
+    fn killed(&self, run: &RunKey, wish: Wish) -> Exit {
         let lease_expired = wish == Wish::Expire;
-        let expired = u64::from(lease_expired);
-        self.counts.expired.fetch_add(expired, Ordering::Relaxed);
+        if lease_expired {
+            self.counts.expire(run.alloc);
+        }
         Exit {
             lease_expired,
             ..self.exit(ExitStatus::Signal(9))
@@ -247,3 +278,6 @@ impl Tasks {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Whoever looks on: sees what happens on every machine, as it happens, and holds it against what
 //! must be true. Nothing that it does changes a run.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use controlplane_state::Snapshot;
 use hack_nodesim::facts;
 use hack_nodesim::tasks::{TaskCounts, Tasks};
 use noded_core::{RunKey, Watermark};
-use protocol_model::{Allocation, JobKey, NodeId};
+use protocol_model::{AllocId, Allocation, ClientStatus, JobKey, NodeId};
 use tokio::time::Instant;
 
 use crate::invariants::{self, Invariant};
@@ -160,6 +160,16 @@ impl View {
         let job = self.newest.job_of_alloc(alloc);
         let group = job.as_ref().and_then(|it| it.task_group(&alloc.task_group));
         group.is_some_and(|group| group.lease_term().is_some())
+    }
+
+    /// How many allocations were placed for one of `former` and have run.
+    pub fn placed_for(&self, former: &BTreeSet<AllocId>) -> usize {
+        let follows = |alloc: &&Arc<Allocation>| {
+            let previous = alloc.previous_allocation;
+            previous.is_some_and(|it| former.contains(&it))
+                && alloc.client_status == ClientStatus::Running
+        };
+        self.newest.allocs().filter(follows).count()
     }
 
     /// The runs that go on, everywhere.

@@ -59,7 +59,7 @@ impl Tasks {
         let inner = self.lock();
         let runs = inner.runs.iter().filter(|(run, _)| run.alloc == alloc);
         for (_, kept) in runs {
-            kept.wish.send_replace(Wish::Expire);
+            kept.raise(Wish::Expire);
         }
     }
 }

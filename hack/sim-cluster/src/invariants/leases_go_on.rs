@@ -1,7 +1,5 @@
 //! Where no node is silent, no lease runs out.
 
-use std::sync::atomic::Ordering;
-
 use super::Invariant;
 use crate::eyes::{Observation, View};
 use crate::schedule::Scenario;
@@ -23,10 +21,10 @@ impl Invariant for LeasesGoOn {
         if !well || !matches!(seen, Observation::Look) {
             return Ok(());
         }
-        match view.tasks.expired.load(Ordering::Relaxed) {
+        match view.tasks.expired().len() {
             0 => Ok(()),
-            runs => Err(format!(
-                "the leases of {runs} runs ran out, and all nodes were heard"
+            ended => Err(format!(
+                "the leases of {ended} allocations ran out, and all nodes were heard"
             )),
         }
     }

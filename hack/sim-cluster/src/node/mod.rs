@@ -183,6 +183,7 @@ impl SimNode {
         self.journal.cut_power();
         self.clock.reboot();
         self.boot = self.parts.rng.bytes();
+        self.tasks.lose_power();
         self.tasks = no_tasks(&self.clock, &self.parts.eyes);
         self.parts.eyes.host_is_on(self.machine, &self.tasks);
     }

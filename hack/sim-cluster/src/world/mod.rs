@@ -14,7 +14,6 @@ mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hack_sim::rng::Rng;
@@ -60,8 +59,9 @@ pub struct Ended {
     pub packets: NetCounts,
     /// Entries of the log.
     pub entries: u64,
-    /// Runs of which the lease ran out.
-    pub leases_expired: u64,
+    /// Allocations of which a run ended with its lease, and those that were placed for them and ran.
+    pub leases_expired: usize,
+    pub leases_followed: usize,
     /// The last things that happened, where they were asked for.
     pub trace: Vec<String>,
 }
@@ -107,6 +107,8 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
     runtime.block_on(async {
         let mut world = World::new(settings, lines > 0, watchdog)?;
         let rested_in = world.live().await;
+        let expired = world.eyes.task_counts().expired();
+        let followed = world.eyes.view().placed_for(&expired);
         Ok(Ended {
             failure: world.eyes.failure(),
             lasted: world.begun.elapsed(),
@@ -115,7 +117,8 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
             ops: world.schedule.ops.len(),
             packets: world.network.counts(),
             entries: world.eyes.view().newest.index(),
-            leases_expired: world.eyes.task_counts().expired.load(Ordering::Relaxed),
+            leases_expired: expired.len(),
+            leases_followed: followed,
             trace: world.eyes.trace(lines),
         })
     })

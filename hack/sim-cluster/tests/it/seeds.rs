@@ -73,6 +73,7 @@ fn who_is_not_heard_ends_by_itself_and_somebody_comes_after() {
     };
     let ended = holds_as(Scenario::Leased, settings);
     assert!(ended.leases_expired > 0, "{ended:?}");
+    assert!(ended.leases_followed > 0, "{ended:?}");
 }
 
 #[test]

@@ -2,11 +2,7 @@
 //! packets are lost and late within what is promised.
 
 use super::{Invariant, Observation, taken_in};
-use crate::time::{Nanos, SECOND};
 use crate::world::World;
-
-/// How long everything must have been well.
-const WELL: Nanos = 10 * SECOND;
 
 #[derive(Debug)]
 pub(super) struct NoFalseExpiry;
@@ -22,9 +18,7 @@ impl Invariant for NoFalseExpiry {
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
         for node in taken_in(seen) {
-            let since = world.node(node).reachable_since;
-            let well = since.is_some_and(|at| world.now.saturating_sub(at) > WELL);
-            if well && world.only_weather_for(WELL) && world.led_for() > WELL {
+            if world.is_falsely_silent(node) {
                 return Err(format!("n{node} is well and taken for silent"));
             }
         }

@@ -60,6 +60,8 @@ pub struct SimNode {
     pub skew: i64,
     /// Since when nothing keeps the node from reaching a server, as far as faults go.
     pub reachable_since: Option<Nanos>,
+    /// Since when, besides, a server has had its session.
+    pub in_touch_since: Option<Nanos>,
     pub unreachable_since: Option<Nanos>,
     /// Whether a server has told it anything since the daemon started, for a planted bug.
     told: bool,
@@ -120,6 +122,7 @@ impl SimNode {
             armed: None,
             skew,
             reachable_since: None,
+            in_touch_since: None,
             unreachable_since: None,
             told: false,
             told_in: 0,

@@ -254,9 +254,11 @@ impl World {
         let (node, asked) = (session.node, session.asked.take());
         // Nobody hears what is said to a daemon that died meanwhile.
         let life = self.net.conn(conn).map(|it| it.node_life);
-        if life == Some(self.nodes[node as usize].life)
-            && let Some(asked) = &asked
-        {
+        let hears = life == Some(self.nodes[node as usize].life);
+        if hears {
+            self.note_in_touch(node);
+        }
+        if hears && let Some(asked) = &asked {
             self.observe(Observation::Welcomed {
                 node,
                 server: ix,

@@ -6,10 +6,6 @@ use protocol_model::NodeStatus;
 use super::World;
 use crate::invariants::taken_for_silent;
 use crate::schedule::fault::FaultKind;
-use crate::time::{Nanos, SECOND};
-
-/// For how long a node must have been well to count as taken for silent wrongly.
-const WELL: Nanos = 10 * SECOND;
 
 impl World {
     pub(super) fn measure(&mut self, command: &Command, applied: &Applied) {
@@ -25,18 +21,14 @@ impl World {
     }
 
     fn measure_silence(&mut self, ix: u32) {
-        let node = &self.nodes[ix as usize];
-        let well = node
-            .reachable_since
-            .is_some_and(|at| self.now.saturating_sub(at) > WELL);
-        if let Some(since) = node.unreachable_since {
+        if let Some(since) = self.node(ix).unreachable_since {
             let took = self.now.saturating_sub(since);
             self.figures.noticed += 1;
             self.figures.noticed_max = self.figures.noticed_max.max(took);
             if self.servers_are_well() {
                 self.figures.noticed_well_max = self.figures.noticed_well_max.max(took);
             }
-        } else if well && self.only_weather_for(WELL) && self.led_for() > WELL {
+        } else if self.is_falsely_silent(ix) {
             self.figures.false_expiries += 1;
         }
     }

@@ -1,6 +1,7 @@
 //! What invariants may look at.
 
 use controlplane_state::Snapshot;
+use protocol_model::reconnect::time_to_return;
 
 use super::{Trace, World};
 use crate::counts::Counts;
@@ -8,7 +9,10 @@ use crate::event::{NodeIx, ServerIx};
 use crate::net::Side;
 use crate::node::SimNode;
 use crate::schedule::fault::FaultKind;
-use crate::time::{MILLI, Nanos, SECOND};
+use crate::time::{MILLI, Nanos, SECOND, nanos};
+
+/// For how long a node and the cluster must have been well for it to be taken for silent wrongly.
+const WELL: Nanos = 10 * SECOND;
 
 /// How far two servers' wall clocks are apart at most, where they jump.
 const CLOCKS_APART: Nanos = 21 * SECOND;
@@ -104,6 +108,26 @@ impl World {
         it.up && it.extra < 50 * MILLI
     }
 
+    /// A server has a node's session.
+    pub(crate) fn note_in_touch(&mut self, ix: NodeIx) {
+        let now = self.now;
+        let node = &mut self.nodes[ix as usize];
+        if node.reachable_since.is_some() {
+            node.in_touch_since.get_or_insert(now);
+        }
+    }
+
+    /// Whether a node that is taken for silent now had nothing but the weather in its way: one that
+    /// was cut off for long may wait a while before it asks a server again.
+    pub(crate) fn is_falsely_silent(&self, ix: NodeIx) -> bool {
+        let node = self.node(ix);
+        let lasts =
+            |since: Option<Nanos>, span| since.is_some_and(|at| self.now.saturating_sub(at) > span);
+        let returned = nanos(time_to_return(self.servers.len()));
+        let well = lasts(node.in_touch_since, WELL) || lasts(node.reachable_since, returned);
+        well && self.only_weather_for(WELL) && self.led_for() > WELL
+    }
+
     /// Notes for every node since when nothing is in its way, and since when everything is.
     pub(crate) fn note_reach(&mut self) {
         let servers = self.schedule.servers;
@@ -122,7 +146,11 @@ impl World {
                         && self.net.passes(node, server, Side::Server)
                 });
             let it = &mut self.nodes[node as usize];
+            let core = it.core.as_ref();
+            let live = core.is_some_and(|core| core.session().live_epoch().is_some());
             it.reachable_since = clear.then(|| it.reachable_since.unwrap_or(now));
+            let in_touch = it.in_touch_since.or(live.then_some(now));
+            it.in_touch_since = in_touch.filter(|_| clear);
             it.unreachable_since = (!heard).then(|| it.unreachable_since.unwrap_or(now));
         }
     }
