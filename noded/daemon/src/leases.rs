@@ -18,7 +18,8 @@ pub(crate) async fn tend(
         match keeper.end_lease(alloc.to_string()).await {
             Ok(()) => {}
             Err(CallError::ShuttingDown) => return None,
-            // Nothing of it runs, so that it ends nothing; it goes with the allocation.
+            // Keeper refuses none. Where nothing of it runs, it ends nothing, and goes with the
+            // allocation.
             Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "a lease was kept"),
         }
     }

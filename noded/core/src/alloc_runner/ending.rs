@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{AllocRunner, Directory, Removal, World, kill_order};
 use crate::lifecycle::Stage;
 use crate::outbox::Outbox;
-use crate::task_runner::{KillCause, ShutdownDelay, TaskRunner};
+use crate::task_runner::{KillCause, ShutdownDelay};
 use crate::time::{Moment, Now};
 
 /// The allocation's tasks are being brought to their end.
@@ -41,9 +41,8 @@ impl AllocRunner {
             kill_order::cause(&self.members())
         };
         let Some(cause) = cause else { return };
-        let anything_runs = self.tasks.values().any(TaskRunner::has_process);
         let delay = match self.shutdown_delay() {
-            ShutdownDelay::Wait if anything_runs => {
+            ShutdownDelay::Wait if self.has_process() => {
                 self.spec.group().shutdown_delay.unwrap_or_default()
             }
             ShutdownDelay::Wait | ShutdownDelay::Skip => Duration::ZERO,
@@ -58,11 +57,13 @@ impl AllocRunner {
     /// except where the allocation's directories do not exist, and those that are not begun where
     /// the lease is over for good: they would wait for another one for ever.
     pub(super) fn kill_wave(&mut self, world: World<'_>, out: &mut Outbox, now: Now) {
+        let delay = self.shutdown_delay();
         let Some(ending) = &mut self.ending else {
             return;
         };
         match ending.begin {
-            Begin::At(at) if now.moment < at => return,
+            // A wait that has begun is cut short, too.
+            Begin::At(at) if now.moment < at && delay == ShutdownDelay::Wait => return,
             Begin::At(_) | Begin::Begun => ending.begin = Begin::Begun,
         }
         let cause = ending.cause;
@@ -73,7 +74,6 @@ impl AllocRunner {
             let unbegun = self.tasks.iter().filter(|(_, task)| task.is_unbegun());
             wave = unbegun.map(|(name, _)| name.clone()).collect();
         }
-        let delay = self.shutdown_delay();
         let Self { spec, tasks, .. } = self;
         for name in wave {
             if let Some(task) = tasks.get_mut(&name) {

@@ -51,6 +51,11 @@ impl AllocRunner {
         self.tasks.values().all(TaskRunner::is_dead)
     }
 
+    /// Whether a process of any of its tasks may be alive.
+    pub(crate) fn has_process(&self) -> bool {
+        self.tasks.values().any(TaskRunner::has_process)
+    }
+
     /// When its last task ended, once all are dead.
     pub fn finished_at(&self) -> Option<UnixNanos> {
         let finished = self

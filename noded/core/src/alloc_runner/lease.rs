@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::AllocRunner;
-use crate::key::RunEpoch;
 use crate::node_core::leases::{LeaseNeed, LeaseTerm};
 use crate::outbox::Outbox;
 
@@ -65,11 +64,5 @@ impl AllocRunner {
             self.state.lease_expired = true;
             self.persist(out);
         }
-    }
-
-    /// Whether a run of any of its tasks was ever asked for.
-    pub(crate) fn was_begun(&self) -> bool {
-        let mut tasks = self.tasks.values();
-        tasks.any(|task| task.run().epoch != RunEpoch::default())
     }
 }

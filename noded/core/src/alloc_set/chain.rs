@@ -86,6 +86,7 @@ impl AllocSet {
         let Some(incarnation) = at.incarnation else {
             return Err(DisconnectReason::MapMalformed);
         };
+        self.act_up_to(at)?;
         let unknown: Vec<AllocId> = self
             .known
             .keys()
@@ -95,10 +96,6 @@ impl AllocSet {
         let mut steps = Vec::new();
         let foreign_before = self.foreign.allocs.clone();
         if self.watermark.incarnation == Some(incarnation) {
-            if at.index < self.watermark.index {
-                let (received, expected) = (at.index, self.watermark.index);
-                return Err(DisconnectReason::WatchBroken { received, expected });
-            }
             for alloc in unknown {
                 // What an earlier incarnation left stays under its grace.
                 if !self.foreign.allocs.contains(&alloc) {
@@ -146,7 +143,7 @@ impl AllocSet {
             index: at,
             missing,
             filling,
-            ..
+            incarnation: _,
         } = &mut self.chain
         else {
             return Err(DisconnectReason::MapMalformed);
@@ -162,6 +159,7 @@ impl AllocSet {
             *filling = Filling::Over;
         }
         *at = index;
+        self.acted.index = self.acted.index.max(index);
         let mut steps = Vec::new();
         let foreign_before = self.foreign.allocs.clone();
         for desired in changed {
@@ -187,6 +185,19 @@ impl AllocSet {
         steps.extend(self.foreign_changed(&foreign_before));
         steps.extend(self.move_watermark());
         Ok(steps)
+    }
+
+    /// A complete map is acted on, unless something newer of its history was: at least what the
+    /// watermark has come to.
+    fn act_up_to(&mut self, at: Watermark) -> Result<(), DisconnectReason> {
+        for newest in [self.watermark, self.acted] {
+            if newest.incarnation == at.incarnation && at.index < newest.index {
+                let (received, expected) = (at.index, newest.index);
+                return Err(DisconnectReason::WatchBroken { received, expected });
+            }
+        }
+        self.acted = at;
+        Ok(())
     }
 
     fn foreign_changed(&self, before: &BTreeSet<AllocId>) -> Option<WatchStep> {

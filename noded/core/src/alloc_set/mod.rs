@@ -13,6 +13,9 @@
 //! within an incarnation. What a complete map does not name is destroyed, with one exception: where
 //! the map is another incarnation's, nothing that it does not know is stopped until an operator or
 //! the configured grace says so.
+//!
+//! The watermark waits for all that a map names, and the node acts before that on what has come.
+//! So a map is refused, too, that is older than what was acted on: it does not know what came.
 
 mod chain;
 #[cfg(test)]
@@ -56,6 +59,8 @@ struct Foreign {
 #[derive(Clone, Debug)]
 pub struct AllocSet {
     watermark: Watermark,
+    /// The newest that was acted on, ahead of the watermark while a map is being filled.
+    acted: Watermark,
     /// Every allocation that the node was told of, with its version.
     known: BTreeMap<AllocId, u64>,
     chain: Chain,
@@ -64,17 +69,24 @@ pub struct AllocSet {
 }
 
 impl AllocSet {
-    /// The set as the journal left it. `grace` is how long allocations that another incarnation
-    /// does not know go on; `None` = for ever. A daemon's start begins it anew.
+    /// The set as the journal left it. `newest` is the highest version that was acted on of what
+    /// the watermark's incarnation wants here. `grace` is how long allocations that another
+    /// incarnation does not know go on; `None` = for ever. A daemon's start begins it anew.
     pub(crate) fn new(
         watermark: Watermark,
+        newest: u64,
         known: BTreeMap<AllocId, u64>,
         foreign: BTreeSet<AllocId>,
         grace: Option<Duration>,
         now: Moment,
     ) -> Self {
+        let acted = Watermark {
+            index: watermark.index.max(newest),
+            ..watermark
+        };
         Self {
             watermark,
+            acted,
             known,
             chain: Chain::Closed,
             foreign: Foreign {

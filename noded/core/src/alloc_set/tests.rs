@@ -21,11 +21,13 @@ fn mark(incarnation: u128, index: u64) -> Watermark {
 }
 
 fn set_with(known: &[(u128, u64)], watermark: Watermark, grace: Option<Duration>) -> AllocSet {
+    let newest = known.iter().map(|(_, version)| *version).max();
     let known = known
         .iter()
         .map(|(number, version)| (id(*number), *version))
         .collect();
-    AllocSet::new(watermark, known, BTreeSet::new(), grace, at(0).moment)
+    let (newest, foreign) = (newest.unwrap_or_default(), BTreeSet::new());
+    AllocSet::new(watermark, newest, known, foreign, grace, at(0).moment)
 }
 
 fn map(at: Watermark, allocs: &[(u128, u64)]) -> WatchMap {
@@ -141,6 +143,67 @@ fn a_server_that_is_behind_cannot_take_the_node_back_in_time() {
 }
 
 #[test]
+fn a_map_that_is_older_than_what_a_broken_one_brought_destroys_nothing() {
+    let broken = DisconnectReason::WatchBroken {
+        received: 7,
+        expected: 9,
+    };
+    let older = || map(mark(HOME, 7), &[(1, 4)]);
+    let mut set = set_with(&[(1, 4)], mark(HOME, 5), None);
+    let newer = map(mark(HOME, 9), &[(1, 4), (2, 8), (3, 9)]);
+    set.on_map(newer, at(0).moment).expect("a good map");
+    set.on_delta(delta(9, 9, &[(2, 8)], &[])).expect("it fills");
+    set.close();
+    assert_eq!(set.watermark(), mark(HOME, 5));
+    assert_eq!(set.on_map(older(), at(0).moment), Err(broken));
+    assert_eq!(set.version(id(2)), Some(8));
+    // Nor does a new daemon believe it, to which the journal told the version.
+    let broken = DisconnectReason::WatchBroken {
+        received: 7,
+        expected: 8,
+    };
+    let mut set = set_with(&[(1, 4), (2, 8)], mark(HOME, 5), None);
+    assert_eq!(set.on_map(older(), at(0).moment), Err(broken));
+    assert_eq!(set.version(id(2)), Some(8));
+    let same = map(mark(HOME, 8), &[(1, 4), (2, 8)]);
+    let steps = set.on_map(same, at(0).moment).expect("as new as that");
+    assert_eq!(short(steps), ["told 2", "=8"]);
+}
+
+#[test]
+fn a_map_that_is_older_than_a_delta_of_a_broken_watch_is_refused() {
+    let mut set = set_with(&[(1, 4)], mark(HOME, 5), None);
+    let map_at = |index| map(mark(HOME, index), &[(1, 4), (2, 8)]);
+    set.on_map(map_at(9), at(0).moment).expect("a good map");
+    let steps = set.on_delta(delta(9, 12, &[], &[1])).expect("it goes on");
+    assert_eq!(short(steps), ["-1"]);
+    set.close();
+    // Or what was dropped comes back.
+    let refused = set.on_map(map_at(11), at(0).moment);
+    let broken = DisconnectReason::WatchBroken {
+        received: 11,
+        expected: 12,
+    };
+    assert_eq!(refused, Err(broken));
+}
+
+#[test]
+fn maps_of_another_incarnation_are_compared_with_its_own_only() {
+    let mut set = set_with(&[(1, 40), (2, 50)], mark(HOME, 50), None);
+    let first = map(mark(2, 9), &[(1, 2), (3, 8)]);
+    set.on_map(first, at(0).moment).expect("another history");
+    set.on_delta(delta(9, 9, &[(3, 8)], &[])).expect("it fills");
+    set.close();
+    let older = set.on_map(map(mark(2, 7), &[(1, 2)]), at(0).moment);
+    let broken = DisconnectReason::WatchBroken {
+        received: 7,
+        expected: 9,
+    };
+    assert_eq!(older, Err(broken));
+    assert_eq!(set.foreign().collect::<Vec<_>>(), [id(2)]);
+}
+
+#[test]
 fn a_map_comes_in_parts_that_follow_each_other() {
     let part = |part, last, number| WatchMap {
         part,
@@ -210,7 +273,7 @@ fn without_a_grace_only_an_operator_releases_what_is_foreign() {
 fn a_new_daemon_still_knows_what_is_foreign() {
     let foreign = BTreeSet::from([id(2)]);
     let known = BTreeMap::from([(id(1), 2), (id(2), 50)]);
-    let mut set = AllocSet::new(mark(2, 4), known, foreign, None, at(0).moment);
+    let mut set = AllocSet::new(mark(2, 4), 2, known, foreign, None, at(0).moment);
     let steps = set
         .on_map(map(mark(2, 4), &[(1, 2)]), at(0).moment)
         .expect("accepted");
@@ -237,22 +300,32 @@ fn what_a_later_incarnation_knows_again_is_foreign_no_more() {
 }
 
 proptest::proptest! {
-    /// Whatever arrives, the watermark never goes down within an incarnation, and what is known
-    /// changes only on an unbroken chain.
+    /// Whatever arrives, neither the watermark nor the index of what is acted on goes down within
+    /// an incarnation, and what is known changes only on an unbroken chain.
     #[test]
     fn nodes_never_go_back_in_time(
         messages in proptest::collection::vec(
-            (0_u8..2, 0_u64..12, 0_u64..12, 0_u128..4, 0_u64..9), 0..40),
+            (0_u8..3, 0_u64..12, 0_u64..12, 0_u128..4, 0_u64..9), 0..40),
     ) {
         let mut set = set_with(&[(1, 2)], mark(HOME, 2), None);
-        let mut watermark = set.watermark().index;
+        let (mut watermark, mut acted) = (set.watermark().index, set.watermark().index);
         for (kind, first, second, number, version) in messages {
             let versions: Vec<Option<u64>> = (0..4).map(|it| set.version(id(it))).collect();
-            let result = if kind == 0 {
-                set.on_map(map(mark(HOME, first), &[(number, version)]), at(0).moment)
-            } else {
-                set.on_delta(delta(first, second, &[(number, version)], &[]))
+            let (index, result) = match kind {
+                0 => {
+                    let map = map(mark(HOME, first), &[(number, version)]);
+                    (first, set.on_map(map, at(0).moment))
+                }
+                1 => (second, set.on_delta(delta(first, second, &[(number, version)], &[]))),
+                _ => {
+                    set.close();
+                    continue;
+                }
             };
+            if result.is_ok() {
+                proptest::prop_assert!(index >= acted);
+                acted = index;
+            }
             proptest::prop_assert!(set.watermark().index >= watermark);
             watermark = set.watermark().index;
             if result.is_err() {

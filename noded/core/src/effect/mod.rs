@@ -112,7 +112,7 @@ pub enum Effect {
     TendLeases {
         /// Allocations, and when keeper kills what runs of them.
         extend: Vec<(AllocId, Moment)>,
-        /// Allocations of which nothing runs any more.
+        /// Allocations that need none any more: nothing of them runs, or it may run on.
         end: Vec<AllocId>,
     },
 

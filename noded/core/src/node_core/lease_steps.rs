@@ -3,7 +3,8 @@
 use protocol_model::AllocId;
 
 use super::NodeCore;
-use super::leases::LeaseNeed;
+use super::leases::{Kept, LeaseNeed};
+use crate::alloc_runner::AllocRunner;
 use crate::event::LeasesAnswer;
 use crate::journal::JournalRecord;
 use crate::time::{Moment, Now, earliest};
@@ -48,13 +49,40 @@ impl NodeCore {
     /// When an allocation must be stopped for want of a confirmation by the control plane.
     pub(super) fn lease_deadline(&self, alloc: AllocId) -> Option<Moment> {
         let runner = self.runners.get(&alloc)?;
-        // What waits for its lease does not run: a confirmation from before it came ends nothing.
-        if !runner.holds_lease() {
+        let LeaseNeed::Open(term) = runner.lease_need() else {
             return None;
+        };
+        let over = self.session.confirmed()?.after(term.window);
+        if runner.holds_lease() {
+            return Some(over);
         }
-        match runner.lease_need() {
-            LeaseNeed::Open(term) => Some(self.session.confirmed()?.after(term.window)),
-            LeaseNeed::None | LeaseNeed::RunsOut => None,
+        // What waits for its lease does not run: a confirmation from before it came ends nothing.
+        // What runs already and came to need one ends in time, too, where keeper does not take it.
+        // The word of that came in a session, which may not have confirmed a heartbeat yet.
+        let first_word = self.leases.since(alloc).after(term.window / 2);
+        runner.has_process().then_some(over.max(first_word))
+    }
+
+    /// What an earlier daemon left of an allocation's lease. Only keeper knows whether there is
+    /// one: while its window is open nothing starts before keeper has answered.
+    pub(super) fn restore_lease(&mut self, runner: &mut AllocRunner, kept: Kept, now: Now) {
+        // Without any in the journal nobody asked for a lease in this boot.
+        let Some(confirmed) = self.session.confirmed() else {
+            return;
+        };
+        match (runner.lease_need(), kept) {
+            (LeaseNeed::Open(term), Kept::Runs) => {
+                self.leases.restore(runner.id(), term);
+                // Nobody asks keeper any more. A poststop task has what is left of the lease that
+                // the others began with.
+                if now.moment >= confirmed.after(term.window) {
+                    runner.grant_lease();
+                }
+            }
+            (LeaseNeed::Open(_), Kept::Nothing) | (LeaseNeed::RunsOut, _) => {}
+            // An update took it away, or all of its tasks ended, and the earlier daemon may not
+            // have come to say so: keeper would kill what runs now.
+            (LeaseNeed::None, _) => self.leases.end(runner.id()),
         }
     }
 }

@@ -196,7 +196,7 @@ impl NodeCore {
             return;
         };
         let settled = runner.settle(world, &mut self.outbox, now);
-        if self.leases.set(alloc, runner.lease_need()) {
+        if self.leases.set(alloc, runner.lease_need(), now.moment) {
             runner.lose_lease();
         }
         self.last_heard.set(alloc, runner.tolerated());

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use protocol_model::{AllocId, Node};
 
 use super::last_heard::LastHeard;
-use super::leases::{LeaseNeed, Leases};
+use super::leases::{Kept, Leases};
 use super::{NodeCore, Timers, Unrunnable, watch_steps};
 use crate::alloc_runner::{AllocRunner, Restoration, World};
 use crate::alloc_set::AllocSet;
 use crate::alloc_spec::{AllocSpec, SpecError};
 use crate::effect::Effect;
 use crate::event::{KeptPhase, KeptRun};
-use crate::journal::{JournalRecord, RestoredAlloc, RestoredNode};
+use crate::journal::{DestroyWanted, JournalRecord, RestoredAlloc, RestoredNode};
 use crate::key::{BootId, RunEpoch};
 use crate::outbox::Outbox;
 use crate::session::Session;
@@ -24,6 +24,16 @@ use crate::update_batcher::UpdateBatcher;
 
 /// Keeper's runs by allocation and task.
 type KeptByTask = BTreeMap<AllocId, BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>>;
+
+/// What is foreign or was dropped may have its version from an earlier incarnation, which counted
+/// otherwise.
+fn newest_version(allocs: &BTreeMap<AllocId, RestoredAlloc>, foreign: &BTreeSet<AllocId>) -> u64 {
+    let wanted = allocs
+        .iter()
+        .filter(|(id, restored)| restored.destroy == DestroyWanted::No && !foreign.contains(id));
+    let versions = wanted.map(|(_, restored)| restored.alloc.alloc_modify_index);
+    versions.max().unwrap_or_default()
+}
 
 impl NodeCore {
     /// A node. `restored` is what [`crate::journal::replay`] made of the journal (empty at first),
@@ -56,6 +66,7 @@ impl NodeCore {
         session.on_durable(watermark);
         let alloc_set = AllocSet::new(
             watermark,
+            newest_version(&allocs, &foreign),
             versions,
             foreign,
             settings.unknown_alloc_grace,
@@ -152,6 +163,11 @@ impl NodeCore {
             tasks,
             acknowledged,
         } = restored;
+        let had = if kept.is_empty() {
+            Kept::Nothing
+        } else {
+            Kept::Runs
+        };
         self.spec_of.insert(id, hash);
         if let Some(acknowledged) = acknowledged {
             self.batcher.set_acknowledged(id, acknowledged);
@@ -177,14 +193,7 @@ impl NodeCore {
                 };
                 let mut runner =
                     AllocRunner::restore(restoration, boot, world, &mut self.outbox, now);
-                // Whatever was begun in this boot was not begun without a lease.
-                if let Some(confirmed) = self.session.confirmed()
-                    && runner.was_begun()
-                    && let LeaseNeed::Open(term) = runner.lease_need()
-                {
-                    runner.grant_lease();
-                    self.leases.restore(id, term, confirmed);
-                }
+                self.restore_lease(&mut runner, had, now);
                 self.runners.insert(id, runner);
                 self.settle(id, now);
             }
@@ -198,5 +207,31 @@ impl NodeCore {
                 self.unrunnable.insert(id, unrunnable);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_model::SpecHash;
+
+    use super::*;
+    use crate::test_support::{alloc_of, job_with_tasks};
+
+    #[test]
+    fn the_newest_version_is_that_of_what_the_present_incarnation_wants_here() {
+        let [wanted, older, foreign, dropped] = [1, 2, 3, 4].map(AllocId::from_u128);
+        let job = job_with_tasks("web", Vec::new());
+        let restored = |id, version| {
+            let mut alloc = alloc_of(&job, id);
+            alloc.alloc_modify_index = version;
+            (id, RestoredAlloc::new(alloc, SpecHash([1; 32])))
+        };
+        let versions = [(wanted, 7), (older, 5), (foreign, 900), (dropped, 900)];
+        let mut allocs: BTreeMap<AllocId, RestoredAlloc> =
+            versions.map(|(id, version)| restored(id, version)).into();
+        let last = allocs.get_mut(&dropped).expect("it is one of them");
+        last.destroy = DestroyWanted::Yes;
+        assert_eq!(newest_version(&allocs, &BTreeSet::from([foreign])), 7);
+        assert_eq!(newest_version(&BTreeMap::new(), &BTreeSet::new()), 0);
     }
 }

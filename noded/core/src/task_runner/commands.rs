@@ -21,6 +21,10 @@ impl TaskRunner {
     ) {
         let wish = AfterStop::Die(cause);
         match self.phase {
+            // It waits, for an earlier cause, and is to wait no longer.
+            Phase::ShutdownDelay { cause, .. } if delay == ShutdownDelay::Skip => {
+                return self.begin_stop(AfterStop::Die(cause), ctx, out, now);
+            }
             Phase::Dead | Phase::ShutdownDelay { .. } => return,
             Phase::Stopping {
                 after: AfterStop::Die(_),

@@ -120,7 +120,7 @@ pub enum Phase {
 pub enum ShutdownDelay {
     /// As the job says.
     Wait,
-    /// An operator said not to.
+    /// An operator said not to, or the time for it is over.
     Skip,
 }
 

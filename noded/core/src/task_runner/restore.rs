@@ -10,8 +10,9 @@
 //! running           go on                      take its end           unknown   start, unblamed
 //! ```
 //!
-//! *start* waits for its lifecycle stage, *unknown* is an end with "exit status unknown", which the
-//! restart policy counts as a failure.
+//! *go on* asks for the end of a run once more that an operator wants restarted, where keeper was
+//! not told of that. *start* waits for its lifecycle stage, *unknown* is an end with "exit status
+//! unknown", which the restart policy counts as a failure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -154,14 +155,7 @@ impl TaskRunner {
                 } else {
                     self.on_started(pid, at, None, ctx, out, now);
                 }
-                // Without a stop at keeper whoever wanted it says so again.
-                self.phase = if stopping {
-                    Phase::Stopping {
-                        after: wish.unwrap_or(AfterStop::Restart),
-                    }
-                } else {
-                    Phase::Running
-                };
+                self.resume_running(stopping, wish, ctx, out, now);
             }
             KeptPhase::Ending => {
                 self.phase = wish.map_or(Phase::Running, |after| Phase::Stopping { after });
@@ -176,6 +170,29 @@ impl TaskRunner {
                 self.phase = Phase::Running;
                 self.on_exited(&exit, wish, ctx, out, now);
             }
+        }
+    }
+
+    /// Keeper runs it. `stopping` is whether it was told to end it.
+    fn resume_running(
+        &mut self,
+        stopping: bool,
+        wish: Option<AfterStop>,
+        ctx: RunContext<'_>,
+        out: &mut Outbox,
+        now: Now,
+    ) {
+        match (stopping, wish) {
+            (true, wish) => {
+                let after = wish.unwrap_or(AfterStop::Restart);
+                self.phase = Phase::Stopping { after };
+            }
+            // An operator was told that it will be, and does not say so again.
+            (false, Some(AfterStop::Restart)) => {
+                self.begin_stop(AfterStop::Restart, ctx, out, now);
+            }
+            // Whoever wanted its end does.
+            (false, Some(AfterStop::Die(_)) | None) => self.phase = Phase::Running,
         }
     }
 

@@ -91,7 +91,7 @@ fn exit(code: i32) -> RunEvent {
     })
 }
 
-const INPUTS: [(&str, Input); 10] = [
+const INPUTS: [(&str, Input); 11] = [
     ("kill", |it, ctx, out| {
         it.kill(
             KillCause::AllocStopped,
@@ -100,6 +100,10 @@ const INPUTS: [(&str, Input); 10] = [
             out,
             at(5_000),
         );
+    }),
+    ("kill now", |it, ctx, out| {
+        let (cause, delay) = (KillCause::LeaseExpired, ShutdownDelay::Skip);
+        it.kill(cause, delay, ctx, out, at(5_000));
     }),
     ("restart", |it, ctx, out| {
         let _ = it.restart("asked", ctx, out, at(5_000));
@@ -145,22 +149,26 @@ const INPUTS: [(&str, Input); 10] = [
 /// The effects and the new phase of every cell; a cell that changes nothing is left out.
 const TABLE: &str = "\
 waiting: kill -> dead
+waiting: kill now -> dead
 waiting: failed -> waiting [release]
 waiting: exit 1 -> waiting [release]
 waiting: old exit -> waiting [release]
 delayed: kill -> dead
+delayed: kill now -> dead
 delayed: revive -> waiting
 delayed: timeout -> waiting
 delayed: failed -> delayed [release]
 delayed: exit 1 -> delayed [release]
 delayed: old exit -> delayed [release]
 preparing: kill -> preparing, then die
+preparing: kill now -> preparing, then die
 preparing: revive -> preparing, then restart
 preparing: prepared -> starting [start]
 preparing: old exit -> preparing [release]
 preparing, then die: prepared -> dead [release]
 preparing, then die: old exit -> preparing, then die [release]
 starting: kill -> starting, then die
+starting: kill now -> starting, then die
 starting: revive -> starting, then restart
 starting: started -> running
 starting: failed -> delayed [release]
@@ -171,16 +179,19 @@ starting, then die: failed -> dead [release]
 starting, then die: exit 1 -> dead [release]
 starting, then die: old exit -> starting, then die [release]
 running: kill -> shutdown delay
+running: kill now -> stopping, then die [stop]
 running: restart -> stopping, then restart [stop]
 running: revive -> stopping, then restart [stop]
 running: signal -> running [signal]
 running: exit 1 -> delayed [release]
 running: old exit -> running [release]
+shutdown delay: kill now -> stopping, then die [stop]
 shutdown delay: signal -> shutdown delay [signal]
 shutdown delay: timeout -> stopping, then die [stop]
 shutdown delay: exit 1 -> dead [release]
 shutdown delay: old exit -> shutdown delay [release]
 stopping, then restart: kill -> stopping, then die
+stopping, then restart: kill now -> stopping, then die
 stopping, then restart: signal -> stopping, then restart [signal]
 stopping, then restart: exit 1 -> waiting [release]
 stopping, then restart: old exit -> stopping, then restart [release]

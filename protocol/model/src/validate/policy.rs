@@ -15,6 +15,10 @@ use crate::validate::findings::Findings;
 const RESTART_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// The shortest wait before a reschedule: each one costs an evaluation.
 const RESCHEDULE_DELAY_MIN: Duration = Duration::from_secs(5);
+/// The shortest wait of an unheard node before it stops a group. What it is told in answer to its
+/// heartbeats is half a second old when all is well, and a silence of 2.6 s is borne everywhere
+/// else: with less, groups that are well are stopped, or never start.
+const STOP_ON_CLIENT_AFTER_MIN: Duration = Duration::from_secs(3);
 /// The shortest reschedule interval.
 const RESCHEDULE_INTERVAL_MIN: Duration = Duration::from_secs(15);
 
@@ -228,15 +232,27 @@ fn check_disconnect(job_type: JobType, group: &TaskGroup, findings: &mut Finding
             check_either_spelling(block, group, findings);
         });
     }
-    if group.stop_on_client_after().is_some() && !stops_itself {
-        findings.refuse_at(
-            if group.disconnect.is_some() {
-                "disconnect > stop_on_client_after"
-            } else {
-                "stop_after_client_disconnect"
-            },
-            format!("only for service and batch jobs, not {job_type} jobs"),
-        );
+    if let Some(after) = group.stop_on_client_after() {
+        let new = group.disconnect.as_ref();
+        let new = new.is_some_and(|block| block.stop_on_client_after.is_some());
+        let spelling = if new {
+            "disconnect > stop_on_client_after"
+        } else {
+            "stop_after_client_disconnect"
+        };
+        if !stops_itself {
+            let message = format!("only for service and batch jobs, not {job_type} jobs");
+            findings.refuse_at(spelling, message);
+        }
+        if after < STOP_ON_CLIENT_AFTER_MIN {
+            let least = format_go(STOP_ON_CLIENT_AFTER_MIN);
+            let message = format!(
+                "must be at least {least}, is {}: a few lost packets would stop the group, since \
+                 a node hears half a second late that it is heard",
+                format_go(after)
+            );
+            findings.refuse_at(spelling, message);
+        }
     }
     if group.disconnect_window().is_some() && group.stop_on_client_after().is_some() {
         findings.refuse_hint(

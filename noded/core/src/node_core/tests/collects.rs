@@ -5,6 +5,7 @@ use protocol_model::{AllocId, ClientStatus, JobType};
 use super::fake_host::FakeHost;
 use crate::NotCollected;
 use crate::event::ExitStatus;
+use crate::task_runner::Boot;
 use crate::test_support::{at, job_with_tasks, task};
 
 #[test]
@@ -48,4 +49,24 @@ fn one_allocation_is_collected_once_its_end_is_recorded_and_no_other() {
         Err(NotCollected::NotEnded(running))
     );
     assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn a_new_daemon_that_is_cut_off_knows_which_ends_are_recorded() {
+    let mut host = FakeHost::new();
+    let mut job = job_with_tasks("once", vec![task("main")]);
+    job.job_type = JobType::Batch;
+    let id = host.submit(job);
+    host.run_for(3_000);
+    host.exit(&host.live_run("main"), ExitStatus::Code(0));
+    host.run_for(3_000);
+    assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    host.online = false;
+    for boot in [Boot::Same, Boot::Another] {
+        host.restart_daemon(boot);
+        host.run_for(3_000);
+    }
+    assert_eq!(host.core.collect_alloc(id, at(host.now)), Ok(()));
+    host.deliver();
+    assert!(host.core.alloc(id).is_none());
 }

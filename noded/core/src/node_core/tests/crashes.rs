@@ -5,11 +5,12 @@ use std::time::Duration;
 use protocol_model::{AllocId, ClientStatus, RestartPolicy, Task, TaskRunState};
 
 use super::fake_host::{FakeHost, FakeRun, Manners};
+use crate::alloc_runner::RestartScope;
 use crate::event::ExitStatus;
 use crate::journal;
 use crate::key::RunEpoch;
 use crate::task_runner::Boot;
-use crate::test_support::{job_with_tasks, task};
+use crate::test_support::{at, job_with_tasks, task};
 
 const ALLOC: AllocId = AllocId::from_u128(1);
 
@@ -112,6 +113,26 @@ fn an_end_that_was_asked_for_is_no_failure_to_a_new_daemon() {
     host.run_for(2_000);
     assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
     assert!(!host.task(1, "main").failed);
+}
+
+#[test]
+fn a_restart_that_an_operator_was_told_of_comes_although_keeper_was_not_told() {
+    for scope in [RestartScope::Running, RestartScope::All] {
+        let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("main")])]);
+        let run = host.live_run("main");
+        host.manners = Manners::Ignores;
+        let now = at(host.now);
+        host.core.restart(ALLOC, scope, now).expect("it runs");
+        host.drain();
+        // The daemon was killed between its journal and keeper.
+        host.runs
+            .insert(run.clone(), FakeRun::Running { kill_at: None });
+        host.manners = Manners::Ends;
+        host.restart_daemon(Boot::Same);
+        host.run_for(2_000);
+        assert_eq!(host.live_run("main").epoch, run.epoch.next());
+        assert!(!host.task(1, "main").failed);
+    }
 }
 
 #[test]

@@ -126,6 +126,28 @@ fn nothing_starts_again_while_the_group_is_being_stopped() {
 }
 
 #[test]
+fn a_shutdown_delay_that_has_begun_ends_when_somebody_says_so() {
+    let long = Duration::from_secs(600);
+    for (of_group, of_task) in [(Some(long), Duration::ZERO), (None, long)] {
+        let patient = Task {
+            shutdown_delay: of_task,
+            ..task("main")
+        };
+        let mut job = job_with_tasks("web", vec![patient]);
+        job.task_groups[0].shutdown_delay = of_group;
+        let mut host = FakeHost::with_jobs(vec![job]);
+        host.stop(ALLOC);
+        host.run_for(60_000);
+        assert_eq!(host.status(1), ClientStatus::Running, "it waits");
+        let (_, mut alloc) = host.desired[&ALLOC].clone();
+        alloc.desired_transition.no_shutdown_delay = Some(true);
+        host.want(alloc);
+        host.run_for(1_000);
+        assert_eq!(host.recorded(1), Some(ClientStatus::Complete));
+    }
+}
+
+#[test]
 fn a_failed_task_ends_its_siblings() {
     let mut host = FakeHost::with_jobs(vec![job_with_tasks("web", vec![task("one"), task("two")])]);
     host.exit(&host.live_run("one"), ExitStatus::Code(1));

@@ -8,6 +8,7 @@ use protocol_model::{
 
 use super::fake_host::{FakeHost, Luck, Manners};
 use crate::event::ExitStatus;
+use crate::key::RunKey;
 use crate::task_runner::Boot;
 use crate::test_support::{at, job_with_tasks, task};
 
@@ -55,6 +56,22 @@ fn host_with(job: Job) -> FakeHost {
     host.run_for(10_000);
     assert_eq!(host.status(1), ClientStatus::Running);
     host
+}
+
+fn run_of(host: &FakeHost, id: AllocId) -> Option<RunKey> {
+    host.live_runs().into_iter().find(|run| run.alloc == id)
+}
+
+fn stops_of_main(host: &FakeHost) -> usize {
+    let lines = host.log.iter();
+    lines.filter(|line| line.starts_with("stop main")).count()
+}
+
+/// The same group, in need of no lease.
+fn free() -> Job {
+    let mut job = leased();
+    job.task_groups[0].disconnect = None;
+    job
 }
 
 fn cut_off(host: &mut FakeHost) {
@@ -140,11 +157,7 @@ fn a_restart_of_the_daemon_neither_lengthens_a_lease_nor_ends_what_is_well() {
     host.run_for(14_000);
     assert_eq!(host.status(1), ClientStatus::Running);
     // A task that fails meanwhile is started again: its lease is open.
-    let run = host
-        .live_runs()
-        .into_iter()
-        .find(|run| run.alloc == ID)
-        .expect("it runs");
+    let run = run_of(&host, ID).expect("it runs");
     host.exit(&run, ExitStatus::Code(1));
     host.run_for(1_500);
     assert_eq!(host.live_runs().len(), 2);
@@ -180,11 +193,7 @@ fn after_a_reboot_nothing_leased_starts_before_a_server_says_so() {
 #[test]
 fn tasks_that_an_operator_starts_again_have_a_lease_again() {
     let mut host = host();
-    let run = host
-        .live_runs()
-        .into_iter()
-        .find(|run| run.alloc == ID)
-        .expect("it runs");
+    let run = run_of(&host, ID).expect("it runs");
     host.exit(&run, ExitStatus::Code(0));
     host.run_for(5_000);
     cut_off(&mut host);
@@ -305,6 +314,153 @@ fn a_lease_that_runs_out_waits_for_no_shutdown_delay() {
     cut_off(&mut host);
     host.run_for(31_000);
     assert_eq!(host.status(1), ClientStatus::Complete);
-    let stops = host.log.iter().filter(|line| line.starts_with("stop main"));
-    assert_eq!(stops.count(), 1, "it was asked to end before it was killed");
+    assert_eq!(stops_of_main(&host), 1, "asked to end before it was killed");
+}
+
+#[test]
+fn a_lease_that_keeper_did_not_take_after_a_reboot_starts_nothing_under_the_next_daemon() {
+    let mut host = host();
+    host.unrecordable.insert(ID);
+    host.restart_daemon(Boot::Another);
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Pending);
+    // The journal has runs of it, and a confirmation. The fake keeper checks the rest.
+    host.restart_daemon(Boot::Same);
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Pending);
+    host.unrecordable.clear();
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+#[test]
+fn a_lease_that_keeper_does_not_hold_ends_no_other_after_a_restart_of_the_daemon() {
+    let mut host = host();
+    let without = AllocId::from_u128(3);
+    host.submit(free());
+    host.run_for(5_000);
+    host.unrecordable.insert(without);
+    host.update_in_place(without, leased());
+    host.run_for(5_000);
+    host.restart_daemon(Boot::Same);
+    host.run_for(120_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    assert_eq!(host.task(1, "main").restarts, 0);
+    assert_eq!(host.status(3), ClientStatus::Running, "it is heard");
+    // It runs, but nothing of it is begun without one.
+    let run = run_of(&host, without).expect("it runs");
+    host.exit(&run, ExitStatus::Code(1));
+    host.run_for(10_000);
+    assert_eq!(host.status(3), ClientStatus::Pending);
+    host.unrecordable.clear();
+    host.run_for(10_000);
+    assert_eq!(host.status(3), ClientStatus::Running);
+}
+
+#[test]
+fn a_group_that_came_to_need_a_lease_while_it_ran_ends_in_time_without_keeper() {
+    for restarted in [false, true] {
+        let mut host = host_with(free());
+        host.unrecordable.insert(ID);
+        host.update_in_place(ID, leased());
+        host.run_for(60_000);
+        assert_eq!(host.leases.get(&ID), None);
+        assert_eq!(host.status(1), ClientStatus::Running);
+        cut_off(&mut host);
+        if restarted {
+            host.restart_daemon(Boot::Same);
+        }
+        host.run_for(25_000);
+        assert_eq!(host.status(1), ClientStatus::Running);
+        host.run_for(6_000);
+        assert_eq!(host.status(1), ClientStatus::Complete);
+        assert_eq!(stops_of_main(&host), 1);
+    }
+}
+
+#[test]
+fn a_group_that_comes_to_need_a_lease_right_after_a_long_silence_runs_on() {
+    for unrecordable in [false, true] {
+        let mut host = host_with(free());
+        if unrecordable {
+            host.unrecordable.insert(ID);
+        }
+        cut_off(&mut host);
+        host.run_for(120_000);
+        // The news is faster than the answer to the first heartbeat.
+        host.update_in_place(ID, leased());
+        host.online = true;
+        host.run_for(60_000);
+        assert_eq!(host.status(1), ClientStatus::Running);
+        assert_eq!(host.task(1, "main").restarts, 0);
+        assert_eq!(host.leases.contains_key(&ID), !unrecordable);
+    }
+}
+
+#[test]
+fn a_lease_that_an_update_took_away_ends_nothing_under_the_next_daemon() {
+    let mut host = host();
+    let held = host.leases[&ID];
+    host.update_in_place(ID, free());
+    host.deliver();
+    // The daemon was killed before it had said so to keeper.
+    host.leases.insert(ID, held);
+    host.restart_daemon(Boot::Same);
+    host.run_for(60_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    assert_eq!(host.task(1, "main").restarts, 0);
+    assert_eq!(host.leases.get(&ID), None);
+}
+
+#[test]
+fn a_poststop_task_has_what_is_left_of_the_lease_also_under_the_next_daemon() {
+    let mut host = host_with(with_poststop());
+    cut_off(&mut host);
+    host.run_for(10_000);
+    host.without_daemon_for(22_000);
+    host.restart_daemon(Boot::Same);
+    host.run_for(500);
+    assert_eq!(host.live_run("after").alloc, ID);
+    host.run_for(10_000);
+    assert_eq!(host.live_runs(), Vec::new(), "keeper ended it");
+}
+
+#[test]
+fn the_end_of_a_lease_ends_the_shutdown_delay_of_a_group_that_is_being_stopped() {
+    let long = Duration::from_secs(600);
+    for (of_group, of_task) in [(Some(long), Duration::ZERO), (None, long)] {
+        let mut job = leased();
+        job.task_groups[0].shutdown_delay = of_group;
+        job.task_groups[0].tasks[0].shutdown_delay = of_task;
+        let mut host = host_with(job);
+        host.stop(ID);
+        host.run_for(5_000);
+        assert_eq!(host.status(1), ClientStatus::Running, "it waits");
+        cut_off(&mut host);
+        host.run_for(31_000);
+        assert_eq!(host.status(1), ClientStatus::Complete);
+        assert_eq!(stops_of_main(&host), 1, "asked to end before it was killed");
+    }
+}
+
+#[test]
+fn a_lease_that_is_too_short_to_be_kept_starts_nothing_and_disturbs_nobody() {
+    // Servers of earlier releases took jobs like this one.
+    for millis in [0, 1, 100] {
+        let mut host = host();
+        let mut short = leased();
+        if let Some(disconnect) = &mut short.task_groups[0].disconnect {
+            disconnect.stop_on_client_after = Some(Duration::from_millis(millis));
+        }
+        host.confirmed_behind = Duration::from_millis(500);
+        let id = host.submit(short);
+        host.run_for(60_000);
+        assert_eq!(run_of(&host, id), None);
+        assert_eq!(host.status(1), ClientStatus::Running);
+        host.restart_daemon(Boot::Same);
+        host.run_for(60_000);
+        assert_eq!(run_of(&host, id), None);
+        assert_eq!(host.status(1), ClientStatus::Running);
+        assert_eq!(host.task(1, "main").restarts, 0);
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol_model::{AllocId, ClientStatus, SpecHash};
 
+use super::crashes::durable;
 use super::fake_host::FakeHost;
 use crate::effect::Effect;
 use crate::event::{DesiredAlloc, Event, ExitStatus, SessionEvent, WatchDelta};
@@ -59,6 +60,38 @@ fn typical_updates_gather_for_as_long_as_the_servers_say_in_their_answers_to_hea
         host.run_for(1_000);
         assert_eq!(host.core.batcher.typical_interval(), obeyed, "{said:?}");
     }
+}
+
+#[test]
+fn a_control_plane_that_takes_in_no_reports_keeps_no_task_waiting() {
+    let once = job_with_tasks("once", vec![task("once")]);
+    let jobs = vec![job_with_tasks("web", vec![durable("main", 5)]), once];
+    let mut host = FakeHost::with_jobs(jobs);
+    let (recorded, first) = (host.recorded.clone(), host.live_run("main").epoch);
+    host.slow = true;
+    // Starts, restarts and ends, over more than one batch that is given up.
+    host.submit(job_with_tasks("late", vec![task("late")]));
+    host.exit(&host.live_run("once"), ExitStatus::Code(0));
+    for restarts in 1..=5 {
+        host.exit(&host.live_run("main"), ExitStatus::Code(1));
+        host.run_for(6_000);
+        assert_eq!(host.live_run("main").epoch.0, first.0 + restarts);
+    }
+    host.exit(&host.live_run("main"), ExitStatus::Code(1));
+    host.run_for(6_000);
+    assert_eq!(host.status(1), ClientStatus::Failed);
+    assert_eq!(host.status(3), ClientStatus::Running);
+    assert_eq!(host.core.batcher.entry_count(), 3);
+    assert_eq!(host.recorded, recorded);
+    let given_up = "disconnect: no answer within the limit while the answer to a status batch";
+    let lines = host.log.iter().filter(|line| line.as_str() == given_up);
+    assert!(lines.count() > 1, "{:?}", host.log);
+    host.slow = false;
+    host.run_for(20_000);
+    for (number, status) in [(1, ClientStatus::Failed), (3, ClientStatus::Running)] {
+        assert_eq!(host.recorded(number), Some(status));
+    }
+    assert_eq!(host.core.batcher.depth(), 0);
 }
 
 #[test]

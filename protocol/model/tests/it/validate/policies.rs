@@ -121,6 +121,16 @@ fn policies_are_refused_for() {
             "given twice",
         ),
         (
+            of_group(json!({"Disconnect": {"StopOnClientAfter": "2999ms"}})),
+            "group \"web\" > disconnect > stop_on_client_after",
+            "must be at least 3s, is 2.999s",
+        ),
+        (
+            of_group(json!({"Disconnect": {"Replace": true}, "StopAfterClientDisconnect": 0})),
+            "group \"web\" > stop_after_client_disconnect",
+            "must be at least 3s, is 0s",
+        ),
+        (
             of_group(json!({"Disconnect": {"Replace": true}, "PreventRescheduleOnLost": true})),
             "group \"web\" > disconnect > replace",
             "given twice",
@@ -165,7 +175,7 @@ fn policies_with_a_meaning_are_not_refused() {
         json!({"Update": {"ProgressDeadline": 0}}),
         json!({"StopAfterClientDisconnect": "1h", "PreventRescheduleOnLost": true}),
         json!({"Disconnect": {"Replace": false}, "PreventRescheduleOnLost": false}),
-        json!({"Disconnect": {"StopOnClientAfter": "1h", "Replace": false}}),
+        json!({"Disconnect": {"StopOnClientAfter": "3s", "Replace": false}}),
         json!({"Update": {"Canary": 1, "AutoPromote": true, "AutoRevert": true}}),
         json!({"ReschedulePolicy": {"Unlimited": false, "Attempts": 3, "Interval": "6h",
             "Delay": "1m", "MaxDelay": "4m", "DelayFunction": "fibonacci"}}),

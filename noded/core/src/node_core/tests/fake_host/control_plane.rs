@@ -40,6 +40,15 @@ impl FakeHost {
         id
     }
 
+    /// It is to run on as another version of its job says.
+    pub(in crate::node_core::tests) fn update_in_place(&mut self, id: AllocId, job: Job) {
+        let (_, alloc) = self.desired[&id].clone();
+        let number = u8::try_from(self.jobs.len()).expect("few jobs");
+        let spec = SpecHash([100 + number; 32]);
+        self.jobs.insert(spec, Arc::new(job));
+        self.want(Allocation { spec, ..alloc });
+    }
+
     pub(in crate::node_core::tests) fn stop(&mut self, id: AllocId) {
         if let Some((_, alloc)) = self.desired.get(&id).cloned() {
             self.want(Allocation {
@@ -187,10 +196,12 @@ impl FakeHost {
                 }
             }
             SessionMessage::Heartbeat { tick, sent, .. } => {
+                let confirmed = sent.0.saturating_sub(self.confirmed_behind);
+                let confirmed = u64::try_from(confirmed.as_nanos()).expect("soon");
                 let ack = crate::event::HeartbeatAck {
                     tick,
                     typical_interval: self.typical_interval,
-                    confirmed_sent_nanos: sent.as_nanos().max(1),
+                    confirmed_sent_nanos: confirmed.max(1),
                     cut_off: false,
                 };
                 self.session(attempt, SessionEvent::HeartbeatAck(ack));
@@ -199,6 +210,7 @@ impl FakeHost {
                 self.session(attempt, SessionEvent::FactsAck { epoch });
             }
             SessionMessage::WatchAck { index, .. } => self.take_watch_ack(index),
+            SessionMessage::StatusBatch(_) if self.slow => {}
             SessionMessage::StatusBatch(batch) => {
                 match batch.class {
                     UpdateClass::Urgent => self.applied.0 = batch.seq,

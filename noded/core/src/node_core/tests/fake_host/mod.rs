@@ -70,6 +70,10 @@ pub(super) struct FakeHost {
     pub(super) unrecordable: BTreeSet<AllocId>,
     // --- the control plane ---
     pub(super) online: bool,
+    /// It takes in no batch and answers none.
+    pub(super) slow: bool,
+    /// How much older than the newest heartbeat is the newest that it confirms.
+    pub(super) confirmed_behind: Duration,
     pub(super) index: u64,
     incarnation: Incarnation,
     epoch: u64,
@@ -119,6 +123,8 @@ impl FakeHost {
             leases: BTreeMap::new(),
             unrecordable: BTreeSet::new(),
             online: true,
+            slow: false,
+            confirmed_behind: Duration::ZERO,
             index: 10,
             incarnation: INCARNATION,
             epoch: 100,
