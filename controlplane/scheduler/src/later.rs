@@ -47,7 +47,7 @@ impl Why {
 /// The evaluations for later of one decision.
 #[derive(Debug, Default)]
 pub(crate) struct Later {
-    /// By their time, those that are pending already included; `None` until somebody asks.
+    /// By their time, those that are to come already included; `None` until somebody asks.
     known: Option<BTreeMap<(UnixNanos, EvalTrigger), EvalId>>,
     made: Vec<Evaluation>,
 }
@@ -68,7 +68,7 @@ impl Later {
         let at = if at <= now { now } else { rounded_up(at) };
         let known = self
             .known
-            .get_or_insert_with(|| pending(snapshot, deciding));
+            .get_or_insert_with(|| pending(snapshot, deciding, now));
         if why == Why::Rollout {
             // Each look makes the next one: of two that are pending there would be two for ever.
             let mut sooner = known.range(..=(at, why.trigger())).rev();
@@ -109,13 +109,16 @@ fn rounded_up(at: UnixNanos) -> UnixNanos {
     }
 }
 
+/// Those of the job that are still to come. One that is due is not: the broker may have dropped it
+/// for the one that is being decided, and it is written off then.
 fn pending(
     snapshot: &Snapshot,
     deciding: &Evaluation,
+    now: UnixNanos,
 ) -> BTreeMap<(UnixNanos, EvalTrigger), EvalId> {
     let evals = snapshot.evals_by_job(&deciding.job_key());
     let waiting = evals
         .filter(|eval| eval.status == EvalStatus::Pending && eval.id != deciding.id)
         .filter_map(|eval| Some(((eval.wait_until?, eval.triggered_by), eval.id)));
-    waiting.collect()
+    waiting.filter(|((at, _), _)| *at > now).collect()
 }

@@ -113,14 +113,8 @@ impl Rollout {
             return 0;
         }
         let mut limit = parallel;
-        let members = existing
-            .iter()
-            .filter(|alloc| alloc.deployment_id == Some(current.id) && !alloc.server_terminal())
-            .filter(|alloc| {
-                !alloc.client_terminal() || alloc.client_status == ClientStatus::Failed
-            });
-        for alloc in members {
-            match alloc.deployment_status.as_ref().and_then(|s| s.healthy) {
+        for alloc in members(current, existing) {
+            match health(alloc) {
                 Some(true) => {}
                 Some(false) => return 0,
                 None if is_silent(alloc) => {}
@@ -128,6 +122,25 @@ impl Rollout {
             }
         }
         limit
+    }
+
+    /// What becomes of those that are to be replaced later than now, where the rollout is over and
+    /// no report of health makes an evaluation any more. `leaves`: who goes with this plan.
+    pub(crate) fn holds_up(
+        &self,
+        existing: &[Arc<Allocation>],
+        leaves: impl Fn(&Allocation) -> bool,
+    ) -> HeldUp {
+        let members = self.current.iter().flat_map(|it| members(it, existing));
+        let staying = members.filter(|alloc| !leaves(alloc));
+        let worst = staying.map(|alloc| match health(alloc) {
+            Some(true) => HeldUp::No,
+            None if alloc.client_terminal() => HeldUp::No,
+            None if alloc.client_status == ClientStatus::Unknown => HeldUp::No,
+            None => HeldUp::UntilJudged,
+            Some(false) => HeldUp::ForGood,
+        });
+        worst.max().unwrap_or(HeldUp::No)
     }
 
     /// Takes in what is to be done for a group. Begins a deployment with it, where this version has
@@ -215,8 +228,7 @@ impl Rollout {
     fn note_silent(&mut self, group: &TaskGroup, buckets: &Buckets) {
         let current = self.current.as_ref().map(|current| current.id);
         let is_healthy = |alloc: &&Arc<Allocation>| {
-            let health = alloc.deployment_status.as_ref().and_then(|s| s.healthy);
-            current.is_some() && alloc.deployment_id == current && health == Some(true)
+            current.is_some() && alloc.deployment_id == current && health(alloc) == Some(true)
         };
         let waited_for = buckets.waited_for.iter();
         let silent = waited_for.filter(|alloc| !is_healthy(alloc)).count();
@@ -244,6 +256,33 @@ impl Rollout {
             description: text.to_owned(),
         });
     }
+}
+
+/// Whether members of a rollout that is over hold up what is still to be replaced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum HeldUp {
+    /// They do not.
+    No,
+    /// One is not judged yet. It will be: its node does that once.
+    UntilJudged,
+    /// One is unhealthy, and is judged no more. What ends it makes an evaluation.
+    ForGood,
+}
+
+/// What of a group a deployment placed or changed, and is not over or failed.
+fn members<'a>(
+    deployment: &Deployment,
+    existing: &'a [Arc<Allocation>],
+) -> impl Iterator<Item = &'a Arc<Allocation>> {
+    let id = deployment.id;
+    existing
+        .iter()
+        .filter(move |alloc| alloc.deployment_id == Some(id) && !alloc.server_terminal())
+        .filter(|alloc| !alloc.client_terminal() || alloc.client_status == ClientStatus::Failed)
+}
+
+fn health(alloc: &Allocation) -> Option<bool> {
+    alloc.deployment_status.as_ref().and_then(|it| it.healthy)
 }
 
 /// How a group is rolled out; nothing where all of it is replaced at once, without a deployment.

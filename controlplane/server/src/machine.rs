@@ -59,10 +59,13 @@ impl Hub {
 
     /// Follows the log from here on; whoever followed before hears nothing more. Take a snapshot
     /// *after* this call and skip what is not newer than it: nothing is missed then.
-    pub fn follow(&self) -> mpsc::Receiver<AppliedSignals> {
-        let (sender, receiver) = mpsc::channel(SIGNALS_MAX);
+    pub fn follow(&self) -> Follower {
+        let (sender, entries) = mpsc::channel(SIGNALS_MAX);
         *lock(&self.follower) = Some(sender);
-        receiver
+        Follower {
+            entries,
+            newest: self.newest.subscribe(),
+        }
     }
 
     /// Counts up whenever the node's session, status, or what is wanted of it changed.
@@ -122,6 +125,33 @@ impl Hub {
         lock(&self.nodes)
             .values()
             .for_each(|news| news.send_modify(|count| *count += 1));
+    }
+}
+
+/// Whoever follows the log: each entry comes with a state that has it.
+#[derive(Debug)]
+pub struct Follower {
+    entries: mpsc::Receiver<AppliedSignals>,
+    newest: watch::Receiver<Snapshot>,
+}
+
+impl Follower {
+    /// The next entry; `None` where the log went on without whoever follows it.
+    pub async fn next(&mut self) -> Option<(AppliedSignals, Snapshot)> {
+        let entry = self.entries.recv().await?;
+        Some(self.with_state(entry))
+    }
+
+    /// The next entry, if it was applied already.
+    pub fn try_next(&mut self) -> Option<(AppliedSignals, Snapshot)> {
+        let entry = self.entries.try_recv().ok()?;
+        Some(self.with_state(entry))
+    }
+
+    /// The state is looked at once the entry is there, for each one anew: entries are applied while
+    /// others are handled, and an older state does not know what a signal speaks of.
+    fn with_state(&self, entry: AppliedSignals) -> (AppliedSignals, Snapshot) {
+        (entry, self.newest.borrow().clone())
     }
 }
 
@@ -227,5 +257,52 @@ impl CheckpointSource for Capture {
             .write_checkpoint(sink)
             .map(drop)
             .map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_state::{SchedulerConfig, Stamped};
+    use protocol_model::{Incarnation, UnixNanos};
+
+    use super::*;
+
+    fn apply(machine: &mut StateMachine, index: u64, command: Command) {
+        let stamped = Stamped {
+            now: UnixNanos::ZERO,
+            seed: [7; 16],
+            command,
+        };
+        let bytes = codec::encode(&stamped).expect("it can be written");
+        let position = Position { index, term: 1 };
+        machine.apply(position, &bytes).expect("it is applied");
+    }
+
+    /// Pauses the broker, or lets it go on.
+    fn pause(pause_eval_broker: bool) -> Command {
+        let config = SchedulerConfig {
+            pause_eval_broker,
+            ..SchedulerConfig::default()
+        };
+        Command::SchedulerConfigSet {
+            config,
+            enforce_index: None,
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_applied_while_another_one_is_handled_comes_with_a_state_that_has_it() {
+        let (mut machine, hub) = StateMachine::new();
+        let incarnation = Incarnation::from_u128(1);
+        apply(&mut machine, 1, Command::ClusterInit { incarnation });
+        let mut follower = hub.follow();
+        apply(&mut machine, 2, pause(true));
+        let (first, state) = follower.try_next().expect("the first");
+        assert_eq!((first.index, state.index()), (2, 2));
+        apply(&mut machine, 3, pause(false));
+        let (second, state) = follower.try_next().expect("the second");
+        assert_eq!((second.index, state.index()), (3, 3));
+        assert!(!state.scheduler_config().pause_eval_broker);
+        assert!(follower.try_next().is_none());
     }
 }

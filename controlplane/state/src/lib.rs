@@ -38,7 +38,7 @@ mod usage;
 pub mod watch;
 
 pub use applied::*;
-pub use apply::{HelloAnswer, WindowEnd, covers, datacenter_matches, left_a_gap};
+pub use apply::{HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap};
 pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{COMMAND_LEVEL, Command, Stamped};

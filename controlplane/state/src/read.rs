@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission,
-    Node, NodeId, SpecHash, UnixNanos,
+    Node, NodeId, SpecHash, TaskGroup, UnixNanos,
 };
 
 use crate::columns::NodeColumns;
@@ -118,6 +118,11 @@ impl Tables {
     /// may be another job version's. For one allocation's job use [`Self::job_of_alloc`].
     pub fn spec(&self, hash: SpecHash) -> Option<&Arc<Job>> {
         self.specs.get(&hash).map(|record| &record.job)
+    }
+
+    /// The group of the job version that an allocation runs.
+    pub fn group_of_alloc(&self, alloc: &Allocation) -> Option<&TaskGroup> {
+        self.spec(alloc.spec)?.task_group(&alloc.task_group)
     }
 
     /// The job that an allocation runs, with the version and create index that the allocation

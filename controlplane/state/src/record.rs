@@ -66,6 +66,11 @@ pub struct NodeRecord {
     /// The log index of the last allocation reports of it. (The node object's field of that name
     /// moves with the complete report only: the object is large, and reports are many.)
     pub reported_index: u64,
+    /// When it fell silent, while it is. (`status_updated_at` of the node object moves with the end
+    /// of the last window, too, and leases count from the silence.) Absent also where a release
+    /// wrote it that did not know this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fell_silent_at: Option<UnixNanos>,
 }
 
 /// What the state knows of a node's session. It survives silence: only the next Hello replaces it.

@@ -193,7 +193,12 @@ impl World {
 
     /// A node reports an allocation's status; its one task is in the state that goes with it.
     pub fn report(&mut self, alloc: AllocId, status: ClientStatus) {
-        self.report_with(alloc, status, None);
+        self.report_with(alloc, status, None, None);
+    }
+
+    /// A node reports that an allocation runs, and since when its one task does.
+    pub fn report_running_since(&mut self, alloc: AllocId, started_at: UnixNanos) {
+        self.report_with(alloc, ClientStatus::Running, None, Some(started_at));
     }
 
     /// A node reports that an allocation runs and is healthy, or that it is not.
@@ -205,7 +210,7 @@ impl World {
             at: self.now,
             judged_for: stored.deployment_id.into(),
         };
-        self.report_with(alloc, ClientStatus::Running, Some(health));
+        self.report_with(alloc, ClientStatus::Running, Some(health), None);
     }
 
     fn report_with(
@@ -213,6 +218,7 @@ impl World {
         alloc: AllocId,
         status: ClientStatus,
         health: Option<ReportedHealth>,
+        started_at: Option<UnixNanos>,
     ) {
         let stored = Arc::clone(self.snapshot().alloc(alloc).expect("the allocation exists"));
         let epoch = self.epoch(stored.node_id);
@@ -229,6 +235,7 @@ impl World {
                 }
             },
             failed: status == ClientStatus::Failed,
+            started_at,
             finished_at: finished,
             ..TaskState::default()
         };

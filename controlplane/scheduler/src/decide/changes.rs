@@ -2,6 +2,7 @@
 //! and who looks at them again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use controlplane_state::command::{AllocChange, Change};
 use protocol_model::{
@@ -12,7 +13,12 @@ use super::Deciding;
 use crate::GroupReport;
 use crate::ask;
 use crate::later::Why;
-use crate::reconcile::Buckets;
+use crate::reconcile::{self, Buckets};
+use crate::rollout::HeldUp;
+
+/// What came back from an older version follows no sooner, whatever `min_healthy_time` says: each
+/// look that finds nothing to do yet is an entry of the log.
+const FOLLOWS_AFTER_MIN: Duration = Duration::from_secs(5);
 
 impl Deciding<'_> {
     /// Everything but placements.
@@ -28,9 +34,8 @@ impl Deciding<'_> {
             self.free(alloc);
         }
         for alloc in &buckets.disconnect {
-            let window = group.lease_wait().or_else(|| group.disconnect_window());
-            let followup =
-                window.map(|window| self.look_again(self.now.saturating_add(window), Why::Window));
+            let until = reconcile::given_up_at(self.snapshot, group, alloc, self.now);
+            let followup = until.map(|at| self.look_again(at, Why::Window));
             self.change(
                 alloc.id,
                 Change::Disconnect {
@@ -58,7 +63,12 @@ impl Deciding<'_> {
 
     /// Who looks at what is replaced later, where nobody's health says when. After placements: what
     /// found no room is looked at when there is some.
-    pub(super) fn go_on_later(&mut self, group: &TaskGroup, buckets: &Buckets) {
+    pub(super) fn go_on_later(
+        &mut self,
+        group: &TaskGroup,
+        buckets: &Buckets,
+        allocs: &[Arc<Allocation>],
+    ) {
         if buckets.later.is_empty()
             || self.rollout.deployment_of(group).is_some()
             || self.rollout.is_halted()
@@ -69,11 +79,33 @@ impl Deciding<'_> {
         if !now_due.is_empty() && !now_due.iter().any(|it| self.leaving.contains(&it.id)) {
             return;
         }
-        // Without a deployment: what came back from an older version follows when those that are
-        // being replaced had time to become healthy.
-        let wait = group.update.as_ref().map(UpdateStrategy::min_healthy_time);
-        let healthy_at = self.now.saturating_add(wait.unwrap_or_default());
-        self.look_again(buckets.later_at.unwrap_or(healthy_at), Why::Rollout);
+        match buckets.later_at {
+            Some(at) => {
+                self.look_again(at, Why::Rollout);
+            }
+            None if self.time_helps(group, allocs) => {
+                let wait = group.update.as_ref().map(UpdateStrategy::min_healthy_time);
+                let wait = wait.unwrap_or_default().max(FOLLOWS_AFTER_MIN);
+                self.look_again(self.now.saturating_add(wait), Why::Rollout);
+            }
+            None => {}
+        }
+    }
+
+    /// Whether more of a group may be replaced after a while, without a deployment: when what this
+    /// plan places had time to become healthy, or what came back was judged. Of anything else that
+    /// they wait for (room, the end of what may still run, or of what is unhealthy) somebody hears.
+    fn time_helps(&self, group: &TaskGroup, allocs: &[Arc<Allocation>]) -> bool {
+        let leaves = |alloc: &Allocation| self.leaving.contains(&alloc.id);
+        match self.rollout.holds_up(allocs, leaves) {
+            HeldUp::ForGood => false,
+            HeldUp::UntilJudged => true,
+            HeldUp::No => {
+                let mut placed = self.plan.placed.iter();
+                placed.any(|alloc| alloc.task_group == group.name)
+                    || allocs.iter().any(|alloc| leaves(alloc))
+            }
+        }
     }
 
     fn update_in_place(&mut self, job: &Job, group: &TaskGroup, alloc: &Arc<Allocation>) {

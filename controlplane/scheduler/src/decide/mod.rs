@@ -100,7 +100,7 @@ impl<'a> Deciding<'a> {
     fn stop_all(&mut self, existing: &[Arc<Allocation>]) {
         for alloc in existing.iter().filter(|alloc| !alloc.terminal()) {
             // One on a lease may run still, and a job that is registered again has to wait for it.
-            let lost = reconcile::Taint::on(self.snapshot, alloc) == reconcile::Taint::Gone
+            let lost = reconcile::Taint::on(self.snapshot, alloc).is_final()
                 && !self.snapshot.is_on_lease(alloc);
             self.stop(alloc, "alloc not needed as job is stopped", lost);
             self.free(alloc);
@@ -154,8 +154,8 @@ impl<'a> Deciding<'a> {
         for (group, buckets, allocs) in &sorted {
             self.place_group(job, group, buckets, allocs);
         }
-        for (group, buckets, _) in &sorted {
-            self.go_on_later(group, buckets);
+        for (group, buckets, allocs) in &sorted {
+            self.go_on_later(group, buckets, allocs);
         }
     }
 

@@ -7,7 +7,7 @@ use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, Job, Task
 
 use super::Deciding;
 use crate::place::{Placement, Placer, Tools};
-use crate::reconcile::{Buckets, Wanted};
+use crate::reconcile::{Buckets, Wanted, ends_first};
 
 impl Deciding<'_> {
     pub(super) fn place_group(
@@ -34,8 +34,6 @@ impl Deciding<'_> {
             allocs.iter().map(|alloc| alloc.id).collect()
         };
         let (outdated, migrating) = (ids(&buckets.destructive), ids(&buckets.migrate));
-        // One of a group that stops itself has ended before its successor is placed.
-        let ends_first = group.lease_term().is_some();
         let (mut unplaced, mut waiting) = (0, i64::from(buckets.held_back));
         for wanted in &buckets.place {
             let mut tools = Tools {
@@ -52,7 +50,7 @@ impl Deciding<'_> {
                 placer.make_way(alloc, tools.overlay);
             }
             match placer.place(wanted, &mut tools) {
-                Ok(_) if ends_first && makes_way.is_some() => {
+                Ok(_) if makes_way.is_some_and(|it| ends_first(self.snapshot, group, it)) => {
                     waiting += 1;
                     self.stop_replaced(wanted, &migrating);
                 }

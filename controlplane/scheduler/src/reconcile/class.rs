@@ -3,18 +3,9 @@
 use controlplane_state::Snapshot;
 use protocol_model::{Allocation, ClientStatus, Job, JobType, TaskGroup, UnixNanos};
 
-use super::condition::{Condition, condition};
+use super::condition::{Condition, Silence, condition};
 use super::runs_version;
 use crate::reschedule::{self, Retry};
-
-/// What its group does while one is silent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Silence {
-    /// It counts, and nobody takes its place.
-    Waits,
-    /// Somebody takes its place meanwhile.
-    IsReplaced,
-}
 
 /// What one allocation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,16 +69,10 @@ pub(super) fn classify(
 
 /// What the condition of its node makes of an allocation that neither side is done with.
 fn on_node(snapshot: &Snapshot, group: &TaskGroup, alloc: &Allocation, now: UnixNanos) -> Class {
-    let replaced = group.replaces_on_disconnect() && group.lease_wait().is_none();
-    let silence = if replaced {
-        Silence::IsReplaced
-    } else {
-        Silence::Waits
-    };
     match condition(snapshot, group, alloc, now) {
         Condition::Lost => Class::Lost,
-        Condition::Disconnecting => Class::Disconnecting(silence),
-        Condition::Unknown { until } => Class::Unknown { silence, until },
+        Condition::Disconnecting(silence) => Class::Disconnecting(silence),
+        Condition::Unknown { silence, until } => Class::Unknown { silence, until },
         Condition::Migrating | Condition::Draining => Class::Leaving,
         Condition::Reconnecting => Class::Reconnecting,
         Condition::Standing => Class::Standing,

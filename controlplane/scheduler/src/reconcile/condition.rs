@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::{NodeRecord, Snapshot};
-use protocol_model::{
-    Allocation, ClientStatus, EvalId, EvalStatus, NodeStatus, TaskGroup, UnixNanos,
-};
+use controlplane_state::{LeaseEnd, NodeRecord, Snapshot};
+use protocol_model::{Allocation, ClientStatus, EvalStatus, NodeStatus, TaskGroup, UnixNanos};
+
+use super::Subject;
 
 /// What a node's condition means for the allocations on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,14 +18,16 @@ pub(crate) enum Taint {
     Draining,
     /// It is silent and may return.
     Disconnected,
-    /// It is silent for good, or forgotten.
+    /// It is silent for good, as far as anyone can tell.
     Gone,
+    /// Nobody knows it any more: it was purged.
+    Forgotten,
 }
 
 impl Taint {
     fn of(node: Option<&Arc<NodeRecord>>) -> Self {
         let Some(node) = node.map(|record| &record.node) else {
-            return Self::Gone;
+            return Self::Forgotten;
         };
         match node.status {
             NodeStatus::Down => Self::Gone,
@@ -38,6 +40,23 @@ impl Taint {
     pub(crate) fn on(snapshot: &Snapshot, alloc: &Allocation) -> Self {
         Self::of(snapshot.node(alloc.node_id))
     }
+
+    /// Whether nobody hears the node, nor knows when somebody will.
+    pub(crate) fn is_final(self) -> bool {
+        match self {
+            Self::Gone | Self::Forgotten => true,
+            Self::None | Self::Draining | Self::Disconnected => false,
+        }
+    }
+}
+
+/// What its group does while one is silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Silence {
+    /// It counts, and nobody takes its place.
+    Waits,
+    /// Somebody takes its place meanwhile.
+    IsReplaced,
 }
 
 /// What an allocation is, as far as its node goes.
@@ -46,9 +65,10 @@ pub(super) enum Condition {
     /// Its node is gone, or was silent for longer than the group tolerates.
     Lost,
     /// Its node just fell silent, and it may return.
-    Disconnecting,
+    Disconnecting(Silence),
     /// It may return still: its node is silent, or is back and owes its report.
     Unknown {
+        silence: Silence,
         /// When it is given up, if it ever is.
         until: Option<UnixNanos>,
     },
@@ -62,43 +82,114 @@ pub(super) enum Condition {
     Standing,
 }
 
-/// What `alloc` is at `now`. Rule (Nomad 1.6, its reconciler's table of allocations on tainted
-/// nodes), except that a node that is back says what runs before anything is concluded from its
-/// return.
+/// The group of the version that `alloc` runs. All that concerns silence goes by it (as in Nomad):
+/// its node, which goes on by itself meanwhile, hears of no newer one.
+pub(super) fn own_group<'a>(
+    snapshot: &'a Snapshot,
+    group: &'a TaskGroup,
+    alloc: &Allocation,
+) -> &'a TaskGroup {
+    snapshot.group_of_alloc(alloc).unwrap_or(group)
+}
+
+/// What `alloc` of `group` is at `now`. Rule (Nomad 1.6, its reconciler's table of allocations on
+/// tainted nodes), except that a node that is back says what runs before anything is concluded from
+/// its return.
 pub(super) fn condition(
     snapshot: &Snapshot,
     group: &TaskGroup,
     alloc: &Allocation,
     now: UnixNanos,
 ) -> Condition {
+    let taint = Taint::on(snapshot, alloc);
     let unknown = alloc.client_status == ClientStatus::Unknown;
-    if let Some(wait) = group.lease_wait() {
-        return on_lease(snapshot, alloc, wait, now);
+    match taint {
+        Taint::None | Taint::Draining if !unknown => return heard(taint, alloc),
+        Taint::None | Taint::Draining | Taint::Disconnected | Taint::Gone | Taint::Forgotten => {}
     }
+    let group = own_group(snapshot, group, alloc);
+    match snapshot.lease_end(alloc) {
+        LeaseEnd::NoLease => unheard(taint, group, alloc, now),
+        // A node that is back extends the lease, also while it owes its report.
+        LeaseEnd::Extended => Condition::Unknown {
+            silence: Silence::Waits,
+            until: None,
+        },
+        LeaseEnd::At(end) => on_lease(taint, group, alloc, end, now),
+    }
+}
+
+/// What one is that is silent, or whose node is back and owes its report.
+fn unheard(taint: Taint, group: &TaskGroup, alloc: &Allocation, now: UnixNanos) -> Condition {
+    let unknown = alloc.client_status == ClientStatus::Unknown;
     let window = group.disconnect_window();
     let until = window_end(alloc, window);
     if unknown && until.is_some_and(|end| end <= now) {
         return Condition::Lost;
     }
     let stays = !group.replaces_on_disconnect();
-    let taint = Taint::on(snapshot, alloc);
+    let silence = if stays {
+        Silence::Waits
+    } else {
+        Silence::IsReplaced
+    };
     match taint {
-        Taint::Gone if stays && unknown => Condition::Unknown { until },
+        // It does not return, whatever its group would tolerate.
+        Taint::Forgotten => Condition::Lost,
+        Taint::Gone if stays && unknown => Condition::Unknown { silence, until },
         // Also without a window: what other groups tolerate makes its node no less silent.
         Taint::Gone | Taint::Disconnected
             if stays && alloc.client_status == ClientStatus::Running =>
         {
-            Condition::Disconnecting
+            Condition::Disconnecting(silence)
         }
         Taint::Gone => Condition::Lost,
-        Taint::Disconnected | Taint::Draining | Taint::None if unknown => {
-            Condition::Unknown { until }
-        }
+        Taint::Disconnected if unknown => Condition::Unknown { silence, until },
+        Taint::Draining | Taint::None => Condition::Unknown { silence, until },
         Taint::Disconnected if window.is_none() || alloc.client_status == ClientStatus::Pending => {
             Condition::Lost
         }
-        Taint::Disconnected => Condition::Disconnecting,
-        Taint::Draining | Taint::None => heard(taint, alloc),
+        Taint::Disconnected => Condition::Disconnecting(silence),
+    }
+}
+
+/// What a silent one of a group is that stops itself. It may run as long as its lease lasts, also
+/// where nobody has said that it started: of such a group no two run at once, so that nobody takes
+/// its place before.
+fn on_lease(
+    taint: Taint,
+    group: &TaskGroup,
+    alloc: &Allocation,
+    end: UnixNanos,
+    now: UnixNanos,
+) -> Condition {
+    let silence = Silence::Waits;
+    let until = is_given_up(taint, group).then_some(end);
+    if alloc.client_status != ClientStatus::Unknown {
+        Condition::Disconnecting(silence)
+    } else if until.is_some_and(|end| end <= now) {
+        Condition::Lost
+    } else {
+        Condition::Unknown { silence, until }
+    }
+}
+
+/// Whether somebody takes the place of a silent one when its lease is over: where its group wants
+/// that, and where it does not return.
+fn is_given_up(taint: Taint, group: &TaskGroup) -> bool {
+    group.replaces_on_disconnect() || taint == Taint::Forgotten
+}
+
+/// For how long one that just fell silent may stay so; nothing where it is for as long as it takes.
+pub(crate) fn tolerated(
+    snapshot: &Snapshot,
+    group: &TaskGroup,
+    alloc: &Allocation,
+) -> Option<Duration> {
+    let group = own_group(snapshot, group, alloc);
+    match group.lease_over_after() {
+        Some(over_after) => is_given_up(Taint::on(snapshot, alloc), group).then_some(over_after),
+        None => group.disconnect_window(),
     }
 }
 
@@ -115,48 +206,6 @@ fn heard(taint: Taint, alloc: &Allocation) -> Condition {
     }
 }
 
-/// What an allocation of a group is that stops itself. While its node is silent it may run as long
-/// as its lease lasts: of such a group no two run at once, so that nobody takes its place before.
-/// A node that is back extends the lease, also while it owes its report.
-fn on_lease(snapshot: &Snapshot, alloc: &Allocation, wait: Duration, now: UnixNanos) -> Condition {
-    let unknown = alloc.client_status == ClientStatus::Unknown;
-    match lease_end(snapshot, alloc, wait) {
-        LeaseEnd::Forgotten => Condition::Lost,
-        LeaseEnd::At(_) if !unknown => Condition::Disconnecting,
-        LeaseEnd::At(end) if end <= now => Condition::Lost,
-        LeaseEnd::At(end) => Condition::Unknown { until: Some(end) },
-        LeaseEnd::Extended if unknown => Condition::Unknown { until: None },
-        LeaseEnd::Extended => heard(Taint::on(snapshot, alloc), alloc),
-    }
-}
-
-/// When nothing of an allocation can run any more, though its node says nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LeaseEnd {
-    /// Its node is not known any more.
-    Forgotten,
-    /// Then.
-    At(UnixNanos),
-    /// Its node is there, and extends the lease.
-    Extended,
-}
-
-/// The end of a lease of which the node fell silent, `wait` later.
-pub(super) fn lease_end(snapshot: &Snapshot, alloc: &Allocation, wait: Duration) -> LeaseEnd {
-    let Some(node) = snapshot.node(alloc.node_id) else {
-        return LeaseEnd::Forgotten;
-    };
-    match Taint::on(snapshot, alloc) {
-        Taint::Gone | Taint::Disconnected => {
-            // In whole seconds, rounded down: the next one is not too early.
-            let silent_since = node.node.status_updated_at.saturating_add(1);
-            let silent_since = UnixNanos(silent_since.saturating_mul(1_000_000_000));
-            LeaseEnd::At(silent_since.saturating_add(wait))
-        }
-        Taint::Draining | Taint::None => LeaseEnd::Extended,
-    }
-}
-
 /// When a silent allocation's window is over; `None` where it has none or never fell silent.
 pub(super) fn window_end(alloc: &Allocation, window: Option<Duration>) -> Option<UnixNanos> {
     let since = alloc
@@ -170,11 +219,13 @@ pub(super) fn window_end(alloc: &Allocation, window: Option<Duration>) -> Option
 
 /// Whether an evaluation that was made to look at `alloc` again is still to come. The one that is
 /// being decided is not: a wall clock that was set back makes it come before its time, and then
-/// another one is owed.
-pub(super) fn awaited(snapshot: &Snapshot, alloc: &Allocation, deciding: EvalId) -> bool {
+/// another one is owed. Nor is one that is due: the broker may have dropped it for this very one,
+/// which came later and sees as much.
+pub(super) fn awaited(subject: &Subject<'_>, alloc: &Allocation) -> bool {
     alloc
         .followup_eval_id
-        .filter(|id| *id != deciding)
-        .and_then(|id| snapshot.eval(id))
-        .is_some_and(|eval| eval.status == EvalStatus::Pending)
+        .filter(|id| *id != subject.eval)
+        .and_then(|id| subject.snapshot.eval(id))
+        .filter(|eval| eval.status == EvalStatus::Pending)
+        .is_some_and(|eval| eval.wait_until.is_some_and(|at| at > subject.now))
 }

@@ -19,8 +19,9 @@ pub(crate) enum Difference {
 ///
 /// Rule (Nomad): everything that affects a task's environment is destructive, and so is another
 /// preference among nodes (affinities, spreads), which only a new placement can follow. Count,
-/// policies and services are not. Neither are constraints, datacenters and the pool: whether the
-/// allocation may stay where it is is asked of its node, by whoever uses this answer.
+/// policies and services are not, except for the lease of a group that stops itself. Neither are
+/// constraints, datacenters and the pool: whether the allocation may stay where it is is asked of
+/// its node, by whoever uses this answer.
 fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference {
     let (Some(old), Some(new)) = (old_job.task_group(name), new_job.task_group(name)) else {
         return Difference::Destructive;
@@ -28,7 +29,8 @@ fn difference(old_job: &Job, new_job: &Job, name: &str) -> Difference {
     let same = old_job.meta == new_job.meta
         && old_job.affinities == new_job.affinities
         && old_job.spreads == new_job.spreads
-        && same_group(old, new);
+        && same_group(old, new)
+        && keeps_lease(old, new);
     if same {
         Difference::InPlace
     } else {
@@ -52,6 +54,19 @@ pub(super) fn difference_of(
     Some(difference(old, job, &alloc.task_group))
 }
 
+/// Whether the new version's lease is no shorter than the one that a node may have given already.
+/// A node that falls silent before it hears of a version goes by an older one, while the control
+/// plane knows the newer one alone. So a lease may only grow in place. What is to have a shorter
+/// one, none any more, or one for the first time is ended and started anew: until it has ended it
+/// counts as one of the version that its node knows.
+fn keeps_lease(old: &TaskGroup, new: &TaskGroup) -> bool {
+    match (old.lease_term(), new.lease_term()) {
+        (None, None) => true,
+        (Some(old), Some(new)) => old <= new,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
 /// Destructured whole, so that a new field has to be thought about here.
 fn same_group(old: &TaskGroup, new: &TaskGroup) -> bool {
     let TaskGroup {
@@ -63,7 +78,7 @@ fn same_group(old: &TaskGroup, new: &TaskGroup) -> bool {
         tasks,
         spreads,
         volumes,
-        // Policies and timeouts reach a running task.
+        // Policies and timeouts reach a running task. Of a lease: see `keeps_lease`.
         restart_policy: _,
         disconnect: _,
         reschedule_policy: _,

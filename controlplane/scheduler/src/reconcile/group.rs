@@ -41,9 +41,9 @@ pub(crate) fn group(
     sorted.let_failures_make_way(group, count, &mut held, now);
     sorted.replace_absent(&mut held);
     if rollout.is_halted() {
-        sorted.replace_what_is_gone(job, group, existing);
+        sorted.replace_what_is_gone(subject, existing);
     }
-    let undecided = sorted.stop_surplus(subject, count);
+    let undecided = sorted.stop_surplus(subject, rollout, count);
     let mut open = count
         .saturating_sub(sorted.counted)
         .saturating_sub(len(&sorted.standing));
@@ -65,7 +65,7 @@ pub(crate) fn group(
             || falling.contains(&alloc.id)
             || undecided.contains(&alloc.id)
     };
-    lingering.stops(buckets.stop.iter().map(|(alloc, _)| alloc));
+    lingering.stops(subject, buckets.stop.iter().map(|(alloc, _)| alloc));
     lingering.hold_back(&mut gaps);
     let numbers = numbers_in_use(existing, &buckets, &gaps);
     let placed = new_ones(subject, open, numbers, existing, &lingering);
@@ -74,9 +74,8 @@ pub(crate) fn group(
     // may still run.
     let previous = gaps.iter().filter_map(|gap| gap.previous.as_deref());
     let mut waited_for = previous.filter(|alloc| is_silent(alloc)).count();
-    if group.lease_term().is_some() {
-        waited_for += placed.len() + buckets.held_back as usize;
-    }
+    let follows = |wanted: &&Wanted| group.lease_term().is_some() || wanted.previous.is_some();
+    waited_for += placed.iter().filter(follows).count() + buckets.held_back as usize;
     let limit = rollout.limit(job, group, existing, is_silent);
     let limit = limit.saturating_sub(waited_for);
     update(subject, standing, limit, &mut buckets, staying);
@@ -95,8 +94,8 @@ fn sort(
         snapshot,
         job,
         group,
-        eval,
         now,
+        ..
     } = *subject;
     let mut sorted = Sorted::default();
     let mut lingering = Lingering::of(subject);
@@ -116,7 +115,7 @@ fn sort(
         if matches!(class, Class::Failed(_)) && rollout.gave_up_on(alloc) {
             class = Class::Failed(Retry::Never);
         }
-        sorted.take(alloc, class, awaited(snapshot, alloc, eval));
+        sorted.take(alloc, class, awaited(subject, alloc));
     }
     (sorted, lingering)
 }
@@ -130,11 +129,14 @@ fn new_ones(
     existing: &[Arc<Allocation>],
     lingering: &Lingering,
 ) -> Vec<Wanted> {
+    if open == 0 {
+        return Vec::new();
+    }
     let Subject { job, group, .. } = subject;
     numbers.extend(lingering.numbers());
     let end = lingering.below(group.count());
     let mut names = Names::new(&job.id, &group.name, numbers);
-    let predecessors = lingering.predecessors(existing);
+    let predecessors = Lingering::predecessors(subject, existing);
     let wanted = (0..open).map_while(|_| {
         let number = names.next_below(end)?;
         let new = Wanted::new(names.name(number));

@@ -3,7 +3,9 @@
 //! What such a group loses a word about (an update, a drain, an acceptance that did not come) is
 //! told to stop, and may run on until it did: a start that hangs behind a disk may even come after
 //! the stop. So its number is nobody's until its node says that it ended, or until nothing of it
-//! can run any more because its lease is over.
+//! can run any more because its lease is over. That is so where either version stops itself, the
+//! one that it runs or the one that is wanted. Where it is only the latter, no lease of it ends:
+//! nobody waits for it while its node is silent.
 //!
 //! ```text
 //!   stands --leaves, and somebody else could be placed--> told to stop --ended--> placed
@@ -14,15 +16,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{Allocation, UnixNanos};
+use controlplane_state::{LeaseEnd, Snapshot};
+use protocol_model::{Allocation, TaskGroup, UnixNanos};
 
-use super::condition::{LeaseEnd, awaited, lease_end};
+use super::condition::{Taint, awaited};
 use super::{Subject, Wanted};
 
 /// What of a group may run although nobody wants it.
 #[derive(Debug, Default)]
 pub(super) struct Lingering {
-    /// Whether the group is one that has to wait for it.
+    /// Whether the version that is wanted stops itself.
     leased: bool,
     numbers: BTreeSet<u32>,
 }
@@ -38,6 +41,23 @@ pub(super) enum Lingers {
     LookAt(UnixNanos),
 }
 
+/// Until when the number of one that is wanted no more is nobody else's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keeps {
+    /// It is free.
+    No,
+    /// Its node will say when it ended.
+    UntilItEnded,
+    /// Nothing of it can run any more then.
+    Until(UnixNanos),
+}
+
+/// Whether `alloc` has to end before another one of `group` is placed with its number.
+pub(crate) fn ends_first(snapshot: &Snapshot, group: &TaskGroup, alloc: &Allocation) -> bool {
+    let is_leased = |group: &TaskGroup| group.lease_term().is_some();
+    is_leased(group) || snapshot.group_of_alloc(alloc).is_some_and(is_leased)
+}
+
 impl Lingering {
     pub(super) fn of(subject: &Subject<'_>) -> Self {
         Self {
@@ -48,20 +68,16 @@ impl Lingering {
 
     /// Notes an allocation, if it lingers.
     pub(super) fn take(&mut self, subject: &Subject<'_>, alloc: &Allocation) -> Lingers {
-        if !self.leased || !alloc.server_terminal() || alloc.client_terminal() {
+        if !alloc.server_terminal() || alloc.client_terminal() {
             return Lingers::No;
         }
-        let Some(over_after) = subject.group.lease_over_after() else {
-            return Lingers::No;
-        };
-        let until = match lease_end(subject.snapshot, alloc, over_after) {
-            LeaseEnd::At(end) if end <= subject.now => return Lingers::No,
-            LeaseEnd::Forgotten => return Lingers::No,
-            LeaseEnd::At(end) => Some(end),
-            LeaseEnd::Extended => None,
+        let until = match self.keeps_its_number(subject, alloc) {
+            Keeps::No => return Lingers::No,
+            Keeps::UntilItEnded => None,
+            Keeps::Until(end) => Some(end),
         };
         self.numbers.extend(alloc.index());
-        let due = awaited(subject.snapshot, alloc, subject.eval);
+        let due = awaited(subject, alloc);
         match until {
             Some(end) if !due => Lingers::LookAt(end),
             Some(_) | None => Lingers::IsAwaited,
@@ -69,10 +85,28 @@ impl Lingering {
     }
 
     /// What this plan stops lingers from then on.
-    pub(super) fn stops<'a>(&mut self, stopped: impl Iterator<Item = &'a Arc<Allocation>>) {
-        if self.leased {
-            let live = stopped.filter(|alloc| !alloc.client_terminal());
-            self.numbers.extend(live.filter_map(|alloc| alloc.index()));
+    pub(super) fn stops<'a>(
+        &mut self,
+        subject: &Subject<'_>,
+        stopped: impl Iterator<Item = &'a Arc<Allocation>>,
+    ) {
+        for alloc in stopped.filter(|alloc| !alloc.client_terminal()) {
+            if self.keeps_its_number(subject, alloc) != Keeps::No {
+                self.numbers.extend(alloc.index());
+            }
+        }
+    }
+
+    fn keeps_its_number(&self, subject: &Subject<'_>, alloc: &Allocation) -> Keeps {
+        match subject.snapshot.lease_end(alloc) {
+            LeaseEnd::At(end) if end <= subject.now => Keeps::No,
+            LeaseEnd::At(end) => Keeps::Until(end),
+            LeaseEnd::Extended => Keeps::UntilItEnded,
+            LeaseEnd::NoLease if !self.leased => Keeps::No,
+            LeaseEnd::NoLease => match Taint::on(subject.snapshot, alloc) {
+                Taint::None | Taint::Draining => Keeps::UntilItEnded,
+                Taint::Disconnected | Taint::Gone | Taint::Forgotten => Keeps::No,
+            },
         }
     }
 
@@ -92,20 +126,22 @@ impl Lingering {
 
     /// The numbers that may be placed: below `count`, as long as a number matters.
     pub(super) fn below(&self, count: u32) -> u32 {
-        if self.leased { count } else { u32::MAX }
+        if self.leased || !self.numbers.is_empty() {
+            count
+        } else {
+            u32::MAX
+        }
     }
 
     /// Whom placements follow, by number: the newest that had it, wanted no more.
     pub(super) fn predecessors<'a>(
-        &self,
+        subject: &Subject<'_>,
         existing: &'a [Arc<Allocation>],
     ) -> BTreeMap<u32, &'a Arc<Allocation>> {
         let mut newest: BTreeMap<u32, &Arc<Allocation>> = BTreeMap::new();
-        if !self.leased {
-            return newest;
-        }
         let age = |alloc: &Arc<Allocation>| (alloc.create_index, alloc.id);
-        for alloc in existing.iter().filter(|alloc| alloc.server_terminal()) {
+        let stopped = existing.iter().filter(|alloc| alloc.server_terminal());
+        for alloc in stopped.filter(|alloc| ends_first(subject.snapshot, subject.group, alloc)) {
             let Some(number) = alloc.index() else {
                 continue;
             };

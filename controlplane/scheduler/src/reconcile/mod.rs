@@ -15,12 +15,13 @@ mod winner;
 
 use std::sync::Arc;
 
-use controlplane_state::Snapshot;
+use controlplane_state::{LeaseEnd, Snapshot};
 use protocol_model::{Allocation, EvalId, Job, RescheduleTracker, TaskGroup, UnixNanos};
 
-pub(crate) use self::condition::Taint;
+pub(crate) use self::condition::{Taint, tolerated};
 use self::difference::{Difference, difference_of};
 pub(crate) use self::group::group;
+pub(crate) use self::lingering::ends_first;
 pub(crate) use self::system::{Place, system};
 
 /// Stops of surplus allocations.
@@ -146,6 +147,21 @@ impl Buckets {
             + self.give_up_at.len()
             + self.keep.len()
             + self.ignore.len()
+    }
+}
+
+/// When one whose silence is noted at `now` is given up; `None` where its group waits for as long
+/// as it takes. A lease counts from its node's silence, which may be older than that.
+pub(crate) fn given_up_at(
+    snapshot: &Snapshot,
+    group: &TaskGroup,
+    alloc: &Allocation,
+    now: UnixNanos,
+) -> Option<UnixNanos> {
+    let wait = tolerated(snapshot, group, alloc)?;
+    match snapshot.lease_end(alloc) {
+        LeaseEnd::At(end) => Some(end),
+        LeaseEnd::NoLease | LeaseEnd::Extended => Some(now.saturating_add(wait)),
     }
 }
 

@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use controlplane_state::left_a_gap;
-use protocol_model::{Allocation, ClientStatus, Job, TaskGroup, UnixNanos};
+use protocol_model::{Allocation, ClientStatus, TaskGroup, UnixNanos};
 
-use super::class::{Class, Silence};
-use super::{Buckets, NOT_NEEDED, Wanted};
+use super::class::Class;
+use super::condition::Silence;
+use super::lingering::ends_first;
+use super::{Buckets, NOT_NEEDED, Subject, Wanted};
 use crate::reschedule::{self, Retry};
 
 /// Allocations by what they are, before the count is looked at.
@@ -238,10 +240,15 @@ impl Sorted {
     /// newest of each number that nobody has. So is what was to be followed once it had ended.
     pub(super) fn replace_what_is_gone(
         &mut self,
-        job: &Job,
-        group: &TaskGroup,
+        subject: &Subject<'_>,
         existing: &[Arc<Allocation>],
     ) {
+        let Subject {
+            snapshot,
+            job,
+            group,
+            ..
+        } = *subject;
         let standing = existing.iter().filter(|alloc| !alloc.terminal());
         let waiting = self.buckets.reschedule_at.iter().map(|(alloc, _)| alloc);
         let replaced = self.gaps.iter().filter_map(|gap| gap.previous.as_ref());
@@ -251,12 +258,11 @@ impl Sorted {
             .chain(replaced)
             .map(|alloc| alloc.index())
             .collect();
-        let leased = group.lease_term().is_some();
         let made_way = |alloc: &Allocation| {
-            leased
-                && alloc.server_terminal()
+            alloc.server_terminal()
                 && alloc.next_allocation.is_none()
                 && alloc.job_create_index == job.create_index
+                && ends_first(snapshot, group, alloc)
         };
         let gone = |alloc: &&Arc<Allocation>| left_a_gap(job, alloc) || made_way(alloc);
         let mut gone: Vec<&Arc<Allocation>> = self.buckets.ignore.iter().filter(gone).collect();

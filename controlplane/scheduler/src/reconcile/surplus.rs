@@ -1,39 +1,54 @@
 //! What of a group goes, because its number is somebody else's or there are enough without it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use protocol_model::{AllocId, Allocation, ClientStatus, UnixNanos};
 
-use super::condition::{awaited, window_end};
+use super::condition::{awaited, own_group, window_end};
 use super::sorted::{Sorted, len};
 use super::winner::Winner;
-use super::{NOT_NEEDED, Subject, Wanted, runs_version};
+use super::{Difference, NOT_NEEDED, Subject, Wanted, difference_of, runs_version};
+use crate::rollout::Rollout;
 
 impl Sorted {
-    /// Of two that stand with one number stops the one that does not run, is of an older version,
-    /// or, where one of them is back, is not the one that the group wants to stay. Of the others
-    /// stops what is above `count`: those that do not run, then the highest numbers. What is back
-    /// although its number ran to its end meanwhile is not wanted, either. Answers which of those
-    /// that are back wait for their start.
-    pub(super) fn stop_surplus(&mut self, subject: &Subject<'_>, count: u32) -> BTreeSet<AllocId> {
-        let Subject { job, group, .. } = *subject;
+    /// Of two that stand with one number stops the one that is superseded, does not run, is of an
+    /// older version, or, where one of them is back, is not the one that the group wants to stay.
+    /// Of the others stops what is above `count`: those that do not run, then the highest numbers.
+    /// What is back although its number ran to its end meanwhile is not wanted, either. Answers
+    /// which of those that are back wait for their start.
+    pub(super) fn stop_surplus(
+        &mut self,
+        subject: &Subject<'_>,
+        rollout: &Rollout,
+        count: u32,
+    ) -> BTreeSet<AllocId> {
+        let Subject {
+            snapshot,
+            job,
+            group,
+            ..
+        } = *subject;
         let count = count.saturating_sub(self.counted);
+        let superseded = self.superseded(subject, rollout);
         let rests = |alloc: &Allocation| alloc.client_status != ClientStatus::Running;
         let outdated = |alloc: &Allocation| !runs_version(alloc, job);
         let returning = &self.buckets.reconnect;
         let ids: BTreeSet<AllocId> = returning.iter().map(|alloc| alloc.id).collect();
-        let of_pairs: BTreeSet<Option<u32>> = returning.iter().map(|alloc| alloc.index()).collect();
-        let winner = Winner::of(group);
+        // A pair is of one version: of two, the older one goes.
+        let winner = |alloc: &Arc<Allocation>| Winner::of(own_group(snapshot, group, alloc));
+        let of_pairs = returning.iter().map(|alloc| (alloc.index(), winner(alloc)));
+        let of_pairs: BTreeMap<Option<u32>, Winner<'_>> = of_pairs.collect();
         let rank = |alloc: &Allocation| {
-            let paired = of_pairs.contains(&alloc.index());
-            paired.then(|| winner.rank(alloc, ids.contains(&alloc.id)))
+            let winner = of_pairs.get(&alloc.index());
+            winner.map(|winner| winner.rank(alloc, ids.contains(&alloc.id)))
         };
         let starts = |alloc: &Allocation| is_back_at_rest(subject, alloc);
         self.standing.sort_by_key(|alloc| {
             let age = (alloc.create_index, alloc.id);
+            let superseded = superseded.contains(&alloc.id);
             let at_rest = (rests(alloc), starts(alloc));
-            (at_rest, outdated(alloc), rank(alloc), age)
+            (superseded, at_rest, outdated(alloc), rank(alloc), age)
         });
         let done = self.buckets.keep.iter();
         let done = done.filter(|alloc| alloc.client_status == ClientStatus::Complete);
@@ -71,6 +86,24 @@ impl Sorted {
         undecided
     }
 
+    /// Those that would make way for this version anyway, of which one with the same number is
+    /// there already, if only on its way: to stop that one for what runs would be to place it once
+    /// more, from nothing. Where this version goes no further, what runs is kept.
+    fn superseded(&self, subject: &Subject<'_>, rollout: &Rollout) -> BTreeSet<AllocId> {
+        let Subject { snapshot, job, .. } = *subject;
+        if rollout.is_halted() {
+            return BTreeSet::new();
+        }
+        let standing = self.standing.iter();
+        let (newest, older): (Vec<_>, Vec<_>) = standing.partition(|it| runs_version(it, job));
+        let newest: BTreeSet<u32> = newest.iter().filter_map(|alloc| alloc.index()).collect();
+        let older = older.into_iter().filter(|alloc| {
+            let paired = alloc.index().is_some_and(|it| newest.contains(&it));
+            paired && difference_of(snapshot, job, alloc) == Some(Difference::Destructive)
+        });
+        older.map(|alloc| alloc.id).collect()
+    }
+
     /// Of each gap, whether it is filled where `open` are: none whose number stands, or is another
     /// gap's.
     fn filled(&self, mut open: u32) -> Vec<bool> {
@@ -96,13 +129,7 @@ impl Sorted {
         count: u32,
         surplus: &mut Vec<Arc<Allocation>>,
     ) -> BTreeSet<AllocId> {
-        let Subject {
-            snapshot,
-            job,
-            group,
-            eval,
-            ..
-        } = *subject;
+        let Subject { job, group, .. } = *subject;
         let winner = Winner::of(group);
         let returning = &self.buckets.reconnect;
         let filled = self.filled(count.saturating_sub(len(&self.standing)));
@@ -131,7 +158,7 @@ impl Sorted {
         let ids: BTreeSet<AllocId> = undecided.iter().map(|(alloc, _)| alloc.id).collect();
         self.buckets.reconnect.retain(|it| !ids.contains(&it.id));
         for (alloc, until) in undecided {
-            if awaited(snapshot, &alloc, eval) {
+            if awaited(subject, &alloc) {
                 self.buckets.keep.push(alloc);
             } else {
                 self.buckets.give_up_at.push((alloc, until));

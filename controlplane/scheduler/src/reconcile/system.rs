@@ -152,11 +152,7 @@ impl Sorting<'_> {
                 self.is_over(alloc);
             } else {
                 let condition = condition(subject.snapshot, subject.group, alloc, subject.now);
-                self.take(
-                    alloc,
-                    condition,
-                    awaited(subject.snapshot, alloc, subject.eval),
-                );
+                self.take(alloc, condition, awaited(subject, alloc));
             }
         }
     }
@@ -177,11 +173,11 @@ impl Sorting<'_> {
         let shared = Arc::clone(alloc);
         match condition {
             Condition::Lost => self.buckets.lost.push(shared),
-            Condition::Disconnecting => {
+            Condition::Disconnecting(_) => {
                 self.covered.insert(alloc.node_id);
                 self.buckets.disconnect.push(shared);
             }
-            Condition::Unknown { until } => {
+            Condition::Unknown { silence: _, until } => {
                 self.covered.insert(alloc.node_id);
                 match until {
                     Some(at) if !awaited => self.buckets.give_up_at.push((shared, at)),

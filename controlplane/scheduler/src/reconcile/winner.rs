@@ -1,6 +1,8 @@
 //! Which of two allocations with one number stays, when a silent node is back and what took its
 //! place runs: `disconnect { reconcile = ... }`. One that does not run, or is of an older version,
-//! never stays at the cost of the other, whatever the group says.
+//! never stays at the cost of the other, whatever the group says. Where the older one is the one
+//! that runs, it goes if it would have to be replaced for the newer version anyway (as in Nomad),
+//! and stays if it only changes in place.
 
 use std::cmp::Reverse;
 

@@ -124,6 +124,21 @@ fn a_version_that_fails_goes_no_further_and_is_tried_again() {
 }
 
 #[test]
+fn the_next_step_is_not_left_to_one_that_is_due_and_dropped_for_a_newer_evaluation() {
+    let mut scene = running(3, Some(1));
+    let eval = scene.world.register(version(2, Some(1)));
+    scene.run(&eval);
+    start(&mut scene);
+    scene.world.wait(STAGGER + Duration::from_secs(1));
+    scene.world.add_node(nodes::node(4));
+    scene.run_newest(&key("agent"));
+    start(&mut scene);
+    assert_eq!(newest(&scene).len(), 3, "two of three, and the new node");
+    step(&mut scene);
+    assert_eq!(newest(&scene).len(), 4);
+}
+
+#[test]
 fn nodes_on_which_it_cannot_be_replaced_hold_no_other_up() {
     let mut scene = running(3, Some(1));
     let away = nodes::node(1).id;

@@ -210,9 +210,14 @@ fn check_counts(snapshot: &Snapshot, job: &Job) -> Result<(), TestCaseError> {
     prop_assert!(present.len() <= count, "{key}: {}", present.len());
     let mut names: BTreeSet<_> = present.iter().map(|alloc| &alloc.name).collect();
     prop_assert_eq!(names.len(), present.len(), "names repeat");
-    if !job.task_groups[0].replaces_on_disconnect() && !present.is_empty() {
-        // Whoever is waited for counts, unless somebody has its number.
-        names.extend(silent.iter().map(|alloc| &alloc.name));
+    // Whoever is waited for, as the version says that it runs, counts, unless somebody has its
+    // number.
+    let waited_for = silent.iter().filter(|alloc| {
+        let group = snapshot.group_of_alloc(alloc);
+        group.is_some_and(|group| !group.replaces_on_disconnect())
+    });
+    if !present.is_empty() {
+        names.extend(waited_for.map(|alloc| &alloc.name));
         prop_assert!(names.len() <= count, "{key}: {names:?}");
     }
     Ok(())

@@ -7,7 +7,9 @@ use controlplane_scheduler::{Decision, Scratch, schedule};
 use controlplane_state::command::GcCollect;
 use controlplane_state::{Command, Outcome};
 use hack_testkit::{World, nodes};
-use protocol_model::{AllocId, Allocation, ClientStatus, Deployment, Evaluation, JobKey, NodeId};
+use protocol_model::{
+    AllocId, Allocation, ClientStatus, Deployment, EvalStatus, Evaluation, JobKey, NodeId,
+};
 
 pub(crate) struct Scene {
     pub(crate) world: World,
@@ -65,14 +67,32 @@ impl Scene {
                 .snapshot()
                 .evals_by_job(key)
                 .find(|eval| {
-                    eval.status == protocol_model::EvalStatus::Pending
-                        && eval.wait_until.is_none_or(|at| at <= now)
+                    eval.status == EvalStatus::Pending && eval.wait_until.is_none_or(|at| at <= now)
                 })
                 .map(|eval| Evaluation::clone(eval));
             let Some(eval) = due else { return };
             self.run(&eval);
         }
         panic!("evaluations of {key} never end");
+    }
+
+    /// As the broker where several of a job's evaluations are due: the newest is carried out, and
+    /// the others, which it makes needless, are written off after it.
+    pub(crate) fn run_newest(&mut self, key: &JobKey) {
+        let now = self.world.now();
+        let snapshot = self.world.snapshot();
+        let due = snapshot.evals_by_job(key).filter(|eval| {
+            eval.status == EvalStatus::Pending && eval.wait_until.is_none_or(|at| at <= now)
+        });
+        let mut due: Vec<Evaluation> = due.map(|eval| Evaluation::clone(eval)).collect();
+        due.sort_by_key(|eval| eval.create_index);
+        let newest = due.pop().expect("one is due");
+        assert!(!due.is_empty(), "it makes none needless");
+        self.run(&newest);
+        for eval in &mut due {
+            eval.status = EvalStatus::Cancelled;
+        }
+        self.world.expect(Command::EvalsUpsert { evals: due });
     }
 
     /// Allocations that neither side is done with, by name.

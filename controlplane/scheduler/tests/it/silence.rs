@@ -2,9 +2,12 @@
 
 mod chains;
 mod leases;
+mod purges;
 mod rollouts;
 mod starting;
 mod unaccepted;
+mod versions;
+mod winners;
 mod words;
 
 use std::time::Duration;

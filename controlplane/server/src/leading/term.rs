@@ -15,7 +15,7 @@ use super::workers::Workers;
 use super::{Clock, LeadingConfig, LeadingStats, LedFor};
 use crate::cluster::{ChangeError, Cluster, LeadingError};
 use crate::gateway::liveness::{HeardAnswer, HeardReport};
-use crate::machine::AppliedSignals;
+use crate::machine::{AppliedSignals, Follower};
 
 /// How often the loop turns while something is due that has to wait for the log.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ pub(super) struct Leading {
     leader: Leader,
     /// The index that the parts were built at.
     since: u64,
-    applied: mpsc::Receiver<AppliedSignals>,
+    applied: Follower,
     workers: Workers,
     plans: Plans,
     quorum: Quorum,
@@ -118,7 +118,7 @@ impl Leading {
             stats.send_replace(self.stats());
             let wake = self.wake();
             tokio::select! {
-                applied = self.applied.recv() => match applied {
+                applied = self.applied.next() => match applied {
                     // A snapshot replaced the state, or the loop was too slow for the log.
                     None => return "the log went on without the loop",
                     Some(first) => if let Some(reason) = self.on_applied(first) {
@@ -235,11 +235,10 @@ impl Leading {
     }
 
     /// Answers why leading has to begin anew, where it has.
-    fn on_applied(&mut self, first: AppliedSignals) -> Option<&'static str> {
+    fn on_applied(&mut self, first: (AppliedSignals, Snapshot)) -> Option<&'static str> {
         let now = self.now();
-        let snapshot: Snapshot = self.cluster.snapshot();
         let mut next = Some(first);
-        while let Some(AppliedSignals { index, signals }) = next {
+        while let Some((AppliedSignals { index, signals }, snapshot)) = next {
             if index > self.since {
                 if signals.contains(&Signal::IncarnationChanged) {
                     // Nothing that the parts know is of this history.
@@ -247,7 +246,7 @@ impl Leading {
                 }
                 self.leader.on_applied(index, &signals, &snapshot, now);
             }
-            next = self.applied.try_recv().ok();
+            next = self.applied.try_next();
         }
         None
     }

@@ -2,7 +2,7 @@
 
 use protocol_model::{
     AllocId, Allocation, ClientStatus, DeploymentId, DeploymentStatus, DesiredStatus, EvalId, Job,
-    JobKey, JobStatus, JobType, NodeId, NodeStatus, UnixNanos,
+    JobKey, JobStatus, JobType, NodeId, NodeStatus,
 };
 
 use super::draft::Draft;
@@ -187,20 +187,6 @@ impl crate::tables::Tables {
             JobType::Batch => retried || alloc.ran_successfully(),
             JobType::Sysbatch => alone || alloc.ran_successfully(),
         }
-    }
-
-    /// Whether an allocation that stops itself may run still, if its node is silent: nobody takes
-    /// its place before, and its record is what tells.
-    pub fn is_on_lease(&self, alloc: &Allocation) -> bool {
-        let job = self.job_of_alloc(alloc);
-        let wait = job.and_then(|job| job.task_group(&alloc.task_group)?.lease_over_after());
-        let (Some(record), Some(wait)) = (self.node(alloc.node_id), wait) else {
-            return false;
-        };
-        // In whole seconds, rounded down: the next one is not too early.
-        let silent_since = record.node.status_updated_at.saturating_add(1);
-        let silent_since = UnixNanos(silent_since.saturating_mul(1_000_000_000));
-        silent_since.saturating_add(wait) > self.now()
     }
 
     /// An evaluation that is over and placed nothing that is still known.

@@ -7,6 +7,7 @@ use protocol_model::{
 };
 
 use super::draft::Draft;
+use super::lease::unknown_since;
 use super::node_evals::WantedEvals;
 use super::nodes::node_event;
 use crate::applied::{MissedResult, Outcome, Signal};
@@ -66,6 +67,8 @@ impl Draft {
             return unchanged;
         };
         let mut record = NodeRecord::clone(record);
+        // The end of a window is no other silence.
+        record.fell_silent_at = Some(record.silent_since().unwrap_or(self.now));
         let mut node = Node::clone(&record.node);
         let from = std::mem::replace(&mut node.status, to);
         node.status_description = message.to_owned();
@@ -123,12 +126,7 @@ impl crate::tables::Tables {
         if alloc.client_status != ClientStatus::Unknown {
             return Some(WindowEnd::NotBegun);
         }
-        let since = alloc
-            .alloc_states
-            .iter()
-            .rev()
-            .find(|state| state.value == ClientStatus::Unknown)
-            .map(|state| state.time)?;
+        let since = unknown_since(alloc)?;
         Some(WindowEnd::At(since.saturating_add(window)))
     }
 

@@ -9,6 +9,7 @@ mod draft;
 mod evals;
 mod gc;
 mod jobs;
+mod lease;
 mod liveness;
 mod node_evals;
 mod nodes;
@@ -19,6 +20,7 @@ mod sessions;
 
 pub(crate) use draft::{Draft, job_status};
 pub use gc::left_a_gap;
+pub use lease::LeaseEnd;
 pub use liveness::WindowEnd;
 pub use node_evals::{covers, datacenter_matches};
 pub(crate) use nodes::take_facts;

@@ -78,6 +78,8 @@ pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
     node.drivers.clone_from(drivers);
     node.host_volumes.clone_from(host_volumes);
     let same = before.datacenter == node.datacenter
+        // Jobs may ask for a node by its name.
+        && before.name == node.name
         && before.node_pool == node.node_pool
         && before.attributes == node.attributes
         && before.node_resources == node.node_resources
@@ -228,6 +230,7 @@ impl Draft {
         };
         let mut wanted = WantedEvals::default();
         self.want_node_evals(&mut wanted, &record.node, EvalTrigger::NodeUpdate);
+        self.leave_on_lease(id, record.silent_since().unwrap_or(self.now));
         self.tables.remove_node(id);
         let evals = self.put_wanted_evals(wanted);
         self.signal(Signal::NodeRemoved(id));

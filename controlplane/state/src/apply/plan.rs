@@ -332,7 +332,7 @@ pub(super) enum IfOver {
 /// is for people.
 const ALLOC_STATES_MAX: usize = 16;
 
-fn bound_states(states: &mut Vec<AllocState>) {
+pub(super) fn bound_states(states: &mut Vec<AllocState>) {
     if states.len() > ALLOC_STATES_MAX {
         states.drain(..states.len() - ALLOC_STATES_MAX);
     }

@@ -245,8 +245,10 @@ impl Draft {
             return Some(EvalTrigger::JobDeregister);
         };
         let group = job.task_group(&after.task_group);
-        // Its node may have stopped it by itself, and then it is wanted still.
-        let stops_itself = group.is_some_and(|group| group.stop_on_client_after().is_some());
+        // Its node may have stopped it by itself, and then it is wanted still. The version that it
+        // runs may do so and the newest one not, or the other way round: either waits for its end.
+        let mut of_versions = group.into_iter().chain(self.tables.group_of_alloc(after));
+        let stops_itself = of_versions.any(|group| group.stop_on_client_after().is_some());
         let complete = after.client_status == ClientStatus::Complete;
         if stops_itself && complete && !after.server_terminal() {
             return Some(EvalTrigger::Reconnect);

@@ -11,11 +11,12 @@
 //! above both histories' indexes. So no session epoch, version or index that anybody has seen means
 //! something else afterwards, and whoever waits for a change sees one.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use protocol_model::{Incarnation, Node, NodeStatus};
+use protocol_model::{Incarnation, Node, NodeId, NodeStatus};
 use sha2::{Digest as _, Sha256};
 
 use super::draft::Draft;
@@ -151,13 +152,15 @@ impl Draft {
     /// No session of either history goes on: every node that is not known to be silent owes its
     /// complete report before it is ready again, and counts as silent when it does not come. Those
     /// that were silent then may have been heard since: of them, too, silence counts from now, so
-    /// that no lease is taken for over that was extended meanwhile.
+    /// that no lease is taken for over that was extended meanwhile. So it is with what is left of
+    /// nodes that were purged then.
     fn forget_sessions(&mut self) {
         let records: Vec<Arc<NodeRecord>> = self.tables.nodes().cloned().collect();
         for record in records {
             let mut record = NodeRecord::clone(&record);
             record.session = SessionState::default();
             record.owes_evals = true;
+            record.fell_silent_at = record.silent_since().map(|_| self.now);
             let mut node = Node::clone(&record.node);
             if matches!(node.status, NodeStatus::Ready | NodeStatus::Initializing) {
                 node.status = NodeStatus::Initializing;
@@ -168,6 +171,12 @@ impl Draft {
             node.modify_index = self.index;
             record.node = Arc::new(node);
             self.tables.put_node(record);
+        }
+        let nodes: BTreeSet<NodeId> = self.tables.allocs().map(|alloc| alloc.node_id).collect();
+        for node in nodes {
+            if self.tables.node(node).is_none() {
+                self.leave_on_lease(node, self.now);
+            }
         }
     }
 }

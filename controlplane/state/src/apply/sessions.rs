@@ -144,6 +144,7 @@ impl Draft {
             (None, Some(facts)) => self.new_node(hello, facts),
         };
         record.session = session;
+        record.fell_silent_at = None;
         let mut node = Node::clone(&record.node);
         let from = node.status;
         node.status = NodeStatus::Initializing;
@@ -193,6 +194,7 @@ impl Draft {
             facts_index: self.index,
             owes_evals: true,
             reported_index: 0,
+            fell_silent_at: None,
         }
     }
 

@@ -136,7 +136,8 @@ pub enum Command {
         drain: DrainSwitch,
         eligibility_after: Eligibility,
     },
-    /// Forgets a node; its allocations are lost.
+    /// Forgets a node; its allocations are lost, those that stop themselves when their leases are
+    /// over.
     NodePurge { node: NodeId },
     /// A deployment goes on, ends, or is paused.
     DeploymentStatus(DeploymentStatusUpdate),

@@ -51,9 +51,12 @@ pub(super) fn node_sessions(tables: &Tables, found: &mut Found) {
         let session = &record.session;
         let in_session = session.epoch != SessionEpoch::NONE;
         let synced = session.synced_index != 0;
+        let heard = record.fell_silent_at.is_none();
         let agrees = match node.status {
-            NodeStatus::Ready => in_session && synced && node.last_missed_heartbeat_index == 0,
-            NodeStatus::Initializing => !synced,
+            NodeStatus::Ready => {
+                in_session && synced && heard && node.last_missed_heartbeat_index == 0
+            }
+            NodeStatus::Initializing => !synced && heard,
             NodeStatus::Disconnected | NodeStatus::Down => node.last_missed_heartbeat_index != 0,
         };
         found.unless(agrees, Rule::NodeSession, || {

@@ -1,10 +1,11 @@
 //! Checkpoints: what is written is what is read, and damage is noticed.
 
 use controlplane_state::checkpoint::{RestoreError, Unpacked, inspect};
-use controlplane_state::{Command, State, invariants};
+use controlplane_state::{Command, LeaseEnd, State, invariants};
 use protocol_model::{ClientStatus, Incarnation, JobKey, JobType};
 
 use crate::harness::{Harness, begin_of_restore, job, says};
+use crate::leases;
 
 fn some_state() -> Harness {
     let mut cluster = Harness::new();
@@ -168,14 +169,13 @@ fn a_restore_under_way_is_part_of_a_checkpoint() {
 // --- frozen bytes ---
 
 #[expect(clippy::disallowed_methods, reason = "a test may read its own files")]
-fn frozen(version: &str) -> Vec<u8> {
+fn frozen(name: &str, cluster: impl FnOnce() -> Harness) -> Vec<u8> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
-        .join(version)
-        .join("checkpoint.bin");
+        .join(name);
     if !path.exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
-        std::fs::write(&path, written(&with_a_restore_under_way())).expect("the file");
+        std::fs::write(&path, written(&cluster())).expect("the file");
     }
     std::fs::read(&path).expect("the frozen checkpoint")
 }
@@ -201,7 +201,7 @@ fn unpacked(checkpoint: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn a_checkpoint_of_version_1_is_still_read() {
-    let bytes = frozen("v1");
+    let bytes = frozen("v1/checkpoint.bin", with_a_restore_under_way);
     let summary = inspect(bytes.as_slice()).expect("a summary");
     assert_eq!((summary.version, summary.index), (1, 9));
     let state = State::restore(bytes.as_slice()).expect("a state");
@@ -213,12 +213,42 @@ fn a_checkpoint_of_version_1_is_still_read() {
 
 #[test]
 fn a_checkpoint_is_written_as_it_was_frozen() {
-    let bytes = frozen("v2");
+    let bytes = frozen("v2/checkpoint.bin", with_a_restore_under_way);
     let state = State::restore(bytes.as_slice()).expect("a state");
     let pending = state.tables().pending_restore().expect("under way");
     assert_eq!((pending.received, pending.bytes), (5, 12));
+    assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+}
+
+/// A silent node, and one that was purged, each with one of a group that stops itself.
+fn with_silent_nodes() -> Harness {
+    let (mut cluster, node, alloc) = leases::cluster();
+    let silent = cluster.join(2);
+    cluster.place(&cluster.alloc(alloc).job_key(), silent);
+    cluster.silent(silent);
+    cluster.done(Command::NodePurge { node });
+    cluster
+}
+
+#[test]
+fn since_when_nodes_are_silent_is_written_as_it_was_frozen() {
+    let bytes = frozen("v2/silent_nodes.bin", with_silent_nodes);
+    let state = State::restore(bytes.as_slice()).expect("a state");
+    let cluster = with_silent_nodes();
+    let difference = invariants::difference(cluster.tables(), state.tables());
+    assert_eq!(difference, None);
+    let mut nodes = state.tables().nodes();
+    assert!(nodes.all(|record| record.fell_silent_at.is_some()));
+    let tables = state.tables();
+    let ends = tables.allocs().map(|alloc| tables.lease_end(alloc));
+    let ends = ends.filter(|end| matches!(end, LeaseEnd::At(_)));
+    assert_eq!(ends.count(), 2);
+    assert_eq!(unpacked(&written_again(&state)), unpacked(&bytes));
+}
+
+fn written_again(state: &State) -> Vec<u8> {
     let mut again = Vec::new();
     let snapshot = state.snapshot();
     snapshot.write_checkpoint(&mut again).expect("written");
-    assert_eq!(unpacked(&again), unpacked(&bytes));
+    again
 }

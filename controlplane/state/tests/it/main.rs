@@ -7,6 +7,7 @@ mod deployments;
 mod gc;
 mod harness;
 mod jobs;
+mod leases;
 mod plans;
 mod random;
 mod restores;

@@ -325,6 +325,39 @@ fn new_facts_never_change_the_status() {
     assert_eq!(cluster.apply(command(changed)).outcome, Outcome::NoOp);
 }
 
+/// What is asked of the scheduler when a ready node says this of itself anew.
+fn asked_for(change: impl Fn(&mut protocol_model::Node)) -> Vec<EvalTrigger> {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let agent = job("agent", JobType::System);
+    cluster.register(&agent);
+    let mut changed = facts(1);
+    change(&mut changed);
+    assert_ne!(changed, facts(1));
+    let applied = cluster.apply(Command::NodeFacts {
+        node,
+        epoch: cluster.epoch(node),
+        facts: std::sync::Arc::new(changed),
+    });
+    assert_eq!(applied.outcome, Outcome::Done);
+    let freed = |signal: &Signal| matches!(signal, Signal::CapacityFreed { .. });
+    let asked = cluster.pending(&agent.key()).split_off(1);
+    assert_eq!(applied.signals.iter().any(freed), !asked.is_empty());
+    asked
+}
+
+#[test]
+fn a_new_name_of_a_node_is_looked_at_since_jobs_may_ask_for_it() {
+    let asked = asked_for(|node| node.name = "another".to_owned());
+    assert_eq!(asked, [EvalTrigger::NodeUpdate]);
+}
+
+#[test]
+fn what_a_node_says_for_people_only_is_looked_at_by_nobody() {
+    let asked = asked_for(|node| node.http_addr = "192.0.2.1:4646".to_owned());
+    assert_eq!(asked, []);
+}
+
 #[test]
 fn a_purged_node_has_to_register_again_and_its_jobs_are_looked_at() {
     let mut cluster = Harness::new();

@@ -221,17 +221,15 @@ fn whoever_scales_up_while_the_original_is_back_gets_each_number_once() {
 #[test]
 fn a_silent_allocation_that_counts_leaves_its_number_to_nobody_else() {
     let mut scene = Scene::new(4);
-    running(&mut scene, tolerant(JobType::Service, "web", 1));
+    let patient = |count| {
+        let mut job = tolerant(JobType::Service, "web", count);
+        let block = job.task_groups[0].disconnect.as_mut().expect("set");
+        block.replace = Some(false);
+        job
+    };
+    running(&mut scene, patient(1));
     let original = silence_first(&mut scene);
-    let middle = successor(&scene, &original);
-    // From now on nobody takes the place of a silent one, and the one that did is gone.
-    let mut patient = tolerant(JobType::Service, "web", 2);
-    let block = patient.task_groups[0].disconnect.as_mut().expect("set");
-    block.replace = Some(false);
-    scene.world.report(middle.id, ClientStatus::Failed);
-    scene.world.register(patient);
-    scene.settle(&key("web"));
-    scene.world.wait(RETRY);
+    scene.world.register(patient(2));
     scene.settle(&key("web"));
     assert_eq!(present(&scene), ["web.group[1]"]);
     let silent = (ClientStatus::Unknown, DesiredStatus::Run);

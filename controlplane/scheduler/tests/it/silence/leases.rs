@@ -10,13 +10,14 @@ use controlplane_state::command::{
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
     AllocId, Allocation, ClientStatus, DeploymentStatus, DesiredStatus, DisconnectStrategy,
-    Eligibility, Job, JobType, UpdateStrategy,
+    Eligibility, Job, JobType, NodeStatus, UpdateStrategy,
 };
 
+use super::tolerant;
 use crate::scene::{Scene, key};
 
 /// Stops itself after a minute of silence, and takes up to 20 s to end.
-fn leased() -> Job {
+pub(super) fn leased() -> Job {
     let mut job = jobs::draft(JobType::Service, "web", 1);
     let group = &mut job.task_groups[0];
     group.tasks[0].kill_timeout = Some(Duration::from_secs(20));
@@ -29,7 +30,7 @@ fn leased() -> Job {
 }
 
 /// Three nodes, and one of it on one of them.
-fn scene(status: ClientStatus) -> (Scene, Allocation) {
+pub(super) fn scene(status: ClientStatus) -> (Scene, Allocation) {
     let mut scene = Scene::new(3);
     let eval = scene.world.register(leased());
     scene.run(&eval);
@@ -46,19 +47,21 @@ fn status(scene: &Scene, id: AllocId) -> (ClientStatus, DesiredStatus) {
     (alloc.client_status, alloc.desired_status)
 }
 
-fn count(scene: &Scene) -> usize {
+pub(super) fn count(scene: &Scene) -> usize {
     scene.world.snapshot().allocs_by_job(&key("web")).count()
 }
 
-fn pass(scene: &mut Scene, seconds: u64) {
+pub(super) fn pass(scene: &mut Scene, seconds: u64) {
     for _ in 0..seconds {
         scene.world.wait(Duration::from_secs(1));
         scene.settle(&key("web"));
     }
 }
 
-const WAITED_FOR: (ClientStatus, DesiredStatus) = (ClientStatus::Unknown, DesiredStatus::Run);
-const GIVEN_UP: (ClientStatus, DesiredStatus) = (ClientStatus::Lost, DesiredStatus::Stop);
+pub(super) const WAITED_FOR: (ClientStatus, DesiredStatus) =
+    (ClientStatus::Unknown, DesiredStatus::Run);
+pub(super) const GIVEN_UP: (ClientStatus, DesiredStatus) =
+    (ClientStatus::Lost, DesiredStatus::Stop);
 
 #[test]
 fn a_silent_one_is_replaced_when_nothing_of_it_can_run_any_more_and_not_before() {
@@ -112,6 +115,104 @@ fn one_whose_node_knocked_and_fell_silent_again_may_run_from_then_on_as_long() {
 }
 
 #[test]
+fn a_look_that_is_due_and_dropped_for_a_newer_evaluation_is_not_relied_upon() {
+    let (mut scene, alloc) = scene(ClientStatus::Running);
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    pass(&mut scene, 50);
+    // Its lease is longer now than the look that is to come knows.
+    let number = (1..=3).find(|number| nodes::node(*number).id == alloc.node_id);
+    scene.world.greet(nodes::node(number.expect("ours")));
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    scene.world.wait(Duration::from_secs(40));
+    scene.world.register(leased());
+    scene.run_newest(&key("web"));
+    assert_eq!(status(&scene, alloc.id), WAITED_FOR);
+    pass(&mut scene, 60);
+    assert_eq!(status(&scene, alloc.id), GIVEN_UP);
+    assert_eq!(scene.live_count(&key("web")), 1);
+}
+
+#[test]
+fn who_looks_at_the_end_of_a_lease_does_not_come_before_it() {
+    let mut scene = Scene::new(3);
+    let mut job = leased();
+    // A minute and a half with the five percent, and a part of a second.
+    job.task_groups[0].tasks[0].kill_timeout = Some(Duration::from_secs(25));
+    scene.world.register(job);
+    scene.settle(&key("web"));
+    let alloc = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    let look = scene.world.pending(&key("web")).expect("the lease's end");
+    let due = look.wait_until.expect("it waits");
+    scene.world.wait(due.saturating_since(scene.world.now()));
+    scene.settle(&key("web"));
+    assert_eq!(status(&scene, alloc.id), GIVEN_UP);
+}
+
+#[test]
+fn one_that_nobody_may_replace_is_waited_for_whatever_it_said_before() {
+    for said in [ClientStatus::Running, ClientStatus::Pending] {
+        let mut scene = Scene::new(3);
+        let mut job = leased();
+        let block = job.task_groups[0].disconnect.as_mut().expect("set");
+        block.replace = Some(false);
+        scene.world.register(job);
+        scene.settle(&key("web"));
+        let alloc = scene.live(&key("web")).into_values().next().expect("one");
+        if said == ClientStatus::Running {
+            scene.world.report(alloc.id, said);
+        }
+        scene.world.silence(alloc.node_id);
+        scene.settle(&key("web"));
+        pass(&mut scene, 200);
+        assert_eq!(status(&scene, alloc.id), WAITED_FOR, "{said:?}");
+        assert_eq!(count(&scene), 1, "{said:?}");
+        let number = (1..=3).find(|number| nodes::node(*number).id == alloc.node_id);
+        scene.world.add_node(nodes::node(number.expect("ours")));
+        scene.world.report(alloc.id, ClientStatus::Complete);
+        scene.settle(&key("web"));
+        assert_eq!(
+            scene.live_count(&key("web")),
+            1,
+            "{said:?}: its node says that it ended"
+        );
+        assert_eq!(count(&scene), 2, "{said:?}");
+    }
+}
+
+#[test]
+fn that_the_windows_of_others_on_its_node_end_makes_no_lease_longer() {
+    let mut scene = Scene::new(1);
+    let other = tolerant(JobType::Service, "other", 1);
+    for job in [leased(), other] {
+        let key = job.key();
+        scene.world.register(job);
+        scene.settle(&key);
+        scene.start_all(&key);
+        scene.settle(&key);
+    }
+    let alloc = scene.live(&key("web")).into_values().next().expect("one");
+    scene.world.silence(alloc.node_id);
+    scene.settle(&key("web"));
+    scene.settle(&key("other"));
+    pass(&mut scene, 61);
+    scene.settle(&key("other"));
+    let node = (alloc.node_id, scene.world.epoch(alloc.node_id));
+    let nodes = vec![node];
+    scene.world.expect(Command::WindowExpired { nodes });
+    let snapshot = scene.world.snapshot();
+    let record = snapshot.node(alloc.node_id).expect("its node");
+    assert_eq!(record.node.status, NodeStatus::Down);
+    pass(&mut scene, 22);
+    assert_eq!(status(&scene, alloc.id), WAITED_FOR);
+    pass(&mut scene, 4);
+    assert_eq!(status(&scene, alloc.id), GIVEN_UP);
+}
+
+#[test]
 fn one_that_its_node_stopped_before_anybody_noticed_is_wanted_still() {
     let (mut scene, alloc) = scene(ClientStatus::Running);
     scene.world.report(alloc.id, ClientStatus::Complete);
@@ -147,7 +248,7 @@ fn updated() -> Job {
 }
 
 /// What took the place of `alloc`, where somebody did.
-fn follower(scene: &Scene, alloc: &Allocation) -> Option<Allocation> {
+pub(super) fn follower(scene: &Scene, alloc: &Allocation) -> Option<Allocation> {
     let snapshot = scene.world.snapshot();
     let next = snapshot.alloc(alloc.id)?.next_allocation?;
     snapshot.alloc(next).map(|next| Allocation::clone(next))
