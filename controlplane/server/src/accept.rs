@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use controlplane_raft::Raft;
-use protocol_transport::{Listener, Peer, PeerIdentity, Region, Role, StreamKind, close_code};
+use protocol_transport::{
+    Handshake, Listener, Peer, PeerIdentity, Region, Role, StreamKind, close_code,
+};
 
 use crate::forward::Forward;
 use crate::gateway::Gateway;
@@ -30,6 +32,7 @@ async fn serve_peer(peer: Peer, doors: Doors) {
     let Peer {
         connection,
         identity,
+        handshake,
     } = peer;
     if identity.region != doors.region {
         let reason = format!(
@@ -47,7 +50,7 @@ async fn serve_peer(peer: Peer, doors: Doors) {
         let stream = serve_stream(
             send,
             recv,
-            connection.clone(),
+            (connection.clone(), handshake.clone()),
             Arc::clone(&identity),
             doors.clone(),
         );
@@ -58,7 +61,7 @@ async fn serve_peer(peer: Peer, doors: Doors) {
 async fn serve_stream(
     send: quinn::SendStream,
     mut recv: quinn::RecvStream,
-    connection: quinn::Connection,
+    (connection, mut handshake): (quinn::Connection, Handshake),
     identity: Arc<PeerIdentity>,
     doors: Doors,
 ) {
@@ -69,6 +72,16 @@ async fn serve_stream(
             return;
         }
     };
+    if kind == StreamKind::NodeSession && identity.role == Role::Node {
+        return doors
+            .gateway
+            .serve_session(send, recv, &connection, handshake)
+            .await;
+    }
+    // Nothing but a Hello may come before the peer is known to be there.
+    if !handshake.done().await {
+        return;
+    }
     match (kind, identity.role) {
         (StreamKind::Raft, _) => {
             if let Err(error) = doors.raft.serve_stream(&identity, send, recv).await {

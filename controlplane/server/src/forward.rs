@@ -138,7 +138,7 @@ impl Forward {
 
     /// Proposes what another server sent. Updates of its nodes wait with those of this server's,
     /// and become one entry.
-    async fn propose(&self, command: Bytes) -> v1::ProposeReply {
+    pub(crate) async fn propose(&self, command: Bytes) -> v1::ProposeReply {
         let bytes = command.len();
         match self.cluster.read_forwarded(&command) {
             Err(reply) => reply,
@@ -157,6 +157,8 @@ impl Forward {
             .take(DETAIL_ALLOCS_MAX)
             .filter_map(|id| AllocId::from_slice(id))
             .filter_map(|id| Some((id, self.gateway.detail().of(id)?)))
+            // Whoever has the node now knows newer ones.
+            .filter(|(_, detail)| self.gateway.is_here(detail.node()))
             .map(|(id, detail)| v1::AllocDetail {
                 alloc_id: id.as_bytes().to_vec().into(),
                 tasks: detail

@@ -186,7 +186,7 @@ impl Host<'_> {
         let node = Arc::new(facts);
         let session = SessionContext {
             outside: Arc::new(SharedSocket {
-                endpoint: common.endpoint_of(self.number).clone(),
+                endpoint: common.endpoint_of(self.number).stranger(),
                 wire: Arc::clone(self.wire),
                 join_token: common.join_token.clone(),
                 progress: Arc::clone(self.progress),

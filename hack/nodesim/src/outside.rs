@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use noded_daemon::session::{Outside, Purpose};
-use protocol_transport::{ConnectError, Endpoint, Secret};
+use protocol_transport::{ConnectError, Dialed, Endpoint, Secret};
 
 use crate::net::{Wire, runtime};
 use crate::progress::Progress;
@@ -14,7 +14,7 @@ use crate::progress::Progress;
 /// See the top of this file.
 #[derive(Debug)]
 pub struct SharedSocket {
-    /// The socket of all nodes.
+    /// The socket of all nodes, with what servers gave this one to come back with.
     pub endpoint: Endpoint,
     /// This node's wire.
     pub wire: Arc<Wire>,
@@ -29,12 +29,16 @@ impl Outside for SharedSocket {
         &self,
         address: SocketAddr,
         purpose: Purpose,
-    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
+    ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
+        let wire = Arc::clone(&self.wire);
         if purpose == Purpose::Session {
             self.progress.on_connecting();
+            let dialing = self.endpoint.connect_early(address);
+            return Box::pin(runtime::connecting(wire, dialing));
         }
-        let wire = Arc::clone(&self.wire);
-        Box::pin(runtime::connecting(wire, self.endpoint.connect(address)))
+        let connecting = self.endpoint.connect(address);
+        let dialing = async { Ok(connecting.await?.into()) };
+        Box::pin(runtime::connecting(wire, dialing))
     }
 
     fn join_token(&self) -> Option<Secret> {

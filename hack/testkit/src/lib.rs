@@ -3,11 +3,13 @@
 //! [`World`] is a replicated state with a log of its own: every change goes through
 //! `State::apply`, so a fixture can never be in a condition that a real cluster cannot reach, and
 //! the invariants are checked after each. [`jobs`], [`nodes`] and [`allocs`] build ordinary ones to
-//! be bent.
+//! be bent. [`HeldWay`] comes between a client and a server.
 
 pub mod allocs;
+mod held_way;
 pub mod jobs;
 pub mod nodes;
 mod world;
 
+pub use held_way::HeldWay;
 pub use world::World;

@@ -7,7 +7,8 @@
 //! - `vm` runs the tests of a real host in an emulated one, or gives a person a shell there.
 //! - `sim` simulates whole clusters from a seed; a failure says how to see it again.
 //! - `check-handshake` looks at every order of events of a node's handshake, to a depth.
-//! - `bench SUITE` measures promises and prints the physical floor beside them.
+//! - `bench SUITE` measures promises, prints the physical floor beside them, and fails where one is
+//!   not kept.
 //!
 //! Input is the tree as git sees it and cargo's metadata; output goes to stdout where it is data
 //! (a table, JSON lines) and to stderr where it is talk. The exit code is 0 or 1.
@@ -106,10 +107,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
     let mut stages = Stages::default();
     match verb {
         Verb::Test => return layers::run(&root, Strictness::from_environment()),
-        Verb::Bench(args) => {
-            bench::run(&root, args)?;
-            return Ok(Outcome::Passed);
-        }
+        Verb::Bench(args) => return bench::run(&root, args),
         Verb::Vm {
             shell,
             binaries,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use protocol_transport::{ConnectError, Endpoint, Secret};
+use protocol_transport::{ConnectError, Dialed, Endpoint, Secret};
 
 use crate::calls::{CALLS_MAX, CallServer};
 use crate::config::LiveConfig;
@@ -27,14 +27,17 @@ impl Outside for Reach {
         &self,
         address: SocketAddr,
         purpose: Purpose,
-    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
+    ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
         Box::pin(async move {
+            if purpose == Purpose::Session {
+                return self.endpoint.connect_early(address).await;
+            }
             let connection = self.endpoint.connect(address).await?;
             if purpose == Purpose::Calls {
                 // Shells that read nothing keep what they are told: no other call may wait.
                 self.endpoint.limits().make_room(&connection, CALLS_MAX);
             }
-            Ok(connection)
+            Ok(connection.into())
         })
     }
 

@@ -15,6 +15,7 @@ mod alone;
 mod bulk;
 mod control;
 mod convert;
+mod early;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -27,7 +28,8 @@ use noded_core::event::SessionEvent;
 use noded_core::key::{Attempt, SessionEpoch};
 use protocol_model::{AllocId, Node};
 use protocol_transport::{
-    ConnectError, DETAIL_PRIORITY, FrameReader, FrameWriter, Secret, StreamKind, URGENT_PRIORITY,
+    ConnectError, DETAIL_PRIORITY, Dialed, FrameReader, FrameWriter, Secret, StreamKind,
+    URGENT_PRIORITY,
 };
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
@@ -73,12 +75,13 @@ pub enum Purpose {
 
 /// What a session needs of the process around it: noded, or one that simulates many nodes.
 pub trait Outside: std::fmt::Debug + Send + Sync {
-    /// A connection to the server at `address`.
+    /// A connection to the server at `address`: for a session it may be one whose handshake is
+    /// still under way.
     fn connect(
         &self,
         address: SocketAddr,
         purpose: Purpose,
-    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>>;
+    ) -> BoxFuture<'_, Result<Dialed, ConnectError>>;
 
     /// What a control plane that does not know us wants to see, as it is now.
     fn join_token(&self) -> Option<Secret>;
@@ -196,9 +199,8 @@ async fn run(
     purpose: Purpose,
     mut messages: mpsc::Receiver<Outbound>,
 ) -> Result<(), String> {
-    let connection = timeout(CONNECT_MAX, connect(context, address, purpose))
-        .await
-        .map_err(|_| format!("no connection within {CONNECT_MAX:?}"))??;
+    let dialed = timeout(CONNECT_MAX, connect(context, address, purpose));
+    let Dialed { connection, early } = dialed.await.map_err(|_| too_long())??;
     let own = Own {
         context: Arc::clone(context),
         attempt,
@@ -215,7 +217,7 @@ async fn run(
     let Some(first) = first else {
         return Ok(());
     };
-    let (writer, reader) = open(&own.connection, StreamKind::NodeSession).await?;
+    let (writer, reader, first) = own.begin(first, early).await?;
     let (urgent, urgent_batches) = mpsc::channel(BATCHES_MAX);
     let (typical, typical_batches) = mpsc::channel(BATCHES_MAX);
     let outgoing = own.write(writer, first, messages, [urgent, typical]);
@@ -227,18 +229,22 @@ async fn run(
     }
 }
 
+fn too_long() -> String {
+    format!("no connection within {CONNECT_MAX:?}")
+}
+
 async fn connect(
     context: &SessionContext,
     address: &str,
     purpose: Purpose,
-) -> Result<quinn::Connection, String> {
+) -> Result<Dialed, String> {
     let mut last = format!("{address:?} has no address");
     let found = tokio::net::lookup_host(address)
         .await
         .map_err(|error| format!("finding {address:?}: {error}"))?;
     for address in found {
         match context.outside.connect(address, purpose).await {
-            Ok(connection) => return Ok(connection),
+            Ok(dialed) => return Ok(dialed),
             Err(error) => last = chain(&error),
         }
     }

@@ -12,7 +12,8 @@
 //! - [`Identity`] is what one process presents: its chain, its key, the CA it trusts.
 //! - [`tls`] turns an identity into configurations for QUIC and for HTTPS.
 //! - [`Endpoint`] is the process's one UDP socket: [`Endpoint::listen`] yields authenticated
-//!   [`Peer`]s, [`Endpoint::connect`] reaches a server.
+//!   [`Peer`]s, [`Endpoint::connect`] reaches a server, [`Endpoint::connect_early`] without a round
+//!   trip where it has seen us before.
 //! - [`Pool`] keeps one connection per server and opens streams on it.
 //! - [`StreamKind`] is the first byte of every stream.
 //! - [`Secret`] is a token that is not printed with the configuration that holds it.
@@ -43,11 +44,12 @@ mod stream_kind;
 pub mod tls;
 
 pub use endpoint::{
-    AddressError, BindError, ConnectError, Endpoint, EndpointConfig, Limits, RenewError, close_code,
+    AddressError, BindError, ConnectError, Dialed, Early, EarlyWords, Endpoint, EndpointConfig,
+    Limits, RenewError, close_code,
 };
 pub use fault::Fault;
 pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
-pub use listener::{Listener, Peer};
+pub use listener::{Handshake, Listener, Peer};
 pub use own_certificate::UnfitError;
 pub use pool::{OpenError, Pool};
 pub use role::{Region, RegionError, Role};

@@ -6,7 +6,7 @@
 //!      |  half of the permits used, address unproven --> Retry
 //!      v
 //!   handshake (deadline) --> PeerIdentity --no role--> close NOT_WELCOME
-//!      |
+//!      |  known again: in the queue at once, its handshake goes on
 //!      v
 //!   queue --full--> close OVERLOADED
 //!      |
@@ -15,8 +15,9 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -28,6 +29,19 @@ use crate::identity::PeerIdentity;
 pub struct Peer {
     pub connection: quinn::Connection,
     pub identity: PeerIdentity,
+    pub handshake: Handshake,
+}
+
+/// Whether a peer's handshake is over. Until then, what it says is what it once said with a first
+/// packet, but perhaps not now: whoever kept the packet back can send it later, once.
+#[derive(Debug, Clone)]
+pub struct Handshake(watch::Receiver<bool>);
+
+impl Handshake {
+    /// Waits until it is over: the peer itself is there now. `false` where it never will be.
+    pub async fn done(&mut self) -> bool {
+        self.0.wait_for(|done| *done).await.is_ok()
+    }
 }
 
 /// The receiving end of an endpoint. Dropping it stops accepting; open connections live on.
@@ -75,28 +89,65 @@ async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Send
         tokio::spawn(async move {
             let _permit = permit;
             let address = incoming.remote_address();
-            match timeout(limit, incoming).await {
-                Err(_) => tracing::debug!(%address, ?limit, "handshake took too long"),
-                Ok(Err(error)) => tracing::debug!(%address, %error, "handshake failed"),
-                Ok(Ok(connection)) => place(connection, &peers),
+            match incoming.accept().map(quinn::Connecting::into_0rtt) {
+                Err(error) => tracing::debug!(%address, %error, "handshake failed"),
+                // A server's side can always be used before it is over.
+                Ok(Err(_)) => tracing::error!(%address, "a handshake cannot be waited for"),
+                Ok(Ok((connection, over))) => shake_hands(connection, over, limit, &peers).await,
             }
         });
     }
 }
 
-fn place(connection: quinn::Connection, peers: &mpsc::Sender<Peer>) {
+/// Sees a handshake to its end. A peer whose ticket was good has shown its certificate before, and is
+/// let in at once.
+async fn shake_hands(
+    connection: quinn::Connection,
+    over: quinn::ZeroRttAccepted,
+    limit: Duration,
+    peers: &mpsc::Sender<Peer>,
+) {
     let address = connection.remote_address();
-    let identity = match PeerIdentity::of_connection(&connection) {
-        Ok(identity) => identity,
+    let (done, handshake) = watch::channel(false);
+    let handshake = Handshake(handshake);
+    let known = PeerIdentity::of_connection(&connection).ok();
+    let is_known = known.is_some();
+    if let Some(identity) = known {
+        place(connection.clone(), identity, handshake.clone(), peers);
+    }
+    if timeout(limit, over).await.is_err() {
+        tracing::debug!(%address, ?limit, "handshake took too long");
+        connection.close(close_code::UNRESPONSIVE.into(), b"handshake took too long");
+        return;
+    }
+    if let Some(error) = connection.close_reason() {
+        tracing::debug!(%address, %error, "handshake failed");
+        return;
+    }
+    done.send_replace(true);
+    if is_known {
+        return;
+    }
+    match PeerIdentity::of_connection(&connection) {
+        Ok(identity) => place(connection, identity, handshake, peers),
         Err(error) => {
             tracing::warn!(%address, %error, "peer refused");
             connection.close(close_code::NOT_WELCOME.into(), b"certificate names no role");
-            return;
         }
-    };
+    }
+}
+
+fn place(
+    connection: quinn::Connection,
+    identity: PeerIdentity,
+    handshake: Handshake,
+    peers: &mpsc::Sender<Peer>,
+) {
+    let address = connection.remote_address();
     if let Err(refused) = peers.try_send(Peer {
         connection,
         identity,
+        handshake,
     }) {
         tracing::warn!(%address, "accept queue is full, peer turned away");
         refused

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::crypto::rustls::QuicServerConfig;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls_pki_types::CertificateDer;
 
 use crate::identity::Identity;
@@ -25,6 +25,13 @@ pub enum ClientCertificate {
     /// Every client must present a certificate of our authority.
     Required,
 }
+
+/// Tickets that a client gets with each handshake. It uses one up with every attempt, also with those
+/// that come to nothing while its way is cut.
+const TICKETS: usize = 4;
+/// Tickets that are good, about 1 KiB each: of thousands of nodes those for a session, for calls and
+/// for what stands by. The oldest goes, and costs its client a whole handshake.
+const SESSIONS_MAX: usize = 32 * 1024;
 
 /// Why a TLS configuration cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +65,12 @@ pub fn quic_server(identity: &Identity) -> Result<QuicServerConfig, TlsError> {
         .with_single_cert(identity.chain.clone(), identity.key.clone_key())
         .map_err(TlsError::Certificate)?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // Early data can be replayed by anyone who saw it; nothing we say first is safe to repeat.
-    config.max_early_data_size = 0;
+    // A client may say something with its first packet where we have seen it before. Sessions that
+    // are kept here are taken out by the first who shows their ticket, so that nobody says it again;
+    // who reads it knows that the client itself may not have sent it just now (`Peer::handshake`).
+    config.max_early_data_size = u32::MAX;
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    config.send_tls13_tickets = TICKETS;
     config.try_into().map_err(TlsError::Quic)
 }
 
@@ -68,7 +79,7 @@ pub fn quic_server(identity: &Identity) -> Result<QuicServerConfig, TlsError> {
 ///
 /// # Errors
 /// When the identity's certificate, key or authority cannot be used.
-pub fn quic_client(identity: &Identity) -> Result<QuicClientConfig, TlsError> {
+pub fn quic_client(identity: &Identity) -> Result<rustls::ClientConfig, TlsError> {
     let verifier = WebPkiServerVerifier::builder_with_provider(roots(&identity.roots)?, provider())
         .build()
         .map_err(TlsError::Verifier)?;
@@ -79,7 +90,7 @@ pub fn quic_client(identity: &Identity) -> Result<QuicClientConfig, TlsError> {
         .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
         .map_err(TlsError::Certificate)?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    config.try_into().map_err(TlsError::Quic)
+    Ok(config)
 }
 
 /// The TLS half of the HTTP API: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.

@@ -82,6 +82,12 @@ impl Cluster {
         self.changes.peak(now)
     }
 
+    /// How long changes take.
+    #[cfg(test)]
+    pub(crate) fn changes(&self) -> &SharedPace {
+        &self.changes
+    }
+
     /// How long what nodes report waits for the log: measured where it is proposed.
     pub(crate) fn updates(&self) -> &SharedPace {
         &self.updates

@@ -1,8 +1,9 @@
-//! What a node is answered when it says Hello, or when its session ends.
+//! What a node is answered when it says Hello or that it is alive, or when its session ends.
 
 use std::time::Duration;
 
-use controlplane_state::{Refusal, Welcome, WelcomeKind};
+use controlplane_state::{Refusal, SessionEpoch, Welcome, WelcomeKind};
+use protocol_model::NodeId;
 use protocol_transport::FrameWriter;
 use protocol_wire::{PROTOCOL_MAX, v1};
 use tokio::time::Instant;
@@ -47,6 +48,22 @@ pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome) -> v1::Welcome {
         }),
         servers: servers(gateway),
         newcomer: welcome.kind == WelcomeKind::Resumed,
+    }
+}
+
+/// The answer to a heartbeat of that number.
+pub(super) fn heard(
+    gateway: &Gateway,
+    node: NodeId,
+    epoch: SessionEpoch,
+    tick: u64,
+) -> v1::HeartbeatAck {
+    v1::HeartbeatAck {
+        tick,
+        applied_index: gateway.cluster.snapshot().index(),
+        confirmed_sent_boottime_ns: gateway.heard.confirmed(node, epoch),
+        typical_interval_ms: millis(gateway.coalescer.typical_interval(Instant::now())),
+        cut_off: gateway.heard.is_cut_off(),
     }
 }
 
@@ -124,10 +141,60 @@ fn servers(gateway: &Gateway) -> Vec<v1::ServerAddress> {
 
 /// How long a node is to wait before it knocks again.
 fn retry(gateway: &Gateway) -> Duration {
-    let slowest = gateway.cluster.slowest_change(Instant::now());
+    retry_after(gateway.cluster.slowest_change(Instant::now()))
+}
+
+/// The same where the slowest change of late took so long.
+fn retry_after(slowest: Duration) -> Duration {
     (slowest * RETRY_PER_CHANGE).clamp(RETRY_MIN, RETRY_MAX)
 }
 
-pub(super) fn millis(duration: Duration) -> u32 {
+fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::lone::{Lone, lone};
+
+    #[test]
+    fn a_node_waits_four_times_the_slowest_change_before_it_knocks_again() {
+        let of = |slowest| retry_after(Duration::from_millis(slowest)).as_millis();
+        assert_eq!([of(0), of(125)], [500, 500], "and not less than this");
+        assert_eq!([of(126), of(300), of(500)], [504, 1200, 2000]);
+        assert_eq!([of(501), of(60_000)], [2000, 2000], "nor more than this");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nodes_are_told_how_slow_the_log_is_when_they_come_and_with_every_heartbeat() {
+        let Lone {
+            server,
+            gateway,
+            updates: _updates,
+            directory: _directory,
+        } = lone().await;
+        let (node, epoch) = (NodeId::from_u128(1), SessionEpoch(7));
+        let welcome = || {
+            let welcome = Welcome {
+                epoch,
+                kind: WelcomeKind::Resumed,
+                applied_urgent_seq: 0,
+                applied_typical_seq: 0,
+            };
+            welcomed(&gateway, &welcome)
+        };
+        let alive = || heard(&gateway, node, epoch, 3);
+        assert_eq!(welcome().typical_interval_ms, 1000);
+        assert_eq!(alive().typical_interval_ms, 1000);
+        // So slow that it is still the most that is asked, however late this is looked at.
+        let (slow, now) = (Duration::from_secs(3600), Instant::now());
+        gateway.cluster.updates().on_sample(slow, now);
+        gateway.cluster.changes().on_sample(slow, now);
+        assert_eq!(alive().typical_interval_ms, 10_000);
+        let welcome = welcome();
+        assert_eq!(welcome.typical_interval_ms, 10_000);
+        assert_eq!(welcome.retry_interval_ms, 2000);
+        server.shutdown().await;
+    }
 }

@@ -1,11 +1,16 @@
 //! Volatile detail: task events. Never in the log; kept in the memory of the server that holds the
 //! node's session, merged into what the API answers.
+//!
+//! What is newer is told by the session, the connection and the report's revision: an urgent batch
+//! overtakes a typical one, and a node that came back says again what it had said here before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use controlplane_state::SessionEpoch;
 use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent, TaskState};
 use protocol_wire::report::AllocReport;
+use tokio::time::Instant;
 
 /// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept
 /// until a session ends, or the state forgets some.
@@ -21,6 +26,11 @@ pub struct DetailCache {
 #[derive(Clone, Debug)]
 pub struct Detail {
     node: NodeId,
+    /// In which session, and since when the connection was there over which it was told last.
+    epoch: SessionEpoch,
+    via: Instant,
+    /// The report that the events came with: batches overtake each other.
+    revision: u64,
     /// Events per task, oldest first.
     pub events: BTreeMap<String, Vec<Arc<TaskEvent>>>,
 }
@@ -29,6 +39,7 @@ pub struct Detail {
 #[derive(Clone, Debug)]
 pub struct AllocEvents {
     alloc: AllocId,
+    revision: u64,
     /// Per task, oldest first; a task without events is not here.
     tasks: BTreeMap<String, Vec<Arc<TaskEvent>>>,
 }
@@ -38,6 +49,25 @@ impl AllocEvents {
     pub fn alloc(&self) -> AllocId {
         self.alloc
     }
+
+    /// The same, of a complete report: whatever the session's batches say is newer.
+    pub(super) fn of_sync(self) -> Self {
+        Self {
+            revision: 0,
+            ..self
+        }
+    }
+}
+
+/// Who tells events, and over which connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// Which node.
+    pub node: NodeId,
+    /// In which session.
+    pub epoch: SessionEpoch,
+    /// Since when the connection is there.
+    pub via: Instant,
 }
 
 /// What reports say about events, one for each of them; the newest of each task.
@@ -50,6 +80,7 @@ pub fn events(reports: &[AllocReport]) -> Vec<AllocEvents> {
         .iter()
         .map(|report| AllocEvents {
             alloc: report.id,
+            revision: report.revision,
             tasks: report
                 .task_states
                 .iter()
@@ -61,34 +92,42 @@ pub fn events(reports: &[AllocReport]) -> Vec<AllocEvents> {
 }
 
 impl DetailCache {
-    /// Keeps events of allocations that are known to be the node's own; they replace those kept
-    /// before.
-    pub fn take_in(&self, node: NodeId, reported: impl IntoIterator<Item = AllocEvents>) {
+    /// Keeps events of allocations that are known to be the node's own, where nothing newer is
+    /// kept: those of a later report, or told over a later connection.
+    pub fn take_in(&self, told: Told, reported: impl IntoIterator<Item = AllocEvents>) {
         let mut inner = self.lock();
-        for AllocEvents { alloc, tasks } in reported {
-            if !inner.contains_key(&alloc) && inner.len() >= ALLOCS_MAX {
-                continue;
+        for events in reported {
+            let is_newer = |kept: &Detail| {
+                kept.epoch != told.epoch
+                    || (kept.via <= told.via && kept.revision <= events.revision)
+            };
+            let revision = events.revision;
+            if inner.get(&events.alloc).is_none_or(is_newer) {
+                keep(&mut inner, told, events, revision);
             }
-            let detail = inner.entry(alloc).or_insert_with(|| Detail {
-                node,
-                events: BTreeMap::new(),
-            });
-            detail.node = node;
-            detail.events.extend(tasks);
         }
     }
 
-    /// Keeps events that were told to another server before: what is known here is newer.
-    pub fn take_in_older(&self, node: NodeId, reported: impl IntoIterator<Item = AllocEvents>) {
-        let unknown: Vec<AllocEvents> = {
-            let inner = self.lock();
-            let reported = reported.into_iter();
-            reported
-                .filter(|events| !inner.contains_key(&events.alloc))
-                .collect()
-        };
-        // Not while it is locked: taking in locks it again.
-        self.take_in(node, unknown);
+    /// Keeps all that a node knows of events, told as it came here with a session that goes on.
+    /// What came over this connection since is newer; what was told here before is not.
+    pub fn take_in_whole(&self, told: Told, reported: impl IntoIterator<Item = AllocEvents>) {
+        let mut inner = self.lock();
+        for events in reported {
+            let kept = inner.get(&events.alloc);
+            let kept = kept.filter(|kept| kept.epoch == told.epoch);
+            if kept.is_none_or(|kept| kept.via < told.via) {
+                // It says nothing of revisions: a batch that is late still is.
+                let revision = kept.map_or(0, |kept| kept.revision);
+                keep(&mut inner, told, events, revision);
+            }
+        }
+    }
+
+    /// The newest report of an allocation, in that session, whose events were taken in here.
+    pub(super) fn revision(&self, alloc: AllocId, epoch: SessionEpoch) -> Option<u64> {
+        let inner = self.lock();
+        let kept = inner.get(&alloc).filter(|kept| kept.epoch == epoch);
+        kept.map(|kept| kept.revision)
     }
 
     /// Forgets a node's allocations: its session ended here.
@@ -121,12 +160,37 @@ impl DetailCache {
     }
 }
 
+/// Replaces what is kept of an allocation's tasks; new allocations only while there is room.
+fn keep(inner: &mut BTreeMap<AllocId, Detail>, told: Told, events: AllocEvents, revision: u64) {
+    let Told { node, epoch, via } = told;
+    if !inner.contains_key(&events.alloc) && inner.len() >= ALLOCS_MAX {
+        return;
+    }
+    let kept = inner.entry(events.alloc).or_insert_with(|| Detail {
+        node,
+        epoch,
+        via,
+        revision,
+        events: BTreeMap::new(),
+    });
+    (kept.node, kept.epoch, kept.via, kept.revision) = (node, epoch, via, revision);
+    kept.events.extend(events.tasks);
+}
+
 impl Detail {
-    /// Puts the events into an allocation that is about to be shown. Durable ones (a terminal
-    /// allocation's last word) stay where nothing newer is known.
+    /// The node that told it.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Puts the events into an allocation that is about to be shown. Those of a terminal
+    /// allocation's last word are in the state, and nothing here is newer.
     pub fn merge_into(&self, alloc: &mut Allocation) {
+        let is_over = alloc.client_terminal();
         for (task, events) in &self.events {
-            if let Some(state) = alloc.task_states.get_mut(task) {
+            if let Some(state) = alloc.task_states.get_mut(task)
+                && (!is_over || state.events.is_empty())
+            {
                 state.events.clone_from(events);
             }
         }
@@ -134,38 +198,4 @@ impl Detail {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_told_to_another_server_before_is_kept_where_nothing_newer_is_known() {
-        let cache = DetailCache::default();
-        let node = NodeId::from_u128(1);
-        let events = |alloc, task: &str| AllocEvents {
-            alloc: AllocId::from_u128(alloc),
-            tasks: BTreeMap::from([(task.to_owned(), Vec::new())]),
-        };
-        cache.take_in(node, [events(1, "newer")]);
-        cache.take_in_older(node, [events(1, "older"), events(2, "older")]);
-        let tasks = |alloc| -> Vec<String> {
-            let detail = cache.of(AllocId::from_u128(alloc)).expect("it is kept");
-            detail.events.into_keys().collect()
-        };
-        assert_eq!(tasks(1), ["newer"]);
-        assert_eq!(tasks(2), ["older"]);
-    }
-    #[test]
-    fn a_node_has_only_its_own_allocations_forgotten() {
-        let cache = DetailCache::default();
-        let events = |alloc| AllocEvents {
-            alloc: AllocId::from_u128(alloc),
-            tasks: BTreeMap::new(),
-        };
-        let [one, other] = [1, 2].map(NodeId::from_u128);
-        cache.take_in(one, [events(1), events(2)]);
-        cache.take_in(other, [events(3)]);
-        cache.forget_allocs(one, [1, 3, 4].map(AllocId::from_u128));
-        let kept = [1, 2, 3].map(|alloc| cache.of(AllocId::from_u128(alloc)).is_some());
-        assert_eq!(kept, [false, true, true]);
-    }
-}
+mod tests;

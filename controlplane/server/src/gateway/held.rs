@@ -31,11 +31,11 @@ pub(super) struct SessionEntry {
 }
 
 impl SessionEntry {
-    /// One that is made on `connection`, now.
-    pub(super) fn new(epoch: SessionEpoch, connection: quinn::Connection) -> Self {
+    /// One that is made on `connection`.
+    pub(super) fn new(epoch: SessionEpoch, connection: quinn::Connection, since: Instant) -> Self {
         Self {
             epoch,
-            since: Instant::now(),
+            since,
             connection,
             known: None,
             calls: None,

@@ -23,6 +23,8 @@ mod held;
 mod hello;
 mod knocks;
 pub mod liveness;
+#[cfg(test)]
+mod lone;
 mod reports;
 mod session;
 mod specs;
@@ -36,9 +38,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use controlplane_state::{Digest, SessionEpoch};
 use protocol_model::{AllocId, NodeId};
-use protocol_transport::{Pool, Secret, StreamKind};
+use protocol_transport::{Handshake, Pool, Secret, StreamKind};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::config::{Config, LivenessConfig};
@@ -49,6 +52,10 @@ use held::{Closed, SessionEntry, Sessions};
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A node that is not heard for this part of the time that it may be silent is perhaps elsewhere.
+/// As a rule two heartbeats of one that rests are missing then, and ten of one that does not.
+const HERE_PART: u32 = 2;
 
 /// What the gateway is made of.
 #[derive(Debug)]
@@ -109,12 +116,32 @@ impl Gateway {
         &self.coalescer
     }
 
+    /// Whether a node is in a session here and nowhere else, for all that can be known: one that
+    /// went on at another server may have said nothing of it here.
+    pub fn is_here(&self, node: NodeId) -> bool {
+        let since = self.lock().newest(node).map(|entry| entry.since);
+        let heard = self.heard.last(node).max(since);
+        heard.is_some_and(|heard| heard.elapsed() < self.liveness_config.silence / HERE_PART)
+    }
+
     /// How many nodes are in a session here.
     pub fn session_count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Serves one stream that a node opened.
+    /// Serves a session: its stream, from the Hello on, which may come before the node's handshake
+    /// is over.
+    pub async fn serve_session(
+        self: Arc<Self>,
+        send: quinn::SendStream,
+        recv: quinn::RecvStream,
+        connection: &quinn::Connection,
+        handshake: Handshake,
+    ) {
+        session::serve(&self, send, recv, connection, handshake).await;
+    }
+
+    /// Serves any other stream that a node opened.
     pub async fn serve(
         self: Arc<Self>,
         kind: StreamKind,
@@ -123,11 +150,11 @@ impl Gateway {
         connection: quinn::Connection,
     ) {
         match kind {
-            StreamKind::NodeSession => session::serve(&self, send, recv, &connection).await,
             StreamKind::NodeUpdates => updates::serve(&self, send, recv, &connection).await,
             StreamKind::NodeWatch => watch::serve(&self, send, recv, &connection).await,
             StreamKind::Bulk => calls::attach(&self, send, recv, connection).await,
-            StreamKind::Raft
+            StreamKind::NodeSession
+            | StreamKind::Raft
             | StreamKind::Forward
             | StreamKind::NodeQuery
             | StreamKind::NodeCall => tracing::debug!(%kind, "a stream that nothing serves"),
@@ -161,13 +188,15 @@ impl Gateway {
         node: NodeId,
         epoch: SessionEpoch,
         connection: &quinn::Connection,
+        since: Instant,
     ) -> bool {
         let mut sessions = self.lock();
         if sessions.len() >= self.sessions_max && sessions.newest(node).is_none() {
             return false;
         }
         if connection.close_reason().is_none() {
-            sessions.open(node, SessionEntry::new(epoch, connection.clone()));
+            let entry = SessionEntry::new(epoch, connection.clone(), since);
+            sessions.open(node, entry);
         }
         true
     }

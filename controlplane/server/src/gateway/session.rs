@@ -16,16 +16,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::{NodeId, NodeStatus};
-use protocol_transport::{FrameReader, FrameWriter};
+use protocol_transport::{FrameReader, FrameWriter, Handshake};
 use protocol_wire::kind::{FrameMessage as _, from_datagram, to_datagram};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use super::answers::{Refuse, millis, welcomed};
+use super::answers::{Refuse, heard, welcomed};
+use super::detail::Told;
 use super::frames::{parse, read_frames, write};
-use super::hello::{History, history, knock, read_facts, read_hello};
+use super::hello::{History, history, knock, may_be_replayed, read_facts, read_hello};
 use super::liveness::Heard;
 use super::sync::{self, Parts, Reporter};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
@@ -46,6 +47,7 @@ pub(super) async fn serve(
     send: quinn::SendStream,
     recv: quinn::RecvStream,
     connection: &quinn::Connection,
+    mut handshake: Handshake,
 ) {
     let mut reader = FrameReader::new(recv, FRAME_BYTES_MAX);
     let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
@@ -59,6 +61,10 @@ pub(super) async fn serve(
         }
         Err(_) => return,
     };
+    // What else a Hello brings about may end a session that stands: the node must be there itself.
+    if !may_be_replayed(gateway, &hello) && !handshake.done().await {
+        return;
+    }
     let (node, greeted) = (hello.node, Instant::now());
     let watermark = hello.message.watermark.clone();
     let address = connection.remote_address().ip().to_canonical();
@@ -71,7 +77,8 @@ pub(super) async fn serve(
         }
     };
     let epoch = welcome.epoch;
-    if !gateway.open_session(node, epoch, connection) {
+    let since = Instant::now();
+    if !gateway.open_session(node, epoch, connection, since) {
         let _ = Refuse::overfull(gateway).send(gateway, &mut writer).await;
         return;
     }
@@ -91,6 +98,7 @@ pub(super) async fn serve(
         epoch,
         history,
         connection,
+        since,
         parts: Parts::default(),
         sync_done: false,
         changes: JoinSet::new(),
@@ -109,6 +117,8 @@ struct Session<'a> {
     history: History,
     /// Where heartbeats arrive on their own: one that is lost holds back no other.
     connection: &'a quinn::Connection,
+    /// Since when it is the session's.
+    since: Instant,
     /// The complete report, as it arrives.
     parts: Parts,
     /// Whether the complete report is in the log.
@@ -242,20 +252,13 @@ impl Session<'_> {
 
     fn on_heartbeat(&self, heartbeat: v1::Heartbeat) -> Result<v1::HeartbeatAck, EndReason> {
         self.check_epoch(heartbeat.epoch)?;
-        let now = Instant::now();
         self.gateway.heard.heard(Heard {
             node: self.node,
             epoch: self.epoch,
-            at: now,
+            at: Instant::now(),
             sent_boottime_ns: heartbeat.sent_boottime_ns,
         });
-        Ok(v1::HeartbeatAck {
-            tick: heartbeat.tick,
-            applied_index: self.gateway.cluster.snapshot().index(),
-            confirmed_sent_boottime_ns: self.gateway.heard.confirmed(self.node, self.epoch),
-            typical_interval_ms: millis(self.gateway.coalescer.typical_interval(now)),
-            cut_off: self.gateway.heard.is_cut_off(),
-        })
+        Ok(heard(self.gateway, self.node, self.epoch, heartbeat.tick))
     }
 
     /// A heartbeat that travelled alone, answered alone.
@@ -349,8 +352,11 @@ impl Session<'_> {
             Some(facts) => Some(Arc::new(read_facts(facts, self.node)?)),
         };
         let reporter = Reporter {
-            node: self.node,
-            epoch: self.epoch,
+            told: Told {
+                node: self.node,
+                epoch: self.epoch,
+                via: self.since,
+            },
             ours: self.history == History::Ours,
         };
         let gateway = Arc::clone(self.gateway);

@@ -15,6 +15,7 @@ use protocol_wire::v1;
 use tokio::time::timeout;
 
 use super::Gateway;
+use super::detail::Told;
 use super::held::SessionEntry;
 
 /// How long a node may take to say whose stream it is.
@@ -29,6 +30,17 @@ pub(super) struct OwnStream {
     pub(super) hello: v1::StreamHello,
     /// The session.
     pub(super) entry: SessionEntry,
+}
+
+impl OwnStream {
+    /// Who tells what is said on it.
+    pub(super) fn told(&self) -> Told {
+        Told {
+            node: self.node,
+            epoch: self.epoch,
+            via: self.entry.since,
+        }
+    }
 }
 
 /// Reads which session a stream on `connection` belongs to.

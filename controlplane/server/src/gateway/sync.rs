@@ -14,7 +14,7 @@ use protocol_model::{Node, NodeId};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 
-use super::detail::{self, AllocEvents};
+use super::detail::{self, AllocEvents, Told};
 use super::{Gateway, reports};
 use crate::cluster::{ChangeError, Changed};
 
@@ -107,8 +107,7 @@ pub(super) async fn count_rejected(gateway: &Gateway, node: NodeId, epoch: Sessi
 /// Whose report it is, and what the node was told before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reporter {
-    pub(super) node: NodeId,
-    pub(super) epoch: SessionEpoch,
+    pub(super) told: Told,
     /// Whether what the node knows is of this cluster's history.
     pub(super) ours: bool,
 }
@@ -123,7 +122,8 @@ pub(super) async fn commit(
     whole: Whole,
     facts: Option<Arc<Node>>,
 ) -> Result<u64, ChangeError> {
-    let Reporter { node, epoch, ours } = reporter;
+    let Reporter { told, ours } = reporter;
+    let Told { node, epoch, .. } = told;
     let Whole {
         reports,
         watch_index,
@@ -143,7 +143,8 @@ pub(super) async fn commit(
         let unknown: BTreeSet<_> = unknown.iter().collect();
         let own = |events: &AllocEvents| !unknown.contains(&events.alloc());
         gateway.with_detail(node, epoch, |detail| {
-            detail.take_in(node, volatile.into_iter().filter(own));
+            let own = volatile.into_iter().filter(own);
+            detail.take_in(told, own.map(AllocEvents::of_sync));
         });
     }
     gateway.set_known(node, epoch, report.known());

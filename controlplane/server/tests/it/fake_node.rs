@@ -9,9 +9,10 @@ use protocol_model::{AllocId, ClientStatus, Node, NodeId, TaskEvent, TaskRunStat
 use protocol_transport::{
     Endpoint, EndpointConfig, FrameReader, FrameWriter, Identity, Region, Role, StreamKind,
 };
-use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
+use protocol_wire::kind::{FrameMessage, from_frame, to_datagram, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::fake_answers::answer;
@@ -25,6 +26,12 @@ pub(crate) struct FakeNode {
     session: quinn::Connection,
     streams: (FrameWriter, FrameReader),
     _calls: quinn::Connection,
+}
+
+/// What a node held of its session at a server that it left.
+pub(crate) struct Left {
+    _session: quinn::Connection,
+    _streams: (FrameWriter, FrameReader),
 }
 
 /// What a node was told and did before it knocks.
@@ -156,6 +163,11 @@ async fn welcomed(
 }
 
 impl FakeNode {
+    /// Where its connections come from.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Another connection with the same certificate.
     pub(crate) async fn connect_again(&self) -> quinn::Connection {
         let address = self.session.remote_address();
@@ -174,14 +186,67 @@ impl FakeNode {
 
     /// Loses its connection and goes on with its session over another one, to the same server.
     pub(crate) async fn resume(&mut self) -> v1::Welcome {
-        let again = self.connect_again().await;
         self.session.close(0u8.into(), b"cut");
+        let address = self.session.remote_address();
+        self.move_to(address).await.1
+    }
+
+    /// Goes on with its session at the server at `address`. The one that has it until then hears
+    /// nothing of that while what it had is held.
+    pub(crate) async fn move_to(&mut self, address: SocketAddr) -> (Left, v1::Welcome) {
+        let again = self.endpoint.connect(address).await.expect("connects");
         let (mut writer, mut reader) = open(&again, StreamKind::NodeSession).await;
         write(&mut writer, &self.hello()).await;
         let welcome: v1::Welcome = read(&mut reader).await;
+        let left = Left {
+            _session: std::mem::replace(&mut self.session, again),
+            _streams: std::mem::replace(&mut self.streams, (writer, reader)),
+        };
+        (left, welcome)
+    }
+
+    /// Forgets its session, as a daemon that was started again, and begins another one with this
+    /// complete report, over another connection to the same server.
+    pub(crate) async fn begin_anew(&mut self, reports: &[AllocReport]) {
+        let again = self.connect_again().await;
+        let (mut writer, mut reader) = open(&again, StreamKind::NodeSession).await;
+        let hello = v1::Hello {
+            daemon_restarted: true,
+            nonce: vec![4; 16].into(),
+            ..self.hello()
+        };
+        write(&mut writer, &hello).await;
+        let welcome: v1::Welcome = read(&mut reader).await;
+        assert!(!welcome.resumed);
+        let part = v1::SyncPart {
+            epoch: welcome.epoch,
+            last: true,
+            allocs: reports.iter().map(Into::into).collect(),
+            ..v1::SyncPart::default()
+        };
+        write(&mut writer, &part).await;
+        let _: v1::SyncAck = read(&mut reader).await;
+        self.epoch = welcome.epoch;
         self.session = again;
         self.streams = (writer, reader);
-        welcome
+    }
+
+    /// Shows that it is alive where its session is now, until that connection ends.
+    pub(crate) fn beats(&self) -> JoinHandle<()> {
+        let (session, epoch) = (self.session.clone(), self.epoch);
+        tokio::spawn(async move {
+            for tick in 1.. {
+                let heartbeat = v1::Heartbeat {
+                    epoch,
+                    tick,
+                    ..v1::Heartbeat::default()
+                };
+                if session.send_datagram(to_datagram(&heartbeat)).is_err() {
+                    return;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+        })
     }
 
     /// What it says to go on with its session.
@@ -235,21 +300,30 @@ impl FakeNode {
 
     /// Reports that an allocation's task runs, with one event.
     pub(crate) async fn report_running(&self, alloc: AllocId, task: &str, event: TaskEvent) {
+        self.report(v1::UpdateClass::Urgent, 1, &running(alloc, task, event))
+            .await;
+    }
+
+    /// Says one report in a batch of its own, on a stream of its own. What became of it.
+    pub(crate) async fn report(
+        &self,
+        class: v1::UpdateClass,
+        seq: u64,
+        report: &AllocReport,
+    ) -> v1::ItemResult {
         let (mut writer, mut reader) = open(&self.session, StreamKind::NodeUpdates).await;
         write(&mut writer, &self.stream_hello()).await;
-        let allocs = vec![(&running(alloc, task, event)).into()];
-        write(
-            &mut writer,
-            &v1::StatusBatch {
-                epoch: self.epoch,
-                class: v1::UpdateClass::Urgent.into(),
-                seq: 1,
-                allocs,
-            },
-        )
-        .await;
+        let batch = v1::StatusBatch {
+            epoch: self.epoch,
+            class: class.into(),
+            seq,
+            allocs: vec![report.into()],
+        };
+        write(&mut writer, &batch).await;
         let ack: v1::BatchAck = read(&mut reader).await;
-        assert_eq!(ack.seq, 1);
+        assert_eq!((ack.class(), ack.seq), (class, seq));
+        let mut results = ack.results();
+        results.next().expect("one of one")
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use protocol_client::Query;
 use protocol_model::{AllocId, TaskEvent, TaskEventKind, UnixNanos};
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
@@ -10,14 +11,15 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::fake_node::{FakeNode, open, read, running, write};
-use crate::world::{PATIENCE, World, service};
+use crate::three::{client, cluster_that_hears_within};
+use crate::world::{PATIENCE, World, raw, service};
 
-fn event(text: &str) -> TaskEvent {
+pub(crate) fn event(text: &str) -> TaskEvent {
     TaskEvent::new(TaskEventKind::Started, text, UnixNanos(7))
 }
 
 /// A world whose nodes may be silent for as long as a busy host makes them.
-async fn patient() -> (World, FakeNode, AllocId) {
+pub(crate) async fn patient() -> (World, FakeNode, AllocId) {
     let world = World::start_with(|config| config.liveness.silence = PATIENCE).await;
     let node = FakeNode::join(&world).await;
     let alloc = place(&world, "web").await;
@@ -25,7 +27,7 @@ async fn patient() -> (World, FakeNode, AllocId) {
 }
 
 /// Registers a job, and waits for its allocation.
-async fn place(world: &World, id: &str) -> AllocId {
+pub(crate) async fn place(world: &World, id: &str) -> AllocId {
     let body = json!({ "Job": service(id) });
     world.put("/v1/jobs", body).await.expect("registered");
     let of = |alloc: &protocol_model::Allocation| alloc.job_id == id;
@@ -36,9 +38,13 @@ async fn place(world: &World, id: &str) -> AllocId {
     alloc.id
 }
 
-async fn events(world: &World, alloc: AllocId) -> Vec<String> {
+/// The events that a server shows of an allocation's task.
+pub(crate) async fn events(world: &World, alloc: AllocId) -> Vec<String> {
     let path = format!("/v1/allocation/{alloc}");
-    let shown = world.get(&path).await.expect("the allocation");
+    events_of(&world.get(&path).await.expect("the allocation"))
+}
+
+fn events_of(shown: &Value) -> Vec<String> {
     let events = shown["TaskStates"]["server"]["Events"].as_array();
     let text = |event: &Value| event["DisplayMessage"].as_str().map(str::to_owned);
     events.into_iter().flatten().filter_map(text).collect()
@@ -81,6 +87,61 @@ async fn events_are_told_to_the_server_that_takes_a_session_over_and_stay_out_of
     tell_again(&node, alloc, "it runs").await;
     until_shown(&world, alloc, &["it runs"]).await;
     assert_eq!(world.server.cluster().snapshot().index(), joined);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_tells_as_it_comes_back_takes_the_place_of_what_it_had_said_before() {
+    let (world, mut node, alloc) = patient().await;
+    node.report_running(alloc, "server", event("before it went"))
+        .await;
+    until_shown(&world, alloc, &["before it went"]).await;
+    // What it was told elsewhere meanwhile, this server has not heard, nor that it was elsewhere.
+    let address = node.session().remote_address();
+    let (_left, welcome) = node.move_to(address).await;
+    assert!(welcome.newcomer);
+    tell_again(&node, alloc, "as it came back").await;
+    until_shown(&world, alloc, &["as it came back"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_a_node_left_without_a_word_asks_the_one_that_has_it() {
+    let root = tempfile::tempdir().expect("a directory");
+    // Its half makes a server doubt.
+    let servers = cluster_that_hears_within(root.path(), Duration::from_secs(6)).await;
+    let mut node = FakeNode::join_server(&servers[0], root.path()).await;
+    let beating = node.beats();
+    let (client, none) = (client(&servers[0]), Query::new());
+    let body = json!({ "Job": service("web") });
+    let put = client.put::<_, Value>("/v1/jobs", &none, &body);
+    put.await.expect("registered");
+    let mut newest = servers[0].cluster().hub().watch();
+    let placed = newest.wait_for(|snapshot| snapshot.allocs().next().is_some());
+    let placed = timeout(PATIENCE, placed).await.expect("in time");
+    let alloc = placed.expect("there").allocs().next().map(|alloc| alloc.id);
+    let alloc = alloc.expect("one");
+    node.report_running(alloc, "server", event("it runs")).await;
+    let path = format!("/v1/allocation/{alloc}");
+    let shown = client.get::<Value>(&path, &none).await.expect("known");
+    assert_eq!(events_of(&shown.value), ["it runs"]);
+
+    let other = servers[1].quic_address().expect("an address");
+    let (_left, _) = node.move_to(other).await;
+    beating.abort();
+    let beating = node.beats();
+    tell_again(&node, alloc, "it goes on elsewhere").await;
+    // A host that is busy takes its time to answer, and then it is said that something is missing.
+    let request = format!("GET {path} HTTP/1.1");
+    let whole = async {
+        loop {
+            let (_, head, body) = raw(&servers[0], &request, "").await;
+            if body.contains("it goes on elsewhere") && !head.contains("x-drover-detail") {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, whole).await.expect("it asks");
+    beating.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

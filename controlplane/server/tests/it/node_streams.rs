@@ -86,6 +86,7 @@ async fn what_batches_of_updates_cost_is_among_the_metrics() {
             "{name}: {metrics}"
         );
     }
+    assert!(metrics.contains("drover_update_repeated_reports"));
 }
 
 /// What a node of that number is answered whose secret and token are wrong.

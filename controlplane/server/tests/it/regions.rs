@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest, CertifiedPem};
 use protocol_transport::{Identity, Region, Role, tls};
+use quinn::crypto::rustls::QuicClientConfig;
 
 use crate::world::{PATIENCE, World};
 
@@ -35,6 +36,7 @@ pub(crate) fn identity(world: &World, role: Role, region: &str) -> Identity {
 pub(crate) async fn connect(world: &World, identity: &Identity) -> quinn::Connection {
     let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("an endpoint");
     let client = tls::quic_client(identity).expect("a configuration");
+    let client = QuicClientConfig::try_from(client).expect("a configuration of QUIC");
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(client)));
     let address = world.server.quic_address().expect("an address");
     let name = Role::Server.dns_name(&Region::global());

@@ -10,6 +10,7 @@ use protocol_wire::v1;
 use tokio::time::{sleep, timeout};
 
 use crate::fake_node::{FakeNode, open, read, write};
+use crate::relays::{Links, Relayed};
 use crate::world::{PATIENCE, World};
 
 /// A stream on a connection of its own, on which `hello` was said.
@@ -60,6 +61,45 @@ async fn a_complete_report_of_which_something_is_missing_is_refused_and_counted(
         .raw("GET /v1/metrics?format=prometheus HTTP/1.1", "")
         .await;
     assert!(metrics.contains("drover_syncs_rejected"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_costs_two_entries_and_none_where_it_goes_on() {
+    let world = World::start().await;
+    let begun = world.barrier().await;
+    let mut node = FakeNode::join(&world).await;
+    let joined = world.barrier().await;
+    assert_eq!(joined - begun - 1, 2, "Hello and the complete report");
+    assert!(node.resume().await.resumed);
+    let address = node.session().remote_address();
+    let (_left, welcome) = node.move_to(address).await;
+    assert!(welcome.resumed);
+    let resumed = world.barrier().await;
+    assert_eq!(resumed - joined - 1, 0);
+    node.begin_anew(&[]).await;
+    let anew = world.barrier().await;
+    assert_eq!(anew - resumed - 1, 2, "Hello and the complete report");
+}
+
+/// What a follower remembers of a session may be of yesterday.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_reaches_no_leader_lets_no_session_go_on() {
+    let root = tempfile::tempdir().expect("a directory");
+    let relayed = Relayed::start(root.path(), Duration::from_secs(3600)).await;
+    let follower = &relayed.servers[(relayed.leader().await + 1) % 3];
+    let node = FakeNode::join_server(follower, root.path()).await;
+    let mut newest = follower.cluster().hub().watch();
+    let ready = newest.wait_for(|snapshot| {
+        let record = snapshot.node(node.id);
+        record.is_some_and(|record| record.node.status == NodeStatus::Ready)
+    });
+    let ready = timeout(PATIENCE, ready).await.expect("in time");
+    drop(ready.expect("the state is there"));
+    relayed.let_work(Links::None);
+    let (_connection, _writer, mut reader) = greet(&node, &node.hello()).await;
+    let refused = refusal(&mut reader).await;
+    assert_eq!(refused.reason(), v1::RefusedReason::NoLeader, "{refused:?}");
+    assert!(!follower.cluster().is_leader());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use controlplane_server::Server;
 use controlplane_server::config::Config;
-use controlplane_state::Snapshot;
+use controlplane_state::{Command, Snapshot};
 use protocol_client::{Answer, Client, ClientError, Query, TlsFiles};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -74,6 +74,13 @@ impl World {
             .expect("it happens in time")
             .expect("the state is there")
             .clone()
+    }
+
+    /// The index of a command that changes nothing: what lies between two of these are the entries
+    /// that were made meanwhile.
+    pub(crate) async fn barrier(&self) -> u64 {
+        let changed = self.server.cluster().change(Command::Barrier).await;
+        changed.expect("it is on a majority").index
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ClientError> {

@@ -28,6 +28,11 @@ impl Tasks {
         }
     }
 
+    /// Whether there is a lease of an allocation, over or not.
+    pub fn has_lease(&self, alloc: AllocId) -> bool {
+        self.lock().leases.contains_key(&alloc)
+    }
+
     /// Whether nothing of an allocation may be started any more.
     pub fn lease_is_over(&self, alloc: AllocId) -> bool {
         let inner = self.lock();

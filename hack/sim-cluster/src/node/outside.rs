@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use futures::future::BoxFuture;
 use noded_daemon::session::{Outside, Purpose};
-use protocol_transport::{ConnectError, Endpoint, Secret};
+use protocol_transport::{ConnectError, Dialed, Endpoint, Secret};
 
 use crate::server::JOIN_TOKEN;
 
@@ -18,9 +18,14 @@ impl Outside for OwnSocket {
     fn connect(
         &self,
         address: SocketAddr,
-        _: Purpose,
-    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
-        Box::pin(self.endpoint.connect(address))
+        purpose: Purpose,
+    ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
+        Box::pin(async move {
+            if purpose == Purpose::Session {
+                return self.endpoint.connect_early(address).await;
+            }
+            Ok(self.endpoint.connect(address).await?.into())
+        })
     }
 
     fn join_token(&self) -> Option<Secret> {

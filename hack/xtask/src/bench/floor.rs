@@ -20,22 +20,26 @@ const SAMPLES: usize = 1000;
 const WARM_UP: usize = 50;
 const RECORD_BYTES: usize = 4096;
 
-/// The two quantiles that every figure is given in.
+/// What every figure is given in. Ranks are rounded up: of fewer than a hundred samples the 99th
+/// percentile is the slowest one, which must not be left out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Quantiles {
     pub(super) p50: Duration,
     pub(super) p99: Duration,
+    pub(super) max: Duration,
 }
 
 impl Quantiles {
     /// Of an unordered sample; `None` if it is empty.
     pub(super) fn of(mut samples: Vec<Duration>) -> Option<Self> {
         samples.sort_unstable();
-        let last = samples.len().checked_sub(1)?;
-        let at = |percent: usize| samples[last * percent / 100];
+        let max = *samples.last()?;
+        // The smallest sample that as many percent of all do not exceed (nearest rank).
+        let at = |percent: usize| samples[(samples.len() * percent).div_ceil(100) - 1];
         Some(Self {
             p50: at(50),
             p99: at(99),
+            max,
         })
     }
 }
@@ -146,10 +150,23 @@ mod tests {
 
     #[test]
     fn quantiles_are_taken_from_the_ordered_sample() {
-        let samples = (1..=101).rev().map(Duration::from_millis).collect();
-        let quantiles = Quantiles::of(samples).unwrap();
-        assert_eq!(quantiles.p50, Duration::from_millis(51));
-        assert_eq!(quantiles.p99, Duration::from_millis(100));
-        assert_eq!(Quantiles::of(Vec::new()), None);
+        assert_eq!(of_first(101), Some([51, 100, 101]));
+        assert_eq!(of_first(200), Some([100, 198, 200]));
+        assert_eq!(of_first(0), None);
+    }
+
+    #[test]
+    fn the_slowest_of_a_small_sample_is_not_left_out() {
+        assert_eq!(of_first(1), Some([1, 1, 1]));
+        assert_eq!(of_first(60), Some([30, 60, 60]));
+        assert_eq!(of_first(99), Some([50, 99, 99]));
+        assert_eq!(of_first(100), Some([50, 99, 100]));
+    }
+
+    /// Of 1 ms to `count` ms, the longest first.
+    fn of_first(count: u64) -> Option<[u128; 3]> {
+        let samples = (1..=count).rev().map(Duration::from_millis).collect();
+        let Quantiles { p50, p99, max } = Quantiles::of(samples)?;
+        Some([p50, p99, max].map(|it| it.as_millis()))
     }
 }

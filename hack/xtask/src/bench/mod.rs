@@ -1,8 +1,9 @@
 //! Measured promises: suites of figures, each beside what a rival needs and what physics needs.
 //!
-//! `cargo xtask bench SUITE` prints a table, with `--json` one object a line. Nothing here is a
-//! test: a figure is compared with its goal and the answer printed, and the reader judges the
-//! machine.
+//! `cargo xtask bench SUITE` prints a table, with `--json` one object a line, and in the end how
+//! many goals are met; it fails where one is missed, or a figure that was promised is not there.
+//! Nothing here is a test, which would depend on what else a machine does: no layer of tests runs
+//! it, and the reader judges the machine.
 
 mod args;
 mod fleet;
@@ -11,6 +12,7 @@ mod row;
 mod sessions;
 mod start_here;
 mod updates;
+mod verdict;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,9 +20,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::stage::target_folder;
+use crate::stage::{Outcome, target_folder};
 pub(crate) use args::Args;
 use row::Row;
+use verdict::Verdict;
 
 /// What a suite gets to work with.
 #[derive(Debug)]
@@ -69,7 +72,8 @@ pub(crate) enum Format {
 struct Suite {
     name: &'static str,
     about: &'static str,
-    run: fn(&Bench) -> anyhow::Result<Vec<Row>>,
+    /// Adds what it measures, row by row: what was measured before something failed is not lost.
+    run: fn(&Bench, &mut Vec<Row>) -> anyhow::Result<()>,
 }
 
 const SUITES: &[Suite] = &[
@@ -90,11 +94,42 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Runs a suite and prints its rows.
+/// Runs a suite, prints its rows and judges them.
 ///
 /// # Errors
-/// If there is no such suite, or it cannot measure what it promises.
-pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
+/// If there is no such suite, or it can measure nothing at all.
+pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<Outcome> {
+    let suite = chosen(args)?;
+    let scratch = target_folder(root).join(format!("bench-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
+    let bench = Bench {
+        root: root.to_owned(),
+        scratch: scratch.clone(),
+        extent: args.extent(),
+        programs: args.programs(),
+        weather: args.weather(),
+        parts: args.only.clone(),
+    };
+    let mut rows = Vec::new();
+    let measured = (suite.run)(&bench, &mut rows);
+    let removed = std::fs::remove_dir_all(&scratch);
+    // Why there is nothing to print comes before what was left lying about.
+    let rows = or_what_is_missing(suite.name, rows, measured)?;
+    let verdict = Verdict::of(&rows);
+    let mut out = std::io::stdout().lock();
+    match args.format() {
+        Format::Table => write!(out, "{}{verdict}", row::table(&rows))?,
+        Format::JsonLines => {
+            out.write_all(row::json_lines(&rows)?.as_bytes())?;
+            // What reads the lines expects objects only.
+            eprint!("{verdict}");
+        }
+    }
+    removed.with_context(|| format!("remove {}", scratch.display()))?;
+    Ok(verdict.outcome())
+}
+
+fn chosen(args: &Args) -> anyhow::Result<&'static Suite> {
     let name = args.suite.as_str();
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
         let known: Vec<String> = SUITES
@@ -111,24 +146,44 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
         "--only names parts of `{}`; `{name}` is measured whole",
         sessions::NAME
     );
-    let scratch = target_folder(root).join(format!("bench-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
-    let bench = Bench {
-        root: root.to_owned(),
-        scratch: scratch.clone(),
-        extent: args.extent(),
-        programs: args.programs(),
-        weather: args.weather(),
-        parts: args.only.clone(),
-    };
-    let rows = (suite.run)(&bench);
-    let removed = std::fs::remove_dir_all(&scratch);
-    // Why there is nothing to print comes before what was left lying about.
-    let rows = rows?;
-    let text = match args.format() {
-        Format::Table => row::table(&rows),
-        Format::JsonLines => row::json_lines(&rows)?,
-    };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    removed.with_context(|| format!("remove {}", scratch.display()))
+    Ok(suite)
+}
+
+/// The rows of a suite; where it failed half way, those so far, and one for all that is missing.
+///
+/// # Errors
+/// Its own, if there are none.
+fn or_what_is_missing(
+    suite: &'static str,
+    mut rows: Vec<Row>,
+    measured: anyhow::Result<()>,
+) -> anyhow::Result<Vec<Row>> {
+    match measured {
+        Err(error) if rows.is_empty() => return Err(error),
+        Err(error) => {
+            let why = format!("{error:#}").replace('\n', " | ");
+            rows.push(Row::not_measured(suite, "all that comes after these", why));
+        }
+        Ok(()) => {}
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_that_fails_half_way_shows_what_it_has_and_is_not_a_success() {
+        let rows = || vec![Row::new("s", "f", 1.0, "ms").at_most(2.0)];
+        let failed = || Err(anyhow::anyhow!("one\ntwo").context("measure"));
+        let whole = or_what_is_missing("s", rows(), Ok(())).unwrap();
+        assert_eq!(Verdict::of(&whole).outcome(), Outcome::Passed);
+        let half = or_what_is_missing("s", rows(), failed()).unwrap();
+        assert_eq!(half.len(), 2);
+        let why = half[1].not_measured.as_deref();
+        assert_eq!(why, Some("measure: one | two"));
+        assert_eq!(Verdict::of(&half).outcome(), Outcome::Failed);
+        or_what_is_missing("s", Vec::new(), failed()).unwrap_err();
+    }
 }

@@ -7,7 +7,8 @@ use serde::Serialize;
 pub(super) struct Row {
     pub(super) suite: &'static str,
     pub(super) figure: String,
-    pub(super) value: f64,
+    /// `None` where it was promised and not measured.
+    pub(super) value: Option<f64>,
     pub(super) unit: &'static str,
     /// Whose figure stands beside ours, if one was measured or published.
     pub(super) rival: Option<&'static str>,
@@ -17,6 +18,8 @@ pub(super) struct Row {
     pub(super) goal: Option<f64>,
     /// Whether the goal is met; `None` where there is no goal.
     pub(super) met: Option<bool>,
+    /// Why there is no value; `None` where there is one.
+    pub(super) not_measured: Option<String>,
 }
 
 impl Row {
@@ -30,14 +33,51 @@ impl Row {
         Self {
             suite,
             figure: figure.into(),
-            value,
+            value: Some(value),
             unit,
             rival: None,
             rival_value: None,
             floor_value: None,
             goal: None,
             met: None,
+            not_measured: None,
         }
+    }
+
+    /// A figure that was promised and is not there. It counts as a goal that was missed: who reads
+    /// that all goals are met must be able to believe that all were looked at.
+    pub(super) fn not_measured(
+        suite: &'static str,
+        figure: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self {
+            value: None,
+            met: Some(false),
+            not_measured: Some(why.into()),
+            ..Self::new(suite, figure, 0.0, "")
+        }
+    }
+
+    /// The same with a goal, and whether it is met.
+    pub(super) fn judged(self, goal: f64, met: bool) -> Self {
+        Self {
+            goal: Some(goal),
+            met: Some(met),
+            ..self
+        }
+    }
+
+    /// The same with a goal that it must not exceed.
+    pub(super) fn at_most(self, goal: f64) -> Self {
+        let met = self.value.is_some_and(|value| value <= goal);
+        self.judged(goal, met)
+    }
+
+    /// The same with a goal that it must reach.
+    pub(super) fn at_least(self, goal: f64) -> Self {
+        let met = self.value.is_some_and(|value| value >= goal);
+        self.judged(goal, met)
     }
 }
 
@@ -48,7 +88,8 @@ impl Row {
 pub(super) fn json_lines(rows: &[Row]) -> anyhow::Result<String> {
     let mut text = String::new();
     for row in rows {
-        anyhow::ensure!(row.value.is_finite(), "{} is not a number", row.figure);
+        let finite = row.value.is_none_or(f64::is_finite);
+        anyhow::ensure!(finite, "{} is not a number", row.figure);
         text.push_str(&serde_json::to_string(row)?);
         text.push('\n');
     }
@@ -80,10 +121,14 @@ pub(super) fn table(rows: &[Row]) -> String {
             (Some(name), None) => name.to_owned(),
             (None, _) => "-".to_owned(),
         };
+        let last = match &row.not_measured {
+            Some(why) => format!("not measured: {why}"),
+            None => rival,
+        };
         text.push_str(&format!(
-            "{:<width$} {:>12.3} {:<6} {:>12} {:>12} {met:>4}  {rival}\n",
+            "{:<width$} {:>12} {:<6} {:>12} {:>12} {met:>4}  {last}\n",
             row.figure,
-            row.value,
+            number(row.value),
             row.unit,
             number(row.floor_value),
             number(row.goal),
@@ -102,7 +147,8 @@ mod tests {
         assert_eq!(
             line,
             "{\"suite\":\"s\",\"figure\":\"f\",\"value\":1.5,\"unit\":\"us\",\"rival\":null,\
-             \"rival_value\":null,\"floor_value\":null,\"goal\":null,\"met\":null}\n"
+             \"rival_value\":null,\"floor_value\":null,\"goal\":null,\"met\":null,\
+             \"not_measured\":null}\n"
         );
     }
 
@@ -122,5 +168,24 @@ mod tests {
         let text = table(&[row]);
         assert!(text.lines().nth(1).unwrap().contains("0.5"), "{text}");
         assert!(text.contains(" yes"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_that_was_not_measured_has_no_value_and_says_why() {
+        let row = Row::not_measured("s", "links", "needs root");
+        assert_eq!((row.value, row.met), (None, Some(false)));
+        let text = table(std::slice::from_ref(&row));
+        assert!(text.contains("not measured: needs root"), "{text}");
+        let line = json_lines(&[row]).unwrap();
+        assert!(line.contains("\"value\":null"), "{line}");
+    }
+
+    #[test]
+    fn a_goal_that_is_just_reached_is_met() {
+        let row = || Row::new("s", "f", 2.0, "ms");
+        assert_eq!(row().at_most(2.0).met, Some(true));
+        assert_eq!(row().at_most(1.9).met, Some(false));
+        assert_eq!(row().at_least(2.0).met, Some(true));
+        assert_eq!(row().at_least(2.1).met, Some(false));
     }
 }

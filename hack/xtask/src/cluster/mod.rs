@@ -3,13 +3,14 @@
 //! ```text
 //! Cluster::start(servers) -> certificates and settings in a folder -> servers -> leader
 //!                         -> node -> ready
-//! stop                    -> node, keeper, pump, servers; what is left is killed
+//! stop                    -> node, keeper, pump; servers; what is left is killed
 //! ```
 //!
 //! The same steps as hack/quickstart, which is a script because it is read as a tour.
 
 pub(crate) mod http;
 mod leavings;
+pub(crate) mod node;
 pub(crate) mod nomad;
 pub(crate) mod own_net;
 pub(crate) mod process;
@@ -21,8 +22,8 @@ use anyhow::Context;
 use serde_json::Value;
 
 use http::Http;
-use leavings::{Leavings, RuntimeDir};
-use process::{Daemon, processes_naming};
+use node::Node;
+use process::processes_naming;
 use servers::Servers;
 
 const REGION: &str = "global";
@@ -31,9 +32,7 @@ const REGION: &str = "global";
 #[derive(Debug)]
 pub(crate) struct Cluster {
     servers: Servers,
-    node: Daemon,
-    /// The last to be dropped: it can only be cleared when noded is gone.
-    leavings: Leavings,
+    node: Node,
 }
 
 impl Cluster {
@@ -48,18 +47,8 @@ impl Cluster {
         server_count: usize,
     ) -> anyhow::Result<Self> {
         let servers = Servers::start(binaries, folder, server_count)?;
-        let settings = folder.join("node.hcl");
-        std::fs::write(&settings, node_settings(folder, &servers.quic_addresses()))?;
-        let arguments = ["--config", text(&settings)?];
-        let noded = binaries.join("noded");
-        let runtime = RuntimeDir::mount(&folder.join("run"))?;
-        let leavings = Leavings::of(noded.clone(), settings.clone(), runtime);
-        let node = Daemon::start("node", &noded, &arguments, folder)?;
-        let mut cluster = Self {
-            servers,
-            node,
-            leavings,
-        };
+        let node = Node::start(binaries, &servers)?;
+        let mut cluster = Self { servers, node };
         cluster.wait_for_node()?;
         Ok(cluster)
     }
@@ -100,8 +89,7 @@ impl Cluster {
     /// If a process cannot be ended.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         self.node.stop()?;
-        self.servers.stop()?;
-        self.leavings.clear()
+        self.servers.stop()
     }
 
     fn wait_for_node(&mut self) -> anyhow::Result<()> {
@@ -115,24 +103,6 @@ impl Cluster {
                 .is_some_and(|nodes| nodes.iter().any(ready)))
         })
     }
-}
-
-fn node_settings(folder: &Path, servers: &[String]) -> String {
-    let folder = folder.display();
-    let servers: Vec<String> = servers
-        .iter()
-        .map(|address| format!("\"{address}\""))
-        .collect();
-    format!(
-        "name = \"bench\"\nregion = \"{REGION}\"\ndata_dir = \"{folder}/noded\"\n\
-         run_dir = \"{folder}/run\"\ncgroup_base = \"{cgroup}\"\nservers = [{}]\njoin_token_file = \"{folder}/join-token\"\n\
-         tls {{\n  ca_file = \"{folder}/tls/drover-agent-ca.pem\"\n  \
-         cert_file = \"{folder}/tls/{REGION}-client-drover.pem\"\n  \
-         key_file = \"{folder}/tls/{REGION}-client-drover-key.pem\"\n}}\n\
-         driver \"raw_exec\" {{\n  enabled = true\n}}\n",
-        servers.join(", "),
-        cgroup = leavings::cgroup_base(),
-    )
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {

@@ -17,6 +17,9 @@ pub(super) struct Entry {
     pub(super) queued: Option<(UpdateClass, Moment)>,
     acked_revision: u64,
     last_revision: u64,
+    /// The revision that the control plane has applied from a batch of this session; 0 = none since
+    /// the sync. Detail that nobody records is sent under it.
+    recorded_revision: u64,
     waiting: Option<Waiting>,
     urgent_sent: Option<Sent>,
     typical_sent: Option<Sent>,
@@ -38,6 +41,16 @@ struct Waiting {
 struct Sent {
     revision: u64,
     report: AllocReport,
+    word: Word,
+}
+
+/// What a report in flight is to the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Word {
+    /// To be recorded.
+    New,
+    /// More detail on what is recorded; the report of revision `after` was the last one before it.
+    Detail { after: u64 },
 }
 
 impl Entry {
@@ -64,8 +77,15 @@ impl Entry {
 
     /// The report leaves in a batch of this class.
     pub(super) fn take(&mut self, class: UpdateClass) -> Option<AllocReport> {
-        let Waiting { report, .. } = self.waiting.take()?;
-        let sent = self.stamp(report);
+        let Waiting {
+            report, priority, ..
+        } = self.waiting.take()?;
+        // The events of a last word are recorded, too.
+        let sent = if priority == UpdatePriority::Volatile && !report.is_terminal() {
+            self.stamp_detail(report)
+        } else {
+            self.stamp(report)
+        };
         let report = sent.report.clone();
         *self.sent(class) = Some(sent);
         Some(report)
@@ -95,8 +115,17 @@ impl Entry {
         let Some(sent) = self.sent(class).take() else {
             return;
         };
-        self.fate_unknown = true;
-        self.say_again(sent, now);
+        match sent.word {
+            Word::New => {
+                self.fate_unknown = true;
+                self.say_again(sent, now);
+            }
+            // Nobody records it, whatever became of it; a later report says all that it did.
+            Word::Detail { after } if self.waiting.is_none() && after == self.last_revision => {
+                self.offer(sent.report, now);
+            }
+            Word::Detail { .. } => {}
+        }
     }
 
     /// The control plane does not know the allocation: the watch will say what is to become of it.
@@ -113,7 +142,9 @@ impl Entry {
         match fate {
             SyncFate::Committed => {
                 self.fate_unknown = false;
-                self.acknowledge_sent(&sent, now)
+                let news = self.acknowledge_sent(&sent, now);
+                self.recorded_revision = 0;
+                news
             }
             SyncFate::Uncertain => {
                 self.fate_unknown = true;
@@ -147,8 +178,11 @@ impl Entry {
             .map_or(0, |waiting| size::report_bytes(&waiting.report))
     }
 
+    /// Whether something is on its way that may be recorded.
     fn in_flight(&self) -> bool {
-        self.urgent_sent.is_some() || self.typical_sent.is_some() || self.sync_sent.is_some()
+        let sent = [&self.urgent_sent, &self.typical_sent, &self.sync_sent];
+        let mut sent = sent.into_iter().flatten();
+        sent.any(|sent| sent.word == Word::New)
     }
 
     fn acknowledge_sent(&mut self, sent: &Sent, now: Moment) -> bool {
@@ -156,6 +190,7 @@ impl Entry {
             return false;
         }
         self.acked_revision = sent.revision;
+        self.recorded_revision = sent.revision;
         // Whatever else may still arrive is older than this and will be dropped there.
         if sent.revision == self.last_revision {
             self.fate_unknown = false;
@@ -193,6 +228,19 @@ impl Entry {
         Sent {
             revision: self.last_revision,
             report,
+            word: Word::New,
+        }
+    }
+
+    /// Under the revision of what it is more detail on: servers see that nothing is to be recorded.
+    fn stamp_detail(&self, mut report: AllocReport) -> Sent {
+        report.revision = self.recorded_revision;
+        Sent {
+            revision: self.recorded_revision,
+            report,
+            word: Word::Detail {
+                after: self.last_revision,
+            },
         }
     }
 

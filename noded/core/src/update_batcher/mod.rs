@@ -10,6 +10,8 @@
 //!
 //! 1. Newest wins per allocation.
 //! 2. Every item has a revision that rises per allocation, so batches may overtake each other.
+//!    Events of what is recorded go under the revision that was recorded (0 where that was in the
+//!    sync): servers see that the log has no use for them, and which events are newer.
 //! 3. An update is dropped as equal only while nothing of its allocation is in flight and no fate
 //!    is unknown.
 //! 4. At most one batch per class is in flight; urgent ones leave within their delay, anything
@@ -222,6 +224,11 @@ impl UpdateBatcher {
     #[cfg(test)]
     pub(crate) fn typical_interval(&self) -> Duration {
         self.typical_interval
+    }
+
+    #[cfg(test)]
+    pub(crate) fn entry_count(&self) -> usize {
+        self.entries.len()
     }
 
     /// When [`Self::poll_batch`] or [`Self::overdue`] is next due.

@@ -30,7 +30,8 @@ pub(super) async fn serve(own: Own, epoch: SessionEpoch, way: Duration) -> Resul
 
 async fn attach(own: &Own, epoch: SessionEpoch) -> Result<(), String> {
     let context = &own.context;
-    let connection = connect(context, &own.address, Purpose::Calls).await?;
+    let dialed = connect(context, &own.address, Purpose::Calls).await?;
+    let connection = dialed.connection;
     let (mut writer, mut reader) = open(&connection, StreamKind::Bulk).await?;
     let attach = v1::AttachBulk {
         node_id: context.identity.id.as_bytes().to_vec().into(),

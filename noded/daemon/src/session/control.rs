@@ -25,7 +25,7 @@ impl Own {
     pub(super) async fn write(
         &self,
         writer: FrameWriter,
-        first: Outbound,
+        mut first: Option<Outbound>,
         mut messages: mpsc::Receiver<Outbound>,
         [urgent, typical]: [mpsc::Sender<v1::StatusBatch>; 2],
     ) -> Result<(), String> {
@@ -33,7 +33,6 @@ impl Own {
         // What may fail: at most one for each Welcome.
         let mut aside: JoinSet<Result<(), String>> = JoinSet::new();
         let mut greeted = Instant::now();
-        let mut first = Some(first);
         let (stream, frames) = mpsc::channel(OUTBOUND_MAX);
         let writing = write_all(writer, frames);
         tokio::pin!(writing);

@@ -13,7 +13,7 @@ use noded_daemon::session::{Link, Outbound, Outside, Purpose, SessionContext};
 use protocol_model::{AllocId, ClientStatus, Node, NodeId};
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
 use protocol_transport::{
-    ConnectError, Endpoint, EndpointConfig, Identity, Region, Role, Secret, StreamKind,
+    ConnectError, Dialed, Endpoint, EndpointConfig, Identity, Region, Role, Secret, StreamKind,
 };
 use protocol_wire::kind::from_datagram;
 use protocol_wire::report::AllocReport;
@@ -39,8 +39,8 @@ impl Outside for Socket {
         &self,
         address: SocketAddr,
         _: Purpose,
-    ) -> BoxFuture<'_, Result<quinn::Connection, ConnectError>> {
-        Box::pin(self.0.connect(address))
+    ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
+        Box::pin(async move { Ok(self.0.connect(address).await?.into()) })
     }
 
     fn join_token(&self) -> Option<Secret> {

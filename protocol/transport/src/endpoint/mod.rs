@@ -1,20 +1,25 @@
 //! The process's one UDP socket: where it listens, and from where it connects.
 //!
-//! `limits`: what each connection may take. `reset`: how peers of a crashed process hear that it is
-//! gone. `socket`: the socket itself. `error`: what can go wrong.
+//! `limits`: what each connection may take. `client`: what connections that we begin show, and what
+//! they remember of servers. `early`: those that are used before their handshake is over.
+//! `reset`: how peers of a crashed process hear that it is gone. `socket`: the socket itself.
+//! `error`: what can go wrong.
 
+mod client;
+mod early;
 mod error;
 mod limits;
 mod reset;
 mod socket;
 mod window;
 
+pub use early::{Dialed, Early, EarlyWords};
 pub use error::{AddressError, BindError, ConnectError, RenewError};
 pub use limits::Limits;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -22,7 +27,8 @@ use tokio::time::timeout;
 use crate::identity::{Identity, PeerIdentity};
 use crate::listener::Listener;
 use crate::role::{Region, Role};
-use crate::tls;
+use crate::tls::{self, TlsError};
+use client::Client;
 use limits::transport_config;
 use reset::remembering;
 
@@ -69,7 +75,7 @@ pub struct Endpoint {
     /// Where connections are driven, whoever begins them.
     runtime: Handle,
     /// What connections that we begin show from now on.
-    client: Arc<RwLock<quinn::ClientConfig>>,
+    client: Arc<Mutex<Client>>,
 }
 
 impl Endpoint {
@@ -128,7 +134,7 @@ impl Endpoint {
             own: config.identity.own().clone(),
             limits: limits.clone(),
             runtime: here,
-            client: Arc::new(RwLock::new(client)),
+            client: Arc::new(Mutex::new(client)),
         })
     }
 
@@ -147,7 +153,7 @@ impl Endpoint {
         }
         let (server, client) = halves(identity, &self.limits).map_err(RenewError::Unusable)?;
         self.quinn.set_server_config(Some(server));
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        *self.client() = client;
         Ok(())
     }
 
@@ -161,33 +167,59 @@ impl Endpoint {
     /// # Errors
     /// When the handshake fails or takes too long, or the peer is not a server of this region.
     pub async fn connect(&self, address: SocketAddr) -> Result<quinn::Connection, ConnectError> {
+        let connecting = self.begin(address)?;
+        self.finish(connecting, address).await
+    }
+
+    /// The same, where the server has seen us before without the round trip of a handshake: whoever
+    /// calls says what may be replayed, and nothing else before it has asked [`Early::settle`].
+    ///
+    /// # Errors
+    /// As [`Self::connect`], as far as it is known; the rest is told by [`Early::settle`].
+    pub async fn connect_early(&self, address: SocketAddr) -> Result<Dialed, ConnectError> {
+        let connecting = self.begin(address)?;
+        match Dialed::of(connecting, address, self.limits.handshake_timeout) {
+            Ok(dialed) => Ok(dialed),
+            Err(connecting) => Ok(self.finish(connecting, address).await?.into()),
+        }
+    }
+
+    /// This socket, for somebody whom no server knows: a process that simulates many nodes has one
+    /// for each.
+    #[must_use]
+    pub fn stranger(&self) -> Self {
+        let client = self.client().stranger();
+        Self {
+            client: Arc::new(Mutex::new(client)),
+            ..self.clone()
+        }
+    }
+
+    fn begin(&self, address: SocketAddr) -> Result<quinn::Connecting, ConnectError> {
         let name = Role::Server.dns_name(&self.own.region);
-        let client = self
-            .client
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let connecting = {
-            let _inside = self.runtime.enter();
-            self.quinn.connect_with(client, address, &name)
-        };
-        let connecting = connecting.map_err(|source| ConnectError::Start { address, source })?;
+        let client = self.client().to(address);
+        let _inside = self.runtime.enter();
+        self.quinn
+            .connect_with(client, address, &name)
+            .map_err(|source| ConnectError::Start { address, source })
+    }
+
+    async fn finish(
+        &self,
+        connecting: quinn::Connecting,
+        address: SocketAddr,
+    ) -> Result<quinn::Connection, ConnectError> {
         let limit = self.limits.handshake_timeout;
         let connection = timeout(limit, connecting)
             .await
             .map_err(|_| ConnectError::Timeout { address, limit })?
             .map_err(|source| ConnectError::Handshake { address, source })?;
-        // The name was verified by TLS; this also refuses a certificate with two roles.
-        let peer = PeerIdentity::of_connection(&connection)
-            .map_err(|source| ConnectError::Identity { address, source })?;
-        if peer.role != Role::Server {
-            connection.close(close_code::NOT_WELCOME.into(), b"not a server");
-            return Err(ConnectError::NotServer {
-                address,
-                role: peer.role,
-            });
-        }
+        check_server(&connection, address)?;
         Ok(connection)
+    }
+
+    fn client(&self) -> MutexGuard<'_, Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes all connections and stops listening; pending handshakes end too.
@@ -228,6 +260,20 @@ impl Endpoint {
     }
 }
 
+/// The name was verified by TLS; this also refuses a certificate with two roles.
+fn check_server(connection: &quinn::Connection, address: SocketAddr) -> Result<(), ConnectError> {
+    let peer = PeerIdentity::of_connection(connection)
+        .map_err(|source| ConnectError::Identity { address, source })?;
+    if peer.role == Role::Server {
+        return Ok(());
+    }
+    connection.close(close_code::NOT_WELCOME.into(), b"not a server");
+    Err(ConnectError::NotServer {
+        address,
+        role: peer.role,
+    })
+}
+
 /// The runtime that an endpoint is made in.
 fn here(config: &EndpointConfig) -> Result<Handle, BindError> {
     Handle::try_current().map_err(|_| BindError::Bind {
@@ -240,7 +286,7 @@ fn here(config: &EndpointConfig) -> Result<Handle, BindError> {
 fn halves(
     identity: &Identity,
     limits: &Limits,
-) -> Result<(quinn::ServerConfig, quinn::ClientConfig), BindError> {
+) -> Result<(quinn::ServerConfig, Client), BindError> {
     let transport = Arc::new(transport_config(limits)?);
     let tls = tls::quic_server(identity).map_err(BindError::Tls)?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
@@ -252,7 +298,7 @@ fn halves(
         .incoming_buffer_size(64 * 1024)
         .incoming_buffer_size_total(16 * 1024 * 1024);
     let tls = tls::quic_client(identity).map_err(BindError::Tls)?;
-    let mut client = quinn::ClientConfig::new(Arc::new(tls));
-    client.transport_config(transport);
+    let client = Client::new(tls, transport);
+    let client = client.map_err(|source| BindError::Tls(TlsError::Quic(source)))?;
     Ok((server, client))
 }

@@ -17,6 +17,9 @@
 //! to let typical updates gather.
 
 mod entry;
+mod log;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use self::entry::{BATCHES_MAX, Group, Source, fitting, in_turns};
+use self::log::Log;
 use crate::cluster::{ChangeError, Changed, Cluster, LeadingError, SharedPace};
 use crate::config::Merging;
 
@@ -88,7 +92,8 @@ impl Coalescer {
             waits: cluster.updates().clone(),
         };
         let updates = CoalescerLoop {
-            cluster,
+            waits: coalescer.waits.clone(),
+            log: cluster,
             waiting,
             merging,
         };
@@ -155,13 +160,19 @@ impl Coalescer {
 
 /// What proposes the updates of all nodes, one entry at a time.
 #[derive(Debug)]
-pub struct CoalescerLoop {
-    cluster: Cluster,
+pub struct CoalescerLoop<L = Cluster> {
+    log: L,
     waiting: mpsc::Receiver<Waiting>,
     merging: Merging,
+    /// How long batches waited, in the end.
+    waits: SharedPace,
 }
 
-impl CoalescerLoop {
+#[expect(
+    private_bounds,
+    reason = "the log is the cluster; only tests have another"
+)]
+impl<L: Log> CoalescerLoop<L> {
     /// Runs until the last [`Coalescer`] is gone.
     pub async fn run(mut self) {
         let mut gathered = Vec::new();
@@ -232,7 +243,7 @@ impl CoalescerLoop {
         let mut changed = Err(ChangeError::OutcomeUnknown);
         for _ in 0..PROPOSED_MAX {
             let batches = batches.clone();
-            changed = self.cluster.change(Command::AllocUpdates { batches }).await;
+            changed = self.log.change(Command::AllocUpdates { batches }).await;
             if !matches!(changed, Err(ChangeError::OutcomeUnknown)) {
                 break;
             }
@@ -247,14 +258,14 @@ impl CoalescerLoop {
         own: Vec<Waiting>,
         mut merged: Vec<Waiting>,
     ) -> Option<Vec<Waiting>> {
-        let term = self.cluster.status().term;
+        let term = self.log.term();
         let of_own = own.iter().flat_map(|one| one.group.batches.iter().cloned());
         let of_others = merged
             .iter_mut()
             .flat_map(|one| one.group.batches.drain(..));
         let batches = of_own.chain(of_others).collect();
         let command = Command::AllocUpdates { batches };
-        let changed = match self.cluster.change_as_leader(command, term).await {
+        let changed = match self.log.change_as_leader(command, term).await {
             Ok(changed) => Ok(changed),
             Err(LeadingError::Change(error)) if !matches!(error, ChangeError::OutcomeUnknown) => {
                 Err(Arc::new(error))
@@ -275,7 +286,7 @@ impl CoalescerLoop {
         if let Some(oldest) = entry.iter().map(|waiting| waiting.since).min() {
             let waited = now.saturating_duration_since(oldest);
             metrics::histogram!("drover_update_wait_seconds").record(waited.as_secs_f64());
-            self.cluster.updates().on_sample(waited, now);
+            self.waits.on_sample(waited, now);
         }
         let judged = changed.and_then(|changed| match changed.outcome {
             Outcome::Updates(results) => Ok((changed.index, results)),
@@ -305,72 +316,4 @@ impl CoalescerLoop {
 fn interval(wait: Duration) -> Duration {
     wait.saturating_mul(INTERVAL_PER_WAIT)
         .clamp(TYPICAL_INTERVAL, TYPICAL_INTERVAL_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use controlplane_state::SessionEpoch;
-    use futures::poll;
-    use protocol_model::NodeId;
-    use protocol_wire::v1::UpdateClass;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_finds_no_room_waits_until_something_was_answered() {
-        let (queue, mut waiting) = mpsc::channel(QUEUE_MAX);
-        let coalescer = Coalescer {
-            queue,
-            room: Arc::new(Semaphore::new(1000)),
-            waits: SharedPace::default(),
-        };
-        let submit = |node, bytes| {
-            let batch = NodeBatch {
-                node: NodeId::from_u128(node),
-                epoch: SessionEpoch(1),
-                class: UpdateClass::Urgent,
-                seq: 1,
-                reports: Vec::new(),
-            };
-            coalescer.submit(batch, bytes)
-        };
-        let (mut first, mut second) = (pin!(submit(1, 600)), pin!(submit(2, 600)));
-        assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
-        let one = waiting.try_recv().expect("there was room for it");
-        assert!(waiting.is_empty(), "and for nothing else");
-        // Taken out of the queue is not answered: its stream still waits.
-        assert!(poll!(&mut second).is_pending());
-        assert!(waiting.is_empty());
-        let Waiting {
-            answer,
-            _room: room,
-            ..
-        } = one;
-        let judged = BatchResult {
-            node: NodeId::from_u128(1),
-            epoch: SessionEpoch(1),
-            class: UpdateClass::Urgent,
-            seq: 1,
-            results: Vec::new(),
-            rejected: None,
-        };
-        answer
-            .send(Ok((7, vec![judged.clone()])))
-            .expect("it listens");
-        drop(room);
-        assert_eq!(first.await.expect("it was judged"), (7, judged));
-        assert!(poll!(&mut second).is_pending());
-        let next = waiting.try_recv().expect("its turn has come");
-        assert_eq!(next.group.batches[0].node, NodeId::from_u128(2));
-    }
-
-    #[test]
-    fn nodes_let_updates_gather_longer_where_the_log_is_slow() {
-        let of = |wait| interval(Duration::from_millis(wait)).as_millis();
-        assert_eq!([of(0), of(5), of(50)], [1000, 1000, 1000], "it keeps up");
-        assert_eq!([of(100), of(250)], [2000, 5000]);
-        assert_eq!([of(500), of(60_000)], [10_000, 10_000], "no longer");
-    }
 }

@@ -20,23 +20,22 @@ const BINARIES: &[&str] = &["controlplane", "drover", "nodesim"];
 /// A suite that has begun.
 pub(super) struct Begun {
     /// The disk's floor.
-    pub(super) rows: Vec<Row>,
-    /// The same.
     pub(super) durable: Quantiles,
     /// The folder of what is measured; `None` where only the floor was asked for.
     pub(super) binaries: Option<PathBuf>,
 }
 
-/// Measures the disk's floor, and finds what is to be measured beside it.
+/// Finds what is to be measured, with `more` programs than every suite here needs, and measures the
+/// disk's floor beside it.
 ///
 /// # Errors
 /// If the disk cannot be measured, or a program is missing: which, and what to do.
-pub(super) fn begin(bench: &Bench, suite: &'static str) -> anyhow::Result<Begun> {
-    let durable =
-        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
-    let name = "floor: write 4 KiB and fdatasync, p50";
-    let p50 = durable.p50.as_secs_f64() * 1e3;
-    let rows = vec![Row::new(suite, name, p50, "ms")];
+pub(super) fn begin(
+    bench: &Bench,
+    suite: &'static str,
+    more: &[&str],
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<Begun> {
     let binaries = match bench.extent {
         Extent::FloorOnly => None,
         Extent::Everything => {
@@ -45,22 +44,24 @@ pub(super) fn begin(bench: &Bench, suite: &'static str) -> anyhow::Result<Begun>
         }
     };
     if let Some(binaries) = &binaries {
-        must_exist(binaries)?;
+        must_exist(binaries, more)?;
     }
-    Ok(Begun {
-        rows,
-        durable,
-        binaries,
-    })
+    let durable =
+        floor::durable_write(&bench.scratch).context("measure the durable-write floor")?;
+    let name = "floor: write 4 KiB and fdatasync, p50";
+    let p50 = durable.p50.as_secs_f64() * 1e3;
+    rows.push(Row::new(suite, name, p50, "ms"));
+    Ok(Begun { durable, binaries })
 }
 
 /// Whether everything that a suite with simulated nodes runs is in `binaries`.
 ///
 /// # Errors
 /// If something is missing: what, and what to do.
-fn must_exist(binaries: &Path) -> anyhow::Result<()> {
+fn must_exist(binaries: &Path, more: &[&str]) -> anyhow::Result<()> {
     let missing: Vec<&str> = BINARIES
         .iter()
+        .chain(more)
         .copied()
         .filter(|name| !binaries.join(name).is_file())
         .collect();

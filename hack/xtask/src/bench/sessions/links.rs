@@ -15,6 +15,9 @@ use crate::cluster::own_net::OwnNet;
 /// is added to that.
 const CUT: Duration = Duration::from_secs(15);
 
+/// What all figures of this part are called together.
+pub(super) const FIGURE: &str = "links between servers cut, nodes that left ready";
+
 /// What is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {

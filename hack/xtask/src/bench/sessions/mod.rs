@@ -6,10 +6,12 @@
 //! Everything runs on this host: a thousand nodes heartbeat eight times a second each while
 //! anything is in doubt, twice where nothing is, and their processor time is taken from the
 //! servers. What it costs is printed with the rest. Nodes are watched through the API: whatever
-//! left `ready`, even for a moment, has another `ModifyIndex`.
+//! left `ready`, even for a moment, has another `ModifyIndex`. Where sessions are made anew every
+//! node runs something, so that its report says something.
 
 mod failover;
 mod links;
+mod load;
 mod outage;
 mod part;
 mod reconnect;
@@ -18,11 +20,13 @@ mod simulated;
 mod storm;
 mod weather;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use self::load::Load;
 pub(super) use self::part::Part;
 use super::fleet::nodesim::{Fleet, Nodesim};
 use super::fleet::{self, Begun, look, servers};
@@ -60,24 +64,46 @@ struct Scene {
 ///
 /// # Errors
 /// If something cannot be measured.
-pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     // As soon as that: the program may begin again here, with the same scratch folder.
     let net = match bench.extent {
         Extent::FloorOnly => None,
         Extent::Everything => OwnNet::enter()?,
     };
-    let Begun {
-        mut rows,
-        durable,
-        binaries,
-    } = fleet::begin(bench, NAME)?;
+    let Begun { durable, binaries } = fleet::begin(bench, NAME, &[], rows)?;
     let Some(binaries) = binaries else {
-        return Ok(rows);
+        return Ok(());
     };
     let wanted = Part::chosen(&bench.parts).any(|part| part == Part::Simulated);
     let simulator = wanted.then(|| simulated::program(&binaries)).transpose()?;
+    let mut scene = set_the_scene(bench, &binaries, &durable, rows)?;
+    let mut load = Load::None;
+    for part in Part::chosen(&bench.parts) {
+        load.become_like(part.load(), &mut scene)?;
+        let measured = measure(part, &mut scene, net.as_ref(), bench);
+        rows.extend(measured.with_context(|| format!("part {part:?}"))?);
+    }
+    let Scene {
+        mut servers, nodes, ..
+    } = scene;
+    drop(nodes);
+    servers.stop()?;
+    // Beside nothing: it is about promises, and about this processor's time.
+    if let Some(simulator) = simulator {
+        rows.extend(simulated::rows(&simulator)?);
+    }
+    Ok(())
+}
+
+/// Starts servers and nodes, and measures what both are like while nothing happens.
+fn set_the_scene(
+    bench: &Bench,
+    binaries: &Path,
+    durable: &Quantiles,
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<Scene> {
     eprintln!("-- {SERVERS} servers");
-    let servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
+    let servers = Servers::start(binaries, &bench.scratch.join("servers"), SERVERS)?;
     let commit = measure_commits(&servers)?;
     rows.push(Row {
         floor_value: Some(millis(durable.p50)),
@@ -96,29 +122,32 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     };
     look::all_ready(&scene.servers, NODES)?;
     rows.extend(cost_rows(&mut scene, &begun)?);
-    for part in Part::chosen(&bench.parts) {
-        match (part, &net) {
-            (Part::Silence, _) => rows.extend(silence::rows(&mut scene)?),
-            (Part::Weather, _) => rows.extend(weather::rows(&mut scene, bench.weather)?),
-            (Part::Reconnect, _) => rows.extend(reconnect::rows(&mut scene)?),
-            (Part::Storm, _) => rows.extend(storm::rows(&mut scene)?),
-            (Part::Outage, _) => rows.extend(outage::rows(&mut scene)?),
-            (Part::Links, Some(net)) => rows.extend(links::rows(&mut scene, net)?),
-            (Part::Links, None) => eprintln!("-- no network namespace: no link can be cut"),
-            (Part::Failover, _) => rows.extend(failover::rows(&mut scene)?),
-            (Part::Simulated, _) => {}
-        }
+    Ok(scene)
+}
+
+fn measure(
+    part: Part,
+    scene: &mut Scene,
+    net: Option<&OwnNet>,
+    bench: &Bench,
+) -> anyhow::Result<Vec<Row>> {
+    match (part, net) {
+        (Part::Silence, _) => silence::rows(scene),
+        (Part::Weather, _) => weather::rows(scene, bench.weather),
+        (Part::Reconnect, _) => reconnect::rows(scene),
+        (Part::Storm, _) => storm::rows(scene),
+        (Part::Outage, _) => outage::rows(scene),
+        (Part::Links, Some(net)) => links::rows(scene, net),
+        (Part::Links, None) => Ok(vec![Row::not_measured(
+            NAME,
+            links::FIGURE,
+            "there is no network namespace here in which links can be cut; what is missing was \
+             said at the start",
+        )]),
+        (Part::Failover, _) => failover::rows(scene),
+        // Later, on its own.
+        (Part::Simulated, _) => Ok(Vec::new()),
     }
-    let Scene {
-        mut servers, nodes, ..
-    } = scene;
-    drop(nodes);
-    servers.stop()?;
-    // Beside nothing: it is about promises, and about this processor's time.
-    if let Some(simulator) = simulator {
-        rows.extend(simulated::rows(&simulator)?);
-    }
-    Ok(rows)
 }
 
 /// Jobs that want no instance, one after the other.
@@ -178,11 +207,7 @@ fn cost_rows(scene: &mut Scene, begun: &Value) -> anyhow::Result<Vec<Row>> {
             number(&begun["stats"]["cost"]["per_node_kib"])?,
             "KiB",
         ),
-        Row {
-            goal: Some(0.0),
-            met: Some(entries == 0),
-            ..row("log entries in 10 s", count(entries)?, "")
-        },
+        row("log entries in 10 s", count(entries)?, "").at_most(0.0),
     ])
 }
 
@@ -212,11 +237,8 @@ fn register(scene: &Scene, server: usize, id: &str) -> anyhow::Result<()> {
 
 /// A row that counts what should not be.
 fn none_row(figure: impl Into<String>, value: usize) -> anyhow::Result<Row> {
-    Ok(Row {
-        goal: Some(0.0),
-        met: Some(value == 0),
-        ..Row::new(NAME, figure, f64::from(u32::try_from(value)?), "nodes")
-    })
+    let value = f64::from(u32::try_from(value)?);
+    Ok(Row::new(NAME, figure, value, "nodes").at_most(0.0))
 }
 
 /// Sees to it that a server has its share of the sessions, so that it is felt when it goes: one

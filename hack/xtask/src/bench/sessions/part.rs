@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use super::load::Load;
+
 /// What is measured one after the other, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
@@ -20,6 +22,16 @@ impl Part {
     pub(super) fn chosen(wanted: &[Self]) -> impl Iterator<Item = Self> {
         let all = Self::value_variants().iter().copied();
         all.filter(move |part| wanted.is_empty() || wanted.contains(part))
+    }
+
+    /// What nodes run meanwhile: something where complete reports are made.
+    pub(super) fn load(self) -> Load {
+        match self {
+            Self::Reconnect | Self::Storm | Self::Outage => Load::TwoEach,
+            Self::Silence | Self::Weather | Self::Links | Self::Failover | Self::Simulated => {
+                Load::None
+            }
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use crate::bench::row::Row;
 
 /// Silence is noticed by then, from the last word of a node to the command.
 const NOTICED_GOAL_MS: f64 = 3_000.0;
+/// What the simulator tries, by its words for that.
+const TRIALS: [&str; 2] = ["outage", "weather"];
 
 /// The simulator among the other programs: asked for before anything is measured.
 ///
@@ -38,41 +40,92 @@ pub(super) fn rows(program: &Path) -> anyhow::Result<Vec<Row>> {
         .args(["silence", "--json"])
         .output()
         .with_context(|| format!("run {}", program.display()))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (mut rows, mut broken) = (Vec::new(), 0);
+    // Why it failed, where it did not get to say it in a trial.
+    let failed = (!output.status.success()).then(|| {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let last = words.lines().last().unwrap_or_default();
+        format!("the simulator ended with {}: {last}", output.status)
+    });
+    rows_of(&String::from_utf8_lossy(&output.stdout), failed)
+}
+
+/// What it said, and how it failed: a trial that is not there was not kept, and a failure that no
+/// trial tells of is one all the same.
+fn rows_of(said: &str, failed: Option<String>) -> anyhow::Result<Vec<Row>> {
+    let (mut rows, mut broken, mut missing) = (Vec::new(), 0, TRIALS.to_vec());
     for line in said.lines() {
         let trial: Value = serde_json::from_str(line).context("read what the simulator says")?;
         eprintln!("   {trial}");
         broken += trial["broken"].as_array().map_or(1, Vec::len) as u64;
-        let suspected = usize::try_from(trial["false_expiries"].as_u64().context("no count")?)?;
-        let nodes = &trial["nodes"];
-        if trial["trial"] == "outage" {
-            let noticed = number(&trial["noticed_max_ms"])?;
-            let figure = |what: &str| format!("simulated, {nodes} nodes cut off at once, {what}");
-            rows.push(Row {
-                goal: Some(NOTICED_GOAL_MS),
-                met: Some(noticed <= NOTICED_GOAL_MS),
-                ..Row::new(NAME, figure("the last noticed"), noticed, "ms")
-            });
-            let ready = number(&trial["ready_again_max_ms"])?;
-            let row = Row::new(NAME, figure("back at once, all ready again"), ready, "ms");
-            rows.push(row);
-        } else {
-            let seconds = &trial["simulated_s"];
-            let figure = format!("simulated, {nodes} nodes, 30 % loss and 300 ms jitter");
-            let figure = format!("{figure}, {seconds} s, nodes suspected that were well");
-            rows.push(none_row(figure, suspected)?);
-        }
+        missing.retain(|name| trial["trial"] != *name);
+        rows.extend(rows_of_trial(&trial)?);
     }
-    ensure!(
-        !rows.is_empty(),
-        "the simulator: {said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    rows.push(Row {
-        goal: Some(0.0),
-        met: Some(broken == 0),
-        ..Row::new(NAME, "simulated, promises broken", count(broken)?, "")
+    for name in missing {
+        let why = failed
+            .as_deref()
+            .unwrap_or("the simulator said nothing of it");
+        rows.push(Row::not_measured(NAME, format!("simulated, {name}"), why));
+    }
+    let figure = "simulated, promises broken";
+    rows.push(match failed {
+        Some(why) if broken == 0 => Row::not_measured(NAME, figure, why),
+        _ => Row::new(NAME, figure, count(broken)?, "").at_most(0.0),
     });
     Ok(rows)
+}
+
+fn rows_of_trial(trial: &Value) -> anyhow::Result<Vec<Row>> {
+    let nodes = &trial["nodes"];
+    if trial["trial"] == "outage" {
+        let noticed = number(&trial["noticed_max_ms"])?;
+        let figure = |what: &str| format!("simulated, {nodes} nodes cut off at once, {what}");
+        let ready = number(&trial["ready_again_max_ms"])?;
+        return Ok(vec![
+            Row::new(NAME, figure("the last noticed"), noticed, "ms").at_most(NOTICED_GOAL_MS),
+            Row::new(NAME, figure("back at once, all ready again"), ready, "ms"),
+        ]);
+    }
+    let suspected = usize::try_from(trial["false_expiries"].as_u64().context("no count")?)?;
+    let seconds = &trial["simulated_s"];
+    let figure = format!("simulated, {nodes} nodes, 30 % loss and 300 ms jitter");
+    let figure = format!("{figure}, {seconds} s, nodes suspected that were well");
+    Ok(vec![none_row(figure, suspected)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTAGE: &str = r#"{"trial":"outage","nodes":5000,"broken":[],"false_expiries":0,
+        "noticed_max_ms":2700,"ready_again_max_ms":9000}"#;
+    const WEATHER: &str = r#"{"trial":"weather","nodes":5000,"broken":[],"false_expiries":0,
+        "simulated_s":640}"#;
+
+    fn said(trials: &[&str]) -> String {
+        let lines = trials.iter().map(|trial| trial.replace('\n', ""));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn misses(said: &str, failed: Option<&str>) -> usize {
+        let rows = rows_of(said, failed.map(str::to_owned)).unwrap();
+        rows.iter().filter(|row| row.met == Some(false)).count()
+    }
+
+    #[test]
+    fn both_trials_and_success_are_no_miss() {
+        assert_eq!(misses(&said(&[OUTAGE, WEATHER]), None), 0);
+    }
+
+    #[test]
+    fn a_trial_that_is_not_there_is_a_miss() {
+        assert_eq!(misses(&said(&[OUTAGE]), None), 1);
+        assert_eq!(misses("", None), 2);
+    }
+
+    #[test]
+    fn a_simulator_that_fails_without_a_word_is_a_miss() {
+        assert_eq!(misses(&said(&[OUTAGE, WEATHER]), Some("exit 1")), 1);
+        let broken = WEATHER.replace("[]", "[\"an invariant\"]");
+        assert_eq!(misses(&said(&[OUTAGE, &broken]), Some("exit 1")), 1);
+    }
 }

@@ -45,10 +45,12 @@ pub(super) fn task_rows(contest: &Contest<'_>) -> anyhow::Result<Vec<Row>> {
     let after = of_daemons(contest.ours)?;
     purge(&mut http, "idle")?;
     let more = |(name, kib): &(&'static str, f64)| {
-        let (_, earlier) = before.iter().find(|(other, _)| other == name)?;
-        Some((*name, (kib - earlier) / tasks))
+        // A daemon that came with the tasks is needed for them as a whole.
+        let earlier = before.iter().find(|(other, _)| other == name);
+        let earlier = earlier.map_or(0.0, |(_, kib)| *kib);
+        (*name, (kib - earlier) / tasks)
     };
-    let more: Vec<(&str, f64)> = after.iter().filter_map(more).collect();
+    let more: Vec<(&str, f64)> = after.iter().map(more).collect();
     let figure = |name: &str| format!("memory per idle task of {IDLE_TASKS}, {name}");
     let row = |name: &str, kib: f64| Row::new(NAME, figure(name), kib, "KiB");
     let mut rows: Vec<Row> = more.iter().map(|(name, kib)| row(name, *kib)).collect();

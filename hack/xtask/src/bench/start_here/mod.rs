@@ -3,7 +3,8 @@
 //!
 //! Measured from outside, as a user's program would see it: a register request goes out, a blocking
 //! query on the job's allocations comes back with `running`. Logs are on the disk that holds the
-//! build, with fsync on. One job at a time, blocks of ours and of the rival's in turn: this is the
+//! build, with fsync on. Tasks are `raw_exec`, of both sides: no sandbox is part of a figure. One
+//! job at a time, blocks of ours and of the rival's in turn: this is the
 //! latency of an idle cluster, and whatever else the machine does meanwhile falls on both.
 //!
 //! A machine that slept wakes slowly: its caches are cold and its processors are parked. So starts
@@ -65,12 +66,16 @@ struct Floors {
 ///
 /// # Errors
 /// If a floor cannot be measured, or the clusters' figures were asked for and cannot be measured.
-pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let release = || target_folder(&bench.root).join("release");
+    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
+    if bench.extent == Extent::Everything {
+        must_exist(&binaries)?;
+    }
     let floors = Floors {
         spawn: floor::spawn(&bench.scratch).context("measure the spawn floor")?,
         durable: floor::durable_write(&bench.scratch).context("measure the durable-write floor")?,
     };
-    let mut rows = Vec::new();
     rows.extend(quantile_rows(
         "floor: posix_spawn of a static program, to its end",
         floors.spawn,
@@ -80,11 +85,8 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         floors.durable,
     ));
     if bench.extent == Extent::FloorOnly {
-        return Ok(rows);
+        return Ok(());
     }
-    let release = || target_folder(&bench.root).join("release");
-    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
-    must_exist(&binaries)?;
     for server_count in [1, 3] {
         let folder = bench.scratch.join(format!("servers-{server_count}"));
         eprintln!("-- {server_count} server(s): starting");
@@ -102,11 +104,11 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             ours: &ours,
             rival: rival.as_ref(),
         };
-        rows.extend(cluster_rows(&contest, server_count, floors)?);
+        cluster_rows(&contest, server_count, floors, rows)?;
         rival.map(Nomad::stop).transpose()?;
         ours.stop()?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn must_exist(binaries: &Path) -> anyhow::Result<()> {
@@ -126,7 +128,7 @@ fn must_exist(binaries: &Path) -> anyhow::Result<()> {
 }
 
 fn quantile_rows(figure: &str, quantiles: Quantiles) -> [Row; 2] {
-    let Quantiles { p50, p99 } = quantiles;
+    let Quantiles { p50, p99, max: _ } = quantiles;
     [(p50, "p50"), (p99, "p99")]
         .map(|(value, name)| Row::new(NAME, format!("{figure}, {name}"), milliseconds(value), "ms"))
 }
@@ -135,13 +137,15 @@ fn cluster_rows(
     contest: &Contest<'_>,
     server_count: usize,
     floors: Floors,
-) -> anyhow::Result<Vec<Row>> {
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<()> {
     let plural = if server_count == 1 {
         "server"
     } else {
         "servers"
     };
-    let mut rows = memory::idle_rows(contest, &format!("idle, {server_count} {plural}"))?;
+    let when = format!("idle, {server_count} {plural}");
+    rows.extend(memory::idle_rows(contest, &when)?);
     eprintln!("-- {server_count} {plural}: {STARTS} starts, one after the other");
     rows.extend(start_rows(contest, server_count, plural, floors)?);
     eprintln!("-- {server_count} {plural}: registrations");
@@ -163,7 +167,7 @@ fn cluster_rows(
         eprintln!("-- {server_count} {plural}: {IDLE_TASKS} idle tasks");
         rows.extend(memory::task_rows(contest)?);
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn start_rows(
@@ -183,14 +187,15 @@ fn start_rows(
     let rows = quantile_rows(&figure, ours).into_iter().enumerate();
     let rows = rows.map(|(number, row)| {
         // Goals are promised for one server; three pay a round trip that no goal is set for.
-        let goal = (server_count == 1).then_some(goals[number]);
-        Row {
+        let row = Row {
             rival: theirs.map(|_| RIVAL),
             rival_value: theirs.map(|theirs| milliseconds(theirs[number])),
             floor_value: Some(milliseconds(floor[number])),
-            goal,
-            met: goal.map(|goal| row.value <= goal),
             ..row
+        };
+        match server_count {
+            1 => row.at_most(goals[number]),
+            _ => row,
         }
     });
     Ok(rows.collect())

@@ -1,26 +1,29 @@
-//! From the end of a task, by the clock of its node, until a client that waits for it has the
-//! answer. Everything runs on this host, so the clocks are one.
+//! From the end of a task until a client that waits for it has the answer. Everything runs on this
+//! host, so the clocks are one.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
-use serde_json::json;
 
-use super::super::fleet::look;
 use super::super::floor::Quantiles;
-use super::TIMED;
+use super::runner::{DAY_SECONDS, Runner};
 use crate::cluster::http::Http;
 use crate::cluster::servers::Servers;
 
 /// How long a task runs: long enough that its client waits by the time it ends.
-const RUNS_FOR: &str = "100ms";
-/// Tasks that end while something else goes on, when the first does, and the time between two.
-const SCATTERED: u32 = 60;
-const SCATTERED_FROM: Duration = Duration::from_millis(1_000);
-const SCATTERED_EVERY: Duration = Duration::from_millis(40);
+const RUNS_FOR: Duration = Duration::from_millis(100);
+/// Tasks of one kind that end while something else goes on.
+pub(super) const SCATTERED: u32 = 200;
+/// Clients that wait for them, each for one task after the other: a server should have more to do
+/// than to hold connections, and the next task of a client should not end before the last is seen.
+const CLIENTS: usize = 50;
+/// Between two ends of a kind at least: nobody's tasks end faster by themselves.
+const GAP_MIN: Duration = Duration::from_millis(10);
+/// By how much what ends are spread over may take longer than expected: a storm is slower where
+/// tasks end in it.
+const SPREAD: f64 = 1.6;
 /// So many of the slowest are told one by one, with when they were.
 const SLOWEST: usize = 5;
-const DAY_SECONDS: f64 = 86_400.0;
 /// How long a client asks for an end.
 const END_MAX: Duration = Duration::from_secs(120);
 
@@ -28,19 +31,34 @@ const END_MAX: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// If one does not end.
-pub(super) fn of_count(servers: &Servers, name: &str, count: usize) -> anyhow::Result<Quantiles> {
+pub(super) fn of_count(
+    servers: &Servers,
+    runner: &Runner,
+    count: usize,
+) -> anyhow::Result<Quantiles> {
     let mut http = servers.http()?;
     let samples = (0..count)
-        .map(|number| one(&mut http, &format!("{name}-{number}")))
+        .map(|number| {
+            let id = format!("quiet-{}-{number}", runner.word());
+            register(&mut http, runner, &id, RUNS_FOR)?;
+            Ok(seen(&mut http, runner, &id)?.seen_after)
+        })
         .collect::<anyhow::Result<Vec<_>>>()?;
     Quantiles::of(samples).context("no samples")
 }
 
+/// The time between two ends, so that they are spread over all of what is expected to take as long
+/// as `expected`.
+pub(super) fn gap(expected: Duration) -> Duration {
+    (expected.mul_f64(SPREAD) / SCATTERED).max(GAP_MIN)
+}
+
 /// Tasks that run before something begins, and end one by one while it goes on, each with a client
-/// of its own that waits for it.
+/// that waits for it.
 #[derive(Debug)]
 pub(super) struct Scattered {
     jobs: Vec<String>,
+    runner: Runner,
 }
 
 /// An end, by the clock of the day, and how long it took until it was seen.
@@ -51,22 +69,29 @@ pub(super) struct End {
 }
 
 impl Scattered {
-    /// Starts them: the first ends after [`SCATTERED_FROM`].
+    /// Starts them: the first ends at about `first`, and the others `gap` apart.
     ///
     /// # Errors
-    /// If one does not run.
-    pub(super) fn start(servers: &Servers, name: &str) -> anyhow::Result<Self> {
+    /// If one is refused.
+    pub(super) fn start(
+        servers: &Servers,
+        runner: &Runner,
+        first: Instant,
+        gap: Duration,
+    ) -> anyhow::Result<Self> {
         let mut http = servers.http()?;
         let mut jobs = Vec::new();
         for number in 0..SCATTERED {
-            let id = format!("{name}-{number}");
-            let runs_for = SCATTERED_FROM + SCATTERED_EVERY * number;
-            let mock = json!({"run_for": format!("{}ms", runs_for.as_millis())});
-            let job = look::on_class(look::job("batch", &id, 1, &mock), TIMED.class);
-            http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+            let id = format!("stormy-{}-{number}", runner.word());
+            let ends = first + gap * number;
+            let runs_for = ends.saturating_duration_since(Instant::now());
+            register(&mut http, runner, &id, runs_for)?;
             jobs.push(id);
         }
-        Ok(Self { jobs })
+        Ok(Self {
+            jobs,
+            runner: runner.clone(),
+        })
     }
 
     /// Waits for all of them.
@@ -75,13 +100,21 @@ impl Scattered {
     /// If one does not end.
     pub(super) fn follow(&self, servers: &Servers) -> anyhow::Result<Vec<End>> {
         std::thread::scope(|scope| {
-            let follow = |id| move || seen(&mut servers.http()?, id);
-            let clients: Vec<_> = self.jobs.iter().map(|id| scope.spawn(follow(id))).collect();
-            let ends = clients.into_iter().map(|client| {
-                let end = client.join();
-                end.map_err(|_| anyhow::anyhow!("a panic"))?
-            });
-            ends.collect()
+            let client = |number: usize| {
+                move || {
+                    let mut http = servers.http()?;
+                    let jobs = self.jobs.iter().skip(number).step_by(CLIENTS);
+                    jobs.map(|id| seen(&mut http, &self.runner, id))
+                        .collect::<anyhow::Result<Vec<_>>>()
+                }
+            };
+            let clients: Vec<_> = (0..CLIENTS).map(|it| scope.spawn(client(it))).collect();
+            let mut ends = Vec::new();
+            for client in clients {
+                let seen = client.join().map_err(|_| anyhow::anyhow!("a panic"))?;
+                ends.extend(seen?);
+            }
+            Ok(ends)
         })
     }
 }
@@ -108,31 +141,29 @@ pub(super) fn now() -> anyhow::Result<f64> {
     seconds_of_day(SystemTime::now())
 }
 
-fn one(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
-    let job = look::job("batch", id, 1, &json!({"run_for": RUNS_FOR}));
-    let job = look::on_class(job, TIMED.class);
+fn register(http: &mut Http, runner: &Runner, id: &str, runs_for: Duration) -> anyhow::Result<()> {
+    let job = runner.job(id, runs_for);
     http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
-    Ok(seen(http, id)?.seen_after)
+    Ok(())
 }
 
 /// Waits for the end of a job's only task.
-fn seen(http: &mut Http, id: &str) -> anyhow::Result<End> {
+fn seen(http: &mut Http, runner: &Runner, id: &str) -> anyhow::Result<End> {
     let (mut index, deadline) = (0, Instant::now() + END_MAX);
     while Instant::now() < deadline {
-        let path = format!("/v1/job/{id}/allocations?index={index}&wait=5s");
+        let path = format!("/v1/job/{id}/allocations?index={index}&wait=30s");
         let answer = http.ask("GET", &path, None)?;
         let seen = seconds_of_day(SystemTime::now())?;
         index = answer.index;
         let allocs = answer.json()?;
         let alloc = &allocs[0];
+        ensure!(alloc["ClientStatus"] != "failed", "{id} failed: {alloc}");
         if alloc["ClientStatus"] != "complete" {
             continue;
         }
-        let ended = alloc["TaskStates"]["task"]["FinishedAt"].as_str();
-        let ended = seconds_of_text(ended.context("an end without a time")?)?;
+        let at = runner.ended(id, alloc)?;
         // Over midnight, too.
-        let seen_after = Duration::from_secs_f64((seen - ended).rem_euclid(DAY_SECONDS));
-        let at = ended;
+        let seen_after = Duration::from_secs_f64((seen - at).rem_euclid(DAY_SECONDS));
         return Ok(End { at, seen_after });
     }
     anyhow::bail!("job {id} does not end")
@@ -142,21 +173,6 @@ fn seconds_of_day(time: SystemTime) -> anyhow::Result<f64> {
     let since = time.duration_since(SystemTime::UNIX_EPOCH)?;
     let of_day = Duration::new(since.as_secs() % 86_400, since.subsec_nanos());
     Ok(of_day.as_secs_f64())
-}
-
-/// Of a time in UTC as RFC 3339 writes it.
-fn seconds_of_text(text: &str) -> anyhow::Result<f64> {
-    let clock = text
-        .split_once('T')
-        .and_then(|(_, clock)| clock.strip_suffix('Z'))
-        .with_context(|| format!("{text} is no time in UTC"))?;
-    let parts: Vec<f64> = clock
-        .split(':')
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("read the time {text}"))?;
-    ensure!(parts.len() == 3, "{text} is no time of a day");
-    Ok((parts[0] * 60.0 + parts[1]) * 60.0 + parts[2])
 }
 
 #[cfg(test)]
@@ -175,12 +191,15 @@ mod tests {
     }
 
     #[test]
-    fn times_of_the_api_and_of_the_clock_are_one() {
-        let text = seconds_of_text("2026-11-22T01:02:03.5Z").unwrap();
-        assert!((text - 3723.5).abs() < 1e-9, "{text}");
+    fn ends_are_spread_over_all_of_what_is_expected_and_more() {
+        let all = |expected| (gap(expected) * SCATTERED).as_secs_f64();
+        assert!((all(Duration::from_secs(10)) - 16.0).abs() < 0.01);
+        assert_eq!(gap(Duration::from_millis(1)), GAP_MIN);
+    }
+
+    #[test]
+    fn the_clock_is_that_of_the_day() {
         let clock = SystemTime::UNIX_EPOCH + Duration::from_millis(86_400_000 * 9 + 3_723_500);
-        assert!((seconds_of_day(clock).unwrap() - text).abs() < 1e-9);
-        seconds_of_text("yesterday").unwrap_err();
-        seconds_of_text("2026-11-22T01:02Z").unwrap_err();
+        assert!((seconds_of_day(clock).unwrap() - 3723.5).abs() < 1e-9);
     }
 }

@@ -1,20 +1,29 @@
 //! Suite `updates`: three servers, a thousand simulated nodes, and what ten thousand allocations
 //! that start at once cost the log, beside the same reports in the reference's shape; and how long
-//! the end of a task takes until it is seen, while nothing else happens and during the storm.
+//! the end of a task takes until it is seen, while nothing else happens and during such a storm.
+//!
+//! Ends are those of a real node's processes, by which the promise is judged, and beside them those
+//! of simulated nodes, which tell what keeper and the node's journal have to do with it.
 
 mod counters;
 mod exits;
 mod reference;
+mod runner;
 mod storm;
 
 use std::path::Path;
 
+use anyhow::Context;
+
 use self::counters::Counters;
+use self::runner::Runner;
+use self::storm::Ends;
 use super::Bench;
 use super::fleet::nodesim::{Fleet, Nodesim};
 use super::fleet::{self, Begun, look};
 use super::floor::Quantiles;
 use super::row::Row;
+use crate::cluster::node::Node;
 use crate::cluster::servers::Servers;
 
 /// The name on the command line and in every row.
@@ -30,44 +39,79 @@ const TIMED: Fleet = Fleet {
     nice: 0,
 };
 const SERVERS: usize = 3;
-/// Ends of tasks that are timed while nothing else happens.
+/// Programs of the real node.
+const MORE_BINARIES: &[&str] = &["noded", "noded-keeper"];
+/// Ends of tasks of each kind that are timed while nothing else happens.
 const QUIET_EXITS: usize = 200;
 /// From an end to its sight, at the 99th percentile.
 const GOAL_MS: f64 = 50.0;
+/// Of fewer ends the 99th percentile is the slowest: a storm must be long enough for more.
+const STORM_EXITS_MIN: f64 = 100.0;
+/// A storm's last part may have no ends in it: the gap between two, and the time until a storm is
+/// seen to be over.
+const COVERED_MIN_PERCENT: f64 = 90.0;
+const QUIET: &str = "while nothing else happens";
+const STORMY: &str = "during a storm";
 
 /// Measures the disk's floor and, unless only that was asked for, everything else.
 ///
 /// # Errors
 /// If something cannot be measured.
-pub(super) fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let Begun {
-        mut rows,
-        durable,
-        binaries,
-    } = fleet::begin(bench, NAME)?;
+pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let Begun { durable, binaries } = fleet::begin(bench, NAME, MORE_BINARIES, rows)?;
     let Some(binaries) = binaries else {
-        return Ok(rows);
+        return Ok(());
     };
     eprintln!(
-        "-- {SERVERS} servers, {NODES} nodes, and {} beside them",
+        "-- {SERVERS} servers, {NODES} nodes, {} and a real one beside them",
         TIMED.nodes
     );
     let mut servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
     let nodesim = binaries.join("nodesim");
     let (mut nodes, _) = Nodesim::start(&nodesim, &servers, Fleet::only(NODES))?;
     let (timed, _) = Nodesim::start(&nodesim, &servers, TIMED)?;
-    look::all_ready(&servers, NODES + TIMED.nodes)?;
-    eprintln!("-- {QUIET_EXITS} tasks end, one after the other");
-    let quiet = exits::of_count(&servers, "quiet", QUIET_EXITS)?;
-    rows.extend(exit_rows("while nothing else happens", &quiet, &durable));
+    let (real, mut runners) = start_real(&binaries, &servers, rows)?;
+    runners.push(Runner::Imitated);
+    let all = NODES + TIMED.nodes + usize::from(real.is_some());
+    look::all_ready(&servers, all).context("wait for all nodes")?;
+    for runner in &runners {
+        let whose = runner.name();
+        eprintln!("-- {QUIET_EXITS} times {whose} end, one after the other");
+        let quiet = exits::of_count(&servers, runner, QUIET_EXITS)?;
+        rows.extend(exit_rows(QUIET, runner, &quiet, &durable));
+    }
     let storm = storm::measure(&servers, &mut nodes)?;
-    rows.extend(exit_rows("during the storm", &storm.exits, &durable));
     let reference = reference::measure(&servers, storm::SAMPLES)?;
+    for ends in storm::with_ends(&servers, &mut nodes, &runners, storm.took)? {
+        rows.extend(exit_rows(STORMY, &ends.runner, &ends.quantiles, &durable));
+        rows.extend(count_rows(&ends)?);
+    }
+    real.map(Node::stop).transpose()?;
     drop((nodes, timed));
     servers.stop()?;
     let not_merged = not_merged(&binaries, &bench.scratch.join("not-merged"))?;
     rows.extend(storm.rows(reference, not_merged));
-    Ok(rows)
+    Ok(())
+}
+
+/// A real node, and what its tasks are known by. A host that cannot have one measures the rest.
+fn start_real(
+    binaries: &Path,
+    servers: &Servers,
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<(Option<Node>, Vec<Runner>)> {
+    let folder = servers.folder().join("ends");
+    std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let runner = Runner::Real(folder);
+    match Node::start(binaries, servers) {
+        Ok(node) => Ok((Some(node), vec![runner])),
+        Err(error) => {
+            let why = format!("no real node can run here: {error:#}");
+            let missing = |when| Row::not_measured(NAME, figure(&runner, when, "p99"), &why);
+            rows.extend([QUIET, STORMY].map(missing));
+            Ok((None, Vec::new()))
+        }
+    }
 }
 
 /// The storm on servers of its own, which merge nothing.
@@ -82,25 +126,34 @@ fn not_merged(binaries: &Path, folder: &Path) -> anyhow::Result<Counters> {
     Ok(cost)
 }
 
-fn exit_rows(when: &str, exits: &Quantiles, durable: &Quantiles) -> [Row; 2] {
-    let row = |quantile: &str, value| Row {
+fn figure(runner: &Runner, when: &str, what: &str) -> String {
+    format!("{} end to its sight, {when}, {what}", runner.name())
+}
+
+fn exit_rows(when: &str, runner: &Runner, exits: &Quantiles, durable: &Quantiles) -> [Row; 3] {
+    let Quantiles { p50, p99, max } = *exits;
+    let row = |what: &str, value| Row {
         floor_value: Some(millis(durable.p50)),
-        ..Row::new(
-            NAME,
-            format!("a task's end to its sight, {when}, {quantile}"),
-            millis(value),
-            "ms",
-        )
+        ..Row::new(NAME, figure(runner, when, what), millis(value), "ms")
     };
-    let p99 = millis(exits.p99);
-    [
-        row("p50", exits.p50),
-        Row {
-            goal: Some(GOAL_MS),
-            met: Some(p99 <= GOAL_MS),
-            ..row("p99", exits.p99)
-        },
-    ]
+    let p99 = row("p99", p99);
+    let p99 = match runner {
+        Runner::Real(_) => p99.at_most(GOAL_MS),
+        Runner::Imitated => p99,
+    };
+    [row("p50", p50), p99, row("slowest", max)]
+}
+
+/// Of how many ends, and of how much of the storm, the others are.
+fn count_rows(ends: &Ends) -> anyhow::Result<[Row; 2]> {
+    let row =
+        |what: &str, value, unit| Row::new(NAME, figure(&ends.runner, STORMY, what), value, unit);
+    let count = f64::from(u32::try_from(ends.count)?);
+    let covered = ends.covered * 100.0;
+    Ok([
+        row("ends timed", count, "").at_least(STORM_EXITS_MIN),
+        row("share of the storm until the last", covered, "%").at_least(COVERED_MIN_PERCENT),
+    ])
 }
 
 fn millis(duration: std::time::Duration) -> f64 {

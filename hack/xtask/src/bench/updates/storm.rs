@@ -1,5 +1,6 @@
 //! Ten thousand allocations start at once, and the leader's own counters say what that cost the
-//! log.
+//! log. Then as many again, while tasks of other jobs end: an end is a longer report than a start,
+//! and would be counted with them.
 
 use std::time::{Duration, Instant};
 
@@ -13,59 +14,106 @@ use super::super::row::Row;
 use super::NAME;
 use super::counters::Counters;
 use super::exits::{self, Scattered};
+use super::runner::Runner;
 use crate::cluster::servers::Servers;
 
 /// The job of the storm.
 pub(super) const JOB: &str = "storm";
-/// Its allocations.
+/// The job of the one with ends in it.
+const JOB_AGAIN: &str = "storm-again";
+/// The allocations of each.
 const ALLOCS: u32 = 10_000;
 /// Allocations of it that are looked at one by one.
 pub(super) const SAMPLES: usize = 200;
 /// How long all of it may take.
 const STORM_MAX: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// From the first registration of a task that is to end until the storm: all of them run by then.
+const LEAD: Duration = Duration::from_secs(30);
 /// Log bytes for each report, entries and bytes beside the reference's.
 const GOAL_BYTES: f64 = 64.0;
 const GOAL_BYTES_SHARE: f64 = 1.0 / 10.0;
 const GOAL_ENTRIES_SHARE: f64 = 1.0 / 20.0;
 
 /// What a storm came to.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Storm {
-    pub(super) exits: Quantiles,
-    took: Duration,
-    log: Counters,
+    pub(super) took: Duration,
+    pub(super) log: Counters,
 }
 
-/// Starts everything, and ends tasks of other jobs meanwhile.
+/// Starts everything.
 ///
 /// # Errors
 /// If not all of it runs in time.
 pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Storm> {
     eprintln!("-- {ALLOCS} allocations start at once");
     let before = Counters::of(servers)?;
-    let scattered = Scattered::start(servers, "stormy")?;
-    let (begun, from) = (Instant::now(), exits::now()?);
-    let (ends, until, took) = std::thread::scope(|scope| {
-        let ending = scope.spawn(|| scattered.follow(servers));
-        let took = start_all(servers, nodes, begun);
-        let until = exits::now();
-        let ends = ending.join().map_err(|_| anyhow::anyhow!("a panic"))?;
-        anyhow::Ok((ends?, until?, took?))
+    let took = start_all(servers, nodes, JOB, Instant::now())?;
+    let log = Counters::of(servers)?.since(before)?;
+    Ok(Storm { took, log })
+}
+
+/// Ends of one kind that were seen during a storm.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) runner: Runner,
+    pub(super) quantiles: Quantiles,
+    pub(super) count: usize,
+    /// How far into the storm the last was, as a share of all of it.
+    pub(super) covered: f64,
+}
+
+/// Starts everything once more, and ends tasks of other jobs meanwhile, of each of these kinds,
+/// over all of a storm that takes as long as `expected`.
+///
+/// # Errors
+/// If not all of it runs in time, or some task does not end.
+pub(super) fn with_ends(
+    servers: &Servers,
+    nodes: &mut Nodesim,
+    runners: &[Runner],
+    expected: Duration,
+) -> anyhow::Result<Vec<Ends>> {
+    eprintln!("-- {} tasks of each kind begin", exits::SCATTERED);
+    let (begins, gap) = (Instant::now() + LEAD, exits::gap(expected));
+    let start = |runner| Scattered::start(servers, runner, begins, gap);
+    let scattered: Vec<Scattered> = runners.iter().map(start).collect::<Result<_, _>>()?;
+    ensure!(Instant::now() < begins, "they take longer than {LEAD:?}");
+    let (ends, from, until, took) = std::thread::scope(|scope| {
+        let follow = |kind| scope.spawn(move || Scattered::follow(kind, servers));
+        let ending: Vec<_> = scattered.iter().map(follow).collect();
+        std::thread::sleep(begins.saturating_duration_since(Instant::now()));
+        eprintln!("-- {ALLOCS} allocations start at once, and {gap:?} apart these tasks end");
+        let (begun, from) = (Instant::now(), exits::now()?);
+        let took = start_all(servers, nodes, JOB_AGAIN, begun);
+        let until = exits::now()?;
+        let mut ends = Vec::new();
+        for kind in ending {
+            ends.push(kind.join().map_err(|_| anyhow::anyhow!("a panic"))??);
+        }
+        anyhow::Ok((ends, from, until, took?))
     })?;
-    let ends = exits::between(&ends, from, until);
-    let after = Counters::of(servers)?;
-    eprintln!(
-        "   {} tasks ended meanwhile; seen last: {}",
-        ends.len(),
-        exits::slowest(&ends)
-    );
-    let exits = ends.into_iter().map(|(_, seen_after)| seen_after).collect();
-    Ok(Storm {
-        exits: Quantiles::of(exits).context("no samples")?,
-        took,
-        log: after.since(before)?,
-    })
+    let of_kind = |(runner, ends): (&Runner, Vec<exits::End>)| {
+        let ends = exits::between(&ends, from, until);
+        let (count, last) = (
+            ends.len(),
+            ends.iter().map(|(at, _)| *at).fold(0.0, f64::max),
+        );
+        let name = runner.name();
+        eprintln!(
+            "   {count} times {name} end; seen last: {}",
+            exits::slowest(&ends)
+        );
+        let seen = ends.into_iter().map(|(_, seen_after)| seen_after).collect();
+        Ok(Ends {
+            runner: runner.clone(),
+            quantiles: Quantiles::of(seen).context("no task ended during the storm")?,
+            count,
+            covered: last / took.as_secs_f64(),
+        })
+    };
+    runners.iter().zip(ends).map(of_kind).collect()
 }
 
 /// What the same storm costs a log where every batch is an entry of its own.
@@ -73,20 +121,23 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
 /// # Errors
 /// If not all of it runs in time.
 pub(super) fn not_merged(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Counters> {
-    eprintln!("-- {ALLOCS} allocations start at once, nothing is merged");
-    let before = Counters::of(servers)?;
-    start_all(servers, nodes, Instant::now())?;
-    Counters::of(servers)?.since(before)
+    eprintln!("-- nothing is merged");
+    Ok(measure(servers, nodes)?.log)
 }
 
-fn start_all(servers: &Servers, nodes: &mut Nodesim, begun: Instant) -> anyhow::Result<Duration> {
+fn start_all(
+    servers: &Servers,
+    nodes: &mut Nodesim,
+    id: &str,
+    begun: Instant,
+) -> anyhow::Result<Duration> {
     // Batch, so that nobody waits for the health of what started.
-    let job = look::job("batch", JOB, ALLOCS as usize, &json!({}));
+    let job = look::job("batch", id, ALLOCS as usize, &json!({}));
     let job = look::on_class(job, CLASS);
     servers.http()?.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
     loop {
         let mut http = servers.http()?;
-        let summary = http.get(&format!("/v1/job/{JOB}/summary"))?;
+        let summary = http.get(&format!("/v1/job/{id}/summary"))?;
         let running = &summary["Summary"]["group"]["Running"];
         if running.as_u64() == Some(u64::from(ALLOCS)) {
             return Ok(begun.elapsed());
@@ -116,11 +167,6 @@ impl Storm {
             let figure = format!("storm of {ALLOCS} starts, {what}");
             Row::new(NAME, figure, value, unit)
         };
-        let below = |row: Row, goal: f64| Row {
-            goal: Some(goal),
-            met: Some(row.value <= goal),
-            ..row
-        };
         let beside = |row: Row, value| Row {
             rival: Some("reference shape"),
             rival_value: Some(value),
@@ -135,24 +181,17 @@ impl Storm {
         vec![
             row("submit to all running", self.took.as_secs_f64(), "s"),
             row("reports in the log", update_reports, ""),
-            below(
-                row("log bytes for each report", update_bytes / reports, "B"),
-                GOAL_BYTES,
-            ),
-            below(
-                beside(
-                    row("log bytes of reports", update_bytes, "B"),
-                    reference_bytes,
-                ),
-                reference_bytes * GOAL_BYTES_SHARE,
-            ),
-            below(
-                beside(
-                    row("log entries of reports", update_entries, ""),
-                    update_reports,
-                ),
-                update_reports * GOAL_ENTRIES_SHARE,
-            ),
+            row("log bytes for each report", update_bytes / reports, "B").at_most(GOAL_BYTES),
+            beside(
+                row("log bytes of reports", update_bytes, "B"),
+                reference_bytes,
+            )
+            .at_most(reference_bytes * GOAL_BYTES_SHARE),
+            beside(
+                row("log entries of reports", update_entries, ""),
+                update_reports,
+            )
+            .at_most(update_reports * GOAL_ENTRIES_SHARE),
             without(
                 row("log bytes of reports, merged", update_bytes, "B"),
                 not_merged.update_bytes,

@@ -370,13 +370,19 @@ fn a_batch_that_waits_for_the_journal_is_not_overdue_until_it_is_sent() {
     assert!(batcher.overdue(at(70_000).moment));
 }
 
+/// A report with so many events.
+fn with_events(report: AllocReport, count: usize) -> AllocReport {
+    let mut report = report;
+    if let Some(state) = report.task_states.get_mut("main") {
+        (0..count).for_each(|_| state.push_event(protocol_model::TaskEvent::default()));
+    }
+    report
+}
+
 #[test]
 fn volatile_detail_rides_along_and_never_makes_a_batch() {
     let mut batcher = live_with(0..2);
-    let mut talkative = report(0, ClientStatus::Running, 0);
-    if let Some(state) = talkative.task_states.get_mut("main") {
-        state.push_event(protocol_model::TaskEvent::default());
-    }
+    let talkative = with_events(report(0, ClientStatus::Running, 0), 1);
     batcher.on_update(talkative, at(0).moment);
     assert_eq!(batcher.poll_batch(at(60_000).moment), None);
     batcher.on_update(report(1, ClientStatus::Running, 1), at(60_000).moment);
@@ -384,4 +390,96 @@ fn volatile_detail_rides_along_and_never_makes_a_batch() {
         .poll_batch(at(61_000).moment)
         .expect("typical is due");
     assert_eq!(ids(&batch), [1, 0]);
+}
+
+/// What the next typical batch says of allocation 0, which something of allocation 1 makes leave:
+/// its number, and the revision and the events of 0.
+fn next_detail(batcher: &mut UpdateBatcher, restarts: u64, millis: u64) -> (u64, u64, usize) {
+    let other = report(1, ClientStatus::Running, restarts);
+    batcher.on_update(other, at(millis).moment);
+    let batch = batcher.poll_batch(at(millis + 1_000).moment);
+    let batch = batch.expect("typical is due");
+    assert_eq!(ids(&batch), [1, 0]);
+    let events = batch.reports[1].task_states["main"].events.len();
+    (batch.seq, batch.reports[1].revision, events)
+}
+
+#[test]
+fn volatile_detail_goes_under_the_revision_that_is_recorded() {
+    let mut batcher = live_with(1..2);
+    let running = |events| with_events(report(0, ClientStatus::Running, 0), events);
+    batcher.on_disconnected();
+    let (mode, none) = (SessionMode::OwesSync, AppliedSeqs::default());
+    batcher.on_session(EPOCH, mode, none, at(0).moment);
+    let synced = batcher.begin_sync([running(1)], at(0).moment);
+    assert_eq!(synced[0].revision, 1);
+    batcher.on_sync_ack(EPOCH, at(0).moment);
+    // The sync says of what is recorded already that it is so, and no revision.
+    batcher.on_update(running(2), at(0).moment);
+    let (seq, revision, events) = next_detail(&mut batcher, 1, 0);
+    assert_eq!((revision, events), (0, 2));
+    let both = [ItemResult::Applied, ItemResult::Superseded];
+    batcher.on_ack(UpdateClass::Typical, seq, &both, at(1_001).moment);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(1_001).moment);
+    let urgent = batcher.poll_batch(at(1_011).moment).expect("urgent is due");
+    assert_eq!(urgent.reports[0].revision, 2);
+    batcher.on_ack(urgent.class, urgent.seq, &both[..1], at(1_012).moment);
+    batcher.on_update(running(3), at(1_012).moment);
+    let again = batcher.poll_batch(at(1_022).moment).expect("urgent is due");
+    assert_eq!(again.reports[0].revision, 3);
+    batcher.on_ack(again.class, again.seq, &both[..1], at(1_023).moment);
+    for (events, millis) in [(4, 2_000), (5, 4_000)] {
+        batcher.on_update(running(events), at(millis).moment);
+        let (seq, revision, told) = next_detail(&mut batcher, millis, millis);
+        assert_eq!((revision, told), (3, events));
+        batcher.on_ack(UpdateClass::Typical, seq, &both, at(millis + 1_001).moment);
+    }
+}
+
+#[test]
+fn volatile_detail_on_its_way_makes_nothing_typical_and_comes_back_as_it_was() {
+    let mut batcher = live_with(0..2);
+    let running = |events| with_events(report(0, ClientStatus::Running, 0), events);
+    batcher.on_update(running(1), at(0).moment);
+    let (seq, _, _) = next_detail(&mut batcher, 1, 0);
+    batcher.on_update(running(2), at(1_001).moment);
+    assert_eq!(batcher.depth(), 0, "nothing that has to be recorded");
+    batcher.on_send_failed(UpdateClass::Typical, seq, at(1_002).moment);
+    let (seq, revision, events) = next_detail(&mut batcher, 2, 1_002);
+    assert_eq!((revision, events), (0, 2), "the newest");
+    batcher.on_send_failed(UpdateClass::Typical, seq, at(2_003).moment);
+    let (_, revision, events) = next_detail(&mut batcher, 3, 2_003);
+    assert_eq!((revision, events), (0, 2), "once more");
+}
+
+#[test]
+fn volatile_detail_that_something_newer_overtook_does_not_come_back() {
+    let mut batcher = live_with(0..2);
+    batcher.on_update(
+        with_events(report(0, ClientStatus::Running, 0), 1),
+        at(0).moment,
+    );
+    let (seq, _, _) = next_detail(&mut batcher, 1, 0);
+    batcher.on_update(report(0, ClientStatus::Failed, 0), at(1_001).moment);
+    let urgent = batcher.poll_batch(at(1_011).moment).expect("it overtakes");
+    let applied = [ItemResult::Applied];
+    batcher.on_ack(urgent.class, urgent.seq, &applied, at(1_012).moment);
+    batcher.on_send_failed(UpdateClass::Typical, seq, at(1_013).moment);
+    let rest = batcher.poll_batch(at(2_013).moment).expect("of the other");
+    assert_eq!(ids(&rest), [1]);
+    let acked = batcher.acknowledged(id(0)).expect("it is known");
+    assert_eq!(acked.client_status, ClientStatus::Failed);
+}
+
+#[test]
+fn events_that_belong_to_a_last_word_are_to_be_recorded() {
+    let mut batcher = live_with(0..2);
+    batcher.on_update(report(0, ClientStatus::Complete, 0), at(0).moment);
+    let urgent = batcher.poll_batch(at(10).moment).expect("urgent is due");
+    let applied = [ItemResult::Applied];
+    batcher.on_ack(urgent.class, urgent.seq, &applied, at(11).moment);
+    let more = with_events(report(0, ClientStatus::Complete, 0), 1);
+    batcher.on_update(more, at(12).moment);
+    let (_, revision, _) = next_detail(&mut batcher, 1, 12);
+    assert_eq!(revision, 2);
 }

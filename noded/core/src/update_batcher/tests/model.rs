@@ -104,8 +104,14 @@ proptest! {
             while let Some(batch) = batcher.poll_batch(at(now).moment) {
                 for report in &batch.reports {
                     let newest = revisions.entry(report.id).or_default();
-                    assert!(report.revision > *newest, "revisions rise");
-                    *newest = report.revision;
+                    if report.revision > *newest {
+                        *newest = report.revision;
+                        continue;
+                    }
+                    // Only detail has no revision of its own: of what is recorded, and no more.
+                    let recorded = model.recorded.get(&report.id);
+                    let said = (report.revision, AckedState::of(report));
+                    assert_eq!(recorded, Some(&said), "revisions rise");
                 }
                 model.on_the_way.push(batch);
             }

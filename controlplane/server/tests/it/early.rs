@@ -1,0 +1,81 @@
+//! A Hello that comes with a connection's first packet: what is answered before the node's
+//! handshake is over, and what waits for it.
+
+use hack_testkit::HeldWay;
+use protocol_transport::{Early, EarlyWords, FrameReader, FrameWriter, StreamKind};
+use protocol_wire::v1;
+use tokio::time::timeout;
+
+use crate::fake_node::{FakeNode, open, read, write};
+use crate::world::{PATIENCE, World};
+
+/// A Hello that was said with the first packet, while nothing else of its node arrives.
+struct SaidEarly {
+    way: HeldWay,
+    _writer: FrameWriter,
+    reader: FrameReader,
+    early: Early,
+    _connection: quinn::Connection,
+}
+
+async fn say_early(world: &World, node: &FakeNode, hello: &v1::Hello) -> SaidEarly {
+    let server = world.server.quic_address().expect("an address");
+    let way = HeldWay::to(server).await;
+    let endpoint = node.endpoint();
+    // Tickets come when the first handshake is over.
+    let known = endpoint.connect(way.address()).await.expect("connects");
+    let (mut writer, mut reader) = open(&known, StreamKind::NodeSession).await;
+    write(&mut writer, &node.hello()).await;
+    let _: v1::Welcome = read(&mut reader).await;
+    way.hold(true);
+    let dialed = endpoint.connect_early(way.address()).await;
+    let dialed = dialed.expect("connects");
+    let early = dialed.early.expect("the server gave a ticket");
+    let (mut writer, reader) = open(&dialed.connection, StreamKind::NodeSession).await;
+    write(&mut writer, hello).await;
+    SaidEarly {
+        way,
+        _writer: writer,
+        reader,
+        early,
+        _connection: dialed.connection,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hello_of_the_newest_session_is_answered_before_the_handshake_is_over() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    let mut said = say_early(&world, &node, &node.hello()).await;
+    let welcome = timeout(PATIENCE, read(&mut said.reader)).await;
+    let welcome: v1::Welcome = welcome.expect("an answer");
+    assert!(welcome.resumed);
+    let settled = timeout(PATIENCE, said.early.settle()).await;
+    let settled = settled.expect("a handshake").expect("a server");
+    assert_eq!(settled, EarlyWords::Taken);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hello_that_might_end_a_newer_session_waits_until_its_node_is_there() {
+    let world = World::start().await;
+    let node = FakeNode::join(&world).await;
+    let session = |world: &World| {
+        let snapshot = world.server.cluster().snapshot();
+        snapshot.node(node.id).expect("the node").session.epoch
+    };
+    let newest = session(&world);
+    let older = v1::Hello {
+        nonce: vec![9; 16].into(),
+        last_epoch: newest.0 - 1,
+        ..node.hello()
+    };
+    let mut said = say_early(&world, &node, &older).await;
+    // Everything that the server does meanwhile would come after an answer to this Hello.
+    let _other = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
+    assert_eq!(session(&world), newest);
+    said.way.hold(false);
+    let welcome = timeout(PATIENCE, read(&mut said.reader)).await;
+    let welcome: v1::Welcome = welcome.expect("an answer");
+    assert_eq!(welcome.epoch, session(&world).0);
+    assert!(welcome.epoch > newest.0);
+}
