@@ -99,8 +99,8 @@ async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Send
     }
 }
 
-/// Sees a handshake to its end. A peer whose ticket was good has shown its certificate before, and is
-/// let in at once.
+/// Sees a handshake to its end. A peer whose ticket was good has shown its certificate before, and
+/// is let in at once.
 async fn shake_hands(
     connection: quinn::Connection,
     over: quinn::ZeroRttAccepted,

@@ -26,11 +26,11 @@ pub enum ClientCertificate {
     Required,
 }
 
-/// Tickets that a client gets with each handshake. It uses one up with every attempt, also with those
-/// that come to nothing while its way is cut.
+/// Tickets that a client gets with each handshake. It uses one up with every attempt, also with
+/// those that come to nothing while its way is cut.
 const TICKETS: usize = 4;
-/// Tickets that are good, about 1 KiB each: of thousands of nodes those for a session, for calls and
-/// for what stands by. The oldest goes, and costs its client a whole handshake.
+/// Tickets that are good, about 1 KiB each: of thousands of nodes those for a session, for calls
+/// and for what stands by. The oldest goes, and costs its client a whole handshake.
 const SESSIONS_MAX: usize = 32 * 1024;
 
 /// Why a TLS configuration cannot be made.
@@ -66,8 +66,9 @@ pub fn quic_server(identity: &Identity) -> Result<QuicServerConfig, TlsError> {
         .map_err(TlsError::Certificate)?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     // A client may say something with its first packet where we have seen it before. Sessions that
-    // are kept here are taken out by the first who shows their ticket, so that nobody says it again;
-    // who reads it knows that the client itself may not have sent it just now (`Peer::handshake`).
+    // are kept here are taken out by the first who shows their ticket, so that nobody says it
+    // again; who reads it knows that the client itself may not have sent it just now
+    // (`Peer::handshake`).
     config.max_early_data_size = u32::MAX;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
     config.send_tls13_tickets = TICKETS;

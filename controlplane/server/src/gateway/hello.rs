@@ -73,9 +73,9 @@ pub(super) async fn read_hello(reader: &mut FrameReader) -> Result<KnownHello, S
 
 /// Whether a Hello may have been said a while ago: it came with a connection's first packet, which
 /// somebody kept back and sends now, once (`protocol_transport::Handshake`). One that names the
-/// node's newest session is said in this very place, or not answered yet: it goes on with what there
-/// is, or begins what the node, which repeats its nonce, is given, too. Any other may be older than
-/// the session that it would end.
+/// node's newest session is said in this very place, or not answered yet: it goes on with what
+/// there is, or begins what the node, which repeats its nonce, is given, too. Any other may be
+/// older than the session that it would end.
 pub(super) fn may_be_replayed(gateway: &Gateway, hello: &KnownHello) -> bool {
     let snapshot = gateway.cluster.snapshot();
     let named = SessionEpoch(hello.message.last_epoch);

@@ -8,13 +8,13 @@ use quinn::TransportConfig;
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::Resumption;
 
-/// Servers whose tickets are kept: more than a cluster ever had names. Beyond, one is forgotten, and
-/// costs its next connection a whole handshake.
+/// Servers whose tickets are kept: more than a cluster ever had names. Beyond, one is forgotten,
+/// and costs its next connection a whole handshake.
 const SERVERS_MAX: usize = 64;
 
-/// Tickets of one server, each good for one connection (RFC 8446 section 2.3): as many as the library
-/// keeps. An attempt that comes to nothing has used one up; who has none left pays the round trip of
-/// a whole handshake.
+/// Tickets of one server, each good for one connection (RFC 8446 section 2.3): as many as the
+/// library keeps. An attempt that comes to nothing has used one up; who has none left pays the
+/// round trip of a whole handshake.
 const TICKETS_MAX: usize = 8;
 
 /// See the top of this file.
