@@ -11,8 +11,9 @@ use controlplane_server::cluster::Cluster;
 use controlplane_state::Snapshot;
 use hack_nodesim::facts;
 use hack_nodesim::tasks::{TaskCounts, Tasks};
+use hack_sim::judges::Leased;
 use noded_core::{RunKey, Watermark};
-use protocol_model::{AllocId, Allocation, ClientStatus, JobKey, NodeId};
+use protocol_model::{AllocId, Allocation, JobKey, NodeId, NodeStatus};
 use tokio::time::Instant;
 
 use crate::invariants::{self, Invariant};
@@ -128,8 +129,12 @@ pub struct View {
     pub healed: bool,
     /// Nodes without a daemon, and since when.
     pub daemonless: BTreeMap<Machine, Instant>,
+    /// Nodes with a daemon from which nothing gets to any server that runs, and since when.
+    pub cut_off: BTreeMap<Machine, Instant>,
     /// What the tasks of all hosts did.
     pub tasks: Arc<TaskCounts>,
+    /// Allocations that began to run in the place of one whose lease ran out unheard.
+    pub followed_unheard: BTreeSet<AllocId>,
 }
 
 #[derive(Debug)]
@@ -162,14 +167,26 @@ impl View {
         group.is_some_and(|group| group.lease_term().is_some())
     }
 
-    /// How many allocations were placed for one of `former` and have run.
-    pub fn placed_for(&self, former: &BTreeSet<AllocId>) -> usize {
-        let follows = |alloc: &&Arc<Allocation>| {
-            let previous = alloc.previous_allocation;
-            previous.is_some_and(|it| former.contains(&it))
-                && alloc.client_status == ClientStatus::Running
+    /// Tells a judge what there is of groups that stop themselves.
+    pub fn teach_leased(&self, judge: &mut Leased) {
+        let leased = self.newest.allocs().filter(|alloc| self.is_leased(alloc));
+        leased.for_each(|alloc| judge.placed(alloc.id, &alloc.name));
+    }
+
+    /// Whether a run is of an allocation that takes the place of one whose lease ran out, while
+    /// nobody hears of the node that had it.
+    fn follows_unheard(&self, run: &RunKey) -> bool {
+        let alloc = self.newest.alloc(run.alloc);
+        let previous = alloc.and_then(|alloc| alloc.previous_allocation);
+        let Some(previous) = previous.filter(|it| self.tasks.expired().contains(it)) else {
+            return false;
         };
-        self.newest.allocs().filter(follows).count()
+        let previous = self.newest.alloc(previous);
+        let node = previous.and_then(|previous| self.newest.node(previous.node_id));
+        node.is_some_and(|record| match record.node.status {
+            NodeStatus::Down | NodeStatus::Disconnected => true,
+            NodeStatus::Ready | NodeStatus::Initializing => false,
+        })
     }
 
     /// The runs that go on, everywhere.
@@ -195,7 +212,9 @@ impl Eyes {
             promises: Promises::default(),
             healed: false,
             daemonless: BTreeMap::new(),
+            cut_off: BTreeMap::new(),
             tasks: Arc::default(),
+            followed_unheard: BTreeSet::new(),
         };
         Self {
             begun: Instant::now(),
@@ -218,6 +237,12 @@ impl Eyes {
             let mut view = lock(&self.view);
             if view.newest.index() < after.index() {
                 view.newest = (*after).clone();
+            }
+        }
+        if let Observation::Spawned { run, .. } = seen {
+            let mut view = lock(&self.view);
+            if view.follows_unheard(run) {
+                view.followed_unheard.insert(run.alloc);
             }
         }
         let view = self.view();
@@ -285,6 +310,16 @@ impl Eyes {
             daemonless.remove(&machine);
         } else {
             daemonless.insert(machine, Instant::now());
+        }
+    }
+
+    /// Something between machines was cut or mended, or a server came or went: these nodes reach
+    /// no server now.
+    pub fn are_cut_off(&self, machines: &BTreeSet<Machine>) {
+        let cut_off = &mut lock(&self.view).cut_off;
+        cut_off.retain(|machine, _| machines.contains(machine));
+        for machine in machines {
+            cut_off.entry(*machine).or_insert_with(Instant::now);
         }
     }
 

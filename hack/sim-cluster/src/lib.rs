@@ -19,9 +19,10 @@
 //! draw (keys, times of elections), ids of servers, of allocations and of evaluations that servers
 //! make, hash seeds. Most failures come again with their seed, some with one run in a few.
 //!
-//! A process that is killed reaches neither network nor disk any more, and ends then. Not imitated:
-//! HTTP, operators' calls to nodes, keeper's own deadlines of leases, names on disks that were not
-//! synced. The form without shells, which is thousands of times faster, is `hack-sim`.
+//! A process that is killed reaches neither network nor disk any more, and ends then. Operators use
+//! the HTTP API without TCP, and tasks end with the leases that keeper keeps. Not imitated:
+//! operators' calls to nodes, names on disks that were not synced. The form without shells, which
+//! is thousands of times faster, is `hack-sim`; what both judge alike is its `judges`.
 
 pub mod disk;
 pub mod eyes;

@@ -18,16 +18,25 @@ pub enum Mutant {
     TasksOutlive,
     /// Keeper is told no lease: it is the daemon's alone to end what nobody hears.
     LeaseWithDaemon,
+    /// Keeper is told of each lease once, and of no more time.
+    LeaseOnce,
+    /// The clocks that say how long hosts are up jump ahead now and then.
+    JumpingHosts,
+    /// A daemon is told late that a task has started: it takes it for one that is about to.
+    StartsToldLate,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::LyingDisks,
         Self::OldDisk,
         Self::ForgetfulNodes,
         Self::TasksOutlive,
         Self::LeaseWithDaemon,
+        Self::LeaseOnce,
+        Self::JumpingHosts,
+        Self::StartsToldLate,
     ];
 
     /// The faults that bring it to light soonest.
@@ -35,6 +44,8 @@ impl Mutant {
         match self {
             Self::LyingDisks => Scenario::Power,
             Self::OldDisk => Scenario::Leaders,
+            Self::LeaseOnce | Self::JumpingHosts => Scenario::Calm,
+            Self::StartsToldLate => Scenario::Partition,
             Self::ForgetfulNodes | Self::TasksOutlive => Scenario::Nodes,
             Self::LeaseWithDaemon => Scenario::Leased,
         }

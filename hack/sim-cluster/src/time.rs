@@ -1,6 +1,6 @@
 //! The clocks of the machines: all of them tell the runtime's time, and each may be off.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use controlplane_server::clock::WallClock;
@@ -15,6 +15,11 @@ const WALL_AT_START: i64 = 1_700_000_000_000_000_000;
 /// How long a host is up when its daemon starts.
 const BOOT: Duration = Duration::from_secs(20);
 
+/// How often, in seconds, the clock of a host jumps that has the planted bug, and how far: longer
+/// than a lease.
+const JUMP_EVERY: u64 = 15;
+const JUMP: Duration = Duration::from_secs(8);
+
 /// One machine's clocks.
 #[derive(Debug)]
 pub struct SimClock {
@@ -22,6 +27,8 @@ pub struct SimClock {
     skew: AtomicI64,
     /// When the machine was switched on, in nanoseconds of the run.
     booted: AtomicU64,
+    /// A planted bug: whether the time since then jumps ahead, every so often.
+    jumps: AtomicBool,
 }
 
 impl SimClock {
@@ -31,7 +38,13 @@ impl SimClock {
             begun,
             skew: AtomicI64::new(0),
             booted: AtomicU64::new(0),
+            jumps: AtomicBool::new(false),
         }
+    }
+
+    /// Plants the bug.
+    pub fn set_jumps(&self) {
+        self.jumps.store(true, Ordering::Relaxed);
     }
 
     /// The machine is switched off and on.
@@ -61,7 +74,12 @@ impl WallClock for SimClock {
 impl Clock for SimClock {
     fn moment(&self) -> Moment {
         let booted = Duration::from_nanos(self.booted.load(Ordering::Relaxed));
-        Moment(BOOT + self.begun.elapsed().saturating_sub(booted))
+        let up = self.begun.elapsed().saturating_sub(booted);
+        let ahead = match self.jumps.load(Ordering::Relaxed) {
+            true => JUMP * u32::try_from(up.as_secs() / JUMP_EVERY).unwrap_or(0),
+            false => Duration::ZERO,
+        };
+        Moment(BOOT + up + ahead)
     }
 
     fn wall(&self) -> UnixNanos {

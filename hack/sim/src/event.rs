@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use crate::net::{ConnId, Stream};
 use crate::server::heard::Heard;
+use crate::server::leading::Reign;
+use crate::server::plans::PlanInHand;
 use crate::time::Nanos;
 
 /// A node, by its offset.
@@ -203,9 +205,13 @@ pub enum ServerEvent {
     /// It learns who leads.
     Learns { leader: Option<ServerIx>, term: u64 },
     /// The leader's loop may have something to do.
-    LeaderTimer { term: u64 },
+    LeaderTimer { reign: Reign },
     /// A scheduler thread is done.
     Decided(Box<Decided>),
+    /// The next piece of a plan is proposed.
+    NextPiece(Box<PlanInHand>),
+    /// It is looked once more for what became of a piece.
+    Settle(Box<PlanInHand>),
     /// Something waited long enough for the log.
     WaitOver { conn: ConnId, what: Waits },
     /// A consistent read has waited long enough.
@@ -230,7 +236,7 @@ pub enum Waits {
 /// An evaluation that was scheduled.
 #[derive(Debug)]
 pub struct Decided {
-    pub term: u64,
+    pub reign: Reign,
     pub delivery: Delivery,
     pub attempt: u32,
     pub decision: Decision,

@@ -12,7 +12,7 @@
 //! - [`schedule::Schedule`]: what a run is made of, as data. [`schedule::Settings`] ask for it.
 //! - [`world::World`]: everyone in it. Safety first, with faults; then everything is healed, and
 //!   the cluster must come to rest.
-//! - [`invariants`]: what must hold, one file each.
+//! - [`invariants`]: what must hold, one file each; [`judges`]: what both forms judge alike.
 //! - [`run::run`]: one seed. [`shrink::shrink`]: the smallest schedule that still fails.
 //! - [`mutant::Mutant`]: planted bugs, which must be found.
 //! - [`figures::Figures`]: what a run measured of the promises that have a number;
@@ -25,6 +25,7 @@ pub mod counts;
 pub mod event;
 pub mod figures;
 pub mod invariants;
+pub mod judges;
 pub mod mutant;
 pub mod net;
 pub mod node;

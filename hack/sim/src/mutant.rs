@@ -4,6 +4,7 @@
 use clap::ValueEnum;
 
 use crate::schedule::Scenario;
+use crate::silence::Trial;
 
 /// A planted bug. What it opens: [`Mutant::hole`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
@@ -41,11 +42,18 @@ pub enum Mutant {
     PlacedBeside,
     RollsAllAtOnce,
     RolloutsUnwatched,
+    ConfirmationsDropped,
+    ConfirmsLeaderless,
+    OneNodePerExpiry,
+    StopsAllOfIt,
+    LeftOutStays,
+    StatusAside,
+    LooksLater,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 40] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -79,10 +87,21 @@ impl Mutant {
         Self::PlacedBeside,
         Self::RollsAllAtOnce,
         Self::RolloutsUnwatched,
+        Self::ConfirmationsDropped,
+        Self::ConfirmsLeaderless,
+        Self::OneNodePerExpiry,
+        Self::StopsAllOfIt,
+        Self::LeftOutStays,
+        Self::StatusAside,
+        Self::LooksLater,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
     /// those.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a table: a row or two for each planted bug"
+    )]
     pub fn hole(self) -> &'static str {
         match self {
             Self::UngatedReady => "1: a silent node is ready at its first Hello, without a report",
@@ -145,6 +164,21 @@ impl Mutant {
                 "rollouts: the next step does not wait for the last one's health"
             }
             Self::RolloutsUnwatched => "rollouts: one that makes no progress goes on for ever",
+            Self::ConfirmationsDropped => {
+                "leases: what the leader confirms is not told on by the server that asked"
+            }
+            Self::ConfirmsLeaderless => "leases: a server confirms heartbeats while nobody leads",
+            Self::OneNodePerExpiry => "8: each expiry is an entry of its own, one after the other",
+            Self::StopsAllOfIt => {
+                "leases: with one of a leased group that has to leave all of it is stopped"
+            }
+            Self::LeftOutStays => {
+                "sessions: what a complete report does not name counts as unchanged"
+            }
+            Self::StatusAside => "sessions: a node becomes ready by an entry about a job",
+            Self::LooksLater => {
+                "3: whoever is asked to look at what a silent node had does so half a minute later"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -159,7 +193,7 @@ impl Mutant {
             Self::StaleAnswer | Self::ResumesFromOldState | Self::ExpiryWithoutEpoch => {
                 Scenario::Lagging
             }
-            Self::OneEntryPerExpiry => Scenario::Outage,
+            Self::OneEntryPerExpiry | Self::OneNodePerExpiry => Scenario::Outage,
             Self::NobodyStandsBy => Scenario::OneServer,
             Self::BatchWithoutEpoch | Self::AckFromCommit | Self::RestartUntold => {
                 Scenario::Handover
@@ -167,12 +201,21 @@ impl Mutant {
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd | Self::ReplacedTwice => Scenario::PartitionWindow,
-            Self::OwedForEver => Scenario::Calm,
+            Self::OwedForEver | Self::ConfirmationsDropped => Scenario::Calm,
             Self::PendingForEver => Scenario::Stuck,
             Self::HeartbeatsInOrder | Self::RestsInDoubt => Scenario::Lossy,
-            Self::LeaseWithDaemon | Self::ConfirmsAlone | Self::PlacedBeside => Scenario::Leased,
+            Self::LeaseWithDaemon
+            | Self::ConfirmsAlone
+            | Self::ConfirmsLeaderless
+            | Self::StopsAllOfIt
+            | Self::PlacedBeside => Scenario::Leased,
             Self::RollsAllAtOnce | Self::RolloutsUnwatched => Scenario::Rolling,
             _ => Scenario::Storm,
         }
+    }
+
+    /// The trial that judges it, where no invariant does: it shows itself among many nodes only.
+    pub fn trial(self) -> Option<Trial> {
+        (self == Self::OneNodePerExpiry).then_some(Trial::Outage)
     }
 }

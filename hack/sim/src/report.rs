@@ -9,11 +9,12 @@ use crate::mutant::Mutant;
 use crate::run::{Ended, Replay, YEAR, explain, run, seconds};
 use crate::schedule::{Scenario, Settings};
 use crate::shrink::shrink;
+use crate::silence::MANY;
 use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-const ROUND: [Scenario; 22] = [
+pub const ROUND: [Scenario; 22] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -186,22 +187,24 @@ pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
     let begun = Stopwatch::begin();
     let (mut seeds, mut by, mut healthy) = (0, None, None);
     while by.is_none() && healthy.is_none() && begun.elapsed() < limit {
-        let without = Settings {
+        let alone = Settings {
             scenario: mutant.scenario(),
             state_check_every: 4,
             ..Settings::of(seeds)
         };
+        let trial = mutant.trial();
+        let without = trial.map_or(alone, |trial| trial.settings(MANY, seeds));
         let planted = Settings {
             mutant: Some(mutant),
             ..without.clone()
         };
         seeds += 1;
-        let Some(failure) = run(&planted).failure else {
+        let Some(broken) = broken_by(mutant, &run(&planted), &planted) else {
             continue;
         };
-        by = Some((seeds, failure.invariant));
+        by = Some((seeds, broken));
         let ended = run(&without);
-        if ended.failure.is_some() {
+        if broken_by(mutant, &ended, &without).is_some() {
             (by, healthy) = (None, Some((without, ended)));
         }
     }
@@ -211,4 +214,16 @@ pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
         healthy,
         took: begun.elapsed(),
     }
+}
+
+/// What a run broke: an invariant, or what a trial judges at the size that it is for.
+fn broken_by(mutant: Mutant, ended: &Ended, settings: &Settings) -> Option<&'static str> {
+    let by_trial = || {
+        let trial = mutant.trial()?;
+        let nodes = settings.nodes.unwrap_or(0);
+        let broken = trial.broken(nodes, settings, ended);
+        (!broken.is_empty()).then_some(trial.name())
+    };
+    let failure = ended.failure.as_ref();
+    failure.map(|it| it.invariant).or_else(by_trial)
 }

@@ -21,6 +21,10 @@ pub const NODES: u32 = 5000;
 const NOTICED_WITHIN: Nanos = 3 * SECOND;
 /// How often a node is heard at least, a third of what it says being lost.
 const HEARD_EVERY: Nanos = 500 * MILLI;
+/// Nodes from which on their silence is many nodes' at once, and how many share an entry then, on
+/// average and at least: an entry takes some milliseconds, in which others fall due.
+pub const MANY: u32 = 1000;
+const NODES_PER_ENTRY: u64 = 4;
 /// A state this large is recounted rarely.
 const STATE_CHECK_EVERY: u32 = 4096;
 
@@ -36,6 +40,14 @@ pub enum Trial {
 impl Trial {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Outage, Self::Weather];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outage => "trial of an outage",
+            Self::Weather => "trial of bad weather",
+        }
+    }
 
     /// A run of it.
     pub fn settings(self, nodes: u32, seed: u64) -> Settings {
@@ -85,6 +97,12 @@ impl Trial {
                 must(noticed == all, format!("{noticed} of {nodes} were noticed"));
                 let took = figures.noticed_max;
                 must(took <= NOTICED_WITHIN, format!("noticed in {}", ms(took)));
+                let (entries, expired) = (ended.counts.expiries, ended.counts.expired);
+                let shared = entries.saturating_mul(NODES_PER_ENTRY) <= expired;
+                must(
+                    shared || nodes < MANY,
+                    format!("{entries} entries for {expired} that fell silent"),
+                );
                 let took = figures.ready_again_max;
                 // All servers answer again, and one attempt may be on its way to nobody still.
                 let within = time_to_return(1).as_nanos();

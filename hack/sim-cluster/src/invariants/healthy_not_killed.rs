@@ -1,6 +1,6 @@
 //! A node ends a run only where that is wanted: no lagging server, no change of leaders and no
-//! restart kills what is healthy. Of what stops itself when it is not heard,
-//! `leases_go_on` says more.
+//! restart kills what is healthy. What stops itself when its node is not heard goes on as well
+//! where all nodes are; that keeper does not end it either is said by `leases_go_on`.
 
 use protocol_model::DesiredStatus;
 
@@ -27,7 +27,7 @@ impl Invariant for HealthyNotKilled {
         let lives = runs.any(|(host, other)| host == *node && other == **run);
         let wanted = view.newest.alloc(run.alloc).is_some_and(|alloc| {
             let wanted = alloc.desired_status == DesiredStatus::Run && !alloc.client_terminal();
-            wanted && !view.is_leased(alloc)
+            wanted && (view.scenario.hears_all_nodes() || !view.is_leased(alloc))
         });
         match lives && wanted {
             false => Ok(()),

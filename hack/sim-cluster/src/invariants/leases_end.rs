@@ -1,19 +1,16 @@
-//! A group that stops itself is gone when its node was without a daemon for so long: nobody extends
-//! its lease.
+//! A group that stops itself is gone when its node was without a daemon, or reached no server, for
+//! so long: nobody extends its lease.
 
-use std::time::Duration;
-
-use hack_sim::schedule::jobs::{KILL_TIMEOUT, LEASE};
+use hack_sim::judges::Leased;
 use tokio::time::Instant;
 
 use super::Invariant;
 use crate::eyes::{Observation, View};
 
-/// Looks are some time apart.
-const MARGIN: Duration = Duration::from_secs(1);
-
-#[derive(Debug)]
-pub(super) struct LeasesEnd;
+#[derive(Debug, Default)]
+pub(super) struct LeasesEnd {
+    judge: Leased,
+}
 
 impl Invariant for LeasesEnd {
     fn name(&self) -> &'static str {
@@ -28,21 +25,16 @@ impl Invariant for LeasesEnd {
         if !matches!(seen, Observation::Look) {
             return Ok(());
         }
-        let (now, limit) = (Instant::now(), LEASE + KILL_TIMEOUT + MARGIN);
-        let leased = |alloc| {
-            let alloc = view.newest.alloc(alloc);
-            alloc.is_some_and(|alloc| view.is_leased(alloc))
-        };
-        let left_alone = view.running().find(|(host, run)| {
-            let since = view.daemonless.get(host);
-            since.is_some_and(|since| now.duration_since(*since) > limit) && leased(run.alloc)
-        });
-        match left_alone {
-            None => Ok(()),
-            Some((host, run)) => Err(format!(
-                "n{host} has had no daemon for {} s and runs {run}",
-                limit.as_secs()
-            )),
+        view.teach_leased(&mut self.judge);
+        let now = Instant::now();
+        for (host, since) in view.daemonless.iter().chain(&view.cut_off) {
+            let Some(tasks) = view.hosts.get(host) else {
+                continue;
+            };
+            let lasts = now.duration_since(*since);
+            let live = tasks.running().into_iter();
+            self.judge.outlived((*host).into(), lasts, live)?;
         }
+        Ok(())
     }
 }

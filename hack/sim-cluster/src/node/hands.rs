@@ -59,6 +59,10 @@ impl Hands for SeenHands {
         if self.mutant == Some(Mutant::LeaseWithDaemon) {
             return Box::pin(async { Some(LeasesAnswer::Done) });
         }
+        let mut extend = extend;
+        if self.mutant == Some(Mutant::LeaseOnce) {
+            extend.retain(|(alloc, _)| !self.inner.tasks.has_lease(*alloc));
+        }
         self.inner.tend_leases(extend, end)
     }
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use noded_core::Watermark;
 use noded_core::journal::{self, JournalRecord, RestoredNode};
 use noded_daemon::journal::{JournalError, Progress, Records};
 use tokio::sync::Notify;
@@ -78,8 +79,8 @@ impl JournalFile {
     }
 }
 
-/// One daemon's journal.
-#[derive(Debug)]
+/// One daemon's journal. Clones are the same one.
+#[derive(Debug, Clone)]
 pub struct SimRecords {
     file: JournalFile,
     life: u64,
@@ -121,29 +122,40 @@ impl SimRecords {
     }
 
     /// Writes what waits, where the disk takes it.
-    fn write(file: &JournalFile, life: u64, standing: &mut Standing) -> bool {
-        let mut inner = file.lock();
-        if inner.life != life || inner.refuses {
+    fn write(&self, standing: &mut Standing) -> bool {
+        let mut inner = self.file.lock();
+        if inner.life != self.life || inner.refuses {
             return false;
         }
+        let moved = watermark(&standing.waiting);
         inner.records.append(&mut standing.waiting);
         standing.progress.written = standing.issued;
+        drop(inner);
+        self.show(moved);
         true
     }
 
+    /// What is in the file now is what a daemon that is started again has been told.
+    fn show(&self, moved: Option<Watermark>) {
+        if let Some(watermark) = moved {
+            let node = self.machine;
+            self.eyes
+                .see(&Observation::WatermarkMoved { node, watermark });
+        }
+    }
+
     fn try_again(&self) {
-        let (file, life) = (self.file.clone(), self.life);
-        let (shared, news) = (Arc::clone(&self.shared), Arc::clone(&self.news));
+        let records = self.clone();
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(AGAIN).await;
-                if file.lock().life != life {
+                if records.file.lock().life != records.life {
                     return;
                 }
-                let mut standing = lock(&shared);
-                if Self::write(&file, life, &mut standing) {
+                let mut standing = lock(&records.shared);
+                if records.write(&mut standing) {
                     standing.trying = false;
-                    news.notify_one();
+                    records.news.notify_one();
                     return;
                 }
             }
@@ -155,14 +167,16 @@ fn lock(standing: &Mutex<Standing>) -> MutexGuard<'_, Standing> {
     standing.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The newest watermark of some records.
+fn watermark(records: &[JournalRecord]) -> Option<Watermark> {
+    records.iter().rev().find_map(|record| match record {
+        JournalRecord::Watermark { at } => Some(*at),
+        _ => None,
+    })
+}
+
 impl Records for SimRecords {
     fn append(&mut self, record: &JournalRecord) -> Result<u64, JournalError> {
-        if let JournalRecord::Watermark { at } = record {
-            self.eyes.see(&Observation::WatermarkMoved {
-                node: self.machine,
-                watermark: *at,
-            });
-        }
         let mut standing = lock(&self.shared);
         standing.waiting.push(record.clone());
         standing.issued += 1;
@@ -174,7 +188,7 @@ impl Records for SimRecords {
         if standing.waiting.is_empty() || standing.trying {
             return Ok(());
         }
-        if !Self::write(&self.file, self.life, &mut standing) {
+        if !self.write(&mut standing) {
             standing.trying = true;
             drop(standing);
             self.try_again();
@@ -239,8 +253,52 @@ impl Records for SimRecords {
         }
         self.compacted = records.len();
         inner.synced = records.len();
+        let moved = watermark(&records);
         inner.records = records;
+        drop(inner);
+        self.show(moved);
         let mut standing = lock(&self.shared);
         standing.progress.synced = standing.progress.written;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noded_core::Watermark;
+
+    use super::*;
+    use crate::schedule::Scenario;
+
+    fn told_up_to(index: u64) -> JournalRecord {
+        let at = Watermark {
+            incarnation: None,
+            index,
+        };
+        JournalRecord::Watermark { at }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watermark_that_the_disk_refuses_has_not_moved_before_it_is_written() {
+        let eyes = Arc::new(Eyes::new(Scenario::Calm, 1, 1, 1, true));
+        let file = JournalFile::default();
+        file.replay();
+        let mut records = SimRecords::new(file.clone(), 1, Arc::clone(&eyes), Arc::default());
+        let mut append = |index| {
+            records.append(&told_up_to(index)).expect("in memory");
+            records.hand_over().expect("in memory");
+        };
+        append(3);
+        file.set_refuses(true);
+        append(5);
+        let moves = || eyes.trace(usize::MAX).len();
+        assert_eq!(moves(), 1);
+        file.set_refuses(false);
+        tokio::time::sleep(2 * AGAIN).await;
+        assert_eq!(moves(), 2);
+        // A daemon that ends takes along what waits.
+        file.set_refuses(true);
+        append(7);
+        assert_eq!(file.replay().watermark.index, 5);
+        assert_eq!(moves(), 2);
     }
 }

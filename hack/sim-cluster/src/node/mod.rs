@@ -10,6 +10,7 @@ pub mod hands;
 pub mod journal;
 pub mod outside;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use hack_nodesim::facts::{self, Capacity};
 use hack_nodesim::hands::IdleHands;
 use hack_nodesim::tasks::{Manners, Tasks};
 use hack_sim::rng::Rng;
-use noded_core::event::KeptRun;
-use noded_core::{BootId, NodeCore};
+use noded_core::event::{KeptRun, RunEvent};
+use noded_core::{BootId, Event, NodeCore, RunKey};
 use noded_daemon::clock::Clock;
 use noded_daemon::input::Input;
 use noded_daemon::session::SessionContext;
@@ -28,6 +29,7 @@ use protocol_model::NodeId;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 use self::hands::SeenHands;
 use self::journal::{JournalFile, SimRecords};
@@ -47,6 +49,9 @@ const MANNERS: Manners = Manners {
     start_delay: Duration::from_millis(20),
     stop_delay: Duration::from_millis(50),
 };
+
+/// How late a planted bug tells of a start.
+const LATE: Duration = Duration::from_secs(40);
 
 /// What a node's machine is made of.
 #[derive(Debug)]
@@ -111,6 +116,9 @@ impl SimNode {
         } = parts;
         let servers = (0..servers).map(|server| address_of(server, SERVER_PORT).to_string());
         let boot = rng.bytes();
+        if mutant == Some(Mutant::JumpingHosts) {
+            clock.set_jumps();
+        }
         let tasks = no_tasks(&clock, &eyes);
         eyes.host_is_on(machine, &tasks);
         Self {
@@ -147,7 +155,10 @@ impl SimNode {
         self.lives += 1;
         let endpoint = self.bind().context("a node's socket")?;
         let (inputs, received) = mpsc::channel(INPUTS_MAX);
-        let kept = self.tasks.hand_over(inputs.clone());
+        let kept = match self.parts.mutant {
+            Some(Mutant::StartsToldLate) => self.tasks.hand_over(with_late_starts(inputs.clone())),
+            _ => self.tasks.hand_over(inputs.clone()),
+        };
         let news = Arc::new(Notify::new());
         let shell = self.shell(&endpoint, &inputs, received, kept, &news);
         let (stop, stopped) = watch::channel(false);
@@ -258,6 +269,35 @@ impl SimNode {
             measure: Arc::new(Notify::new()),
         }
     }
+}
+
+/// A planted bug: a way to a daemon on which the start of a task takes its time. Where the task
+/// ends before, that is told after it.
+fn with_late_starts(inputs: mpsc::Sender<Input>) -> mpsc::Sender<Input> {
+    let (sender, mut received) = mpsc::channel(INPUTS_MAX);
+    tokio::spawn(async move {
+        let mut late: BTreeMap<RunKey, Instant> = BTreeMap::new();
+        while let Some(input) = received.recv().await {
+            let wait_until = match &input {
+                Input::Event(Event::Run { run, event }) => match event {
+                    RunEvent::Started { .. } => {
+                        let until = Instant::now() + LATE;
+                        late.insert(run.clone(), until);
+                        until
+                    }
+                    _ => late.get(run).copied().unwrap_or_else(Instant::now),
+                },
+                _ => Instant::now(),
+            };
+            let inputs = inputs.clone();
+            tokio::spawn(async move {
+                sleep_until(wait_until).await;
+                // A daemon that ended meanwhile hears of it from its list.
+                let _ = inputs.send(input).await;
+            });
+        }
+    });
+    sender
 }
 
 /// What runs on a host that was just switched on.

@@ -80,6 +80,22 @@ pub enum Scenario {
     Leased,
 }
 
+impl Scenario {
+    /// Whether all nodes are heard all the time, whatever else is wrong.
+    pub fn hears_all_nodes(self) -> bool {
+        match self {
+            Self::Calm | Self::OneServer => true,
+            Self::Storm
+            | Self::Power
+            | Self::Disks
+            | Self::Partition
+            | Self::Nodes
+            | Self::Leaders
+            | Self::Leased => false,
+        }
+    }
+}
+
 /// What a series of runs goes through, one after the other.
 pub const ROUND: [Scenario; 11] = [
     Scenario::Storm,

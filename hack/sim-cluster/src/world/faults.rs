@@ -92,6 +92,20 @@ impl World {
         }
     }
 
+    /// Notes which nodes reach no server: nothing of what they say gets to one that runs.
+    pub(super) fn note_reach(&self) {
+        let up: Vec<Machine> = self
+            .servers
+            .iter()
+            .filter(|server| server.is_up())
+            .map(|server| server.machine)
+            .collect();
+        let reaches = |node: Machine| up.iter().any(|server| self.network.passes(node, *server));
+        let nodes = self.nodes.iter().map(|node| node.machine);
+        self.eyes
+            .are_cut_off(&nodes.filter(|node| !reaches(*node)).collect());
+    }
+
     /// Whether a fault that is on keeps a machine's process from running.
     pub(super) fn is_held_down(&self, machine: Machine) -> bool {
         self.on.values().any(|fault| match fault.kind {

@@ -59,7 +59,8 @@ pub struct Ended {
     pub packets: NetCounts,
     /// Entries of the log.
     pub entries: u64,
-    /// Allocations of which a run ended with its lease, and those that were placed for them and ran.
+    /// Allocations of which a run ended with its lease, and those that began to run in the place of
+    /// one of them while nobody heard its node.
     pub leases_expired: usize,
     pub leases_followed: usize,
     /// The last things that happened, where they were asked for.
@@ -107,8 +108,8 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
     runtime.block_on(async {
         let mut world = World::new(settings, lines > 0, watchdog)?;
         let rested_in = world.live().await;
-        let expired = world.eyes.task_counts().expired();
-        let followed = world.eyes.view().placed_for(&expired);
+        let expired = world.eyes.task_counts().expired().len();
+        let followed = world.eyes.view().followed_unheard.len();
         Ok(Ended {
             failure: world.eyes.failure(),
             lasted: world.begun.elapsed(),
@@ -117,7 +118,7 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
             ops: world.schedule.ops.len(),
             packets: world.network.counts(),
             entries: world.eyes.view().newest.index(),
-            leases_expired: expired.len(),
+            leases_expired: expired,
             leases_followed: followed,
             trace: world.eyes.trace(lines),
         })
@@ -263,6 +264,7 @@ impl World {
             let next = until.min(Instant::now() + LOOK_EVERY);
             sleep_until(next).await;
             self.look_after_servers().await;
+            self.note_reach();
             self.eyes.see(&Observation::Look);
             self.watchdog.moved();
             if let Some(words) = panics::first() {

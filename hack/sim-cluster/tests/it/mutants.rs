@@ -46,6 +46,24 @@ fn leases_that_end_with_their_daemon_are_found() {
 }
 
 #[test]
+fn leases_that_keeper_is_told_of_once_are_found() {
+    let found = found_by(Mutant::LeaseOnce, SECONDS_OF_LEASES);
+    assert_eq!(found, Some("leases_go_on"));
+}
+
+#[test]
+fn hosts_whose_time_since_boot_jumps_ahead_are_found() {
+    let found = found_by(Mutant::JumpingHosts, SECONDS_OF_LEASES);
+    assert_eq!(found, Some("healthy_not_killed"));
+}
+
+#[test]
+fn starts_of_which_a_daemon_is_told_late_are_found() {
+    let found = found_by(Mutant::StartsToldLate, SECONDS);
+    assert_eq!(found, Some("ready_after_sync"));
+}
+
+#[test]
 fn tasks_that_go_on_after_their_end_was_told_are_found() {
     let found = found_by(Mutant::TasksOutlive, SECONDS);
     assert_eq!(found, Some("ended_is_ended"));

@@ -1,16 +1,16 @@
-//! A group that stops itself is gone when its node was not heard for so long, whatever becomes of
-//! the node's daemon.
+//! A group that stops itself is gone when no leader could confirm for so long that its node was
+//! heard, whatever becomes of the node's daemon.
 
-use super::{Invariant, Observation};
-use crate::schedule::jobs::{KILL_TIMEOUT, Kind, LEASE};
-use crate::time::{Nanos, SECOND, nanos};
+use std::time::Duration;
+
+use super::{Invariant, Observation, learn_leased};
+use crate::judges::Leased;
 use crate::world::World;
 
-/// What was said before the silence and was still on its way.
-const MARGIN: Nanos = 2 * SECOND;
-
-#[derive(Debug)]
-pub(super) struct LeasesEnd;
+#[derive(Debug, Default)]
+pub(super) struct LeasesEnd {
+    judge: Leased,
+}
 
 impl Invariant for LeasesEnd {
     fn name(&self) -> &'static str {
@@ -22,21 +22,14 @@ impl Invariant for LeasesEnd {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
+        learn_leased(&mut self.judge, seen, world);
         if !matches!(seen, Observation::Second) {
             return Ok(());
         }
-        let limit = nanos(LEASE + KILL_TIMEOUT) + MARGIN;
-        for (ix, host) in world.nodes().iter().enumerate() {
-            let silent = host
-                .unreachable_since
-                .is_some_and(|at| world.now.saturating_sub(at) > limit);
-            if !silent {
-                continue;
-            }
-            let mut live = host.keeper.live();
-            if let Some(run) = live.find(|run| world.kind_of(run.alloc) == Some(Kind::Leased)) {
-                let limit = limit / SECOND;
-                return Err(format!("n{ix} is not heard for {limit} s and runs {run}"));
+        for (ix, host) in (0_u32..).zip(world.nodes()) {
+            if let Some(since) = host.unconfirmed_since {
+                let lasts = Duration::from_nanos(world.now.saturating_sub(since));
+                self.judge.outlived(ix, lasts, host.keeper.live())?;
             }
         }
         Ok(())

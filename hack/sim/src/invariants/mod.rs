@@ -44,7 +44,9 @@ use noded_core::{RunKey, Watermark};
 use protocol_wire::report::AllocReport;
 
 use crate::event::{NodeIx, ServerIx};
+use crate::judges::Leased;
 use crate::node_ids::node_ix;
+use crate::schedule::jobs::Kind;
 use crate::world::World;
 
 /// Something that happened.
@@ -59,8 +61,12 @@ pub enum Observation<'a> {
     },
     /// Keeper starts a run.
     Spawned { node: NodeIx, run: &'a RunKey },
-    /// A process ended.
-    Ended { node: NodeIx, run: &'a RunKey },
+    /// A process ended; keeper killed it with the end of its lease, or not.
+    Ended {
+        node: NodeIx,
+        run: &'a RunKey,
+        lease_expired: bool,
+    },
     /// A daemon asks keeper to end a run.
     StopAsked { node: NodeIx, run: &'a RunKey },
     /// A daemon started, and this is what its journal says it had been told.
@@ -151,11 +157,27 @@ fn taken_in(seen: &Observation<'_>) -> Vec<NodeIx> {
     }
 }
 
+/// Notes what of groups that stop themselves is placed.
+fn learn_leased(judge: &mut Leased, seen: &Observation<'_>, world: &World) {
+    let Observation::Applied {
+        command: Command::PlanApply(plan),
+        ..
+    } = seen
+    else {
+        return;
+    };
+    for alloc in &plan.placed {
+        if world.kind_of(alloc.id) == Some(Kind::Leased) {
+            judge.placed(alloc.id, &alloc.name);
+        }
+    }
+}
+
 /// All of them, new for one run.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::new(log_goes_on::LogGoesOn),
-        Box::new(session_steps::SessionSteps),
+        Box::<session_steps::SessionSteps>::default(),
         Box::<ready_after_sync::ReadyAfterSync>::default(),
         Box::new(map_after_sync::MapAfterSync),
         Box::<watermark::WatermarkRises>::default(),
@@ -164,7 +186,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<never_again::NeverAgain>::default(),
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::<one_leased::OneLeased>::default(),
-        Box::new(leases_end::LeasesEnd),
+        Box::<leases_end::LeasesEnd>::default(),
         Box::new(stops_leave_enough::StopsLeaveEnough),
         Box::new(never_too_many::NeverTooMany),
         Box::new(rolls_in_steps::RollsInSteps),

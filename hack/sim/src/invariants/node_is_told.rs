@@ -1,15 +1,17 @@
 //! What is placed on a node that is well is told to it: no allocation stays pending because its
 //! node never heard of it.
 
+use protocol_model::reconnect::time_to_return;
 use protocol_model::{ClientStatus, DesiredStatus, NodeStatus, UnixNanos};
 
 use super::{Invariant, Observation};
 use crate::node_ids::node_ix;
-use crate::time::{Nanos, SECOND, wall};
+use crate::time::{Nanos, SECOND, nanos, wall};
 use crate::world::World;
 
-/// How long everything must have been well, and the allocation have waited.
-const TOLD_WITHIN: Nanos = 20 * SECOND;
+/// How much longer than a node needs to be back everything must have been well, and the allocation
+/// have waited.
+const MARGIN: Nanos = 10 * SECOND;
 
 #[derive(Debug)]
 pub(super) struct NodeIsTold;
@@ -24,10 +26,13 @@ impl Invariant for NodeIsTold {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
-        if !matches!(seen, Observation::Second) || world.led_for() < TOLD_WITHIN {
+        // What was placed, and when, is said by servers' clocks.
+        let returned = nanos(time_to_return(world.servers.len()));
+        let limit = returned + MARGIN + world.clocks_apart();
+        if !matches!(seen, Observation::Second) || world.led_for() < limit {
             return Ok(());
         }
-        let before = wall(world.now.saturating_sub(TOLD_WITHIN), 0);
+        let before = wall(world.now.saturating_sub(limit), 0);
         for alloc in world.state().allocs() {
             let waits = alloc.desired_status == DesiredStatus::Run
                 && alloc.client_status == ClientStatus::Pending
@@ -38,7 +43,7 @@ impl Invariant for NodeIsTold {
             let host = world.node(node_ix(alloc.node_id));
             let well = host
                 .reachable_since
-                .is_some_and(|at| world.now.saturating_sub(at) > TOLD_WITHIN);
+                .is_some_and(|at| world.now.saturating_sub(at) > limit);
             // One that owes its report is told nothing: its disk may be full, or a server slow.
             let ready = world.state().node(alloc.node_id).is_some_and(|record| {
                 let since = UnixNanos(record.node.status_updated_at.saturating_mul(1_000_000_000));

@@ -5,7 +5,7 @@ use super::{Invariant, Observation, taken_in};
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
-/// For how long nothing else may have been wrong.
+/// For how long nothing else may have been wrong, and a node in touch before.
 const WELL: Nanos = 10 * SECOND;
 
 #[derive(Debug)]
@@ -21,13 +21,13 @@ impl Invariant for OneServerInTrouble {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
-        let Some(server) = world.only_troubled_server(WELL) else {
+        let Some((server, since)) = world.only_troubled_server(WELL) else {
             return Ok(());
         };
         for ix in taken_in(seen) {
-            let node = world.node(ix);
-            let up = node.core.is_some() && world.now.saturating_sub(node.booted_at) > WELL;
-            if up {
+            // One that was on its way back may wait a while before it asks a server again.
+            let settled = world.was_settled(ix, since, WELL);
+            if settled && world.node(ix).core.is_some() {
                 return Err(format!(
                     "n{ix} is taken for silent, and nothing was wrong but s{server}"
                 ));

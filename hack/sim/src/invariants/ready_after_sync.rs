@@ -1,10 +1,13 @@
 //! A node is ready only after the control plane has taken in the complete report that the node
-//! itself sent in this very session, and then the state says what the report said.
+//! itself sent in this very session, and then the state says what the report said: what it left out
+//! is over, unless the node cannot know of it yet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use controlplane_state::{Command, Outcome};
-use protocol_model::{AllocId, ClientStatus, NodeStatus};
+use controlplane_state::command::NodeSynced;
+use controlplane_state::{Command, Outcome, Snapshot};
+use protocol_model::{AllocId, Allocation, ClientStatus, NodeStatus};
 
 use super::{Invariant, Observation};
 use crate::event::NodeIx;
@@ -51,9 +54,7 @@ impl Invariant for ReadyAfterSync {
                 command: Command::NodeSynced(synced),
                 applied,
             } if matches!(applied.outcome, Outcome::Synced { .. }) => {
-                let status = |it: &controlplane_state::Snapshot| {
-                    it.node(synced.node).map(|record| record.node.status)
-                };
+                let status = |it: &Snapshot| it.node(synced.node).map(|record| record.node.status);
                 if status(before) == Some(NodeStatus::Ready)
                     || status(after) != Some(NodeStatus::Ready)
                 {
@@ -74,15 +75,37 @@ impl Invariant for ReadyAfterSync {
                             && !said.contains(&alloc.client_status)
                     })
                 });
-                match forgotten {
-                    None => Ok(()),
-                    Some((id, said)) => Err(format!(
+                if let Some((id, said)) = forgotten {
+                    return Err(format!(
                         "n{node} is ready, said {said:?} of {}, and the state says otherwise",
                         id.short()
+                    ));
+                }
+                match left_out(after, synced, said) {
+                    None => Ok(()),
+                    Some(alloc) => Err(format!(
+                        "n{node} is ready, said nothing of {}, and it is {}",
+                        alloc.id.short(),
+                        alloc.client_status.as_str()
                     )),
                 }
             }
             _ => Ok(()),
         }
     }
+}
+
+/// What the node left out of its report although it was told of it, and the state has still.
+fn left_out<'a>(
+    after: &'a Snapshot,
+    synced: &NodeSynced,
+    said: &BTreeMap<AllocId, Vec<ClientStatus>>,
+) -> Option<&'a Allocation> {
+    let mut allocs = after.allocs_on_node(synced.node);
+    let stays = |alloc: &&Arc<Allocation>| {
+        let untold =
+            alloc.client_status == ClientStatus::Pending && alloc.create_index > synced.watch_index;
+        !said.contains_key(&alloc.id) && !alloc.client_terminal() && !untold
+    };
+    allocs.find(stays).map(AsRef::as_ref)
 }

@@ -37,7 +37,7 @@ impl Invariant for RolloutsEnd {
                 continue;
             }
             let since = *self.overdue.entry(deployment.id).or_insert(world.now);
-            let lasts = world.now.saturating_sub(since).min(world.minded_for());
+            let lasts = world.now.saturating_sub(since).min(world.graced_for());
             if lasts > limit {
                 return Err(format!(
                     "the rollout of {} v{} should have ended {} s ago",

@@ -1,14 +1,19 @@
 //! A node's status changes only by the events that the table of sessions lists, and epochs only
 //! rise. The table is written down here once more, independently of the product's.
 
-use controlplane_state::Command;
-use protocol_model::NodeStatus as Is;
+use std::collections::BTreeMap;
+
+use controlplane_state::{Command, Snapshot};
+use protocol_model::{NodeId, NodeStatus as Is};
 
 use super::{Invariant, Observation};
 use crate::world::World;
 
-#[derive(Debug)]
-pub(super) struct SessionSteps;
+/// What each node is by the steps that were looked at: no other entry makes it anything else.
+#[derive(Debug, Default)]
+pub(super) struct SessionSteps {
+    known: BTreeMap<NodeId, Is>,
+}
 
 impl Invariant for SessionSteps {
     fn name(&self) -> &'static str {
@@ -19,19 +24,27 @@ impl Invariant for SessionSteps {
         "reconnect.md, States: every way back goes through initializing (hole 1)"
     }
 
-    fn on(&mut self, seen: &Observation<'_>, _: &World) -> Result<(), String> {
-        let Observation::Applied {
-            before,
-            after,
-            command,
-            ..
-        } = seen
-        else {
-            return Ok(());
-        };
-        if !concerns_nodes(command) {
-            return Ok(());
+    fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
+        match seen {
+            Observation::Applied {
+                before,
+                after,
+                command,
+                ..
+            } if concerns_nodes(command) => self.step(before, after, command),
+            Observation::Second => self.compare(world),
+            _ => Ok(()),
         }
+    }
+}
+
+impl SessionSteps {
+    fn step(
+        &mut self,
+        before: &Snapshot,
+        after: &Snapshot,
+        command: &Command,
+    ) -> Result<(), String> {
         // Side by side: both are ordered by id, and there may be thousands.
         let mut known = before.nodes().peekable();
         for record in after.nodes() {
@@ -40,6 +53,7 @@ impl Invariant for SessionSteps {
                 if record.node.status != Is::Initializing {
                     return Err(format!("a new node is {}", record.node.status.as_str()));
                 }
+                self.known.insert(record.node.id, record.node.status);
                 continue;
             };
             if std::sync::Arc::ptr_eq(old, record) {
@@ -54,9 +68,24 @@ impl Invariant for SessionSteps {
                     to.as_str()
                 ));
             }
+            self.known.insert(record.node.id, to);
             let (old, new) = (old.session.epoch.0, record.session.epoch.0);
             if new < old && new != 0 {
                 return Err(format!("node {}: epoch {old} to {new}", record.node.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, world: &World) -> Result<(), String> {
+        for record in world.state().nodes() {
+            let known = self.known.get(&record.node.id).copied();
+            if known != Some(record.node.status) {
+                return Err(format!(
+                    "node {} is {} by an entry that says nothing of nodes, and was {known:?}",
+                    record.node.name,
+                    record.node.status.as_str()
+                ));
             }
         }
         Ok(())

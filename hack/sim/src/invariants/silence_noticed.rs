@@ -11,6 +11,7 @@ use crate::world::World;
 /// A detection period, what a new leader adds, and a wide margin for slow servers and for what was
 /// still on its way.
 const NOTICED_WITHIN: Nanos = 9 * SECOND;
+
 #[derive(Debug)]
 pub(super) struct SilenceNoticed;
 
@@ -24,13 +25,15 @@ impl Invariant for SilenceNoticed {
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
-        if !matches!(seen, Observation::Second) || world.minded_for() < NOTICED_WITHIN {
+        // A leader that lags hears of a session that much later, and of the one before it.
+        let limit = NOTICED_WITHIN + 2 * world.lags();
+        if !matches!(seen, Observation::Second) || world.minded_for() < limit {
             return Ok(());
         }
         for (ix, host) in world.nodes().iter().enumerate() {
             let silent = host
                 .unreachable_since
-                .is_some_and(|at| world.now.saturating_sub(at) > NOTICED_WITHIN);
+                .is_some_and(|at| world.now.saturating_sub(at) > limit);
             if !silent {
                 continue;
             }
@@ -40,7 +43,7 @@ impl Invariant for SilenceNoticed {
                 .node(node_id(ix))
                 .is_some_and(|record| record.node.status == NodeStatus::Ready);
             if ready {
-                let limit = NOTICED_WITHIN / SECOND;
+                let limit = limit / SECOND;
                 return Err(format!("n{ix} is silent for {limit} s and still ready"));
             }
         }

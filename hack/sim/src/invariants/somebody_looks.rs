@@ -51,15 +51,20 @@ fn is_asked_for(alloc: &Allocation, node: &Node) -> bool {
     let unknown = alloc.client_status == ClientStatus::Unknown;
     match node.status {
         NodeStatus::Down | NodeStatus::Disconnected => !unknown,
-        // What is back on a node that drains leaves it, once there is room elsewhere.
-        NodeStatus::Ready => alloc.needs_reconnect() && !node.drain,
+        // What is back on a node that drains leaves it, once there is room elsewhere. What its host
+        // starts again is waited for: it may not run, and then stays who took its place.
+        NodeStatus::Ready => {
+            alloc.needs_reconnect() && !node.drain && alloc.client_status != ClientStatus::Pending
+        }
         NodeStatus::Initializing => false,
     }
 }
 
+/// Whether somebody will look at its job now: what waits for a later time is about something else.
 fn is_pending(world: &World, alloc: &Allocation) -> bool {
-    world
-        .state()
-        .evals_by_job(&alloc.job_key())
-        .any(|eval| eval.status == EvalStatus::Pending)
+    let state = world.state();
+    state.evals_by_job(&alloc.job_key()).any(|eval| {
+        let due = eval.wait_until.is_none_or(|until| until <= state.now());
+        due && eval.status == EvalStatus::Pending
+    })
 }

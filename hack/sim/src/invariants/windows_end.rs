@@ -6,14 +6,11 @@ use protocol_model::{NodeId, NodeStatus};
 
 use super::{Invariant, Observation};
 use crate::node_ids::node_ix;
-use crate::schedule::fault::FaultKind;
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 
 /// How often the leader tries, and a margin for slow servers and logs.
 const DOWN_WITHIN: Nanos = 10 * SECOND;
-/// By how much a server lags at most that leads, where some do: it decides on what it has applied.
-const LAGS: Nanos = 5 * SECOND;
 
 /// Since when the windows of a disconnected node are over.
 #[derive(Debug, Default)]
@@ -34,9 +31,8 @@ impl Invariant for WindowsEnd {
         if !matches!(seen, Observation::Second | Observation::Rested) {
             return Ok(());
         }
-        let mut faults = world.schedule.faults.iter();
-        let lags = faults.any(|fault| matches!(fault.kind, FaultKind::LagServer { .. }));
-        let limit = DOWN_WITHIN + world.clocks_apart() + if lags { LAGS } else { 0 };
+        // A leader decides on what it has applied.
+        let limit = DOWN_WITHIN + world.clocks_apart() + world.lags();
         let state = world.state();
         for record in state.nodes() {
             let node = record.node.id;
@@ -47,7 +43,7 @@ impl Invariant for WindowsEnd {
                 continue;
             }
             let since = *self.over.entry(node).or_insert(world.now);
-            let lasts = world.now.saturating_sub(since).min(world.minded_for());
+            let lasts = world.now.saturating_sub(since).min(world.graced_for());
             if lasts > limit {
                 return Err(format!(
                     "n{} is disconnected, and its windows are over for {} s",

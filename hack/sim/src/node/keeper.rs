@@ -269,7 +269,11 @@ impl World {
         *phase = KeptPhase::Exited(exit.clone());
         self.counts.ends += 1;
         self.note(|| format!("n{ix} {} ended: {status:?}", short(run)));
-        self.observe(Observation::Ended { node: ix, run });
+        self.observe(Observation::Ended {
+            node: ix,
+            run,
+            lease_expired,
+        });
         self.tell_daemon(ix, run.clone(), RunEvent::Exited(exit));
     }
 }

@@ -49,7 +49,7 @@ impl World {
         let nobody = choice.standby && self.mutant == Some(Mutant::NobodyStandsBy);
         let stands = !nobody
             && apart_from != Some(chosen)
-            && self.servers[usize::from(chosen)].up
+            && self.servers[usize::from(chosen)].runs()
             && self.net.passes(ix, chosen, Side::Server)
             && self.net.passes(ix, chosen, Side::Node);
         // A round trip and a half, when both ends and the way between them are well.
@@ -265,6 +265,7 @@ impl World {
                 link.epoch = welcome.epoch.0;
                 let (epoch, resumed) = (welcome.epoch.0, welcome.resumed);
                 self.note(|| format!("n{ix} is welcome at s{server}: {epoch} {resumed}"));
+                self.note_in_touch(ix);
                 if self.mutant == Some(Mutant::WatchBeforeSync) && !resumed {
                     let message = ToServer::OpenWatch { epoch, known: None };
                     self.send_to_server(conn, Stream::Watch, message);
@@ -274,7 +275,7 @@ impl World {
             ToNode::Refused(reason) => SessionEvent::Refused(Refused {
                 reason,
                 message: String::new(),
-                retry_interval: Duration::from_millis(500),
+                retry_interval: self.retry_interval(),
                 servers: 0,
             }),
             ToNode::SyncAck { epoch, index } => {

@@ -62,7 +62,11 @@ pub struct SimNode {
     pub reachable_since: Option<Nanos>,
     /// Since when, besides, a server has had its session.
     pub in_touch_since: Option<Nanos>,
+    /// When that ended last, and since when it had been so.
+    pub(crate) was_in_touch: Option<(Nanos, Nanos)>,
     pub unreachable_since: Option<Nanos>,
+    /// Since when no server that hears it reaches a leader with a majority.
+    pub unconfirmed_since: Option<Nanos>,
     /// Whether a server has told it anything since the daemon started, for a planted bug.
     told: bool,
     /// The boot in which a server has told it something last.
@@ -123,7 +127,9 @@ impl SimNode {
             skew,
             reachable_since: None,
             in_touch_since: None,
+            was_in_touch: None,
             unreachable_since: None,
+            unconfirmed_since: None,
             told: false,
             told_in: 0,
             last_sync: None,

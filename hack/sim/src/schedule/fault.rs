@@ -30,6 +30,8 @@ pub enum FaultKind {
     CutServer { server: ServerIx },
     /// A server is killed, and started again in the end.
     KillServer { server: ServerIx },
+    /// A server's process stands still, and goes on as if nothing had been.
+    Stall { server: ServerIx },
     /// Whoever leads reaches no other server, and does not know that it leads no more.
     CutLeader,
     /// A server takes this long for everything.
@@ -83,6 +85,31 @@ impl FaultKind {
             | Self::DiskSlow { .. } => true,
             Self::CutServer { .. }
             | Self::KillServer { .. }
+            | Self::Stall { .. }
+            | Self::CutLeader
+            | Self::SlowServer { .. }
+            | Self::LagServer { .. }
+            | Self::SlowLog { .. }
+            | Self::DropConns { .. }
+            | Self::StepDown
+            | Self::Storm { .. }
+            | Self::ClockJump { .. } => false,
+        }
+    }
+
+    /// Whether it keeps a node neither from being heard nor from being confirmed.
+    pub fn spares(self, ix: NodeIx) -> bool {
+        match self {
+            Self::CutNode { node, .. }
+            | Self::CutLink { node, .. }
+            | Self::KillDaemon { node }
+            | Self::DamageJournal { node }
+            | Self::Reboot { node } => node != ix,
+            Self::DiskFull { .. } | Self::DiskSlow { .. } => true,
+            Self::CutAll
+            | Self::CutServer { .. }
+            | Self::KillServer { .. }
+            | Self::Stall { .. }
             | Self::CutLeader
             | Self::SlowServer { .. }
             | Self::LagServer { .. }
@@ -103,6 +130,7 @@ impl FaultKind {
             | Self::DropConns { server } => Some(server),
             Self::CutNode { .. }
             | Self::CutAll
+            | Self::Stall { .. }
             | Self::CutLeader
             | Self::SlowServer { .. }
             | Self::LagServer { .. }
@@ -155,10 +183,11 @@ pub enum Family {
     Drops,
     QuickRestarts,
     Damage,
+    Stalls,
 }
 
 impl Family {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Cuts,
         Self::Outages,
         Self::ServerCuts,
@@ -170,6 +199,7 @@ impl Family {
         Self::Disks,
         Self::Weather,
         Self::Clocks,
+        Self::Stalls,
     ];
 
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
@@ -200,8 +230,10 @@ impl Family {
                 Self::LeaderCuts,
                 Self::Drops,
                 Self::QuickRestarts,
+                Self::Stalls,
             ],
             Scenario::Log => vec![
+                Self::Stalls,
                 Self::SlowLogs,
                 Self::Lags,
                 Self::LeaderCuts,
@@ -345,6 +377,7 @@ fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
         Family::Outages => (span / 2, FaultKind::CutAll),
         Family::ServerCuts => (span, FaultKind::CutServer { server }),
         Family::ServerKills => (span, FaultKind::KillServer { server }),
+        Family::Stalls => (stall(span, rng), FaultKind::Stall { server }),
         Family::SlowServers => {
             let extra = rng.between(5 * MILLI, 400 * MILLI);
             (span, FaultKind::SlowServer { server, extra })
@@ -390,4 +423,10 @@ fn one(family: Family, size: Size, rng: &mut Rng) -> (Nanos, FaultKind) {
             (0, FaultKind::ClockJump { server, by })
         }
     }
+}
+
+/// How long a process stands still: mostly about as long as an election takes.
+fn stall(span: Nanos, rng: &mut Rng) -> Nanos {
+    let short = rng.between(100 * MILLI, 2 * SECOND);
+    if rng.chance(750) { short } else { span }
 }

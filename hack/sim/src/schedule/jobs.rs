@@ -87,7 +87,12 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
                 Kind::SystemWindow,
             ];
             kinds.extend(others.into_iter().filter(|_| rng.chance(500)));
-            if scenario == Scenario::Stuck && rng.chance(500) {
+            // Where leases go on although something is wrong.
+            let goes_on = matches!(
+                scenario,
+                Scenario::Calm | Scenario::Lossy | Scenario::OneServer | Scenario::Stuck
+            );
+            if goes_on && rng.chance(500) {
                 kinds.push(Kind::Leased);
             }
             kinds

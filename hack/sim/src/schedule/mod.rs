@@ -17,6 +17,7 @@ use op::Op;
 const STREAM_SHAPE: u64 = 1;
 const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
+const STREAM_SERVERS: u64 = 4;
 
 /// How a run is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,7 +136,7 @@ impl Schedule {
             .nodes
             .unwrap_or_else(|| u32::try_from(nodes).unwrap_or(3));
         let safety_until = settings.seconds.unwrap_or(seconds) * SECOND;
-        let servers = 3;
+        let servers = servers(settings);
         let jobs = jobs::of(settings.scenario, &mut shape);
         let families = Family::of(settings.scenario, &mut shape);
         // In some runs for longer than any node is away, in some not.
@@ -160,6 +161,25 @@ impl Schedule {
             jobs,
             remembers,
         }
+    }
+}
+
+/// Three as a rule. Whoever asks for a size asks for what promises with a number are made for.
+fn servers(settings: &Settings) -> u8 {
+    let mut rng = Rng::new(settings.seed, STREAM_SERVERS);
+    let (alone, many) = (rng.chance(100), rng.chance(120));
+    let several = matches!(
+        settings.scenario,
+        Scenario::OneServer
+            | Scenario::Leaders
+            | Scenario::Handover
+            | Scenario::Log
+            | Scenario::Lagging
+    );
+    match (settings.nodes, alone, many) {
+        (Some(_), _, _) | (None, false, false) => 3,
+        (None, true, _) if !several => 1,
+        (None, _, _) => 5,
     }
 }
 

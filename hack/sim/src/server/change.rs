@@ -1,12 +1,13 @@
 //! One server's wish to change the state, as the server's cluster handle carries it out: here or
 //! through the leader, again while it is certain that nothing happened, and "unknown" otherwise.
 
-use controlplane_leader::broker::Delivery;
 use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, Refusal, Stamped};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::leading::Reign;
+use super::plans::PlanInHand;
 use super::sync::Turn;
 use crate::event::{Answer, Event, LogEvent, ServerIx};
 use crate::net::ConnId;
@@ -18,7 +19,7 @@ const PATIENCE: Nanos = 10 * SECOND;
 /// How long a forwarded call may take (as the server).
 const CALL_MAX: Nanos = 8 * SECOND;
 /// How long a leader that was replaced may still take to answer (as the server).
-const REPLACED_GRACE: Nanos = 500 * MILLI;
+const REPLACED_GRACE: Nanos = 200 * MILLI;
 /// The pause before a refused call is tried again (as the server).
 const RETRY_PAUSE: Nanos = 50 * MILLI;
 
@@ -51,16 +52,13 @@ pub enum Then {
     /// The coalescer's entry; the term, where other servers' updates are in it.
     Updates { led_in: Option<u64> },
     /// A new leader's barrier, or its first command.
-    TakeOver { term: u64 },
-    /// A plan.
-    Plan {
-        term: u64,
-        delivery: Delivery,
-        attempt: u32,
-        whole: bool,
-    },
+    TakeOver { reign: Reign },
+    /// A piece of a plan.
+    Plan(Box<PlanInHand>),
+    /// A barrier behind a piece of a plan.
+    Settled(Box<PlanInHand>),
     /// The leader's housekeeping.
-    House { term: u64, command: Box<Command> },
+    House { reign: Reign, command: Box<Command> },
     /// An operator's wish.
     Op(u32),
 }
@@ -70,9 +68,8 @@ impl Then {
     /// again. What only a leader can know is worth nothing once another one leads.
     fn led_in(&self) -> Option<u64> {
         match self {
-            Self::TakeOver { term } | Self::Plan { term, .. } | Self::House { term, .. } => {
-                Some(*term)
-            }
+            Self::TakeOver { reign } | Self::House { reign, .. } => Some(reign.term),
+            Self::Plan(plan) | Self::Settled(plan) => Some(plan.reign().term),
             Self::Updates { led_in } => *led_in,
             Self::Greet(_) | Self::Synced { .. } | Self::Facts(_) | Self::Op(_) => None,
         }
@@ -85,6 +82,13 @@ pub struct Changes {
     /// Boxed: what is in the map is moved about.
     all: BTreeMap<u64, Box<Change>>,
     made: u64,
+}
+
+impl Changes {
+    /// Who asked for a change.
+    pub(super) fn server_of(&self, change: u64) -> Option<ServerIx> {
+        self.all.get(&change).map(|change| change.server)
+    }
 }
 
 impl World {
@@ -287,14 +291,12 @@ impl World {
             }
             Then::Facts(conn) => self.on_facts_kept(server, conn, &answer),
             Then::Updates { .. } => self.on_updates_answered(server, answer),
-            Then::TakeOver { term } => self.on_take_over_step(server, term, &answer),
-            Then::Plan {
-                term,
-                delivery,
-                attempt,
-                whole,
-            } => self.on_plan_done(server, term, delivery, attempt, whole, &answer),
-            Then::House { term, command } => self.on_house_kept(server, term, *command, &answer),
+            Then::TakeOver { reign } => self.on_take_over_step(server, reign, &answer),
+            Then::Plan(plan) => self.on_plan_done(server, plan, &answer),
+            Then::Settled(plan) => self.on_plan_settled(server, plan, &answer),
+            Then::House { reign, command } => {
+                self.on_house_kept(server, reign, *command, &answer);
+            }
             Then::Op(op) => self.on_op_done(op, &answer),
         }
     }

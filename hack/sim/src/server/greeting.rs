@@ -13,23 +13,27 @@ use noded_core::key::SessionEpoch as NodeEpoch;
 
 use super::change::Then;
 use super::heard::Heard;
+use super::held::SessionEntry;
 use super::session::{ServerConn, same_history};
 use super::sync::Sync;
 use super::updates::UpdateStream;
-use super::{CATCH_UP_MAX, SYNC_MAX, SessionEntry};
+use super::{CATCH_UP_MAX, SYNC_MAX};
 use crate::event::{Answer, HelloMessage, NodeIx, ServerEvent, ServerIx, ToNode, Waits};
 use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Stream};
 use crate::node_ids::{node_id, secret_hash};
+use crate::time::{MILLI, Nanos, SECOND};
 use crate::world::World;
 
 /// How often a node says that it lives (the server's default).
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(125);
 /// The same where all answers come in time.
 const CALM_INTERVAL: Duration = Duration::from_millis(500);
-/// What a node is told to wait before it knocks again (as the server).
-const RETRY: Duration = Duration::from_millis(500);
+/// What a node is told to wait before it knocks again: four times the slowest change of late,
+/// within these (as the server).
+const RETRY_MIN: Nanos = 500 * MILLI;
+const RETRY_MAX: Nanos = 2 * SECOND;
 
 impl World {
     pub(super) fn on_hello(
@@ -220,6 +224,11 @@ impl World {
         }
     }
 
+    /// What servers tell nodes to wait: how slow changes were of late is not measured here.
+    pub(crate) fn retry_interval(&mut self) -> Duration {
+        Duration::from_nanos(self.rng.between(RETRY_MIN, RETRY_MAX))
+    }
+
     /// This server has applied the session that was made.
     fn welcome_made(&mut self, ix: ServerIx, conn: ConnId) {
         let session = self.servers[usize::from(ix)].conns.get_mut(&conn);
@@ -250,14 +259,11 @@ impl World {
             sent: 0,
         };
         server.heard.heard(heard);
-        server.sessions.insert(session.node, entry);
+        server.sessions.open(session.node, entry);
         let (node, asked) = (session.node, session.asked.take());
         // Nobody hears what is said to a daemon that died meanwhile.
         let life = self.net.conn(conn).map(|it| it.node_life);
         let hears = life == Some(self.nodes[node as usize].life);
-        if hears {
-            self.note_in_touch(node);
-        }
         if hears && let Some(asked) = &asked {
             self.observe(Observation::Welcomed {
                 node,
@@ -271,6 +277,7 @@ impl World {
             WelcomeKind::Repeated => self.counts.repeats += 1,
             WelcomeKind::Resumed => self.counts.resumes += 1,
         }
+        let retry_interval = self.retry_interval();
         let snapshot = &self.servers[usize::from(ix)].snapshot;
         let message = NodeWelcome {
             epoch: NodeEpoch(welcome.epoch.0),
@@ -281,7 +288,7 @@ impl World {
             calm_interval: CALM_INTERVAL,
             typical_interval: Duration::from_secs(1),
             urgent_delay: Duration::ZERO,
-            retry_interval: RETRY,
+            retry_interval,
             applied: Watermark {
                 incarnation: snapshot.cluster().incarnation,
                 index: snapshot.index(),

@@ -7,7 +7,7 @@ use controlplane_state::SessionEpoch;
 
 use crate::event::{Event, NodeIx, ServerEvent, ServerIx};
 use crate::mutant::Mutant;
-use crate::time::{MILLI, Nanos};
+use crate::time::{MILLI, Nanos, SECOND};
 use crate::world::World;
 
 /// How often the leader is told (as the server).
@@ -20,6 +20,13 @@ const CUT_OFF_AFTER: Nanos = 1_200 * MILLI;
 
 /// The same while it knows of no leader, or of one since a moment ago (as the server).
 const LEADERLESS_AFTER: Nanos = 1_800 * MILLI;
+
+/// How long a leader goes on as one that its majority has left: the longest election timeout (as
+/// the log's default).
+const QUORUM_WITHIN: Nanos = 800 * MILLI;
+
+/// How long a planted bug drops confirmations, and does not.
+const DROPS: Nanos = 20 * SECOND;
 
 /// One node, heard. `at` is the hearing server's; only ages are told to others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -215,8 +222,11 @@ impl World {
 
     /// Whether a leader has heard from a majority of late: one that has not may have been replaced.
     pub(super) fn may_confirm(&self, ix: ServerIx) -> bool {
+        let server = &self.servers[usize::from(ix)];
+        let of_late = |at: Nanos| self.now.saturating_sub(at) <= QUORUM_WITHIN;
         self.mutant == Some(Mutant::ConfirmsAlone)
             || self.log.leader == Some(ix) && self.has_majority(ix)
+            || server.is_leader(ix) && server.quorum_at.is_some_and(of_late)
     }
 
     /// The leader has answered, and does not watch some; or it has not.
@@ -226,13 +236,20 @@ impl World {
         number: u64,
         confirmed: Option<&[NodeIx]>,
     ) {
-        let now = self.now;
+        let (now, mutant, leaderless) = (self.now, self.mutant, self.led_for() == 0);
         let log = &mut self.servers[usize::from(ix)].heard;
         let Some((_, heard)) = log.told.take_if(|(told, _)| *told == number) else {
             return;
         };
         match confirmed {
+            // Not all the time, so that something is on a lease.
+            Some(_) if mutant == Some(Mutant::ConfirmationsDropped) && now / DROPS % 2 == 1 => {
+                log.confirmed_at = now;
+            }
             Some(not_watched) => log.confirm(&heard, not_watched, now),
+            None if mutant == Some(Mutant::ConfirmsLeaderless) && leaderless => {
+                log.confirm(&heard, &[], now);
+            }
             None => log.put_back(heard),
         }
     }

@@ -1,14 +1,15 @@
 //! The leader's loop: the server's `leading/*`. The parts are the product's; what is imitated is
 //! the order in which they are asked.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Leader, LeaderConfig, Now};
 use controlplane_scheduler::Scratch;
-use controlplane_state::{Command, Signal, Snapshot};
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
-use protocol_model::{EvalId, Incarnation};
+use protocol_model::{EvalId, Incarnation, NodeId};
 
 use super::change::Then;
 use super::heard::{Heard, age};
@@ -27,10 +28,18 @@ const HOUSEKEEPING_PAUSE: Nanos = 20 * MILLI;
 /// Scheduler threads.
 const SCHEDULERS: usize = 2;
 
-/// One term of leading.
+/// One time of leading: a leader whose majority was gone for long begins anew in its term, and what
+/// it had begun before is nobody's then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reign {
+    pub(super) term: u64,
+    begun: u64,
+}
+
+/// What is done in it.
 #[derive(Debug)]
 pub(super) struct Leading {
-    term: u64,
+    reign: Reign,
     stage: Stage,
 }
 
@@ -50,6 +59,25 @@ pub(super) struct Running {
     house: bool,
     pub(super) scratch: Scratch,
     armed: Option<Nanos>,
+    /// Expiries that a planted bug keeps for entries of their own.
+    apart: VecDeque<(NodeId, SessionEpoch)>,
+}
+
+impl Running {
+    /// Of nodes that expire together only the first does, and then each of the others.
+    fn one_by_one(&mut self, command: Option<Command>) -> Option<Command> {
+        let command = match command {
+            Some(Command::HeartbeatMissed { nodes }) => {
+                self.apart.extend(nodes);
+                None
+            }
+            command => command,
+        };
+        command.or_else(|| {
+            let nodes = vec![self.apart.pop_front()?];
+            Some(Command::HeartbeatMissed { nodes })
+        })
+    }
 }
 
 impl World {
@@ -63,23 +91,26 @@ impl World {
 
     pub(super) fn take_over(&mut self, ix: ServerIx, term: u64) {
         let stage = Stage::TakingOver(Vec::new());
-        self.servers[usize::from(ix)].leading = Some(Leading { term, stage });
-        self.change(ix, Command::Barrier, Then::TakeOver { term });
+        let begun = self.reigns + 1;
+        self.reigns = begun;
+        let reign = Reign { term, begun };
+        self.servers[usize::from(ix)].leading = Some(Leading { reign, stage });
+        self.change(ix, Command::Barrier, Then::TakeOver { reign });
     }
 
-    pub(super) fn on_take_over_step(&mut self, ix: ServerIx, term: u64, answer: &Answer) {
+    pub(super) fn on_take_over_step(&mut self, ix: ServerIx, reign: Reign, answer: &Answer) {
         let server = &self.servers[usize::from(ix)];
-        if !is_term(server.leading.as_ref(), term) {
+        if server.leading.as_ref().map(|it| it.reign) != Some(reign) {
             return;
         }
         if matches!(answer, Answer::NoLeader | Answer::Unknown) {
             // Tried again for as long as this server is told that it leads.
-            return self.take_over(ix, term);
+            return self.take_over(ix, reign.term);
         }
         if server.snapshot.cluster().incarnation.is_none() {
             let incarnation = Incarnation::from_u128(self.rng.id());
             let command = Command::ClusterInit { incarnation };
-            return self.change(ix, command, Then::TakeOver { term });
+            return self.change(ix, command, Then::TakeOver { reign });
         }
         let snapshot = server.snapshot.clone();
         let silence = match self.mutant {
@@ -127,6 +158,7 @@ impl World {
             house: false,
             scratch: Scratch::new(),
             armed: None,
+            apart: VecDeque::new(),
         }));
         let early = match std::mem::replace(&mut leading.stage, running) {
             Stage::TakingOver(early) => early,
@@ -138,10 +170,10 @@ impl World {
         self.turn(ix);
     }
 
-    pub(super) fn running(&mut self, ix: ServerIx) -> Option<(u64, &mut Running)> {
+    pub(super) fn running(&mut self, ix: ServerIx) -> Option<(Reign, &mut Running)> {
         let leading = self.servers[usize::from(ix)].leading.as_mut()?;
         match &mut leading.stage {
-            Stage::Running(running) => Some((leading.term, running)),
+            Stage::Running(running) => Some((leading.reign, running)),
             Stage::TakingOver(_) => None,
         }
     }
@@ -171,9 +203,9 @@ impl World {
     /// The majority of a leader is back, and nodes were without one for too long: it leads anew.
     pub(crate) fn lead_anew(&mut self, ix: ServerIx) {
         if self.tenure_of(ix) == Duration::ZERO
-            && let Some(Leading { term, .. }) = self.servers[usize::from(ix)].leading
+            && let Some(Leading { reign, .. }) = self.servers[usize::from(ix)].leading
         {
-            self.take_over(ix, term);
+            self.take_over(ix, reign.term);
         }
     }
 
@@ -202,10 +234,10 @@ impl World {
         }
     }
 
-    pub(super) fn on_leader_timer(&mut self, ix: ServerIx, term: u64) {
+    pub(super) fn on_leader_timer(&mut self, ix: ServerIx, reign: Reign) {
         let at = self.now;
         if let Some((own, running)) = self.running(ix)
-            && own == term
+            && own == reign
             && running.armed.is_some_and(|armed| armed <= at)
         {
             running.armed = None;
@@ -247,10 +279,13 @@ impl World {
         {
             command = running.leader.poll_command(&snapshot, &mut ids, now);
             command = command.filter(|it| !forgotten(mutant, it));
+            if mutant == Some(Mutant::OneNodePerExpiry) {
+                command = running.one_by_one(command);
+            }
             running.house = command.is_some();
         }
         self.rng = drawn;
-        let Some((term, running)) = self.running(ix) else {
+        let Some((reign, running)) = self.running(ix) else {
             return;
         };
         let due = running.leader.poll_timeout().map(nanos);
@@ -267,11 +302,11 @@ impl World {
             let due = due.max(at + pause);
             running.armed = Some(due);
             let wait = due - at;
-            self.server_event(ix, wait, ServerEvent::LeaderTimer { term });
+            self.server_event(ix, wait, ServerEvent::LeaderTimer { reign });
         }
         if let Some(command) = command {
             let then = Then::House {
-                term,
+                reign,
                 command: Box::new(command.clone()),
             };
             self.change(ix, command, then);
@@ -281,7 +316,7 @@ impl World {
     pub(super) fn on_house_kept(
         &mut self,
         ix: ServerIx,
-        term: u64,
+        reign: Reign,
         command: Command,
         answer: &Answer,
     ) {
@@ -289,7 +324,7 @@ impl World {
         let Some((own, running)) = self.running(ix) else {
             return;
         };
-        if own != term {
+        if own != reign {
             return;
         }
         running.house = false;
@@ -317,8 +352,4 @@ fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),
         _ => false,
     }
-}
-
-fn is_term(leading: Option<&Leading>, term: u64) -> bool {
-    leading.is_some_and(|leading| leading.term == term)
 }

@@ -8,6 +8,7 @@
 //! | `session`, `sync` | `gateway/session.rs`, `gateway/sync.rs` |
 //! | `updates` | `gateway/updates.rs`, `gateway/coalescer` |
 //! | `watch` | `gateway/watch.rs` |
+//! | `held` | `gateway/held.rs` |
 //! | `heard` | `gateway/liveness.rs` |
 //! | `leading`, `plans` | `leading/*` |
 //! | `change`, `reading` | `cluster/change.rs`, `cluster/mod.rs` |
@@ -15,8 +16,9 @@
 pub mod change;
 mod greeting;
 pub mod heard;
-mod leading;
-mod plans;
+mod held;
+pub mod leading;
+pub mod plans;
 pub mod reading;
 mod session;
 pub mod sync;
@@ -28,15 +30,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_leader::tenure::Tenure;
-use controlplane_state::{SessionEpoch, Signal, Snapshot};
-use protocol_model::AllocId;
+use controlplane_state::{Signal, Snapshot};
 
-use crate::event::{Event, NodeIx, ServerEvent, ServerIx, Waits};
+use crate::event::{Event, LogEvent, NodeIx, ServerEvent, ServerIx, Waits};
 use crate::net::{ConnId, Side};
 use crate::node_ids::node_ix;
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
 use heard::HeardLog;
+use held::Sessions;
 use leading::Leading;
 use session::ServerConn;
 use updates::Coalescer;
@@ -45,6 +47,9 @@ use updates::Coalescer;
 #[derive(Debug)]
 pub struct Server {
     pub up: bool,
+    /// Its process stands still: faults that are on, and what happens to it once it goes on.
+    pub(crate) stalls: u32,
+    pub(crate) held: Vec<Event>,
     /// How often it was started.
     pub life: u32,
     /// What it takes longer for everything.
@@ -61,9 +66,11 @@ pub struct Server {
     pub believes: Option<ServerIx>,
     pub believed_term: u64,
     leading: Option<Leading>,
+    /// When it led with a majority last, where it does not any more.
+    pub(crate) quorum_at: Option<Nanos>,
     /// For how long somebody has led, as far as it knows.
     pub(crate) tenure: Tenure,
-    sessions: BTreeMap<NodeIx, SessionEntry>,
+    sessions: Sessions,
     conns: BTreeMap<ConnId, ServerConn>,
     conns_of: BTreeMap<NodeIx, Vec<ConnId>>,
     /// Sessions that wait until this index is applied here.
@@ -74,20 +81,12 @@ pub struct Server {
     coalescer: Coalescer,
 }
 
-/// What the server keeps of a session that it holds.
-#[derive(Clone, Debug)]
-struct SessionEntry {
-    epoch: SessionEpoch,
-    /// The connection that it lives on: streams of another are none of it.
-    conn: ConnId,
-    /// `None` where the session went on here without a complete report.
-    known: Option<Arc<BTreeMap<AllocId, u64>>>,
-}
-
 impl Server {
     pub fn new(nodes: usize) -> Self {
         Self {
             up: false,
+            stalls: 0,
+            held: Vec::new(),
             life: 0,
             extra: 0,
             lag: 0,
@@ -98,8 +97,9 @@ impl Server {
             believes: None,
             believed_term: 0,
             leading: None,
+            quorum_at: None,
             tenure: Tenure::default(),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             conns: BTreeMap::new(),
             conns_of: BTreeMap::new(),
             waits: BTreeSet::new(),
@@ -107,6 +107,11 @@ impl Server {
             heard: HeardLog::new(nodes, 0),
             coalescer: Coalescer::default(),
         }
+    }
+
+    /// Whether there is a process, and it does something.
+    pub fn runs(&self) -> bool {
+        self.up && self.stalls == 0
     }
 
     fn is_leader(&self, me: ServerIx) -> bool {
@@ -120,7 +125,8 @@ impl Server {
 }
 
 impl World {
-    /// A server starts: its log is where it was, everything else begins anew.
+    /// A server starts: its log is where it was, and is applied from a while ago on. Everything
+    /// else begins anew.
     pub(crate) fn start_server(&mut self, ix: ServerIx) {
         let (nodes, now) = (self.nodes.len(), self.now);
         let server = &mut self.servers[usize::from(ix)];
@@ -132,7 +138,8 @@ impl World {
         server.tenure = Tenure::default();
         server.believes = None;
         server.leading = None;
-        server.sessions = BTreeMap::new();
+        server.quorum_at = None;
+        server.sessions = Sessions::default();
         server.conns = BTreeMap::new();
         server.conns_of = BTreeMap::new();
         server.waits = BTreeSet::new();
@@ -140,6 +147,7 @@ impl World {
         server.heard = HeardLog::new(nodes, now);
         server.coalescer = Coalescer::default();
         let life = server.life;
+        self.go_back(ix);
         self.note(|| format!("s{ix} starts"));
         // Nodes that still talk to its former life are told that there is none.
         for conn in self
@@ -162,6 +170,8 @@ impl World {
         }
         server.up = false;
         server.leading = None;
+        server.stalls = 0;
+        self.let_go(ix);
         self.note(|| format!("s{ix} is killed"));
         let (now, life) = (self.now, self.servers[usize::from(ix)].life);
         for conn in self
@@ -173,6 +183,71 @@ impl World {
         }
         self.depose(ix);
         self.look_at_leader();
+    }
+
+    /// A server's process stands still from now on: it was suspended, or its host is. What comes
+    /// for it waits, and its own timers are late.
+    pub(crate) fn stall_server(&mut self, ix: ServerIx) {
+        let server = &mut self.servers[usize::from(ix)];
+        if server.up {
+            server.stalls += 1;
+            self.look_at_leader();
+        }
+    }
+
+    /// It goes on, unless another fault keeps it, or it was killed meanwhile.
+    pub(crate) fn unstall_server(&mut self, ix: ServerIx) {
+        let server = &mut self.servers[usize::from(ix)];
+        server.stalls = server.stalls.saturating_sub(1);
+        if server.stalls == 0 {
+            self.let_go(ix);
+            self.look_at_leader();
+        }
+    }
+
+    /// What was held up happens, in the order in which it came.
+    fn let_go(&mut self, ix: ServerIx) {
+        for event in std::mem::take(&mut self.servers[usize::from(ix)].held) {
+            self.queue.push(self.now, event);
+        }
+    }
+
+    /// The server that stands still and that an event is for.
+    pub(crate) fn holds_up(&self, event: &Event) -> Option<ServerIx> {
+        if self.servers.iter().all(|server| server.stalls == 0) {
+            return None;
+        }
+        let server = match event {
+            Event::ToServer { conn, .. } => self.net.conn(*conn)?.server,
+            Event::Server { server, .. } => *server,
+            Event::Log(event) => self.server_of(event)?,
+            Event::NodeTimer { .. }
+            | Event::Node { .. }
+            | Event::Host { .. }
+            | Event::ToNode { .. }
+            | Event::Idle { .. }
+            | Event::FaultBegins(_)
+            | Event::FaultEnds(_)
+            | Event::Op(_)
+            | Event::Second => return None,
+        };
+        (self.servers[usize::from(server)].stalls > 0).then_some(server)
+    }
+
+    /// Who has to do something for an event of the log.
+    fn server_of(&self, event: &LogEvent) -> Option<ServerIx> {
+        match event {
+            LogEvent::Forwarded { leader, .. } | LogEvent::ReadAsked { leader, .. } => {
+                Some(*leader)
+            }
+            LogEvent::Try { change } | LogEvent::Answer { change, .. } => {
+                self.changes.server_of(*change)
+            }
+            LogEvent::ReadTry { read }
+            | LogEvent::ReadLate { read, .. }
+            | LogEvent::ReadIndex { read, .. } => self.reads.server_of(*read),
+            LogEvent::Commit { .. } | LogEvent::Late { .. } | LogEvent::Elect { .. } => None,
+        }
     }
 
     /// Makes something happen at a server, if it lives then.
@@ -213,7 +288,9 @@ impl World {
             }
             ServerEvent::NotConfirmed { number } => self.on_report_answered(ix, number, None),
             ServerEvent::Learns { leader, term } => self.learns(ix, leader, term),
-            ServerEvent::LeaderTimer { term } => self.on_leader_timer(ix, term),
+            ServerEvent::LeaderTimer { reign } => self.on_leader_timer(ix, reign),
+            ServerEvent::NextPiece(plan) => self.propose_piece(ix, plan),
+            ServerEvent::Settle(plan) => self.settle_plan(ix, plan),
             ServerEvent::Decided(decided) => self.on_decided(ix, *decided),
             ServerEvent::WaitOver { conn, what } => self.on_wait_over(ix, conn, what),
             ServerEvent::ReadOver { read } => self.on_read_over(ix, read),
@@ -259,10 +336,11 @@ impl World {
             let server = &mut self.servers[usize::from(ix)];
             server.applied += 1;
             server.snapshot = entry.snapshot.clone();
+            let life = server.life;
             let index = entry.applied.index;
             self.lead_on_applied(ix, index, &entry.applied.signals);
             if let Some(waits) = entry.waits
-                && entry.proposer == Some(ix)
+                && entry.proposer == Some((ix, life))
             {
                 self.answer_from(ix, waits, index, &entry.applied.outcome);
             }

@@ -1,21 +1,56 @@
 //! What scheduler threads do with an evaluation: the server's `leading/workers.rs` and
-//! `leading/plans.rs`.
+//! `leading/plans.rs`, and `leading/commit.rs`.
+
+use std::collections::VecDeque;
 
 use controlplane_leader::broker::Delivery;
-use controlplane_leader::{plan, retry};
+use controlplane_leader::{pieces, plan, retry};
 use controlplane_scheduler::{Decision, schedule};
 use controlplane_state::Command;
 use controlplane_state::command::PlanApply;
 use protocol_model::JobType;
 
 use super::change::Then;
+use super::leading::Reign;
 use crate::event::{Answer, Decided, ServerEvent, ServerIx};
-use crate::time::{MILLI, wall};
+use crate::time::{MILLI, Nanos, wall};
 use crate::world::World;
 
 /// Attempts at one delivery (as the server).
 const ATTEMPTS_MAX: u32 = 5;
 const ATTEMPTS_BATCH_MAX: u32 = 2;
+/// Placements and changes in one entry; few, so that plans have several.
+const PIECE_ITEMS_MAX: usize = 3;
+/// How long the log is everybody else's after a piece, at most (as the server).
+const REST_MAX: Nanos = 50 * MILLI;
+/// Between two attempts at finding out what became of a plan (as the server).
+const SETTLE_PAUSE: Nanos = 100 * MILLI;
+
+/// A plan, some of which is in the log's hands.
+#[derive(Debug)]
+pub struct PlanInHand {
+    reign: Reign,
+    delivery: Delivery,
+    attempt: u32,
+    /// Whether the evaluation is over with it.
+    whole: bool,
+    /// The pieces that are not.
+    waiting: VecDeque<PlanApply>,
+}
+
+impl PlanInHand {
+    pub(super) fn reign(&self) -> Reign {
+        self.reign
+    }
+}
+
+/// All or nothing can only be one entry.
+fn in_pieces(plan: PlanApply, commit: plan::Commit) -> VecDeque<PlanApply> {
+    match commit {
+        plan::Commit::Whole => VecDeque::from([plan]),
+        plan::Commit::Partial => pieces::split(plan, PIECE_ITEMS_MAX).into(),
+    }
+}
 
 impl World {
     /// A scheduler thread takes an evaluation.
@@ -27,13 +62,13 @@ impl World {
         let extra = self.servers[usize::from(ix)].extra;
         let snapshot = self.servers[usize::from(ix)].snapshot.clone();
         self.counts.scheduled += 1;
-        let Some((term, running)) = self.running(ix) else {
+        let Some((reign, running)) = self.running(ix) else {
             return;
         };
         running.busy += 1;
         let decision = schedule(&snapshot, &delivery.eval, seed, &mut running.scratch, now);
         let decided = Decided {
-            term,
+            reign,
             delivery,
             attempt,
             decision,
@@ -44,7 +79,7 @@ impl World {
 
     pub(super) fn on_decided(&mut self, ix: ServerIx, decided: Decided) {
         let Decided {
-            term,
+            reign,
             delivery,
             attempt,
             decision: Decision { plan, .. },
@@ -54,7 +89,7 @@ impl World {
         let Some((own, running)) = self.running(ix) else {
             return;
         };
-        if own != term {
+        if own != reign {
             return;
         }
         running.busy = running.busy.saturating_sub(1);
@@ -76,8 +111,15 @@ impl World {
             plan::Commit::Partial
         };
         let checked = plan::check(&snapshot, plan, commit);
+        let in_hand = |plan, whole| PlanInHand {
+            reign,
+            delivery: delivery.clone(),
+            attempt,
+            whole,
+            waiting: in_pieces(plan, commit),
+        };
         if checked.rejected.is_empty() {
-            self.propose_plan(ix, term, delivery, attempt, checked.plan, true);
+            self.propose_piece(ix, Box::new(in_hand(checked.plan, true)));
             return self.turn(ix);
         }
         let part = PlanApply {
@@ -91,52 +133,83 @@ impl World {
         if empty {
             self.again(ix, delivery, attempt);
         } else {
-            self.propose_plan(ix, term, delivery, attempt, part, false);
+            self.propose_piece(ix, Box::new(in_hand(part, false)));
         }
         self.turn(ix);
     }
 
-    fn propose_plan(
-        &mut self,
-        ix: ServerIx,
-        term: u64,
-        delivery: Delivery,
-        attempt: u32,
-        plan: PlanApply,
-        whole: bool,
-    ) {
-        let then = Then::Plan {
-            term,
-            delivery,
-            attempt,
-            whole,
-        };
-        self.change(ix, Command::PlanApply(Box::new(plan)), then);
+    /// The next piece of a plan; a barrier where nobody knows what became of the one before.
+    pub(super) fn propose_piece(&mut self, ix: ServerIx, mut plan: Box<PlanInHand>) {
+        if !self.is_in_hand(ix, &plan) {
+            return;
+        }
+        if let Some(piece) = plan.waiting.pop_front() {
+            self.change(ix, Command::PlanApply(Box::new(piece)), Then::Plan(plan));
+        }
     }
 
-    pub(super) fn on_plan_done(
-        &mut self,
-        ix: ServerIx,
-        term: u64,
-        delivery: Delivery,
-        attempt: u32,
-        whole: bool,
-        answer: &Answer,
-    ) {
+    pub(super) fn on_plan_done(&mut self, ix: ServerIx, plan: Box<PlanInHand>, answer: &Answer) {
+        let now = self.leader_now(ix);
+        let rest = self.rng.below(REST_MAX);
+        let Some((own, running)) = self.running(ix) else {
+            return;
+        };
+        if own != plan.reign {
+            return;
+        }
+        let (id, token) = (plan.delivery.eval.id, plan.delivery.token);
+        match answer {
+            Answer::Done { .. } if !plan.waiting.is_empty() => {
+                // The log is everybody else's for a moment, and the evaluation still in hand.
+                running.leader.holds(id, token, now);
+                return self.server_event(ix, rest, ServerEvent::NextPiece(plan));
+            }
+            Answer::Done { .. } if plan.whole => {
+                running.leader.ack(id, token);
+            }
+            Answer::Done { .. } | Answer::Refused(_) => {
+                self.again(ix, plan.delivery, plan.attempt);
+            }
+            // What it left is seen behind a barrier.
+            Answer::Unknown => return self.settle_plan(ix, plan),
+            Answer::NoLeader => {
+                running.leader.nack(id, token, now);
+            }
+        }
+        self.turn(ix);
+    }
+
+    pub(super) fn settle_plan(&mut self, ix: ServerIx, plan: Box<PlanInHand>) {
+        if self.is_in_hand(ix, &plan) {
+            self.change(ix, Command::Barrier, Then::Settled(plan));
+        }
+    }
+
+    /// Whether whoever decided a plan goes on with it: one that begins anew drops what is left.
+    fn is_in_hand(&mut self, ix: ServerIx, plan: &PlanInHand) -> bool {
+        let running = self.running(ix);
+        running.is_some_and(|(reign, _)| reign == plan.reign)
+    }
+
+    pub(super) fn on_plan_settled(&mut self, ix: ServerIx, plan: Box<PlanInHand>, answer: &Answer) {
         let now = self.leader_now(ix);
         let Some((own, running)) = self.running(ix) else {
             return;
         };
-        if own != term {
+        if own != plan.reign {
             return;
         }
         match answer {
-            Answer::Done { .. } if whole => {
-                running.leader.ack(delivery.eval.id, delivery.token);
+            Answer::Done { .. } | Answer::Refused(_) => {
+                self.again(ix, plan.delivery, plan.attempt);
             }
-            Answer::Done { .. } | Answer::Refused(_) => self.again(ix, delivery, attempt),
-            Answer::NoLeader | Answer::Unknown => {
-                running.leader.nack(delivery.eval.id, delivery.token, now);
+            Answer::Unknown => {
+                return self.server_event(ix, SETTLE_PAUSE, ServerEvent::Settle(plan));
+            }
+            Answer::NoLeader => {
+                running
+                    .leader
+                    .nack(plan.delivery.eval.id, plan.delivery.token, now);
             }
         }
         self.turn(ix);

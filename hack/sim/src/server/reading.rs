@@ -43,6 +43,13 @@ pub struct Reads {
     made: u64,
 }
 
+impl Reads {
+    /// Who reads.
+    pub(super) fn server_of(&self, read: u64) -> Option<ServerIx> {
+        self.all.get(&read).map(|read| read.server)
+    }
+}
+
 impl World {
     /// Looks at a knock again once everything is applied here that is on a majority now.
     pub(super) fn read(&mut self, ix: ServerIx, conn: ConnId, knock: Box<NodeHello>) {

@@ -227,11 +227,8 @@ impl World {
                 server.conns_of.remove(&session.node);
             }
         }
-        // Unless another connection took its place.
-        let entry = server.sessions.get(&session.node);
-        let own = entry.is_some_and(|entry| entry.conn == conn);
-        if own {
-            server.sessions.remove(&session.node);
+        // Unless it goes on over another connection.
+        if server.sessions.close(session.node, conn) {
             server.heard.forget(session.node);
         }
     }

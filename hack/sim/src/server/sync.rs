@@ -167,11 +167,7 @@ impl World {
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
         };
-        if let Some(entry) = server
-            .sessions
-            .get_mut(&session.node)
-            .filter(|entry| entry.epoch == session.epoch)
-        {
+        if let Some(entry) = server.sessions.of_epoch(session.node, session.epoch) {
             entry.known = Some(Arc::new(report.known()));
         }
         session.sync.done = true;

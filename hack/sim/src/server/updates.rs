@@ -93,12 +93,11 @@ impl World {
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
         };
-        let entry = server.sessions.get(&session.node);
         let class = usize::from(batch.class == NodeClass::Typical);
         let stream = &mut session.updates[class];
         let epoch = SessionEpoch(batch.epoch.0);
         if stream.opened.is_none() {
-            if entry.is_none_or(|entry| entry.epoch != epoch || entry.conn != conn) {
+            if server.sessions.own(session.node, epoch, conn).is_none() {
                 return self.end_stream(ix, conn);
             }
             stream.opened = Some(epoch);

@@ -48,10 +48,7 @@ impl World {
             return;
         };
         let node = session.node;
-        let holds = server
-            .sessions
-            .get(&node)
-            .is_some_and(|entry| entry.epoch == epoch && entry.conn == conn);
+        let holds = server.sessions.own(node, epoch, conn).is_some();
         if !holds || session.watch.is_some() {
             return self.end_stream(ix, conn);
         }
@@ -84,7 +81,7 @@ impl World {
             (Some(_), true) if mute => return,
             (Some(chain), true) => messages(chain, &snapshot, false),
             (none, true) => {
-                let entry = server.sessions.get(&node);
+                let entry = server.sessions.own(node, epoch, conn);
                 let reported = entry.and_then(|entry| entry.known.clone());
                 let mut chain = match watch.known.take().map(Arc::new).or(reported) {
                     Some(known) => Chain::new(node_id(node), &known),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
 use controlplane_state::{Command, SessionEpoch, Stamped};
@@ -17,6 +18,9 @@ use crate::mutant::Mutant;
 use crate::schedule::jobs::{self, Kind};
 use crate::time::SECOND;
 
+/// How much later a planted bug has somebody look.
+const LATER: Duration = Duration::from_secs(30);
+
 /// An id that nobody drew.
 fn other_id(id: AllocId) -> AllocId {
     let mut bytes = *id.as_bytes();
@@ -31,6 +35,8 @@ pub(super) enum Before {
     Silent(NodeId),
     /// The evaluations that exist.
     Evals(BTreeSet<EvalId>),
+    /// A ready node, which an entry is not about.
+    Aside(NodeId),
 }
 
 impl World {
@@ -53,6 +59,13 @@ impl World {
             (Command::PlanApply(plan), Some(Mutant::ReplacedTwice)) => self.replace_twice(plan),
             (Command::PlanApply(plan), Some(Mutant::PlacedBeside)) => self.place_beside(plan),
             (Command::PlanApply(plan), Some(Mutant::RollsAllAtOnce)) => self.roll_all(plan),
+            (Command::PlanApply(plan), Some(Mutant::StopsAllOfIt)) => self.stop_all_leased(plan),
+            (Command::NodeSynced(synced), Some(Mutant::LeftOutStays)) => {
+                let all = self.state().allocs_on_node(synced.node);
+                let said: BTreeSet<AllocId> = synced.changed.iter().map(|it| it.id).collect();
+                let others = all.map(|it| it.id).filter(|id| !said.contains(id));
+                synced.unchanged = others.collect();
+            }
             (Command::AllocUpdates { batches }, Some(Mutant::BatchWithoutEpoch)) => {
                 for batch in batches {
                     batch.epoch = epoch_of(batch.node);
@@ -102,6 +115,27 @@ impl World {
         plan.changed.extend(others.map(|alloc| AllocChange {
             id: alloc.id,
             ..step.clone()
+        }));
+    }
+
+    /// With one of a leased group that is stopped all of it is.
+    fn stop_all_leased(&self, plan: &mut PlanApply) {
+        let stop = plan.changed.iter().find(|change| {
+            matches!(change.change, Change::Stop { .. })
+                && self.kind_of(change.id) == Some(Kind::Leased)
+        });
+        let Some(stop) = stop.cloned() else {
+            return;
+        };
+        let Some(key) = self.state().alloc(stop.id).map(|alloc| alloc.job_key()) else {
+            return;
+        };
+        let known: BTreeSet<AllocId> = plan.changed.iter().map(|change| change.id).collect();
+        let others = self.state().allocs_by_job(&key);
+        let others = others.filter(|it| !it.terminal() && !known.contains(&it.id));
+        plan.changed.extend(others.map(|alloc| AllocChange {
+            id: alloc.id,
+            ..stop.clone()
         }));
     }
 
@@ -164,8 +198,13 @@ impl World {
             }
             (
                 Command::HeartbeatMissed { .. } | Command::NodeSynced(_),
-                Some(Mutant::TwoEntries),
+                Some(Mutant::TwoEntries | Mutant::LooksLater),
             ) => Before::Evals(self.state().evals().map(|eval| eval.id).collect()),
+            (Command::JobRegister(_), Some(Mutant::StatusAside)) => {
+                let mut nodes = self.state().nodes();
+                let ready = nodes.find(|record| record.node.status == NodeStatus::Ready);
+                ready.map_or(Before::Nothing, |record| Before::Aside(record.node.id))
+            }
             _ => Before::Nothing,
         }
     }
@@ -187,38 +226,57 @@ impl World {
                 }));
                 self.apply(&Stamped { now, seed, command }, None, None);
             }
-            Before::Evals(known) => {
-                let made: Vec<Evaluation> = self
-                    .state()
-                    .evals()
-                    .filter(|eval| !known.contains(&eval.id))
-                    .map(|eval| Evaluation::clone(eval))
-                    .collect();
-                if made.is_empty() {
-                    return;
-                }
-                let over = made.iter().map(|eval| Evaluation {
-                    status: EvalStatus::Cancelled,
-                    ..eval.clone()
-                });
-                let evals = over.collect();
-                let command = Command::EvalsUpsert { evals };
-                self.apply(&Stamped { now, seed, command }, None, None);
-                let again = made.into_iter().map(|eval| Evaluation {
-                    id: EvalId::from_u128(self.rng.id()),
-                    create_index: 0,
-                    modify_index: 0,
-                    ..eval
-                });
-                let evals = again.collect();
-                let command = Command::EvalsUpsert { evals };
-                let stamped = Arc::new(Stamped { now, seed, command });
-                let term = self.log.term;
-                let at = self.now + self.rng.below(SECOND);
-                self.queue
-                    .push(at, Event::Log(LogEvent::Late { term, stamped }));
+            Before::Evals(known) => self.evals_apart(&known, now, seed),
+            Before::Aside(node) => {
+                let record = self.state().node(node);
+                let epoch = record.map_or(SessionEpoch::NONE, |record| record.session.epoch);
+                let nodes = vec![(node, epoch)];
+                let command = Command::HeartbeatMissed { nodes };
+                self.log.index += 1;
+                let stamped = Stamped { now, seed, command };
+                // Part of the entry before it: nobody sees it as one of its own.
+                self.log.state.apply(self.log.index, stamped);
+                self.log.newest = self.log.state.snapshot();
             }
         }
+    }
+
+    /// Evaluations that an entry has made are made by another one, or are for later.
+    fn evals_apart(&mut self, known: &BTreeSet<EvalId>, now: UnixNanos, seed: [u8; 16]) {
+        let made: Vec<Evaluation> = self
+            .state()
+            .evals()
+            .filter(|eval| !known.contains(&eval.id))
+            .map(|eval| Evaluation::clone(eval))
+            .collect();
+        if made.is_empty() {
+            return;
+        }
+        let over = made.iter().map(|eval| Evaluation {
+            status: EvalStatus::Cancelled,
+            ..eval.clone()
+        });
+        let evals = over.collect();
+        let command = Command::EvalsUpsert { evals };
+        self.apply(&Stamped { now, seed, command }, None, None);
+        let later = self.mutant == Some(Mutant::LooksLater);
+        let again = made.into_iter().map(|eval| Evaluation {
+            id: EvalId::from_u128(self.rng.id()),
+            create_index: 0,
+            modify_index: 0,
+            wait_until: later.then(|| now.saturating_add(LATER)),
+            ..eval
+        });
+        let evals = again.collect();
+        let command = Command::EvalsUpsert { evals };
+        if later {
+            return self.apply(&Stamped { now, seed, command }, None, None);
+        }
+        let stamped = Arc::new(Stamped { now, seed, command });
+        let term = self.log.term;
+        let at = self.now + self.rng.below(SECOND);
+        self.queue
+            .push(at, Event::Log(LogEvent::Late { term, stamped }));
     }
 
     /// A map as the node takes it.

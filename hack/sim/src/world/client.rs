@@ -67,8 +67,8 @@ impl World {
         }
         // An operator whose server is down asks another.
         let mut server = op.server;
-        if !self.servers[usize::from(server)].up {
-            let up = (0..self.schedule.servers).find(|ix| self.servers[usize::from(*ix)].up);
+        if !self.servers[usize::from(server)].runs() {
+            let up = (0..self.schedule.servers).find(|ix| self.servers[usize::from(*ix)].runs());
             let Some(up) = up else {
                 return self.ask_again(number);
             };

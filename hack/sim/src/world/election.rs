@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use controlplane_state::SessionEpoch;
+use protocol_model::NodeStatus;
+
 use super::World;
 use super::log::InFlight;
 use crate::event::{Answer, Event, LogEvent, ServerEvent, ServerIx};
@@ -9,19 +12,25 @@ use crate::time::{MILLI, Nanos, SECOND, nanos};
 
 /// How much later than it was elected a leader begins to look after nodes, at most.
 const TAKES_OVER_WITHIN: Nanos = 3 * SECOND;
+/// How long a node without a session may take to knock anew, and a detection period, and what a
+/// leader takes to take over (as the leader's parts).
+const KNOCK_AGAIN_MAX: Nanos = 63 * SECOND + TAKES_OVER_WITHIN;
 
 impl World {
     /// A server that is killed leads no more, even if nobody could take its place.
     pub(crate) fn depose(&mut self, server: ServerIx) {
         if self.log.leader == Some(server) {
-            self.log.leader = None;
             self.lead_in_vain();
+            self.log.leader = None;
+            self.note_reach();
         }
     }
 
-    /// Nobody leads with a majority from now on.
+    /// Nobody leads with a majority from now on. Whoever did does not know it yet.
     fn lead_in_vain(&mut self) {
-        self.log.since = None;
+        if let (Some(leader), Some(_)) = (self.log.leader, self.log.since.take()) {
+            self.servers[usize::from(leader)].quorum_at = Some(self.now);
+        }
     }
 
     /// Something about who reaches whom changed: a leader without a majority will be replaced, one
@@ -32,10 +41,12 @@ impl World {
         };
         if !self.has_majority(leader) {
             self.lead_in_vain();
+            self.note_reach();
             return self.stand_for_election();
         }
         if self.log.since.is_none() {
             self.log.since = Some(self.now);
+            self.note_reach();
             self.lead_anew(leader);
         }
         let term = self.log.term;
@@ -101,10 +112,12 @@ impl World {
         let old = self.log.leader;
         self.counts.elections += 1;
         self.log.term += 1;
-        self.log.leader = Some(chosen);
         self.lead_in_vain();
+        self.log.leader = Some(chosen);
         self.log.to_return = 0;
+        self.log.grace = 0;
         self.log.since = Some(self.now);
+        self.note_reach();
         let term = self.log.term;
         self.note(|| format!("s{chosen} leads in term {term}"));
         let lost = std::mem::take(&mut self.log.in_flight);
@@ -164,11 +177,26 @@ impl World {
         );
     }
 
-    /// The leader leaves nodes so long to come back.
+    /// The leader leaves nodes so long to come back. Where one of them has lost its session to a
+    /// server, and knocks anew some time, it looks that long at no window and no rollout.
     pub(crate) fn on_time_given(&mut self, leader: ServerIx, time: Duration) {
-        if self.log.leader == Some(leader) {
-            self.log.to_return = nanos(time);
+        if self.log.leader != Some(leader) {
+            return;
         }
+        self.log.to_return = nanos(time);
+        let mut nodes = self.log.newest.nodes();
+        let knocks_anew = nodes.any(|record| {
+            record.node.status == NodeStatus::Disconnected
+                && record.session.epoch == SessionEpoch::NONE
+        });
+        self.log.grace = if knocks_anew { KNOCK_AGAIN_MAX } else { 0 };
+    }
+
+    /// The same as [`Self::minded_for`], for what a leader looks at only once nobody is about to
+    /// find it any more.
+    pub fn graced_for(&self) -> Nanos {
+        let graced = self.led_for().saturating_sub(self.log.grace);
+        graced.min(self.minded_for())
     }
 
     /// For how long the leader has looked after nodes: one that follows a time without any gives

@@ -98,6 +98,8 @@ impl World {
             }
             FaultKind::KillServer { server } if begins => self.kill_server(server),
             FaultKind::KillServer { server } => self.start_server(server),
+            FaultKind::Stall { server } if begins => self.stall_server(server),
+            FaultKind::Stall { server } => self.unstall_server(server),
             FaultKind::SlowServer { server, extra } => {
                 self.servers[usize::from(server)].extra = if begins { extra } else { 0 };
             }

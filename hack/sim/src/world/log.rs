@@ -22,6 +22,10 @@ use crate::time::{MICRO, MILLI, Nanos};
 /// Entries that followers can still read; one further behind takes a snapshot.
 const HISTORY_MAX: usize = 2048;
 
+/// Entries that every server has applied and that are kept: a server that is started again goes
+/// back some of them.
+const BACK_MAX: u64 = 16;
+
 /// The log and the one true state.
 #[derive(Debug)]
 pub struct Log {
@@ -44,6 +48,8 @@ pub struct Log {
     pub(super) since: Option<Nanos>,
     /// How long the present leader leaves nodes to come back, beyond an election's.
     pub(super) to_return: Nanos,
+    /// How long it looks at no window and no rollout.
+    pub(super) grace: Nanos,
     pub(super) rng: Rng,
 }
 
@@ -62,8 +68,8 @@ pub struct Committed {
     pub snapshot: Snapshot,
     pub applied: Applied,
     pub waits: Option<(u64, u32)>,
-    /// Who proposed it, and answers.
-    pub proposer: Option<ServerIx>,
+    /// Who proposed it, in which of its lives, and answers.
+    pub proposer: Option<(ServerIx, u32)>,
 }
 
 impl Log {
@@ -81,6 +87,7 @@ impl Log {
             extra: 0,
             since: None,
             to_return: 0,
+            grace: 0,
             rng,
         }
     }
@@ -103,9 +110,9 @@ impl World {
         let of = self.servers.len();
         let reached = (0..of).filter(|other| {
             let ix = u8::try_from(*other).unwrap_or(0);
-            self.servers[*other].up && self.net.servers_reach(server, ix)
+            self.servers[*other].runs() && self.net.servers_reach(server, ix)
         });
-        self.servers[usize::from(server)].up && reached.count() * 2 > of
+        self.servers[usize::from(server)].runs() && reached.count() * 2 > of
     }
 
     /// Puts an entry into the log, where `server` leads.
@@ -194,15 +201,31 @@ impl World {
             snapshot,
             applied,
             waits,
-            proposer,
+            proposer: proposer.map(|ix| (ix, self.servers[usize::from(ix)].life)),
         }));
     }
 
-    /// Forgets entries that every server has applied: old snapshots hold on to memory, and cost
-    /// time when everything that they share is copied.
+    /// A server that is started again has applied what its newest snapshot of the state says, and
+    /// applies anew what came after it.
+    pub(crate) fn go_back(&mut self, ix: ServerIx) {
+        let server = &self.servers[usize::from(ix)];
+        let by = self.log.rng.below(BACK_MAX + 1);
+        let Some(last) = server.applied.saturating_sub(by).checked_sub(1) else {
+            return;
+        };
+        if let Some(entry) = self.log.entry(last) {
+            let snapshot = entry.snapshot.clone();
+            let server = &mut self.servers[usize::from(ix)];
+            server.applied = last + 1;
+            server.snapshot = snapshot;
+        }
+    }
+
+    /// Forgets entries that every server has applied long since: old snapshots hold on to memory,
+    /// and cost time when everything that they share is copied.
     fn trim_history(&mut self) {
         let applied = self.servers.iter().map(|server| server.applied).min();
-        let applied = applied.unwrap_or(0);
+        let applied = applied.unwrap_or(0).saturating_sub(BACK_MAX);
         while self.log.trimmed < applied || self.log.history.len() >= HISTORY_MAX {
             if self.log.history.pop_front().is_none() {
                 return;

@@ -68,6 +68,8 @@ pub struct World {
     pub(crate) nodes: Vec<SimNode>,
     pub(crate) changes: Changes,
     pub(crate) reads: Reads,
+    /// How often somebody began to lead.
+    pub(crate) reigns: u64,
     pub(crate) clients: Clients,
     /// The kind of everything that was ever placed.
     pub(crate) kinds: BTreeMap<AllocId, Kind>,
@@ -118,6 +120,7 @@ impl World {
                 .collect(),
             changes: Changes::default(),
             reads: Reads::default(),
+            reigns: 0,
             clients: Clients::new(&schedule),
             kinds: BTreeMap::new(),
             broken: BTreeSet::new(),
@@ -177,7 +180,10 @@ impl World {
             };
             self.now = at;
             self.step += 1;
-            self.happen(event);
+            match self.holds_up(&event) {
+                Some(server) => self.servers[usize::from(server)].held.push(event),
+                None => self.happen(event),
+            }
         }
         false
     }

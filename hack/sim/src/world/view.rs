@@ -69,6 +69,23 @@ impl World {
         calm_enough && of_late.all(|fault| fault.kind.is_promised_weather())
     }
 
+    /// Whether nothing but promised weather was in the way of a node and of a leader with a
+    /// majority for so long: what is wrong with other nodes, and with its own disk, keeps nobody
+    /// from being heard.
+    pub fn is_heard_for(&self, ix: NodeIx, span: Nanos) -> bool {
+        let lasted = |since: Nanos| self.now.saturating_sub(since) > span;
+        let calm_enough = !self.calm || lasted(self.calm_since);
+        let since = self.now.saturating_sub(span);
+        let mut of_late =
+            self.schedule.faults.iter().filter(|fault| {
+                fault.at <= self.now && fault.at.saturating_add(fault.lasts) >= since
+            });
+        calm_enough
+            && self.led_for() > span
+            && self.node(ix).in_touch_since.is_some_and(lasted)
+            && of_late.all(|fault| fault.kind.is_promised_weather() || fault.kind.spares(ix))
+    }
+
     /// How far two servers' wall clocks may be apart in this run: what ends by them ends this much
     /// later at most.
     pub fn clocks_apart(&self) -> Nanos {
@@ -85,9 +102,14 @@ impl World {
 
     /// The server that everything that went wrong within `span` is about, where there is one, and
     /// it began at one moment: who finds another server needs a while to have a next one ready.
-    pub fn only_troubled_server(&self, span: Nanos) -> Option<ServerIx> {
+    /// Answers when, too.
+    pub fn only_troubled_server(&self, span: Nanos) -> Option<(ServerIx, Nanos)> {
         let since = self.now.saturating_sub(span);
         let mut troubled = None;
+        // Nobody takes the place of the only one.
+        if self.schedule.servers == 1 {
+            return None;
+        }
         for fault in &self.schedule.faults {
             let ended = fault.at.saturating_add(fault.lasts);
             if fault.at > self.now || ended < since || self.calm {
@@ -99,16 +121,35 @@ impl World {
             }
             troubled = Some(trouble);
         }
-        troubled.map(|(server, _)| server)
+        troubled
+    }
+
+    /// Whether a server had had a node's session for `span` at a moment, and nothing was in the
+    /// node's way.
+    pub fn was_settled(&self, ix: NodeIx, at: Nanos, span: Nanos) -> bool {
+        let node = self.node(ix);
+        let still = node.in_touch_since.map(|since| (since, self.now));
+        let mut times = still.into_iter().chain(node.was_in_touch);
+        times.any(|(since, until)| until >= at && since.saturating_add(span) <= at)
+    }
+
+    /// By how much a server that decides lags at most, where some do in this run.
+    pub fn lags(&self) -> Nanos {
+        let faults = self.schedule.faults.iter();
+        let lags = faults.filter_map(|fault| match fault.kind {
+            FaultKind::LagServer { lag, .. } => Some(lag),
+            _ => None,
+        });
+        lags.max().unwrap_or(0)
     }
 
     /// Whether a server is well and reaches the leader.
     fn server_helps(&self, server: ServerIx) -> bool {
         let it = &self.servers[usize::from(server)];
-        it.up && it.extra < 50 * MILLI
+        it.runs() && it.extra < 50 * MILLI
     }
 
-    /// A server has a node's session.
+    /// A node hears that a server has its session.
     pub(crate) fn note_in_touch(&mut self, ix: NodeIx) {
         let now = self.now;
         let node = &mut self.nodes[ix as usize];
@@ -132,6 +173,7 @@ impl World {
     pub(crate) fn note_reach(&mut self) {
         let servers = self.schedule.servers;
         let now = self.now;
+        let leading = self.servers_with_leader();
         for node in 0..self.schedule.nodes {
             let both = |world: &Self, server: ServerIx| {
                 world.net.passes(node, server, Side::Node)
@@ -140,18 +182,35 @@ impl World {
             let lives = self.nodes[node as usize].core.is_some();
             let clear =
                 lives && (0..servers).all(|server| both(self, server) && self.server_helps(server));
-            let heard = lives
-                && (0..servers).any(|server| {
-                    self.servers[usize::from(server)].up
-                        && self.net.passes(node, server, Side::Server)
-                });
+            let hears = |server: &ServerIx| {
+                self.servers[usize::from(*server)].runs()
+                    && self.net.passes(node, *server, Side::Server)
+            };
+            let heard = lives && (0..servers).any(|server| hears(&server));
+            let confirmed = lives && leading.iter().any(hears);
             let it = &mut self.nodes[node as usize];
             let core = it.core.as_ref();
             let live = core.is_some_and(|core| core.session().live_epoch().is_some());
             it.reachable_since = clear.then(|| it.reachable_since.unwrap_or(now));
-            let in_touch = it.in_touch_since.or(live.then_some(now));
+            let in_touch = it.in_touch_since.or_else(|| live.then_some(now));
+            if let Some(since) = in_touch.filter(|_| !clear) {
+                it.was_in_touch = Some((since, now));
+            }
             it.in_touch_since = in_touch.filter(|_| clear);
             it.unreachable_since = (!heard).then(|| it.unreachable_since.unwrap_or(now));
+            it.unconfirmed_since = (!confirmed).then(|| it.unconfirmed_since.unwrap_or(now));
         }
+    }
+
+    /// Servers that reach a leader with a majority.
+    fn servers_with_leader(&self) -> Vec<ServerIx> {
+        let leader = self.log.leader.filter(|leader| self.has_majority(*leader));
+        let Some(leader) = leader else {
+            return Vec::new();
+        };
+        let servers = 0..self.schedule.servers;
+        servers
+            .filter(|server| self.net.servers_reach(*server, leader))
+            .collect()
     }
 }

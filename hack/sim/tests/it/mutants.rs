@@ -2,8 +2,10 @@
 //! that design and the one of updates ask for. How long each takes: `cargo xtask sim mutants`.
 
 use hack_sim::mutant::Mutant;
+use hack_sim::report::hunt;
 use hack_sim::run::run;
 use hack_sim::schedule::Settings;
+use hack_sim::silence::Trial;
 
 /// The invariant that finds a planted bug within a few seeds, where the same run without it breaks
 /// nothing.
@@ -56,6 +58,21 @@ fn hole_3_evaluations_in_an_entry_of_their_own_are_found() {
 }
 
 #[test]
+fn hole_3_evaluations_that_wait_for_a_later_time_are_found() {
+    assert_found(Mutant::LooksLater, &["somebody_looks"]);
+}
+
+#[test]
+fn a_status_that_an_entry_about_a_job_changes_is_found() {
+    assert_found(Mutant::StatusAside, &["session_steps"]);
+}
+
+#[test]
+fn what_a_report_leaves_out_and_stays_is_found() {
+    assert_found(Mutant::LeftOutStays, &["ready_after_sync"]);
+}
+
+#[test]
 fn hole_4_an_expiry_that_was_decided_for_another_session_is_found() {
     assert_found(Mutant::ExpiryWithoutEpoch, &["no_hasty_expiry"]);
 }
@@ -91,6 +108,14 @@ fn hole_7_detection_that_slows_with_the_number_of_nodes_is_found() {
 #[test]
 fn hole_8_expiries_that_are_entries_of_their_own_are_found() {
     assert_found(Mutant::OneEntryPerExpiry, &["expiries_share_entries"]);
+}
+
+#[test]
+fn hole_8_nodes_that_fall_silent_together_and_expire_one_by_one_are_found() {
+    let seconds = std::time::Duration::from_secs(600);
+    let found = hunt(Mutant::OneNodePerExpiry, seconds);
+    assert!(found.healthy.is_none(), "{:?}", found.healthy);
+    assert_eq!(found.by, Some((1, Trial::Outage.name())));
 }
 
 #[test]
@@ -164,9 +189,24 @@ fn a_group_that_stops_itself_only_while_its_daemon_lives_is_found() {
 }
 
 #[test]
+fn confirmations_that_are_not_told_on_are_found() {
+    assert_found(Mutant::ConfirmationsDropped, &["healthy_not_killed"]);
+}
+
+#[test]
+fn a_server_that_confirms_heartbeats_while_nobody_leads_is_found() {
+    assert_found(Mutant::ConfirmsLeaderless, &["leases_end"]);
+}
+
+#[test]
+fn a_plan_that_stops_all_of_a_leased_group_is_found() {
+    assert_found(Mutant::StopsAllOfIt, &["stops_leave_enough"]);
+}
+
+#[test]
 fn a_leader_that_confirms_heartbeats_without_a_majority_is_found() {
     // A node that is confirmed looks for no other server.
-    let by = ["one_leased", "one_server_in_trouble"];
+    let by = ["leases_end", "one_leased", "one_server_in_trouble"];
     assert_found(Mutant::ConfirmsAlone, &by);
 }
 
@@ -177,7 +217,9 @@ fn heartbeats_that_wait_for_lost_ones_are_found() {
 
 #[test]
 fn heartbeats_that_stay_rare_in_bad_weather_are_found() {
-    assert_found(Mutant::RestsInDoubt, &["no_false_expiry"]);
+    // A lease runs out of it, too.
+    let by = ["no_false_expiry", "healthy_not_killed"];
+    assert_found(Mutant::RestsInDoubt, &by);
 }
 
 #[test]

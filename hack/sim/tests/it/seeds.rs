@@ -1,13 +1,10 @@
 //! Seeds of every scenario.
 
 use hack_sim::mutant::Mutant;
-use hack_sim::report::{Until, describe, series};
+use hack_sim::report::{ROUND, Until, describe, series};
 use hack_sim::run::run;
 use hack_sim::schedule::Settings;
 use hack_sim::silence::Trial;
-
-/// A series goes through as many before it begins again.
-const EVERY_SCENARIO: u64 = 21;
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
@@ -22,7 +19,8 @@ fn seeds_of_every_scenario_hold() {
         state_check_every: 4,
         ..Settings::of(1008)
     };
-    let totals = series(&first, true, Until::Seeds(EVERY_SCENARIO), 1, &mut |_| {});
+    let every_scenario = Until::Seeds(ROUND.len() as u64);
+    let totals = series(&first, true, every_scenario, 1, &mut |_| {});
     if let Some((settings, ended)) = totals.failures.first() {
         panic!("{}", describe(settings, ended, 60));
     }
