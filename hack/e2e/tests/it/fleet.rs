@@ -93,6 +93,28 @@ async fn statuses(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, usize>> 
     Ok(counts)
 }
 
+/// Per node, the entry of the log that changed it last.
+async fn changed_at(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, u64>> {
+    eventually("the nodes' records", PATIENCE, async || {
+        let nodes = cluster.get("/v1/nodes", &Query::new()).await?;
+        let entry = |node: &Value| {
+            Some((
+                node["ID"].as_str()?.to_owned(),
+                node["ModifyIndex"].as_u64()?,
+            ))
+        };
+        Ok(Some(
+            nodes
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(entry)
+                .collect(),
+        ))
+    })
+    .await
+}
+
 async fn all_ready(cluster: &Cluster, nodes: usize) -> anyhow::Result<()> {
     eventually("every node ready", PATIENCE, async || {
         let counts = statuses(cluster).await?;
@@ -235,6 +257,36 @@ async fn nodes_have_time_to_return_where_one_server_stays_away_after_an_outage()
     all_ready(&cluster, FEW).await?;
     assert_eq!(
         all_run(&cluster, "hasty", FEW).await?,
+        before,
+        "the same went on"
+    );
+    must_agree(&mut fleet, &[&before]).await
+}
+
+/// Longer than a node may be silent here, and than what it is given when its server dies.
+const UNHEARD: Duration = Duration::from_secs(11);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_server_is_killed_takes_no_node_with_it() -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(rare_heartbeats(3)).await?;
+    let mut fleet = Fleet::start(&cluster, FEW).await?;
+    all_ready(&cluster, FEW).await?;
+    register(&cluster, &service("steady", FEW, None)).await?;
+    let before = all_run(&cluster, "steady", FEW).await?;
+    let ready_since = changed_at(&cluster).await?;
+    assert_eq!(ready_since.len(), FEW);
+    for number in 0..3 {
+        cluster.kill(number)?;
+        tokio::time::sleep(UNHEARD).await;
+        let live = fleet.tell("live 90").await?;
+        assert_eq!(live["missing"], 0, "server {number}: {live}");
+        cluster.spawn(number)?;
+        cluster.wait_ready(number).await?;
+        // Nothing of a node is in the log but what it says of itself: its session went on.
+        assert_eq!(changed_at(&cluster).await?, ready_since, "server {number}");
+    }
+    assert_eq!(
+        all_run(&cluster, "steady", FEW).await?,
         before,
         "the same went on"
     );

@@ -10,7 +10,7 @@ use super::{Invariant, Observation};
 use crate::world::World;
 
 /// Allocations for which a look waits one more command.
-const ALLOCS_PER_COMMAND: usize = 4;
+const ALLOCS_PER_COMMAND: usize = 1;
 
 /// Commands since the last look, and how many allocations it found.
 #[derive(Debug, Default)]
