@@ -17,6 +17,9 @@ use crate::schedule::job;
 use crate::schedule::op::{Op, OpKind, usual};
 use crate::server::Door;
 
+/// The number of wishes for the end.
+const END: u32 = u32::MAX;
+
 /// See the top of this file.
 #[derive(Debug)]
 pub(super) struct Clients {
@@ -26,13 +29,14 @@ pub(super) struct Clients {
     end: Vec<Arc<Mutex<Wish>>>,
 }
 
-/// How a wish stands.
+/// How a wish for the end stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Wish {
     #[default]
     Open,
     Asked,
-    Done,
+    /// The job is as it was registered at this index.
+    Done(u64),
 }
 
 /// A request that changes something.
@@ -78,11 +82,13 @@ impl Clients {
 
     /// Whether everything for the end was acknowledged.
     pub(super) fn all_done(&self) -> bool {
-        self.end.iter().all(|wish| *lock(wish) == Wish::Done)
+        let done = |wish: &Mutex<Wish>| matches!(*lock(wish), Wish::Done(_));
+        self.end.iter().all(|wish| done(wish))
     }
 
     /// Asks for each job as it is wanted in the end, where that is not under way.
     fn wish_for_the_end(&self, http: &Router) {
+        self.wish_again_where_overtaken();
         for (job, kind) in self.kinds.iter().enumerate() {
             let wish = Arc::clone(&self.end[job]);
             if *lock(&wish) != Wish::Open {
@@ -92,9 +98,22 @@ impl Clients {
             let again = self.register(job, usual(*kind), 0);
             let (eyes, http) = (Arc::clone(&self.eyes), http.clone());
             tokio::spawn(async move {
-                let done = again.carry_out(&eyes, http, u32::MAX).await;
-                *lock(&wish) = if done { Wish::Done } else { Wish::Open };
+                let done = again.carry_out(&eyes, http, END).await;
+                *lock(&wish) = done.map_or(Wish::Open, Wish::Done);
             });
+        }
+    }
+
+    /// A wish of before that was on its way may have reached the log after the one for the end.
+    fn wish_again_where_overtaken(&self) {
+        let state = self.eyes.view().newest;
+        for (job, wish) in self.end.iter().enumerate() {
+            let changed = state.job(&JobKey::new("default", jobs::name(job)));
+            let changed = changed.map_or(0, |job| job.job_modify_index);
+            let mut wish = lock(wish);
+            if matches!(*wish, Wish::Done(at) if at < changed) {
+                *wish = Wish::Open;
+            }
         }
     }
 
@@ -134,18 +153,22 @@ impl Clients {
 }
 
 impl Change {
-    /// Answers whether it is certain that the state has it.
-    async fn carry_out(self, eyes: &Eyes, http: Router, number: u32) -> bool {
+    /// The index at which the state has it, or the job that it registers; `None` = that is not
+    /// certain.
+    async fn carry_out(self, eyes: &Eyes, http: Router, number: u32) -> Option<u64> {
         match ask(http, self.method, &self.path, self.body).await {
             Ok(Answer { index, body }) => {
                 eyes.note(|| format!("wish {number} is acknowledged at {index}"));
                 eyes.acknowledged(index);
-                match (self.registers, modify_index(&body)) {
-                    (Some(key), Some(modified)) => eyes.promised(key, modified),
-                    (Some(key), None) => not_understood(eyes, format!("{key}: {body}")),
-                    (None, _) => {}
+                let Some(key) = self.registers else {
+                    return Some(index);
+                };
+                let modified = modify_index(&body);
+                match modified {
+                    Some(modified) => eyes.promised(key, modified),
+                    None => not_understood(eyes, format!("{key}: {body}")),
                 }
-                true
+                modified
             }
             Err(Refused { status, why }) => {
                 eyes.note(|| format!("wish {number}: {status}: {why}"));
@@ -153,7 +176,7 @@ impl Change {
                 if status.is_client_error() && status != StatusCode::NOT_FOUND {
                     not_understood(eyes, why);
                 }
-                false
+                None
             }
         }
     }
