@@ -5,10 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::combinators::UnsyncBoxBody;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -78,9 +74,6 @@ pub(crate) async fn dial(
     }
 }
 
-/// What is sent with a request: bytes in memory, or as they come.
-pub(crate) type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
-
 /// A TCP connection, in time: an address that swallows packets would hold its user for minutes.
 async fn tcp(address: &Address) -> std::io::Result<TcpStream> {
     let connecting = timeout(CONNECT_MAX, TcpStream::connect(address.authority())).await;
@@ -92,17 +85,6 @@ async fn tcp(address: &Address) -> std::io::Result<TcpStream> {
 fn late(what: &str) -> std::io::Error {
     let words = format!("{what} within {CONNECT_MAX:?}");
     std::io::Error::new(std::io::ErrorKind::TimedOut, words)
-}
-
-/// Starts HTTP/1.1 on a fresh stream. The connection is driven by a task of its own, which ends
-/// with it.
-pub(crate) async fn http(socket: Socket) -> Result<SendRequest<RequestBody>, hyper::Error> {
-    let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-    tokio::spawn(async move {
-        // Its error reaches whoever waits for the answer.
-        let _ = connection.with_upgrades().await;
-    });
-    Ok(sender)
 }
 
 macro_rules! delegate {

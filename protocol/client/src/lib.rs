@@ -15,6 +15,7 @@ mod address;
 mod answer;
 mod connection;
 mod error;
+mod http;
 mod patience;
 mod query;
 mod tls;

@@ -10,7 +10,6 @@ use futures::{Stream, TryStreamExt};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::Method;
 use hyper::body::Frame;
-use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,8 +18,9 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::address::Address;
 use crate::answer::{Answer, ByteStream};
-use crate::connection::{self, RequestBody, WebSocket};
+use crate::connection::{self, WebSocket};
 use crate::error::ClientError;
+use crate::http::HttpConnection;
 use crate::patience::{self, PATIENCE};
 use crate::query::{self, Query};
 use crate::tls::TlsFiles;
@@ -37,7 +37,7 @@ pub struct Client {
     region: Option<String>,
     patience: Duration,
     /// An idle connection: taken for a request, put back after its answer was read.
-    kept: Arc<Mutex<Option<SendRequest<RequestBody>>>>,
+    kept: Arc<Mutex<Option<HttpConnection>>>,
 }
 
 impl Client {

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
 use hyper::{HeaderMap, Method, Request, Response};
 use serde::de::DeserializeOwned;
 
 use super::Client;
 use crate::ANSWER_BYTES_MAX;
 use crate::answer::Answer;
-use crate::connection::{self, RequestBody};
+use crate::connection;
 use crate::error::ClientError;
+use crate::http::{HttpConnection, RequestBody};
 use crate::patience;
 use crate::query::Query;
 
@@ -62,14 +62,19 @@ impl Client {
         query: &Query,
         body: Option<Bytes>,
     ) -> Result<Response<Incoming>, ClientError> {
-        let kept = self.kept.lock().await.take().filter(SendRequest::is_ready);
+        let kept = self
+            .kept
+            .lock()
+            .await
+            .take()
+            .filter(HttpConnection::is_ready);
         let reused = kept.is_some();
-        let sender = match kept {
-            Some(sender) => sender,
+        let connection = match kept {
+            Some(connection) => connection,
             None => self.connect().await?,
         };
         let request = self.request(&method, path, query, whole(body.clone()))?;
-        let answer = self.exchange(sender, request).await;
+        let answer = self.exchange(connection, request).await;
         let response = match answer {
             // Only a read is repeated: a write may have been carried out.
             Err(_) if reused && method == Method::GET => {
@@ -81,30 +86,26 @@ impl Client {
         accepted(response).await
     }
 
-    pub(super) async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
+    pub(super) async fn connect(&self) -> Result<HttpConnection, ClientError> {
         let socket = connection::dial(
             &self.address,
             self.tls.as_ref(),
             self.server_name.as_deref(),
         )
         .await?;
-        connection::http(socket)
-            .await
-            .map_err(|source| self.broken(source))
+        let started = HttpConnection::start(socket).await;
+        started.map_err(|source| self.broken(source.into()))
     }
 
     pub(super) async fn exchange(
         &self,
-        mut sender: SendRequest<RequestBody>,
+        mut connection: HttpConnection,
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, ClientError> {
-        sender.ready().await.map_err(|source| self.broken(source))?;
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|source| self.broken(source))?;
+        let sent = connection.send(request).await;
+        let response = sent.map_err(|source| self.broken(source))?;
         // Not ready again before the answer was read; `is_ready` is asked when it is taken.
-        *self.kept.lock().await = Some(sender);
+        *self.kept.lock().await = Some(connection);
         Ok(response)
     }
 
@@ -154,8 +155,8 @@ impl Client {
         }
     }
 
-    fn broken(&self, source: hyper::Error) -> ClientError {
-        ClientError::broken(self.address.to_string(), Box::new(source))
+    fn broken(&self, source: Box<dyn std::error::Error + Send + Sync>) -> ClientError {
+        ClientError::broken(self.address.to_string(), source)
     }
 }
 
