@@ -21,7 +21,7 @@ use crate::binaries::Program;
 use crate::certificates::Certificates;
 use crate::net::{Net, Relay};
 use crate::ports::Ports;
-use crate::process::{Daemon, Place};
+use crate::process::{Daemon, Place, log_end};
 use crate::wait::eventually;
 
 /// What a node of a test shows to be let in.
@@ -308,6 +308,11 @@ impl Cluster {
     /// When the file cannot be read.
     pub fn log(&self, number: usize) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.file(number, "log"))?)
+    }
+
+    /// The last lines of it, whether the server runs or not, for an error.
+    pub fn log_end(&self, number: usize) -> String {
+        log_end(&self.file(number, "log"))
     }
 
     fn file(&self, number: usize, suffix: &str) -> PathBuf {

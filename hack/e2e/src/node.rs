@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::binaries::Program;
 use crate::cluster::{Cluster, JOIN_TOKEN};
-use crate::process::{Daemon, Place};
+use crate::process::{Daemon, Place, log_end};
 use crate::wait::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -122,6 +122,11 @@ impl Node {
     /// Its name, as the cluster shows it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The last lines of its daemon's log, whether it runs or not, for an error.
+    pub fn log_end(&self) -> String {
+        log_end(&self.log)
     }
 
     /// Its offset among the nodes.

@@ -106,12 +106,17 @@ impl Daemon {
 
     /// The last lines of its log.
     pub fn log_end(&self) -> String {
-        let bytes = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        let begin = lines.len().saturating_sub(LOG_LINES_SHOWN);
-        format!("{}:\n{}", self.log.display(), lines[begin..].join("\n"))
+        log_end(&self.log)
     }
+}
+
+/// The last lines of a log, for an error.
+pub(crate) fn log_end(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let begin = lines.len().saturating_sub(LOG_LINES_SHOWN);
+    format!("{}:\n{}", log.display(), lines[begin..].join("\n"))
 }
 
 impl Drop for Daemon {

@@ -1,9 +1,9 @@
 //! The leader dies while every node says Hello.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use hack_e2e::eventually;
 
 use super::scene::{Placed, SERVERS, Scene, Window};
@@ -32,6 +32,40 @@ fn epochs(scene: &Scene) -> anyhow::Result<BTreeMap<String, u64>> {
     Ok(newest)
 }
 
+/// The nodes that a server has in a session, as its process has logged it.
+fn held(scene: &Scene, server: usize) -> anyhow::Result<BTreeSet<String>> {
+    let mut sessions: BTreeMap<String, i32> = BTreeMap::new();
+    for line in scene.cluster.log(server)?.lines() {
+        let mut count = |said: &str, by: i32| {
+            let node = said.split(' ').next().unwrap_or_default();
+            *sessions.entry(node.to_owned()).or_insert(0) += by;
+        };
+        if line.contains("controlplane: serving") {
+            sessions.clear();
+        } else if let Some((_, said)) = line.split_once("node session node=") {
+            count(said, 1);
+        } else if let Some((_, said)) = line.split_once("node session ended node=") {
+            count(said, -1);
+        }
+    }
+    let held = sessions.into_iter().filter(|(_, count)| *count > 0);
+    Ok(held.map(|(node, _)| node).collect())
+}
+
+/// Waits until every node is in a session elsewhere: one whose server died is `ready` for as long
+/// as the next leader gives it to come back, and must not be cut off before it did.
+async fn until_held_without(scene: &Scene, killed: usize) -> anyhow::Result<()> {
+    eventually("every node in a session", PATIENCE, async || {
+        let mut all = BTreeSet::new();
+        for server in (0..SERVERS).filter(|server| *server != killed) {
+            all.extend(held(scene, server)?);
+        }
+        ensure!(all.len() == scene.nodes.len(), "{all:?}");
+        Ok(Some(()))
+    })
+    .await
+}
+
 async fn round(scene: &mut Scene, placed: &[Placed], after: Duration) -> anyhow::Result<()> {
     let nodes = scene.nodes.len();
     for node in 0..nodes {
@@ -54,8 +88,10 @@ async fn round(scene: &mut Scene, placed: &[Placed], after: Duration) -> anyhow:
     tokio::time::sleep(after).await;
     scene.cluster.kill(leader)?;
     for node in 0..nodes {
-        scene.until_node(node, "ready").await?;
+        let ready = scene.until_node(node, "ready").await;
+        ready.with_context(|| scene.logs(node))?;
     }
+    until_held_without(scene, leader).await?;
     for (node, epoch) in epochs(scene)? {
         assert!(before.get(&node).is_some_and(|old| *old < epoch), "{node}");
     }

@@ -119,6 +119,13 @@ impl Scene {
         .await
     }
 
+    /// The end of the logs of a node and of all servers, for an error.
+    pub(super) fn logs(&self, node: usize) -> String {
+        let servers = (0..SERVERS).map(|server| self.cluster.log_end(server));
+        let logs: Vec<String> = servers.chain([self.nodes[node].log_end()]).collect();
+        logs.join("\n")
+    }
+
     /// Waits until so many tasks run on a node, whatever the control plane knows of them.
     pub(super) async fn until_tasks(&self, number: usize, count: usize) -> anyhow::Result<()> {
         let what = format!("{count} tasks on node {number}");
