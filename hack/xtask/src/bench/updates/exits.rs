@@ -12,13 +12,15 @@ use crate::cluster::servers::Servers;
 
 /// How long a task runs: long enough that its client waits by the time it ends.
 const RUNS_FOR: Duration = Duration::from_millis(100);
-/// Tasks of one kind that end while something else goes on.
-pub(super) const SCATTERED: u32 = 200;
+/// Tasks of one kind that end while something else goes on. Few, as what is timed is the end of a
+/// task beside a storm: processes that end by the hundred a second are a storm of their own on so
+/// few cores, and on one node each waits for the report of the ones before.
+pub(super) const SCATTERED: u32 = 40;
 /// Clients that wait for them, each for one task after the other: a server should have more to do
 /// than to hold connections, and the next task of a client should not end before the last is seen.
-const CLIENTS: usize = 50;
+const CLIENTS: usize = 20;
 /// Between two ends of a kind at least: nobody's tasks end faster by themselves.
-const GAP_MIN: Duration = Duration::from_millis(10);
+const GAP_MIN: Duration = Duration::from_millis(50);
 /// By how much what ends are spread over may take longer than expected: a storm is slower where
 /// tasks end in it.
 const SPREAD: f64 = 1.6;
@@ -69,20 +71,22 @@ pub(super) struct End {
 }
 
 impl Scattered {
-    /// Starts them: the first ends at about `first`, and the others `gap` apart.
+    /// Starts them, for the storm of this number: the first ends at about `first`, and the others
+    /// `gap` apart.
     ///
     /// # Errors
     /// If one is refused.
     pub(super) fn start(
         servers: &Servers,
         runner: &Runner,
+        storm: usize,
         first: Instant,
         gap: Duration,
     ) -> anyhow::Result<Self> {
         let mut http = servers.http()?;
         let mut jobs = Vec::new();
         for number in 0..SCATTERED {
-            let id = format!("stormy-{}-{number}", runner.word());
+            let id = format!("stormy-{}-{storm}-{number}", runner.word());
             let ends = first + gap * number;
             let runs_for = ends.saturating_duration_since(Instant::now());
             register(&mut http, runner, &id, runs_for)?;

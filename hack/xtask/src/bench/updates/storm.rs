@@ -1,6 +1,6 @@
 //! Ten thousand allocations start at once, and the leader's own counters say what that cost the
-//! log. Then as many again, while tasks of other jobs end: an end is a longer report than a start,
-//! and would be counted with them.
+//! log. Then as many again, several times, while tasks of other jobs end: an end is a longer report
+//! than a start, and would be counted with them.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::super::fleet::look;
 use super::super::fleet::nodesim::{CLASS, Nodesim};
-use super::super::floor::Quantiles;
 use super::super::row::Row;
 use super::NAME;
 use super::counters::Counters;
@@ -19,8 +18,8 @@ use crate::cluster::servers::Servers;
 
 /// The job of the storm.
 pub(super) const JOB: &str = "storm";
-/// The job of the one with ends in it.
-const JOB_AGAIN: &str = "storm-again";
+/// Storms with ends in them, whose jobs are called after it and their number.
+const STORMS_WITH_ENDS: usize = 6;
 /// The allocations of each.
 const ALLOCS: u32 = 10_000;
 /// Allocations of it that are looked at one by one.
@@ -29,7 +28,7 @@ pub(super) const SAMPLES: usize = 200;
 const STORM_MAX: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// From the first registration of a task that is to end until the storm: all of them run by then.
-const LEAD: Duration = Duration::from_secs(30);
+const LEAD: Duration = Duration::from_secs(10);
 /// Log bytes for each report, entries and bytes beside the reference's.
 const GOAL_BYTES: f64 = 64.0;
 const GOAL_BYTES_SHARE: f64 = 1.0 / 10.0;
@@ -54,18 +53,17 @@ pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<
     Ok(Storm { took, log })
 }
 
-/// Ends of one kind that were seen during a storm.
+/// Ends of one kind that were seen during storms.
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) runner: Runner,
-    pub(super) quantiles: Quantiles,
-    pub(super) count: usize,
-    /// How far into the storm the last was, as a share of all of it.
+    pub(super) seen_after: Vec<Duration>,
+    /// How far into its storm the last was, as a share of all of it, where that is the least.
     pub(super) covered: f64,
 }
 
-/// Starts everything once more, and ends tasks of other jobs meanwhile, of each of these kinds,
-/// over all of a storm that takes as long as `expected`.
+/// Starts everything several times more, and ends tasks of other jobs meanwhile, of each of these
+/// kinds, over all of a storm that takes as long as `expected`.
 ///
 /// # Errors
 /// If not all of it runs in time, or some task does not end.
@@ -75,45 +73,62 @@ pub(super) fn with_ends(
     runners: &[Runner],
     expected: Duration,
 ) -> anyhow::Result<Vec<Ends>> {
-    eprintln!("-- {} tasks of each kind begin", exits::SCATTERED);
-    let (begins, gap) = (Instant::now() + LEAD, exits::gap(expected));
-    let start = |runner| Scattered::start(servers, runner, begins, gap);
-    let scattered: Vec<Scattered> = runners.iter().map(start).collect::<Result<_, _>>()?;
+    let none = |runner: &Runner| Ends {
+        runner: runner.clone(),
+        seen_after: Vec::new(),
+        covered: 1.0,
+    };
+    let mut all: Vec<Ends> = runners.iter().map(none).collect();
+    let gap = exits::gap(expected);
+    for storm in 0..STORMS_WITH_ENDS {
+        one_with_ends(servers, nodes, storm, gap, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// One of these storms; what runs of it is stopped in the end, so that the next one is no larger.
+fn one_with_ends(
+    servers: &Servers,
+    nodes: &mut Nodesim,
+    storm: usize,
+    gap: Duration,
+    all: &mut [Ends],
+) -> anyhow::Result<()> {
+    let count = exits::SCATTERED;
+    eprintln!("-- storm {storm}: {count} tasks of each kind begin");
+    let begins = Instant::now() + LEAD;
+    let start = |ends: &Ends| Scattered::start(servers, &ends.runner, storm, begins, gap);
+    let scattered: Vec<Scattered> = all.iter().map(start).collect::<Result<_, _>>()?;
     ensure!(Instant::now() < begins, "they take longer than {LEAD:?}");
-    let (ends, from, until, took) = std::thread::scope(|scope| {
+    let job = format!("{JOB}-{storm}");
+    let (seen, from, until, took) = std::thread::scope(|scope| {
         let follow = |kind| scope.spawn(move || Scattered::follow(kind, servers));
         let ending: Vec<_> = scattered.iter().map(follow).collect();
         std::thread::sleep(begins.saturating_duration_since(Instant::now()));
         eprintln!("-- {ALLOCS} allocations start at once, and {gap:?} apart these tasks end");
         let (begun, from) = (Instant::now(), exits::now()?);
-        let took = start_all(servers, nodes, JOB_AGAIN, begun);
+        let took = start_all(servers, nodes, &job, begun);
         let until = exits::now()?;
-        let mut ends = Vec::new();
+        let mut seen = Vec::new();
         for kind in ending {
-            ends.push(kind.join().map_err(|_| anyhow::anyhow!("a panic"))??);
+            seen.push(kind.join().map_err(|_| anyhow::anyhow!("a panic"))??);
         }
-        anyhow::Ok((ends, from, until, took?))
+        anyhow::Ok((seen, from, until, took?))
     })?;
-    let of_kind = |(runner, ends): (&Runner, Vec<exits::End>)| {
-        let ends = exits::between(&ends, from, until);
-        let (count, last) = (
-            ends.len(),
-            ends.iter().map(|(at, _)| *at).fold(0.0, f64::max),
-        );
-        let name = runner.name();
+    for (ends, seen) in all.iter_mut().zip(seen) {
+        let within = exits::between(&seen, from, until);
+        let (count, name) = (within.len(), ends.runner.name());
         eprintln!(
-            "   {count} times {name} end; seen last: {}",
-            exits::slowest(&ends)
+            "   {count} times {name} end in {:.2} s; seen last: {}",
+            took.as_secs_f64(),
+            exits::slowest(&within)
         );
-        let seen = ends.into_iter().map(|(_, seen_after)| seen_after).collect();
-        Ok(Ends {
-            runner: runner.clone(),
-            quantiles: Quantiles::of(seen).context("no task ended during the storm")?,
-            count,
-            covered: last / took.as_secs_f64(),
-        })
-    };
-    runners.iter().zip(ends).map(of_kind).collect()
+        let last = within.iter().map(|(at, _)| *at).fold(0.0, f64::max);
+        ends.covered = ends.covered.min(last / took.as_secs_f64());
+        ends.seen_after
+            .extend(within.into_iter().map(|(_, seen_after)| seen_after));
+    }
+    stop_all(servers, &job)
 }
 
 /// What the same storm costs a log where every batch is an entry of its own.
@@ -135,17 +150,30 @@ fn start_all(
     let job = look::job("batch", id, ALLOCS as usize, &json!({}));
     let job = look::on_class(job, CLASS);
     servers.http()?.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+    let all = until_running(servers, id, ALLOCS, begun);
+    all.with_context(|| nodes.tell("stats").unwrap_or_default().to_string())?;
+    Ok(begun.elapsed())
+}
+
+/// Stops all of a job, and waits until that is over.
+fn stop_all(servers: &Servers, id: &str) -> anyhow::Result<()> {
+    let path = format!("/v1/job/{id}");
+    servers.http()?.ask("DELETE", &path, None)?.json()?;
+    until_running(servers, id, 0, Instant::now())
+}
+
+/// Waits until so many allocations of a job run.
+fn until_running(servers: &Servers, id: &str, count: u32, begun: Instant) -> anyhow::Result<()> {
     loop {
         let mut http = servers.http()?;
         let summary = http.get(&format!("/v1/job/{id}/summary"))?;
         let running = &summary["Summary"]["group"]["Running"];
-        if running.as_u64() == Some(u64::from(ALLOCS)) {
-            return Ok(begun.elapsed());
+        if running.as_u64() == Some(u64::from(count)) {
+            return Ok(());
         }
         ensure!(
             begun.elapsed() < STORM_MAX,
-            "{running} of {ALLOCS} allocations run after {STORM_MAX:?}: {}",
-            nodes.tell("stats")?
+            "{running} of {count} allocations run after {STORM_MAX:?}"
         );
         std::thread::sleep(LOOK_EVERY);
     }
