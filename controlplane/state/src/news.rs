@@ -59,6 +59,12 @@ impl CompleteReport {
             .collect()
     }
 
+    /// How many of its reports say what `tables` have already.
+    pub fn repeated(&self, tables: &Tables) -> usize {
+        let reports = self.reports.iter();
+        reports.filter(|report| !is_news_to(report, tables)).count()
+    }
+
     /// Whether it says something that `tables` do not have.
     pub fn is_news(&self, tables: &Tables) -> bool {
         self.reports.iter().any(|report| is_news_to(report, tables))

@@ -17,7 +17,7 @@ use controlplane_state::{
     Command, HelloAnswer, Outcome, SessionEpoch, Snapshot, Welcome, computed_class,
 };
 use protocol_model::{Node, NodeId};
-use protocol_transport::FrameReader;
+use protocol_transport::{FrameReader, Handshake};
 use protocol_wire::kind::from_frame;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
 use tokio::time::Instant;
@@ -71,16 +71,25 @@ pub(super) async fn read_hello(reader: &mut FrameReader) -> Result<KnownHello, S
     })
 }
 
-/// Whether a Hello may have been said a while ago: it came with a connection's first packet, which
-/// somebody kept back and sends now, once (`protocol_transport::Handshake`). One that names the
-/// node's newest session is said in this very place, or not answered yet: it goes on with what
-/// there is, or begins what the node, which repeats its nonce, is given, too. Any other may be
-/// older than the session that it would end.
-pub(super) fn may_be_replayed(gateway: &Gateway, hello: &KnownHello) -> bool {
-    let snapshot = gateway.cluster.snapshot();
-    let named = SessionEpoch(hello.message.last_epoch);
-    let record = snapshot.node(hello.node);
-    record.is_some_and(|record| record.session.epoch == named)
+/// Waits until it is certain that a Hello is nothing that was said a while ago, where that matters:
+/// it came with a connection's first packet, which somebody kept back and sends now, once
+/// ([`Handshake`]). One that names the node's newest session is said in this very place, or not
+/// answered yet: it goes on with what there is, or begins what the node, which repeats its nonce, is
+/// given, too. Any other may be older than the session that it would end.
+///
+/// `false` where the node will never be there itself.
+pub(super) async fn is_of_now(
+    gateway: &Gateway,
+    node: NodeId,
+    named: SessionEpoch,
+    handshake: &mut Handshake,
+) -> bool {
+    let names_newest = {
+        let snapshot = gateway.cluster.snapshot();
+        let record = snapshot.node(node);
+        record.is_some_and(|record| record.session.epoch == named)
+    };
+    names_newest || handshake.done().await
 }
 
 pub(super) fn read_facts(facts: &v1::NodeFacts, node: NodeId) -> Result<Node, String> {
@@ -99,6 +108,7 @@ pub(super) async fn knock(
     gateway: &Gateway,
     hello: KnownHello,
     address: IpAddr,
+    handshake: &mut Handshake,
 ) -> Result<Welcome, Refuse> {
     use v1::RefusedReason as Reason;
     if !gateway.has_room(hello.node) {
@@ -115,7 +125,7 @@ pub(super) async fn knock(
         );
         return Err(Refuse::new(Reason::Overloaded, text));
     }
-    let answer = greet(gateway, hello).await;
+    let answer = greet(gateway, hello, handshake).await;
     if let Err(refused) = &answer
         && matches!(refused.reason, Reason::WrongSecret | Reason::JoinToken)
     {
@@ -125,7 +135,11 @@ pub(super) async fn knock(
 }
 
 /// Decides on a Hello: what can be decided outside of the log, then the log.
-async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> {
+async fn greet(
+    gateway: &Gateway,
+    hello: KnownHello,
+    handshake: &mut Handshake,
+) -> Result<Welcome, Refuse> {
     let message = &hello.message;
     if message.protocol_min > PROTOCOL_MAX || message.protocol_max < PROTOCOL_MIN {
         let text = format!(
@@ -156,6 +170,11 @@ async fn greet(gateway: &Gateway, hello: KnownHello) -> Result<Welcome, Refuse> 
     };
     if let Some(answer) = answer_without_entry(gateway, &knock).await? {
         return answer;
+    }
+    // What was the newest session here before may not be by now.
+    if !is_of_now(gateway, knock.node, knock.last_epoch, handshake).await {
+        let text = "the connection ended before the node had shown that it is there";
+        return Err(Refuse::new(v1::RefusedReason::Malformed, text));
     }
     let command = Command::NodeHello(Box::new(knock));
     match gateway.cluster.change(command).await?.outcome {

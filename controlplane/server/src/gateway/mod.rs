@@ -194,7 +194,10 @@ impl Gateway {
         if sessions.len() >= self.sessions_max && sessions.newest(node).is_none() {
             return false;
         }
-        if connection.close_reason().is_none() {
+        // One that is over before it is here ends by itself, and must not end the one after it.
+        let snapshot = self.cluster.snapshot();
+        let newest = snapshot.node(node).map(|record| record.session.epoch);
+        if connection.close_reason().is_none() && newest == Some(epoch) {
             let entry = SessionEntry::new(epoch, connection.clone(), since);
             sessions.open(node, entry);
         }

@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout};
 use super::answers::{Refuse, heard, welcomed};
 use super::detail::Told;
 use super::frames::{parse, read_frames, write};
-use super::hello::{History, history, knock, may_be_replayed, read_facts, read_hello};
+use super::hello::{History, history, is_of_now, knock, read_facts, read_hello};
 use super::liveness::Heard;
 use super::sync::{self, Parts, Reporter};
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
@@ -62,13 +62,14 @@ pub(super) async fn serve(
         Err(_) => return,
     };
     // What else a Hello brings about may end a session that stands: the node must be there itself.
-    if !may_be_replayed(gateway, &hello) && !handshake.done().await {
+    let named = SessionEpoch(hello.message.last_epoch);
+    if !is_of_now(gateway, hello.node, named, &mut handshake).await {
         return;
     }
     let (node, greeted) = (hello.node, Instant::now());
     let watermark = hello.message.watermark.clone();
     let address = connection.remote_address().ip().to_canonical();
-    let welcome = match knock(gateway, hello, address).await {
+    let welcome = match knock(gateway, hello, address, &mut handshake).await {
         Ok(welcome) => welcome,
         Err(refused) => {
             tracing::info!(%node, reason = %refused.message, "node refused");

@@ -192,7 +192,7 @@ fn in_order(at_hand: Vec<Option<ItemResult>>, judged: Vec<ItemResult>) -> Vec<It
 /// could rely on. What it sends for its events alone is not among them, except where these belong
 /// to a last word.
 fn count_repeated(reported: &CompleteReport, known: &Snapshot) -> u64 {
-    reported.command(known).unchanged.len() as u64
+    reported.repeated(known) as u64
 }
 
 /// Events that the session's last server was told.
