@@ -175,7 +175,7 @@ impl Mutant {
             Self::LeftOutStays => {
                 "sessions: what a complete report does not name counts as unchanged"
             }
-            Self::StatusAside => "sessions: a node becomes ready by an entry about a job",
+            Self::StatusAside => "sessions: a node leaves ready by an entry about a job",
             Self::LooksLater => {
                 "3: whoever is asked to look at what a silent node had does so half a minute later"
             }

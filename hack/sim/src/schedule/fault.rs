@@ -121,6 +121,11 @@ impl FaultKind {
         }
     }
 
+    /// Whether it is about the disk of a node.
+    pub fn is_disk_of(self, ix: NodeIx) -> bool {
+        matches!(self, Self::DiskFull { node } | Self::DiskSlow { node, .. } if node == ix)
+    }
+
     /// The server that it is about, where it is about one, and gone or out of reach.
     pub fn only_server(self) -> Option<ServerIx> {
         match self {

@@ -58,15 +58,18 @@ impl World {
         self.faults_on.is_empty() && self.now.saturating_sub(self.disturbed_at) >= span
     }
 
-    /// Whether the only faults of late are of the weather, within what is promised of it.
-    pub fn only_weather_for(&self, span: Nanos) -> bool {
+    /// Whether the only faults of late are of the weather, within what is promised of it, or keep
+    /// nobody from hearing this node. With its disk away it may owe a report for so long that its
+    /// session ends, unless `any_disk`.
+    fn spared_for(&self, ix: NodeIx, span: Nanos, any_disk: bool) -> bool {
         let since = self.now.saturating_sub(span);
         let calm_enough = !self.calm || self.now.saturating_sub(self.calm_since) >= span;
         let faults = &self.schedule.faults;
         let mut of_late = faults
             .iter()
             .filter(|fault| fault.at <= self.now && fault.at.saturating_add(fault.lasts) >= since);
-        calm_enough && of_late.all(|fault| fault.kind.is_promised_weather())
+        let spares = |kind: FaultKind| kind.spares(ix) && (any_disk || !kind.is_disk_of(ix));
+        calm_enough && of_late.all(|fault| fault.kind.is_promised_weather() || spares(fault.kind))
     }
 
     /// Whether nothing but promised weather was in the way of a node and of a leader with a
@@ -74,16 +77,9 @@ impl World {
     /// from being heard.
     pub fn is_heard_for(&self, ix: NodeIx, span: Nanos) -> bool {
         let lasted = |since: Nanos| self.now.saturating_sub(since) > span;
-        let calm_enough = !self.calm || lasted(self.calm_since);
-        let since = self.now.saturating_sub(span);
-        let mut of_late =
-            self.schedule.faults.iter().filter(|fault| {
-                fault.at <= self.now && fault.at.saturating_add(fault.lasts) >= since
-            });
-        calm_enough
-            && self.led_for() > span
+        self.led_for() > span
             && self.node(ix).in_touch_since.is_some_and(lasted)
-            && of_late.all(|fault| fault.kind.is_promised_weather() || fault.kind.spares(ix))
+            && self.spared_for(ix, span, true)
     }
 
     /// How far two servers' wall clocks may be apart in this run: what ends by them ends this much
@@ -143,7 +139,7 @@ impl World {
         lags.max().unwrap_or(0)
     }
 
-    /// Whether a server is well and reaches the leader.
+    /// Whether a server runs, and is not slow.
     fn server_helps(&self, server: ServerIx) -> bool {
         let it = &self.servers[usize::from(server)];
         it.runs() && it.extra < 50 * MILLI
@@ -158,15 +154,16 @@ impl World {
         }
     }
 
-    /// Whether a node that is taken for silent now had nothing but the weather in its way: one that
-    /// was cut off for long may wait a while before it asks a server again.
+    /// Whether a node that is taken for silent now had nothing but the weather in its way, whatever
+    /// is wrong with others: one that was cut off for long may wait a while before it asks a server
+    /// again.
     pub(crate) fn is_falsely_silent(&self, ix: NodeIx) -> bool {
         let node = self.node(ix);
         let lasts =
             |since: Option<Nanos>, span| since.is_some_and(|at| self.now.saturating_sub(at) > span);
         let returned = nanos(time_to_return(self.servers.len()));
         let well = lasts(node.in_touch_since, WELL) || lasts(node.reachable_since, returned);
-        well && self.only_weather_for(WELL) && self.led_for() > WELL
+        well && self.spared_for(ix, WELL, false) && self.led_for() > WELL
     }
 
     /// Notes for every node since when nothing is in its way, and since when everything is.
@@ -192,11 +189,11 @@ impl World {
             let core = it.core.as_ref();
             let live = core.is_some_and(|core| core.session().live_epoch().is_some());
             it.reachable_since = clear.then(|| it.reachable_since.unwrap_or(now));
-            let in_touch = it.in_touch_since.or_else(|| live.then_some(now));
-            if let Some(since) = in_touch.filter(|_| !clear) {
+            if clear {
+                it.in_touch_since = it.in_touch_since.or_else(|| live.then_some(now));
+            } else if let Some(since) = it.in_touch_since.take() {
                 it.was_in_touch = Some((since, now));
             }
-            it.in_touch_since = in_touch.filter(|_| clear);
             it.unreachable_since = (!heard).then(|| it.unreachable_since.unwrap_or(now));
             it.unconfirmed_since = (!confirmed).then(|| it.unconfirmed_since.unwrap_or(now));
         }
