@@ -10,6 +10,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -75,6 +78,59 @@ pub(super) fn durable_write(scratch: &Path) -> anyhow::Result<Quantiles> {
         file.write_all(&record)?;
         Ok(file.sync_data()?)
     })
+}
+
+/// What the machine needs for the same while something else goes on: how late a thread is woken,
+/// and how long a durable write takes, over and over in a thread of its own.
+#[derive(Debug)]
+pub(super) struct Beside {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<[Vec<Duration>; 2]>>,
+}
+
+/// Between two samples: often enough to see what stands still for some milliseconds, and seldom
+/// enough to be no load.
+const BESIDE_EVERY: Duration = Duration::from_millis(10);
+
+impl Beside {
+    /// Begins.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn start(scratch: &Path) -> anyhow::Result<Self> {
+        let mut file = File::create(scratch.join("durable-write-beside"))?;
+        file.set_len((RECORD_BYTES * SAMPLES) as u64)?;
+        file.sync_all()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&over);
+        let thread = std::thread::spawn(move || {
+            let (mut woken, mut durable) = (Vec::new(), Vec::new());
+            while !stop.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                std::thread::sleep(BESIDE_EVERY);
+                woken.push(begun.elapsed().saturating_sub(BESIDE_EVERY));
+                let begun = Instant::now();
+                if durable.len().is_multiple_of(SAMPLES) {
+                    file.seek(SeekFrom::Start(0))?;
+                }
+                file.write_all(&[0x5a_u8; RECORD_BYTES])?;
+                file.sync_data()?;
+                durable.push(begun.elapsed());
+            }
+            Ok([woken, durable])
+        });
+        Ok(Self { over, thread })
+    }
+
+    /// Ends; how late a thread was woken, and how long durable writes took.
+    ///
+    /// # Errors
+    /// If the file could not be written.
+    pub(super) fn stop(self) -> anyhow::Result<[Vec<Duration>; 2]> {
+        self.over.store(true, Ordering::Relaxed);
+        let joined = self.thread.join();
+        joined.map_err(|_| anyhow::anyhow!("a panic"))?
+    }
 }
 
 fn measure(mut once: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Quantiles> {

@@ -12,6 +12,7 @@ mod runner;
 mod storm;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -82,7 +83,10 @@ pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     }
     let storm = storm::measure(&servers, &mut nodes)?;
     let reference = reference::measure(&servers, storm::SAMPLES)?;
-    for ends in storm::with_ends(&servers, &mut nodes, &runners, storm.took)? {
+    let seen = storm::with_ends(&servers, &mut nodes, &runners, storm.took, &bench.scratch)?;
+    rows.extend(floor_rows("a thread is woken late by", seen.woken)?);
+    rows.extend(floor_rows("write 4 KiB and fdatasync", seen.durable)?);
+    for ends in seen.ends {
         rows.extend(count_rows(&ends)?);
         let seen = Quantiles::of(ends.seen_after).context("no task ended during a storm")?;
         rows.extend(exit_rows(STORMY, &ends.runner, &seen, &durable));
@@ -145,6 +149,17 @@ fn exit_rows(when: &str, runner: &Runner, exits: &Quantiles, durable: &Quantiles
     [row("p50", p50), p99, row("slowest", max)]
 }
 
+/// What the machine itself took while storms went on: the way of an end has some ten threads that
+/// wake each other, and two durable writes one after the other.
+fn floor_rows(what: &str, samples: Vec<Duration>) -> anyhow::Result<[Row; 2]> {
+    let Quantiles { p50, p99, .. } = Quantiles::of(samples).context("no storm")?;
+    let row = |which: &str, value| {
+        let figure = format!("floor: {what}, {STORMY}, {which}");
+        Row::new(NAME, figure, millis(value), "ms")
+    };
+    Ok([row("p50", p50), row("p99", p99)])
+}
+
 /// Of how many ends, and of how much of each storm, the others are.
 fn count_rows(ends: &Ends) -> anyhow::Result<[Row; 2]> {
     let row =
@@ -157,6 +172,6 @@ fn count_rows(ends: &Ends) -> anyhow::Result<[Row; 2]> {
     ])
 }
 
-fn millis(duration: std::time::Duration) -> f64 {
+fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }

@@ -2,6 +2,7 @@
 //! log. Then as many again, several times, while tasks of other jobs end: an end is a longer report
 //! than a start, and would be counted with them.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -9,6 +10,7 @@ use serde_json::json;
 
 use super::super::fleet::look;
 use super::super::fleet::nodesim::{CLASS, Nodesim};
+use super::super::floor::Beside;
 use super::super::row::Row;
 use super::NAME;
 use super::counters::Counters;
@@ -62,6 +64,15 @@ pub(super) struct Ends {
     pub(super) covered: f64,
 }
 
+/// What was seen during storms.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) ends: Vec<Ends>,
+    /// The machine's own: how late a thread is woken, how long a durable write takes.
+    pub(super) woken: Vec<Duration>,
+    pub(super) durable: Vec<Duration>,
+}
+
 /// Starts everything several times more, and ends tasks of other jobs meanwhile, of each of these
 /// kinds, over all of a storm that takes as long as `expected`.
 ///
@@ -72,33 +83,38 @@ pub(super) fn with_ends(
     nodes: &mut Nodesim,
     runners: &[Runner],
     expected: Duration,
-) -> anyhow::Result<Vec<Ends>> {
+    scratch: &Path,
+) -> anyhow::Result<Seen> {
     let none = |runner: &Runner| Ends {
         runner: runner.clone(),
         seen_after: Vec::new(),
         covered: 1.0,
     };
-    let mut all: Vec<Ends> = runners.iter().map(none).collect();
+    let mut seen = Seen {
+        ends: runners.iter().map(none).collect(),
+        woken: Vec::new(),
+        durable: Vec::new(),
+    };
     let gap = exits::gap(expected);
     for storm in 0..STORMS_WITH_ENDS {
-        one_with_ends(servers, nodes, storm, gap, &mut all)?;
+        one_with_ends(servers, nodes, (storm, gap), scratch, &mut seen)?;
     }
-    Ok(all)
+    Ok(seen)
 }
 
 /// One of these storms; what runs of it is stopped in the end, so that the next one is no larger.
 fn one_with_ends(
     servers: &Servers,
     nodes: &mut Nodesim,
-    storm: usize,
-    gap: Duration,
-    all: &mut [Ends],
+    (storm, gap): (usize, Duration),
+    scratch: &Path,
+    all: &mut Seen,
 ) -> anyhow::Result<()> {
     let count = exits::SCATTERED;
     eprintln!("-- storm {storm}: {count} tasks of each kind begin");
     let begins = Instant::now() + LEAD;
     let start = |ends: &Ends| Scattered::start(servers, &ends.runner, storm, begins, gap);
-    let scattered: Vec<Scattered> = all.iter().map(start).collect::<Result<_, _>>()?;
+    let scattered: Vec<Scattered> = all.ends.iter().map(start).collect::<Result<_, _>>()?;
     ensure!(Instant::now() < begins, "they take longer than {LEAD:?}");
     let job = format!("{JOB}-{storm}");
     let (seen, from, until, took) = std::thread::scope(|scope| {
@@ -106,16 +122,20 @@ fn one_with_ends(
         let ending: Vec<_> = scattered.iter().map(follow).collect();
         std::thread::sleep(begins.saturating_duration_since(Instant::now()));
         eprintln!("-- {ALLOCS} allocations start at once, and {gap:?} apart these tasks end");
+        let beside = Beside::start(scratch)?;
         let (begun, from) = (Instant::now(), exits::now()?);
         let took = start_all(servers, nodes, &job, begun);
         let until = exits::now()?;
+        let [woken, durable] = beside.stop()?;
+        all.woken.extend(woken);
+        all.durable.extend(durable);
         let mut seen = Vec::new();
         for kind in ending {
             seen.push(kind.join().map_err(|_| anyhow::anyhow!("a panic"))??);
         }
         anyhow::Ok((seen, from, until, took?))
     })?;
-    for (ends, seen) in all.iter_mut().zip(seen) {
+    for (ends, seen) in all.ends.iter_mut().zip(seen) {
         let within = exits::between(&seen, from, until);
         let (count, name) = (within.len(), ends.runner.name());
         eprintln!(
