@@ -17,6 +17,10 @@ use crate::network::client::chain;
 /// Until a snapshot for which there was no room is tried again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
 
+/// The nice value of what nobody waits for: a tenth of the time of everything else where processors
+/// are short, so that it still ends.
+const ASIDE: i32 = 10;
+
 type SharedMachine = Arc<Mutex<Box<dyn Machine>>>;
 
 /// Owns the machine. The lock is only ever contended by a restore, which the library orders
@@ -176,7 +180,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         loop {
             let (meta, source) = (self.meta.clone(), Arc::clone(&self.source));
             let snapshots = Arc::clone(&self.snapshots);
-            match blocking(move || snapshots.write(&meta, &*source)).await {
+            match blocking(move || aside(|| snapshots.write(&meta, &*source))).await {
                 Ok(snapshot) => {
                     return Ok(Snapshot {
                         meta: snapshot.meta.clone(),
@@ -226,6 +230,24 @@ fn position(log_id: LogId) -> Position {
 fn lock(machine: &SharedMachine) -> MutexGuard<'_, Box<dyn Machine>> {
     // A panic while it was held has already stopped the server.
     machine.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does what takes seconds of a processor on a thread that steps back: every server of a cluster
+/// writes its snapshot at about the same entry, and nobody waits for it. (A thread of a pool could
+/// not be raised again without privileges.)
+fn aside<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("snapshot".to_owned());
+        let working = thread.spawn_scoped(scope, || {
+            // Each thread has a value of its own (setpriority(2), "C library/kernel differences").
+            if let Err(error) = rustix::process::setpriority_process(None, ASIDE) {
+                tracing::debug!(%error, "the snapshot takes as much time as everything else");
+            }
+            work()
+        })?;
+        let worked = working.join();
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 async fn blocking<T: Send + 'static>(

@@ -151,13 +151,13 @@ fn exit_rows(when: &str, runner: &Runner, exits: &Quantiles, durable: &Quantiles
 
 /// What the machine itself took while storms went on: the way of an end has some ten threads that
 /// wake each other, and two durable writes one after the other.
-fn floor_rows(what: &str, samples: Vec<Duration>) -> anyhow::Result<[Row; 2]> {
-    let Quantiles { p50, p99, .. } = Quantiles::of(samples).context("no storm")?;
+fn floor_rows(what: &str, samples: Vec<Duration>) -> anyhow::Result<[Row; 3]> {
+    let Quantiles { p50, p99, max } = Quantiles::of(samples).context("no storm")?;
     let row = |which: &str, value| {
         let figure = format!("floor: {what}, {STORMY}, {which}");
         Row::new(NAME, figure, millis(value), "ms")
     };
-    Ok([row("p50", p50), row("p99", p99)])
+    Ok([row("p50", p50), row("p99", p99), row("slowest", max)])
 }
 
 /// Of how many ends, and of how much of each storm, the others are.
