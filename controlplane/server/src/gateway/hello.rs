@@ -74,8 +74,8 @@ pub(super) async fn read_hello(reader: &mut FrameReader) -> Result<KnownHello, S
 /// Waits until it is certain that a Hello is nothing that was said a while ago, where that matters:
 /// it came with a connection's first packet, which somebody kept back and sends now, once
 /// ([`Handshake`]). One that names the node's newest session is said in this very place, or not
-/// answered yet: it goes on with what there is, or begins what the node, which repeats its nonce, is
-/// given, too. Any other may be older than the session that it would end.
+/// answered yet: it goes on with what there is, or begins what the node, which repeats its nonce,
+/// is given, too. Any other may be older than the session that it would end.
 ///
 /// `false` where the node will never be there itself.
 pub(super) async fn is_of_now(
