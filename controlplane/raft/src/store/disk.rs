@@ -74,6 +74,10 @@ pub trait Disk: Debug + Send + Sync + 'static {
     fn run_beside(&self, name: &'static str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 }
 
+/// Bytes of a large file that are written between two syncs: what others sync meanwhile, the log
+/// above all, waits for no more than this.
+pub(super) const UNSYNCED_MAX: usize = 512 * 1024;
+
 /// A directory that is taken, until this is dropped.
 pub trait Lock: Debug + Send + Sync {}
 
@@ -147,11 +151,17 @@ pub(super) fn read_exact_at(
 pub(crate) struct Cursor {
     file: Arc<dyn DiskFile>,
     at: u64,
+    /// Bytes written since the last sync.
+    unsynced: usize,
 }
 
 impl Cursor {
     pub(crate) fn new(file: Arc<dyn DiskFile>) -> Self {
-        Self { file, at: 0 }
+        Self {
+            file,
+            at: 0,
+            unsynced: 0,
+        }
     }
 
     /// Goes on somewhere else.
@@ -172,6 +182,11 @@ impl io::Write for Cursor {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.file.write_at(buffer, self.at)?;
         self.at += buffer.len() as u64;
+        self.unsynced += buffer.len();
+        if self.unsynced >= UNSYNCED_MAX {
+            self.file.sync()?;
+            self.unsynced = 0;
+        }
         Ok(buffer.len())
     }
 

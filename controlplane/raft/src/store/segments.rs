@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use super::disk::{Disk, DiskFile, Opening};
+use super::disk::{Disk, DiskFile, Opening, UNSYNCED_MAX};
 use super::segment::{Group, HEADER_BYTES, Header};
 use crate::member::ServerId;
 
@@ -18,9 +18,8 @@ use crate::member::ServerId;
 pub(super) const SEGMENT_BYTES_MIN: u64 = 1024 * 1024;
 const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Zeros written between two syncs while a file is prepared: what others sync meanwhile waits for
-/// no more than this.
-const ZEROS: &[u8] = &[0; 512 * 1024];
+/// Zeros written between two syncs while a file is prepared.
+const ZEROS: &[u8] = &[0; UNSYNCED_MAX];
 
 const SUFFIX: &str = "segment";
 

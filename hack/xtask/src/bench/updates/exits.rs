@@ -15,7 +15,7 @@ const RUNS_FOR: Duration = Duration::from_millis(100);
 /// Tasks of one kind that end while something else goes on. Few, as what is timed is the end of a
 /// task beside a storm: processes that end by the hundred a second are a storm of their own on so
 /// few cores, and on one node each waits for the report of the ones before.
-pub(super) const SCATTERED: u32 = 40;
+pub(super) const SCATTERED: u32 = 60;
 /// Clients that wait for them, each for one task after the other: a server should have more to do
 /// than to hold connections, and the next task of a client should not end before the last is seen.
 const CLIENTS: usize = 20;

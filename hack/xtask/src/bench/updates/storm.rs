@@ -20,8 +20,9 @@ use crate::cluster::servers::Servers;
 
 /// The job of the storm.
 pub(super) const JOB: &str = "storm";
-/// Storms with ends in them, whose jobs are called after it and their number.
-const STORMS_WITH_ENDS: usize = 6;
+/// Storms with ends in them, whose jobs are called after it and their number. After one more a node
+/// would have fifty allocations, and wait for the end of old ones before it starts others.
+const STORMS_WITH_ENDS: usize = 3;
 /// The allocations of each.
 const ALLOCS: u32 = 10_000;
 /// Allocations of it that are looked at one by one.
