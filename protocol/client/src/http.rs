@@ -60,7 +60,7 @@ impl HttpConnection {
         // It may have come with the end.
         match answer.now_or_never() {
             Some(answer) => Ok(answer?),
-            None => Err("the connection ended before the request was sent".into()),
+            None => Err("the connection ended without an answer".into()),
         }
     }
 }
@@ -121,6 +121,6 @@ mod tests {
         drop(requests);
         let answer = timeout(PATIENCE, silent.send(request())).await;
         let error = answer.expect("an end of the wait").expect_err("no answer");
-        assert!(error.to_string().contains("ended before"), "{error}");
+        assert!(error.to_string().contains("without an answer"), "{error}");
     }
 }
