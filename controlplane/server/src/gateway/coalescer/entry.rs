@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use controlplane_state::command::NodeBatch;
 use protocol_model::NodeId;
+use protocol_wire::report::AllocReport;
 
 /// Batches in one entry.
 pub(super) const BATCHES_MAX: usize = 1024;
@@ -34,6 +35,13 @@ pub(super) enum Source {
 }
 
 impl Group {
+    /// Whether the end of an allocation is in it: what a rescheduling, a waiting client or the next
+    /// batch of a job waits for.
+    pub(super) fn has_end(&self) -> bool {
+        let mut reports = self.batches.iter().flat_map(|batch| &batch.reports);
+        reports.any(AllocReport::is_terminal)
+    }
+
     fn reports(&self) -> usize {
         self.batches.iter().map(|batch| batch.reports.len()).sum()
     }

@@ -10,28 +10,37 @@
 //! by then goes with it. The log's own latency sets the pace: after an entry of many batches it has
 //! a rest as long as that one took, in which what follows gathers, too. What a follower merged
 //! waits in the leader's queue, so that the cluster has one entry of updates on its way, not one
-//! per server.
+//! per server. Only where that one takes long, and the end of an allocation waits, does another go
+//! after it ([`pace`]): it is not to wait for a disk that stands still, and then once more.
 //!
 //! The queue is bounded in bytes; when it is full the streams are not read, QUIC's flow control
 //! reaches the nodes' batchers, and they merge. How long batches wait here says how long nodes are
 //! to let typical updates gather.
 
 mod entry;
+mod gathered;
 mod log;
+mod pace;
+mod propose;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use controlplane_state::BatchResult;
 use controlplane_state::command::NodeBatch;
-use controlplane_state::{BatchResult, Command, Outcome};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
-use self::entry::{BATCHES_MAX, Group, Source, fitting, in_turns};
+use self::entry::{Group, Source};
+use self::gathered::{Gathered, batches};
 use self::log::Log;
-use crate::cluster::{ChangeError, Changed, Cluster, LeadingError, SharedPace};
+use self::pace::Pace;
+use self::propose::Proposer;
+use crate::cluster::{ChangeError, Cluster, SharedPace};
 use crate::config::Merging;
 
 /// Bytes of batches that wait for the log, as they came.
@@ -40,16 +49,6 @@ const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const QUEUE_MAX: usize = 4096;
 /// What a batch takes of the queue at least: one without reports is not free.
 const GROUP_BYTES_MIN: usize = 256;
-
-/// Batches in one entry by which it is seen that many report at once. The end of a task on a
-/// cluster that is idle shares its entry with few others, and the next one follows at once.
-const BUSY_BATCHES: usize = 4;
-/// The longest rest of the log after such an entry.
-const REST_MAX: Duration = Duration::from_millis(5);
-
-/// How often an entry is proposed of which nobody knows what became: the second time it is for
-/// whoever leads since.
-const PROPOSED_MAX: u32 = 2;
 
 /// How long typical updates gather on nodes while the log keeps up.
 const TYPICAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -76,6 +75,8 @@ struct Waiting {
     group: Group,
     /// How many batches it came with: they leave it when they are proposed.
     count: usize,
+    /// Whether an allocation's end is in it.
+    has_end: bool,
     since: Instant,
     answer: oneshot::Sender<Judged>,
     /// Its room in the queue, until it is answered.
@@ -92,8 +93,10 @@ impl Coalescer {
             waits: cluster.updates().clone(),
         };
         let updates = CoalescerLoop {
-            waits: coalescer.waits.clone(),
-            log: cluster,
+            proposer: Proposer {
+                log: cluster,
+                waits: coalescer.waits.clone(),
+            },
             waiting,
             merging,
         };
@@ -146,6 +149,7 @@ impl Coalescer {
         let (answer, result) = oneshot::channel();
         let waiting = Waiting {
             count: group.batches.len(),
+            has_end: group.has_end(),
             group,
             since,
             answer,
@@ -158,14 +162,12 @@ impl Coalescer {
     }
 }
 
-/// What proposes the updates of all nodes, one entry at a time.
+/// What proposes the updates of all nodes.
 #[derive(Debug)]
 pub struct CoalescerLoop<L = Cluster> {
-    log: L,
+    proposer: Proposer<L>,
     waiting: mpsc::Receiver<Waiting>,
     merging: Merging,
-    /// How long batches waited, in the end.
-    waits: SharedPace,
 }
 
 #[expect(
@@ -174,141 +176,35 @@ pub struct CoalescerLoop<L = Cluster> {
 )]
 impl<L: Log> CoalescerLoop<L> {
     /// Runs until the last [`Coalescer`] is gone.
-    pub async fn run(mut self) {
-        let mut gathered = Vec::new();
-        while self.waiting.recv_many(&mut gathered, BATCHES_MAX).await > 0 {
-            // What does not fit goes into the next entry, after the first turns of what came since.
-            loop {
+    pub async fn run(self) {
+        let Self {
+            proposer,
+            mut waiting,
+            merging,
+        } = self;
+        let (mut gathered, mut pace) = (Gathered::default(), Pace::new(merging, Instant::now()));
+        let mut on_their_way = FuturesUnordered::new();
+        loop {
+            let due = pace.due(gathered.waits());
+            if due.is_some_and(|due| due <= Instant::now()) {
                 // Streams that have a batch already take their turn first, and it goes along.
                 tokio::task::yield_now().await;
-                self.gather(&mut gathered);
-                if gathered.is_empty() {
+                gathered.receive(&mut waiting);
+                let entry = gathered.take_entry(merging);
+                let number = pace.on_proposed(batches(&entry), Instant::now());
+                let proposed = proposer.propose(entry);
+                on_their_way.push(proposed.map(move |()| number));
+                continue;
+            }
+            tokio::select! {
+                came = gathered.next(&mut waiting) => if !came {
                     break;
-                }
-                gathered = in_turns(gathered, |waiting| &waiting.group);
-                let count = match self.merging {
-                    Merging::On => fitting(gathered.iter().map(|waiting| &waiting.group)),
-                    Merging::Off => 1,
-                };
-                let left = gathered.split_off(count);
-                let entry = std::mem::replace(&mut gathered, left);
-                let batches: usize = entry.iter().map(|one| one.count).sum();
-                let begun = Instant::now();
-                self.propose(entry).await;
-                if batches >= BUSY_BATCHES {
-                    sleep(begun.elapsed().min(REST_MAX)).await;
-                }
+                },
+                Some(number) = on_their_way.next() => pace.on_back(number, Instant::now()),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
-    }
-
-    fn gather(&mut self, gathered: &mut Vec<Waiting>) {
-        while gathered.len() < BATCHES_MAX
-            && let Ok(waiting) = self.waiting.try_recv()
-        {
-            gathered.push(waiting);
-        }
-    }
-
-    /// Proposes one entry and answers everybody in it.
-    async fn propose(&self, entry: Vec<Waiting>) {
-        let batches: usize = entry.iter().map(|one| one.count).sum();
-        let bytes: usize = entry.iter().map(|one| one.group.bytes).sum();
-        metrics::histogram!("drover_update_entry_batches").record(batches as f64);
-        metrics::histogram!("drover_update_entry_bytes").record(bytes as f64);
-        let (own, merged): (Vec<_>, Vec<_>) = entry
-            .into_iter()
-            .partition(|one| matches!(one.group.source, Source::Node(_)));
-        let own = if merged.is_empty() {
-            own
-        } else {
-            let Some(not_led) = self.propose_as_leader(own, merged).await else {
-                return;
-            };
-            not_led
-        };
-        if !own.is_empty() {
-            self.propose_own(own).await;
-        }
-    }
-
-    /// Proposes batches of nodes in a session here, whoever leads. Where a leader was lost with
-    /// them they are proposed again: what was applied twice is seen by its number, and nodes need
-    /// not look for another server.
-    async fn propose_own(&self, own: Vec<Waiting>) {
-        let batches: Vec<NodeBatch> = own
-            .iter()
-            .flat_map(|one| one.group.batches.iter().cloned())
-            .collect();
-        let mut changed = Err(ChangeError::OutcomeUnknown);
-        for _ in 0..PROPOSED_MAX {
-            let batches = batches.clone();
-            changed = self.log.change(Command::AllocUpdates { batches }).await;
-            if !matches!(changed, Err(ChangeError::OutcomeUnknown)) {
-                break;
-            }
-        }
-        self.answer(own, changed.map_err(Arc::new));
-    }
-
-    /// Proposes what this server's nodes and other servers have, if it leads. If it does not, or
-    /// nobody knows what became of them, this server's own are given back.
-    async fn propose_as_leader(
-        &self,
-        own: Vec<Waiting>,
-        mut merged: Vec<Waiting>,
-    ) -> Option<Vec<Waiting>> {
-        let term = self.log.term();
-        let of_own = own.iter().flat_map(|one| one.group.batches.iter().cloned());
-        let of_others = merged
-            .iter_mut()
-            .flat_map(|one| one.group.batches.drain(..));
-        let batches = of_own.chain(of_others).collect();
-        let command = Command::AllocUpdates { batches };
-        let changed = match self.log.change_as_leader(command, term).await {
-            Ok(changed) => Ok(changed),
-            Err(LeadingError::Change(error)) if !matches!(error, ChangeError::OutcomeUnknown) => {
-                Err(Arc::new(error))
-            }
-            Err(LeadingError::Change(_) | LeadingError::NotLeading(_)) => {
-                // The log may still take it: the nodes of the other server send again, and what was
-                // applied twice is seen by its number.
-                self.answer(merged, Err(Arc::new(ChangeError::OutcomeUnknown)));
-                return Some(own);
-            }
-        };
-        self.answer(own.into_iter().chain(merged).collect(), changed);
-        None
-    }
-
-    fn answer(&self, entry: Vec<Waiting>, changed: Result<Changed, Arc<ChangeError>>) {
-        let now = Instant::now();
-        if let Some(oldest) = entry.iter().map(|waiting| waiting.since).min() {
-            let waited = now.saturating_duration_since(oldest);
-            metrics::histogram!("drover_update_wait_seconds").record(waited.as_secs_f64());
-            self.waits.on_sample(waited, now);
-        }
-        let judged = changed.and_then(|changed| match changed.outcome {
-            Outcome::Updates(results) => Ok((changed.index, results)),
-            other => {
-                let text = format!("the state answered updates with {other:?}");
-                Err(Arc::new(ChangeError::Nonsense(text)))
-            }
-        });
-        let (index, mut results) = match judged {
-            Ok((index, results)) => (index, results.into_iter()),
-            Err(error) => {
-                for waiting in entry {
-                    // A stream that broke meanwhile no longer listens; its node sends again.
-                    let _ = waiting.answer.send(Err(Arc::clone(&error)));
-                }
-                return;
-            }
-        };
-        for waiting in entry {
-            let own = results.by_ref().take(waiting.count).collect();
-            let _ = waiting.answer.send(Ok((index, own)));
-        }
+        while on_their_way.next().await.is_some() {}
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::pin::pin;
 
-use controlplane_state::{SessionEpoch, Stamped, codec};
+use controlplane_state::{Command, Outcome, SessionEpoch, Stamped, codec};
 use futures::poll;
-use protocol_model::{NodeId, UnixNanos};
+use protocol_model::{AllocId, ClientStatus, NodeId, UnixNanos};
+use protocol_wire::report::AllocReport;
 use protocol_wire::v1::UpdateClass;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::*;
+use crate::cluster::{Changed, LeadingError};
 use crate::forward::Forward;
 use crate::gateway::lone::{Lone, lone};
 
@@ -149,10 +151,12 @@ fn begin(merging: Merging) -> (Arc<Coalescer>, mpsc::Receiver<Entry>) {
     };
     let (entries, proposed) = mpsc::channel(1);
     let updates = CoalescerLoop {
-        log: HeldLog { entries },
+        proposer: Proposer {
+            log: HeldLog { entries },
+            waits: coalescer.waits.clone(),
+        },
         waiting,
         merging,
-        waits: coalescer.waits.clone(),
     };
     tokio::spawn(updates.run());
     (Arc::new(coalescer), proposed)
@@ -168,11 +172,24 @@ fn batch(node: u128) -> NodeBatch {
     }
 }
 
+/// The end of an allocation of this node's.
+fn end(node: u128) -> NodeBatch {
+    let ended = AllocReport::new(AllocId::from_u128(node), 1, ClientStatus::Complete);
+    NodeBatch {
+        reports: vec![ended],
+        ..batch(node)
+    }
+}
+
 type Answered<T> = JoinHandle<Result<(u64, T), Arc<ChangeError>>>;
 
 fn submit(coalescer: &Arc<Coalescer>, node: u128) -> Answered<BatchResult> {
+    submit_batch(coalescer, batch(node))
+}
+
+fn submit_batch(coalescer: &Arc<Coalescer>, batch: NodeBatch) -> Answered<BatchResult> {
     let coalescer = Arc::clone(coalescer);
-    tokio::spawn(async move { coalescer.submit(batch(node), 100).await })
+    tokio::spawn(async move { coalescer.submit(batch, 100).await })
 }
 
 /// As another server does that has merged batches of these nodes.
@@ -184,16 +201,17 @@ fn submit_merged(coalescer: &Arc<Coalescer>, nodes: &[u128]) -> Answered<Vec<Bat
     })
 }
 
-/// Waits until so many groups wait in the queue.
-async fn until_waiting(coalescer: &Coalescer, count: usize) {
+/// Waits until so many groups are there that were not answered, those on their way among them.
+async fn until_there(coalescer: &Coalescer, count: usize) {
     // Every task has its turn; each of them has one thing to do until then.
     for _ in 0..100 {
-        if QUEUE_MAX - coalescer.queue.capacity() >= count {
+        let taken = QUEUE_BYTES_MAX - coalescer.room.available_permits();
+        if taken >= count * GROUP_BYTES_MIN {
             return;
         }
         tokio::task::yield_now().await;
     }
-    panic!("not {count} wait");
+    panic!("not {count} are there");
 }
 
 /// What is proposed next. Virtual time: a wait for nothing ends at once.
@@ -214,7 +232,7 @@ async fn what_comes_while_an_entry_is_on_its_way_becomes_one_entry() {
     let entry = next(&mut proposed).await;
     assert_eq!((entry.way, entry.nodes()), (Way::Anyones, vec![1]));
     let others: Vec<_> = (2..12).map(|node| submit(&coalescer, node)).collect();
-    until_waiting(&coalescer, 10).await;
+    until_there(&coalescer, 11).await;
     assert!(proposed.is_empty(), "one at a time");
     entry.apply();
     assert_eq!(answer(first).await.expect("it is judged").0, 1);
@@ -226,6 +244,60 @@ async fn what_comes_while_an_entry_is_on_its_way_becomes_one_entry() {
         assert_eq!((index, result.node), (10, NodeId::from_u128(node)));
     }
     assert!(proposed.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_goes_after_an_entry_that_takes_long_and_nothing_else_does() {
+    let (coalescer, mut proposed) = begin(Merging::On);
+    let first = submit(&coalescer, 1);
+    let slow = next(&mut proposed).await;
+    let going = submit(&coalescer, 2);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(proposed.is_empty(), "it can wait");
+    let begun = Instant::now();
+    let ends = [3, 4].map(|node| submit_batch(&coalescer, end(node)));
+    let entry = next(&mut proposed).await;
+    assert_eq!(Instant::now(), begun, "the other takes long already");
+    // Whatever waits goes along.
+    assert_eq!(entry.nodes(), [2, 3, 4]);
+    entry.apply();
+    for one in ends.into_iter().chain([going]) {
+        assert_eq!(answer(one).await.expect("it is judged").0, 3);
+    }
+    assert!(!first.is_finished());
+    slow.apply();
+    assert_eq!(answer(first).await.expect("it is judged").0, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ends_gather_too_while_all_takes_long() {
+    let (coalescer, mut proposed) = begin(Merging::On);
+    let first = submit_batch(&coalescer, end(1));
+    let mut slow = vec![next(&mut proposed).await];
+    let begun = Instant::now();
+    let mut ends = vec![first];
+    for node in 2..20 {
+        ends.push(submit_batch(&coalescer, end(node)));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        while let Ok(entry) = proposed.try_recv() {
+            slow.push(entry);
+        }
+    }
+    assert_eq!(begun.elapsed().as_millis(), 18);
+    // To the millisecond: timers are no finer.
+    let nodes: Vec<u128> = slow.iter().flat_map(Entry::nodes).collect();
+    assert!(nodes.iter().copied().eq(1..=nodes.len() as u128));
+    assert!((15..=18).contains(&nodes.len()), "{nodes:?}");
+    assert_eq!(slow.len(), 4, "some milliseconds apart, and not one more");
+    for entry in slow {
+        entry.apply();
+    }
+    let last = next(&mut proposed).await;
+    assert_eq!(last.nodes().len(), 19 - nodes.len());
+    last.apply();
+    for end in ends {
+        answer(end).await.expect("it is judged");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +321,7 @@ async fn what_two_followers_merged_and_the_leaders_own_become_one_entry() {
     let entry = next(&mut proposed).await;
     let of_followers = [&[21, 22][..], &[31, 32, 33]].map(|it| submit_merged(&coalescer, it));
     let own = submit(&coalescer, 11);
-    until_waiting(&coalescer, 3).await;
+    until_there(&coalescer, 4).await;
     entry.apply();
     let entry = next(&mut proposed).await;
     assert_eq!(entry.way, Way::Leaders, "and nobody else's");
@@ -272,7 +344,7 @@ async fn a_server_that_leads_no_more_proposes_its_own_and_nothing_of_others() {
     let first = submit(&coalescer, 1);
     let entry = next(&mut proposed).await;
     let (merged, own) = (submit_merged(&coalescer, &[21]), submit(&coalescer, 11));
-    until_waiting(&coalescer, 2).await;
+    until_there(&coalescer, 3).await;
     entry.apply();
     let entry = next(&mut proposed).await;
     let not_leading = Err(LeadingError::NotLeading(3));
