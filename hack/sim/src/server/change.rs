@@ -50,7 +50,7 @@ pub enum Then {
     /// A node's facts.
     Facts(ConnId),
     /// The coalescer's entry; the term, where other servers' updates are in it.
-    Updates { led_in: Option<u64> },
+    Updates { led_in: Option<u64>, number: u64 },
     /// A new leader's barrier, or its first command.
     TakeOver { reign: Reign },
     /// A piece of a plan.
@@ -70,7 +70,7 @@ impl Then {
         match self {
             Self::TakeOver { reign } | Self::House { reign, .. } => Some(reign.term),
             Self::Plan(plan) | Self::Settled(plan) => Some(plan.reign().term),
-            Self::Updates { led_in } => *led_in,
+            Self::Updates { led_in, .. } => *led_in,
             Self::Greet(_) | Self::Synced { .. } | Self::Facts(_) | Self::Op(_) => None,
         }
     }
@@ -290,7 +290,7 @@ impl World {
                 self.on_synced(server, conn, report, turn, &answer);
             }
             Then::Facts(conn) => self.on_facts_kept(server, conn, &answer),
-            Then::Updates { .. } => self.on_updates_answered(server, answer),
+            Then::Updates { number, .. } => self.on_updates_answered(server, number, answer),
             Then::TakeOver { reign } => self.on_take_over_step(server, reign, &answer),
             Then::Plan(plan) => self.on_plan_done(server, plan, &answer),
             Then::Settled(plan) => self.on_plan_settled(server, plan, &answer),

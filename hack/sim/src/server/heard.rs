@@ -15,7 +15,8 @@ const REPORT_EVERY: Nanos = 200 * MILLI;
 /// How long the leader may take to confirm (as the server).
 const CONFIRMED_WITHIN: Nanos = 500 * MILLI;
 
-/// How long the leader may confirm nothing before the server counts as cut off (as the server).
+/// How long the leader may confirm nothing before the server counts as cut off (as the server). It is
+/// looked at after each report, so that it may be noticed by [`CONFIRMED_WITHIN`] later.
 const CUT_OFF_AFTER: Nanos = 1_200 * MILLI;
 
 /// The same while it knows of no leader, or of one since a moment ago (as the server).
@@ -134,13 +135,6 @@ impl World {
     pub(super) fn report_heard(&mut self, ix: ServerIx) {
         let now = self.now;
         let server = &mut self.servers[usize::from(ix)];
-        if server.heard.leads.0 != server.believes {
-            server.heard.leads = (server.believes, now);
-        }
-        let unconfirmed = now.saturating_sub(server.heard.confirmed_at);
-        let led = now.saturating_sub(server.heard.leads.1);
-        let by_leader = server.believes.is_some() && led.min(unconfirmed) >= CUT_OFF_AFTER;
-        server.heard.cut_off = by_leader || unconfirmed >= LEADERLESS_AFTER;
         if server.heard.told.is_some() {
             // The next report waits for this one's answer.
             return self.server_event(ix, 10 * MILLI, ServerEvent::ReportTick);
@@ -153,14 +147,16 @@ impl World {
             let answer = self.lead_on_heard(ix, ix, &heard);
             let may_confirm = self.may_confirm(ix);
             let log = &mut self.servers[usize::from(ix)].heard;
-            return match answer.filter(|_| may_confirm) {
+            match answer.filter(|_| may_confirm) {
                 Some(not_watched) => log.confirm(&heard, &not_watched, now),
                 None => log.put_back(heard),
-            };
+            }
+            return self.look_whether_cut_off(ix);
         }
         let server = &mut self.servers[usize::from(ix)];
         let Some(leader) = leader else {
-            return server.heard.put_back(heard);
+            server.heard.put_back(heard);
+            return self.look_whether_cut_off(ix);
         };
         server.heard.number += 1;
         let number = server.heard.number;
@@ -252,6 +248,21 @@ impl World {
             }
             None => log.put_back(heard),
         }
+        self.look_whether_cut_off(ix);
+    }
+
+    /// After each report, whatever became of it.
+    fn look_whether_cut_off(&mut self, ix: ServerIx) {
+        let now = self.now;
+        let server = &mut self.servers[usize::from(ix)];
+        let log = &mut server.heard;
+        if log.leads.0 != server.believes {
+            log.leads = (server.believes, now);
+        }
+        let unconfirmed = now.saturating_sub(log.confirmed_at);
+        let led = now.saturating_sub(log.leads.1);
+        let by_leader = server.believes.is_some() && led.min(unconfirmed) >= CUT_OFF_AFTER;
+        log.cut_off = by_leader || unconfirmed >= LEADERLESS_AFTER;
     }
 }
 

@@ -59,11 +59,19 @@ pub(super) struct Running {
     house: bool,
     pub(super) scratch: Scratch,
     armed: Option<Nanos>,
+    /// When its loop last did something.
+    awake: Duration,
     /// Expiries that a planted bug keeps for entries of their own.
     apart: VecDeque<(NodeId, SessionEpoch)>,
 }
 
 impl Running {
+    /// Its loop goes on, whatever for: its parts learn how long they were told nothing.
+    fn go_on(&mut self, now: Duration) {
+        self.leader.on_woken(now.saturating_sub(self.awake));
+        self.awake = now;
+    }
+
     /// Of nodes that expire together only the first does, and then each of the others.
     fn one_by_one(&mut self, command: Option<Command>) -> Option<Command> {
         let command = match command {
@@ -158,6 +166,7 @@ impl World {
             house: false,
             scratch: Scratch::new(),
             armed: None,
+            awake: now.monotonic,
             apart: VecDeque::new(),
         }));
         let early = match std::mem::replace(&mut leading.stage, running) {
@@ -171,9 +180,13 @@ impl World {
     }
 
     pub(super) fn running(&mut self, ix: ServerIx) -> Option<(Reign, &mut Running)> {
+        let now = Duration::from_nanos(self.now);
         let leading = self.servers[usize::from(ix)].leading.as_mut()?;
         match &mut leading.stage {
-            Stage::Running(running) => Some((leading.reign, running)),
+            Stage::Running(running) => {
+                running.go_on(now);
+                Some((leading.reign, running))
+            }
             Stage::TakingOver(_) => None,
         }
     }
@@ -225,6 +238,7 @@ impl World {
                 None
             }
             Stage::Running(running) => {
+                running.go_on(now.monotonic);
                 let heard = heard.iter();
                 let heard = heard.map(|one| (node_id(one.node), one.epoch, age(one, at)));
                 let not_watched = running.leader.on_report(u64::from(from), heard, now);
@@ -289,6 +303,11 @@ impl World {
             return;
         };
         let due = running.leader.poll_timeout().map(nanos);
+        let rest = running.leader.sleep_max().map(|rest| at + nanos(rest));
+        let due = match (due, rest) {
+            (Some(due), Some(rest)) => Some(due.min(rest)),
+            (due, rest) => due.or(rest),
+        };
         if let Some(due) = due
             && running.armed.is_none_or(|armed| due < armed)
         {

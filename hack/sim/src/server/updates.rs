@@ -1,12 +1,13 @@
 //! Batches of updates, merged into few entries: the server's `gateway/coalescer`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use controlplane_state::command::NodeBatch;
 use controlplane_state::news::durable;
 use controlplane_state::{BatchResult, Command, Outcome, SessionEpoch, UpdateClass};
 use noded_core::effect::{StatusBatch, UpdateClass as NodeClass};
 use noded_core::event::{BatchAck, ItemResult};
+use protocol_wire::report::AllocReport;
 
 use super::change::Then;
 use crate::event::{Answer, ServerIx, ToNode};
@@ -14,6 +15,7 @@ use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Stream};
 use crate::node_ids::node_id;
+use crate::time::{MILLI, Nanos};
 use crate::world::World;
 
 /// Batches in one entry (as the server).
@@ -22,6 +24,12 @@ const ENTRY_BATCHES_MAX: usize = 1024;
 const PROPOSED_MAX: u32 = 2;
 /// Reports in one entry (as the server).
 const ENTRY_REPORTS_MAX: usize = 8192;
+
+/// How long an entry may be on its way before an end goes after it (as the server, which also looks
+/// by itself when that time is over).
+const OVERDUE_AFTER: Nanos = 5 * MILLI;
+/// Entries that are on their way at most (as the server).
+const ON_THEIR_WAY_MAX: usize = 4;
 
 /// The one place of a server that proposes allocation updates.
 ///
@@ -33,7 +41,20 @@ const ENTRY_REPORTS_MAX: usize = 8192;
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
     waiting: VecDeque<Waiting>,
-    in_flight: Option<InFlight>,
+    on_their_way: BTreeMap<u64, InFlight>,
+    number: u64,
+    /// When the newest of them was proposed.
+    newest: Nanos,
+}
+
+impl Coalescer {
+    fn may_propose(&self, now: Nanos) -> bool {
+        if self.waiting.is_empty() || self.on_their_way.len() >= ON_THEIR_WAY_MAX {
+            return false;
+        }
+        let overdue = now >= self.newest + OVERDUE_AFTER;
+        self.on_their_way.is_empty() || overdue && self.waiting.iter().any(Waiting::has_end)
+    }
 }
 
 /// In the log's hands, in the entry's order.
@@ -52,6 +73,11 @@ struct Waiting {
 impl Waiting {
     fn is_merged(&self) -> bool {
         matches!(self.source, Source::Server(_))
+    }
+
+    fn has_end(&self) -> bool {
+        let mut reports = self.batches.iter().flat_map(|batch| &batch.reports);
+        reports.any(AllocReport::is_terminal)
     }
 }
 
@@ -156,8 +182,9 @@ impl World {
     }
 
     fn turn_coalescer(&mut self, ix: ServerIx) {
+        let now = self.now;
         let coalescer = &mut self.servers[usize::from(ix)].coalescer;
-        if coalescer.in_flight.is_some() || coalescer.waiting.is_empty() {
+        if !coalescer.may_propose(now) {
             return;
         }
         let mut entry: Vec<Waiting> = Vec::new();
@@ -175,11 +202,14 @@ impl World {
             }
             entry.extend(coalescer.waiting.pop_front());
         }
-        self.propose_updates(ix, entry, 1);
+        coalescer.number += 1;
+        coalescer.newest = now;
+        let number = coalescer.number;
+        self.propose_updates(ix, number, entry, 1);
     }
 
     /// Where other servers' are among them, they are proposed as the leader or not at all.
-    fn propose_updates(&mut self, ix: ServerIx, entry: Vec<Waiting>, tries: u32) {
+    fn propose_updates(&mut self, ix: ServerIx, number: u64, entry: Vec<Waiting>, tries: u32) {
         let batches = entry.iter().flat_map(|it| it.batches.iter().cloned());
         let command = Command::AllocUpdates {
             batches: batches.collect(),
@@ -187,13 +217,14 @@ impl World {
         let merged = entry.iter().any(Waiting::is_merged);
         let server = &mut self.servers[usize::from(ix)];
         let led_in = merged.then_some(server.believed_term);
-        server.coalescer.in_flight = Some(InFlight { entry, tries });
-        self.change(ix, command, Then::Updates { led_in });
+        let on_its_way = InFlight { entry, tries };
+        server.coalescer.on_their_way.insert(number, on_its_way);
+        self.change(ix, command, Then::Updates { led_in, number });
     }
 
-    pub(super) fn on_updates_answered(&mut self, ix: ServerIx, answer: Answer) {
+    pub(super) fn on_updates_answered(&mut self, ix: ServerIx, number: u64, answer: Answer) {
         let coalescer = &mut self.servers[usize::from(ix)].coalescer;
-        let Some(InFlight { entry, tries }) = coalescer.in_flight.take() else {
+        let Some(InFlight { entry, tries }) = coalescer.on_their_way.remove(&number) else {
             return;
         };
         match answer {
@@ -209,12 +240,12 @@ impl World {
                     self.turn_away_updates(ix, waiting.source);
                 }
                 if !own.is_empty() {
-                    return self.propose_updates(ix, own, 1);
+                    return self.propose_updates(ix, number, own, 1);
                 }
             }
             // What was applied twice is seen by its number.
             Answer::Unknown if tries < PROPOSED_MAX => {
-                return self.propose_updates(ix, entry, tries + 1);
+                return self.propose_updates(ix, number, entry, tries + 1);
             }
             Answer::Done { .. } | Answer::Refused(_) | Answer::NoLeader | Answer::Unknown => {
                 for waiting in entry {
