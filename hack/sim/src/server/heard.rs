@@ -15,8 +15,8 @@ const REPORT_EVERY: Nanos = 200 * MILLI;
 /// How long the leader may take to confirm (as the server).
 const CONFIRMED_WITHIN: Nanos = 500 * MILLI;
 
-/// How long the leader may confirm nothing before the server counts as cut off (as the server). It is
-/// looked at after each report, so that it may be noticed by [`CONFIRMED_WITHIN`] later.
+/// How long the leader may confirm nothing before the server counts as cut off (as the server). It
+/// is looked at after each report, so that it may be noticed by [`CONFIRMED_WITHIN`] later.
 const CUT_OFF_AFTER: Nanos = 1_200 * MILLI;
 
 /// The same while it knows of no leader, or of one since a moment ago (as the server).
