@@ -197,10 +197,12 @@ impl<L: Log> CoalescerLoop<L> {
                 continue;
             }
             tokio::select! {
+                // First: what was just taken for an entry is proposed, however much comes.
+                biased;
+                Some(number) = on_their_way.next() => pace.on_back(number, Instant::now()),
                 came = gathered.next(&mut waiting) => if !came {
                     break;
                 },
-                Some(number) = on_their_way.next() => pace.on_back(number, Instant::now()),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
