@@ -143,7 +143,12 @@ fn nothing_is_left_of_a_snapshot_that_its_user_interrupts() -> Result {
         let snapshot = checkpoint();
         let half = snapshot.len() / 2;
         let address = answering_with(snapshot, half)?;
-        let mut saving = Command::new(env!("CARGO_BIN_EXE_drover"))
+        // What whoever runs this ignores (nohup, a shell's background job), the program would, too.
+        let mut saving = Command::new("env")
+            .args([
+                "--default-signal=INT,TERM,HUP",
+                env!("CARGO_BIN_EXE_drover"),
+            ])
             .args(["operator", "snapshot", "save", "-address", &address])
             .current_dir(folder.path())
             .stderr(Stdio::piped())
