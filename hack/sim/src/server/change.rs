@@ -49,7 +49,7 @@ pub enum Then {
     },
     /// A node's facts.
     Facts(ConnId),
-    /// The coalescer's entry; the term, where other servers' updates are in it.
+    /// The coalescer's entry of this number; the term, where other servers' updates are in it.
     Updates { led_in: Option<u64>, number: u64 },
     /// A new leader's barrier, or its first command.
     TakeOver { reign: Reign },

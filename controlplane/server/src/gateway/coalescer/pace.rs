@@ -25,7 +25,7 @@ const REST_MAX: Duration = Duration::from_millis(5);
 /// that got lost, then costs who waits for that end this time once, not twice. Starts come by the
 /// thousand at once, and would fill the log with entries of a few each.
 const OVERDUE_AFTER: Duration = Duration::from_millis(5);
-/// Entries that are on their way at most.
+/// Entries that are on their way at most, the one that takes long among them.
 const ON_THEIR_WAY_MAX: usize = 4;
 
 /// What is on its way, and since when.

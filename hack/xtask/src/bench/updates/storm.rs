@@ -20,8 +20,8 @@ use crate::cluster::servers::Servers;
 
 /// The job of the storm.
 pub(super) const JOB: &str = "storm";
-/// Storms with ends in them, whose jobs are called after it and their number. After one more a node
-/// would have fifty allocations, and wait for the end of old ones before it starts others.
+/// Storms with ends in them, whose jobs are called after it and their number: enough for a hundred
+/// ends of each kind.
 const STORMS_WITH_ENDS: usize = 3;
 /// The allocations of each.
 const ALLOCS: u32 = 10_000;
