@@ -49,11 +49,14 @@ pub enum Mutant {
     LeftOutStays,
     StatusAside,
     LooksLater,
+    AckBeforeMajority,
+    IndexTwice,
+    FactsUnkept,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 43] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -94,6 +97,9 @@ impl Mutant {
         Self::LeftOutStays,
         Self::StatusAside,
         Self::LooksLater,
+        Self::AckBeforeMajority,
+        Self::IndexTwice,
+        Self::FactsUnkept,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -179,6 +185,11 @@ impl Mutant {
             Self::LooksLater => {
                 "3: whoever is asked to look at what a silent node had does so half a minute later"
             }
+            Self::AckBeforeMajority => {
+                "durability: a wish is acknowledged before its entry is on a majority"
+            }
+            Self::IndexTwice => "log: a new leader's first entry has the index of a committed one",
+            Self::FactsUnkept => "facts: a server acknowledges them and keeps them nowhere",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -189,7 +200,9 @@ impl Mutant {
             Self::LongTakeOver
             | Self::TimersLostAtFailover
             | Self::TwoEntries
-            | Self::NoncePerAttempt => Scenario::Leaders,
+            | Self::NoncePerAttempt
+            | Self::AckBeforeMajority
+            | Self::IndexTwice => Scenario::Leaders,
             Self::StaleAnswer | Self::ResumesFromOldState | Self::ExpiryWithoutEpoch => {
                 Scenario::Lagging
             }
@@ -201,7 +214,7 @@ impl Mutant {
             Self::WaitsAfterReboot | Self::StartsAfterReboot => Scenario::Offline,
             Self::KeeperForgetsEpochs => Scenario::Damaged,
             Self::WindowsNeverEnd | Self::ReplacedTwice => Scenario::PartitionWindow,
-            Self::OwedForEver | Self::ConfirmationsDropped => Scenario::Calm,
+            Self::OwedForEver | Self::ConfirmationsDropped | Self::FactsUnkept => Scenario::Calm,
             Self::PendingForEver => Scenario::Stuck,
             Self::HeartbeatsInOrder | Self::RestsInDoubt => Scenario::Lossy,
             Self::LeaseWithDaemon

@@ -28,8 +28,8 @@ pub fn secret_hash(node: NodeIx) -> Digest {
     Digest(digest)
 }
 
-/// What a node says about itself: 4000 MHz, 8 GiB, raw_exec.
-pub fn facts(ix: NodeIx) -> Arc<Node> {
+/// What a node says about itself: 4000 MHz, 8 GiB, raw_exec, and the rack that it was told.
+pub fn facts(ix: NodeIx, rack: u32) -> Arc<Node> {
     let mut node = Node::new(node_id(ix), format!("n{ix}"), "dc1");
     node.attributes
         .insert("kernel.name".to_owned(), "linux".to_owned());
@@ -52,6 +52,7 @@ pub fn facts(ix: NodeIx) -> Arc<Node> {
         ip: format!("10.{high}.{mid}.{low}"),
         ..NetworkResource::default()
     });
+    node.meta.insert("rack".to_owned(), rack.to_string());
     node.computed_class = computed_class(&node);
     Arc::new(node)
 }

@@ -4,6 +4,8 @@
 mod derived;
 mod difference;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
@@ -77,76 +79,5 @@ impl Found {
                 detail: detail(),
             });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use protocol_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos};
-
-    use super::*;
-
-    fn rules(tables: &Tables) -> Vec<Rule> {
-        check(tables).iter().map(|found| found.rule).collect()
-    }
-
-    fn with_an_evaluation() -> (Tables, JobKey, EvalId) {
-        let key = JobKey::new("default", "web");
-        let id = EvalId::from_u128(1);
-        let (trigger, now) = (EvalTrigger::JobRegister, UnixNanos(1));
-        let mut eval = Evaluation::new(id, &key, JobType::Service, 50, trigger, now);
-        (eval.create_index, eval.modify_index) = (3, 3);
-        let mut tables = Tables {
-            index: 3,
-            ..Tables::default()
-        };
-        tables.put_eval(&Arc::new(eval));
-        (tables, key, id)
-    }
-
-    #[test]
-    fn what_is_derived_and_right_is_not_complained_of() {
-        let (tables, ..) = with_an_evaluation();
-        assert_eq!(check(&tables), []);
-    }
-
-    #[test]
-    fn a_row_that_its_index_lacks_is_found() {
-        let (mut tables, key, _) = with_an_evaluation();
-        tables.evals_by_job.remove(&key);
-        assert!(rules(&tables).contains(&Rule::SecondaryIndex));
-    }
-
-    #[test]
-    fn an_index_that_names_a_row_under_another_key_or_one_that_is_not_there_is_found() {
-        let (tables, key, id) = with_an_evaluation();
-        let mut elsewhere = tables.clone();
-        let ids = elsewhere.evals_by_job.remove(&key);
-        let other = JobKey::new("default", "other");
-        elsewhere.evals_by_job.extend(ids.map(|ids| (other, ids)));
-        assert!(rules(&elsewhere).contains(&Rule::SecondaryIndex));
-
-        let mut gone = tables.clone();
-        gone.evals.remove(&id);
-        assert!(rules(&gone).contains(&Rule::SecondaryIndex));
-    }
-
-    #[test]
-    fn a_counter_that_is_wrong_missing_or_of_nothing_is_found() {
-        let (tables, key, _) = with_an_evaluation();
-        let mut wrong = tables.clone();
-        wrong.tally(&key, |tally| tally.evals_live += 1);
-        assert!(rules(&wrong).contains(&Rule::JobTally));
-
-        let mut missing = tables.clone();
-        missing.tallies.remove(&key);
-        assert!(rules(&missing).contains(&Rule::JobTally));
-
-        let mut of_nothing = tables.clone();
-        let other = JobKey::new("default", "other");
-        of_nothing.tallies.insert(other, Arc::default());
-        assert_eq!(rules(&of_nothing), [Rule::JobTally]);
     }
 }

@@ -116,7 +116,7 @@ impl SimNode {
             life: 0,
             core: None,
             seen_boot: 0,
-            facts: facts(ix),
+            facts: facts(ix, 0),
             journal: Journal::default(),
             keeper: Keeper::default(),
             links: Vec::new(),
@@ -268,6 +268,17 @@ impl World {
         }
         self.drain(ix);
         self.note_reach();
+    }
+
+    /// A host is in another rack from now on; a daemon that lives hears of it.
+    pub(crate) fn relabel(&mut self, ix: NodeIx, rack: u32) {
+        let node = &mut self.nodes[ix as usize];
+        node.facts = facts(ix, rack);
+        if let Some(core) = &mut node.core {
+            core.set_node(Arc::clone(&node.facts));
+        }
+        self.note(|| format!("n{ix} is in rack {rack}"));
+        self.drain(ix);
     }
 
     pub(crate) fn on_node_timer(&mut self, ix: NodeIx, life: u32) {

@@ -6,6 +6,9 @@ use crate::event::{NodeIx, ServerIx};
 use crate::rng::Rng;
 use crate::time::{MILLI, Nanos, SECOND};
 
+/// A host is in one of so many racks, as its operator says.
+const RACKS: u64 = 3;
+
 /// One wish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Op {
@@ -32,6 +35,8 @@ pub enum OpKind {
     Evaluate { job: usize },
     /// Move everything off a node, or let it come back.
     Drain { node: NodeIx, begin: bool },
+    /// Say of a host in which rack it is, and tell its daemon.
+    Relabel { node: NodeIx, rack: u32 },
 }
 
 pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &mut Rng) -> Vec<Op> {
@@ -77,7 +82,11 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
     while busy && at + 3 * SECOND < size.until {
         let job = rng.offset(kinds.len());
         let usual = jobs::count(kinds[job], size.nodes);
-        let kind = match rng.below(10) {
+        let any_node = |rng: &mut Rng| {
+            let node = rng.below(u64::from(size.nodes));
+            u32::try_from(node).unwrap_or(0)
+        };
+        let kind = match rng.below(11) {
             0..=3 => OpKind::Register {
                 job,
                 count: usual,
@@ -90,10 +99,14 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             },
             7 => OpKind::Stop { job },
             8 => OpKind::Evaluate { job },
+            9 => OpKind::Relabel {
+                node: any_node(rng),
+                rack: u32::try_from(rng.below(RACKS)).unwrap_or(0),
+            },
             _ => match drained.take() {
                 Some(node) => OpKind::Drain { node, begin: false },
                 None => {
-                    let node = u32::try_from(rng.below(u64::from(size.nodes))).unwrap_or(0);
+                    let node = any_node(rng);
                     drained = Some(node);
                     OpKind::Drain { node, begin: true }
                 }

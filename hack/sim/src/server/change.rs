@@ -10,6 +10,7 @@ use super::leading::Reign;
 use super::plans::PlanInHand;
 use super::sync::Turn;
 use crate::event::{Answer, Event, LogEvent, ServerIx};
+use crate::mutant::Mutant;
 use crate::net::ConnId;
 use crate::time::{MILLI, Nanos, SECOND, wall};
 use crate::world::World;
@@ -205,6 +206,17 @@ impl World {
         }
         if self.log.leader == Some(leader) {
             let stamped = Arc::clone(&change.stamped);
+            let is_wish = matches!(change.then, Then::Op(_));
+            if is_wish && self.mutant == Some(Mutant::AckBeforeMajority) {
+                let applied = self.would_be_applied(&stamped);
+                self.append(stamped, None);
+                return self.answer_from(
+                    leader,
+                    (number, attempt),
+                    applied.index,
+                    &applied.outcome,
+                );
+            }
             self.append(stamped, Some((number, attempt)));
             return;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use controlplane_state::{Command, SessionEpoch, Snapshot, Welcome};
+use controlplane_state::{Command, Outcome, SessionEpoch, Snapshot, Welcome};
 use noded_core::Watermark;
 use noded_core::event::RefusedReason;
 use protocol_model::NodeStatus;
@@ -14,6 +14,7 @@ use super::sync::Sync;
 use super::updates::UpdateStream;
 use super::watch::Watch;
 use crate::event::{Answer, HelloMessage, NodeIx, ServerIx, ToNode, ToServer};
+use crate::mutant::Mutant;
 use crate::net::{ConnId, Side, Stream};
 use crate::node_ids::node_id;
 use crate::time::Nanos;
@@ -132,6 +133,10 @@ impl World {
             };
             self.send_to_node(conn, Stream::Session, ack);
         } else if let ToServer::Facts { facts, .. } = frame {
+            if self.mutant == Some(Mutant::FactsUnkept) {
+                let (index, outcome) = (0, Outcome::Done);
+                return self.on_facts_kept(ix, conn, &Answer::Done { index, outcome });
+            }
             let command = Command::NodeFacts {
                 node: node_id(node),
                 epoch: SessionEpoch(epoch),

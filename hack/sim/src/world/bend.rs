@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
-use controlplane_state::{Command, SessionEpoch, Stamped};
+use controlplane_state::{Applied, Command, SessionEpoch, Stamped, State};
 use noded_core::event::WatchMap;
 use protocol_model::{
     AllocId, Allocation, ClientStatus, DesiredTransition, EvalId, EvalStatus, Evaluation, NodeId,
@@ -277,6 +277,12 @@ impl World {
         let at = self.now + self.rng.below(SECOND);
         self.queue
             .push(at, Event::Log(LogEvent::Late { term, stamped }));
+    }
+
+    /// What an entry would come to if it were the next one.
+    pub(crate) fn would_be_applied(&self, stamped: &Stamped) -> Applied {
+        let mut state = State::from_snapshot(&self.log.newest);
+        state.apply(self.log.index + 1, stamped.clone())
     }
 
     /// A map as the node takes it.

@@ -65,6 +65,9 @@ impl World {
         if late {
             return;
         }
+        if let OpKind::Relabel { node, rack } = op.kind {
+            return self.relabel(node, rack);
+        }
         // An operator whose server is down asks another.
         let mut server = op.server;
         if !self.servers[usize::from(server)].runs() {
@@ -74,7 +77,9 @@ impl World {
             };
             server = up;
         }
-        let command = self.command_of(op.kind);
+        let Some(command) = self.command_of(op.kind) else {
+            return;
+        };
         self.note(|| format!("wish {number} at s{server}: {:?}", op.kind));
         self.change(server, command, Then::Op(number));
     }
@@ -85,8 +90,9 @@ impl World {
         }
     }
 
-    fn command_of(&mut self, kind: OpKind) -> Command {
-        match kind {
+    /// What a server is asked for; a host's own operator asks none.
+    fn command_of(&mut self, kind: OpKind) -> Option<Command> {
+        Some(match kind {
             OpKind::Register {
                 job,
                 count,
@@ -129,7 +135,8 @@ impl World {
                 },
                 eligibility_after: Eligibility::Eligible,
             },
-        }
+            OpKind::Relabel { .. } => return None,
+        })
     }
 
     fn job(&self, offset: usize, count: u32, generation: u32) -> Job {

@@ -29,6 +29,10 @@ impl World {
             let core = self.nodes[ix as usize].core.as_ref();
             let live = core.and_then(|core| core.session().live_epoch());
             let same = live.is_some_and(|epoch| epoch.0 == record.session.epoch.0);
+            let (told, is) = (&record.node.meta, &self.nodes[ix as usize].facts.meta);
+            if told != is {
+                return Some(format!("n{ix} is labelled {is:?} and known as {told:?}"));
+            }
             (status != NodeStatus::Ready || !same).then(|| {
                 format!(
                     "n{ix} is {} (epoch {}), its own is {live:?}",

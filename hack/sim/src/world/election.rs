@@ -8,6 +8,7 @@ use protocol_model::NodeStatus;
 use super::World;
 use super::log::InFlight;
 use crate::event::{Answer, Event, LogEvent, ServerEvent, ServerIx};
+use crate::mutant::Mutant;
 use crate::time::{MILLI, Nanos, SECOND, nanos};
 
 /// How much later than it was elected a leader begins to look after nodes, at most.
@@ -143,7 +144,11 @@ impl World {
             }
         }
         // The new leader's blank entry.
-        self.log.index += 1;
+        if self.mutant == Some(Mutant::IndexTwice) {
+            self.log.index = self.log.index.saturating_sub(1);
+        } else {
+            self.log.index += 1;
+        }
         self.spread();
         for server in 0..self.servers.len() {
             let ix = u8::try_from(server).unwrap_or(0);

@@ -17,6 +17,15 @@ const WELL: Nanos = 10 * SECOND;
 /// How far two servers' wall clocks are apart at most, where they jump.
 const CLOCKS_APART: Nanos = 21 * SECOND;
 
+/// What a node's own disk is to being heard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OwnDisk {
+    /// Nothing: heartbeats do not wait for it.
+    Aside,
+    /// With its disk away it may owe a report for so long that its session ends.
+    Counts,
+}
+
 impl World {
     /// The last events, where they were kept.
     pub fn trace(&self) -> Option<&Trace> {
@@ -59,16 +68,16 @@ impl World {
     }
 
     /// Whether the only faults of late are of the weather, within what is promised of it, or keep
-    /// nobody from hearing this node. With its disk away it may owe a report for so long that its
-    /// session ends, unless `any_disk`.
-    fn spared_for(&self, ix: NodeIx, span: Nanos, any_disk: bool) -> bool {
+    /// nobody from hearing this node.
+    fn spared_for(&self, ix: NodeIx, span: Nanos, own_disk: OwnDisk) -> bool {
         let since = self.now.saturating_sub(span);
         let calm_enough = !self.calm || self.now.saturating_sub(self.calm_since) >= span;
         let faults = &self.schedule.faults;
         let mut of_late = faults
             .iter()
             .filter(|fault| fault.at <= self.now && fault.at.saturating_add(fault.lasts) >= since);
-        let spares = |kind: FaultKind| kind.spares(ix) && (any_disk || !kind.is_disk_of(ix));
+        let counts = own_disk == OwnDisk::Counts;
+        let spares = |kind: FaultKind| kind.spares(ix) && !(counts && kind.is_disk_of(ix));
         calm_enough && of_late.all(|fault| fault.kind.is_promised_weather() || spares(fault.kind))
     }
 
@@ -79,7 +88,7 @@ impl World {
         let lasted = |since: Nanos| self.now.saturating_sub(since) > span;
         self.led_for() > span
             && self.node(ix).in_touch_since.is_some_and(lasted)
-            && self.spared_for(ix, span, true)
+            && self.spared_for(ix, span, OwnDisk::Aside)
     }
 
     /// How far two servers' wall clocks may be apart in this run: what ends by them ends this much
@@ -163,7 +172,7 @@ impl World {
             |since: Option<Nanos>, span| since.is_some_and(|at| self.now.saturating_sub(at) > span);
         let returned = nanos(time_to_return(self.servers.len()));
         let well = lasts(node.in_touch_since, WELL) || lasts(node.reachable_since, returned);
-        well && self.spared_for(ix, WELL, false) && self.led_for() > WELL
+        well && self.spared_for(ix, WELL, OwnDisk::Counts) && self.led_for() > WELL
     }
 
     /// Notes for every node since when nothing is in its way, and since when everything is.

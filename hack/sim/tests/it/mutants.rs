@@ -248,3 +248,18 @@ fn a_journal_that_is_never_synced_is_found() {
     let by = ["never_again", "watermark", "run_epochs", "liveness"];
     assert_found(Mutant::NoSync, &by);
 }
+
+#[test]
+fn a_wish_that_is_acknowledged_before_a_majority_has_it_is_found() {
+    assert_found(Mutant::AckBeforeMajority, &["acknowledged_jobs"]);
+}
+
+#[test]
+fn an_index_that_two_entries_have_is_found() {
+    assert_found(Mutant::IndexTwice, &["log_goes_on"]);
+}
+
+#[test]
+fn facts_that_are_acknowledged_and_not_kept_are_found() {
+    assert_found(Mutant::FactsUnkept, &["liveness"]);
+}
