@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{NODES, Scene, look};
@@ -56,7 +56,27 @@ fn start(scene: &mut Scene) -> anyhow::Result<()> {
             .json()
             .with_context(|| format!("register {id}"))?;
     }
-    all_run(scene).map(drop)
+    all_run(scene)?;
+    wait_healthy(scene)
+}
+
+/// Waits until the deployments of both jobs are over: each allocation is reported once more when it
+/// ran for a while, and what is measured would find those reports in the log.
+fn wait_healthy(scene: &mut Scene) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    for id in [PATIENT, HASTY] {
+        loop {
+            let path = format!("/v1/job/{id}/deployment");
+            let deployment = scene.servers.http()?.get(&path)?;
+            match deployment["Status"].as_str() {
+                Some("successful") => break,
+                Some("running") if begun.elapsed() < RUN_TIMEOUT => {}
+                other => bail!("the deployment of {id} should be successful by now: {other:?}"),
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+    Ok(())
 }
 
 fn stop(scene: &mut Scene) -> anyhow::Result<()> {

@@ -172,7 +172,10 @@ fn start_all(
     let job = look::on_class(job, CLASS);
     servers.http()?.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
     let all = until_running(servers, id, ALLOCS, begun);
-    all.with_context(|| nodes.tell("stats").unwrap_or_default().to_string())?;
+    all.with_context(|| match nodes.tell("stats") {
+        Ok(stats) => stats.to_string(),
+        Err(error) => format!("the simulated nodes tell nothing: {error:#}"),
+    })?;
     Ok(begun.elapsed())
 }
 
