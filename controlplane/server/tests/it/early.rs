@@ -1,6 +1,7 @@
 //! A Hello that comes with a connection's first packet: what is answered before the node's
 //! handshake is over, and what waits for it.
 
+use controlplane_state::SessionEpoch;
 use hack_testkit::HeldWay;
 use protocol_transport::{Early, EarlyWords, FrameReader, FrameWriter, StreamKind};
 use protocol_wire::v1;
@@ -16,6 +17,11 @@ struct SaidEarly {
     reader: FrameReader,
     early: Early,
     _connection: quinn::Connection,
+}
+
+fn session(world: &World, node: &FakeNode) -> SessionEpoch {
+    let snapshot = world.server.cluster().snapshot();
+    snapshot.node(node.id).expect("the node").session.epoch
 }
 
 async fn say_early(world: &World, node: &FakeNode, hello: &v1::Hello) -> SaidEarly {
@@ -59,11 +65,7 @@ async fn a_hello_of_the_newest_session_is_answered_before_the_handshake_is_over(
 async fn a_hello_that_might_end_a_newer_session_waits_until_its_node_is_there() {
     let world = World::start().await;
     let node = FakeNode::join(&world).await;
-    let session = |world: &World| {
-        let snapshot = world.server.cluster().snapshot();
-        snapshot.node(node.id).expect("the node").session.epoch
-    };
-    let newest = session(&world);
+    let newest = session(&world, &node);
     let older = v1::Hello {
         nonce: vec![9; 16].into(),
         last_epoch: newest.0 - 1,
@@ -72,10 +74,44 @@ async fn a_hello_that_might_end_a_newer_session_waits_until_its_node_is_there() 
     let mut said = say_early(&world, &node, &older).await;
     // Everything that the server does meanwhile would come after an answer to this Hello.
     let _other = FakeNode::join_as(&world.server, &world.data_dir(), 2).await;
-    assert_eq!(session(&world), newest);
+    assert_eq!(session(&world, &node), newest);
     said.way.hold(false);
     let welcome = timeout(PATIENCE, read(&mut said.reader)).await;
     let welcome: v1::Welcome = welcome.expect("an answer");
-    assert_eq!(welcome.epoch, session(&world).0);
+    assert_eq!(welcome.epoch, session(&world, &node).0);
     assert!(welcome.epoch > newest.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hello_of_a_session_that_another_followed_meanwhile_waits_until_its_node_is_there() {
+    let world = World::start().await;
+    let mut node = FakeNode::join(&world).await;
+    let newest = session(&world, &node);
+    let (incarnation, index) = {
+        let snapshot = world.server.cluster().snapshot();
+        let incarnation = snapshot.cluster().incarnation.expect("it was begun");
+        (incarnation, snapshot.index())
+    };
+    // It waits until the server knows what the node has seen: the next session and its report, and
+    // those of the other node.
+    let early = v1::Hello {
+        nonce: vec![9; 16].into(),
+        watermark: Some(v1::Watermark {
+            incarnation: incarnation.as_bytes().to_vec().into(),
+            index: index + 4,
+        }),
+        ..node.hello()
+    };
+    let mut said = say_early(&world, &node, &early).await;
+    node.begin_anew(&[]).await;
+    let next = session(&world, &node);
+    assert!(next > newest);
+    for other in [2, 3] {
+        FakeNode::join_as(&world.server, &world.data_dir(), other).await;
+    }
+    assert_eq!(session(&world, &node), next);
+    said.way.hold(false);
+    let welcome = timeout(PATIENCE, read(&mut said.reader)).await;
+    let welcome: v1::Welcome = welcome.expect("an answer");
+    assert!(welcome.epoch > next.0);
 }
