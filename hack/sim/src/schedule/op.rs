@@ -80,38 +80,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;
     while busy && at + 3 * SECOND < size.until {
-        let job = rng.offset(kinds.len());
-        let usual = jobs::count(kinds[job], size.nodes);
-        let any_node = |rng: &mut Rng| {
-            let node = rng.below(u64::from(size.nodes));
-            u32::try_from(node).unwrap_or(0)
-        };
-        let kind = match rng.below(11) {
-            0..=3 => OpKind::Register {
-                job,
-                count: usual,
-                generation: u32::try_from(rng.below(4)).unwrap_or(0),
-            },
-            4..=6 => OpKind::Register {
-                job,
-                count: u32::try_from(rng.between(1, u64::from(usual) + 2)).unwrap_or(1),
-                generation: 0,
-            },
-            7 => OpKind::Stop { job },
-            8 => OpKind::Evaluate { job },
-            9 => OpKind::Relabel {
-                node: any_node(rng),
-                rack: u32::try_from(rng.below(RACKS)).unwrap_or(0),
-            },
-            _ => match drained.take() {
-                Some(node) => OpKind::Drain { node, begin: false },
-                None => {
-                    let node = any_node(rng);
-                    drained = Some(node);
-                    OpKind::Drain { node, begin: true }
-                }
-            },
-        };
+        let kind = one_of_many(kinds, size, &mut drained, rng);
         add(at, kind, rng);
         at += rng.between(SECOND, 9 * SECOND);
     }
@@ -119,4 +88,45 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
         add(at, OpKind::Drain { node, begin: false }, rng);
     }
     ops
+}
+
+/// What somebody wants while everything goes on; `drained` is the node that is being drained.
+fn one_of_many(
+    kinds: &[jobs::Kind],
+    size: Size,
+    drained: &mut Option<NodeIx>,
+    rng: &mut Rng,
+) -> OpKind {
+    let any_node = |rng: &mut Rng| {
+        let node = rng.below(u64::from(size.nodes));
+        u32::try_from(node).unwrap_or(0)
+    };
+    let job = rng.offset(kinds.len());
+    let usual = jobs::count(kinds[job], size.nodes);
+    match rng.below(11) {
+        0..=3 => OpKind::Register {
+            job,
+            count: usual,
+            generation: u32::try_from(rng.below(4)).unwrap_or(0),
+        },
+        4..=6 => OpKind::Register {
+            job,
+            count: u32::try_from(rng.between(1, u64::from(usual) + 2)).unwrap_or(1),
+            generation: 0,
+        },
+        7 => OpKind::Stop { job },
+        8 => OpKind::Evaluate { job },
+        9 => OpKind::Relabel {
+            node: any_node(rng),
+            rack: u32::try_from(rng.below(RACKS)).unwrap_or(0),
+        },
+        _ => match drained.take() {
+            Some(node) => OpKind::Drain { node, begin: false },
+            None => {
+                let node = any_node(rng);
+                *drained = Some(node);
+                OpKind::Drain { node, begin: true }
+            }
+        },
+    }
 }
