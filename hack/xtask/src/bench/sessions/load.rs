@@ -22,6 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longer than anything here takes.
 const WINDOW_NANOS: u64 = 3_600_000_000_000;
 
+/// As soon as a task may be called healthy.
+const HEALTHY_AFTER_NANOS: u64 = 1_000_000;
+
 /// A task that goes on, as its node says: its allocation, where, and which run of it.
 pub(super) type Run = (String, String, u64);
 
@@ -60,8 +63,8 @@ fn start(scene: &mut Scene) -> anyhow::Result<()> {
     wait_healthy(scene)
 }
 
-/// Waits until the deployments of both jobs are over: each allocation is reported once more when it
-/// ran for a while, and what is measured would find those reports in the log.
+/// Waits until the deployments of both jobs are over: all of it has been reported healthy then, and
+/// what is measured finds nothing else in the log.
 fn wait_healthy(scene: &mut Scene) -> anyhow::Result<()> {
     let begun = Instant::now();
     for id in [PATIENT, HASTY] {
@@ -96,6 +99,18 @@ fn stop(scene: &mut Scene) -> anyhow::Result<()> {
 fn everywhere(id: &str, tolerated: bool) -> Value {
     let mut job = look::service(id, NODES);
     job["Job"]["Constraints"] = json!([{"Operand": "distinct_hosts"}]);
+    // What starts is reported once more when it is healthy, which is at once: ten seconds later, as
+    // is usual, that would be in the log while another node comes back.
+    let healthy = json!({
+        "MaxParallel": 1,
+        "HealthCheck": "task_states",
+        "MinHealthyTime": HEALTHY_AFTER_NANOS,
+        "HealthyDeadline": WINDOW_NANOS,
+    });
+    for strategy in ["Update", "Migrate"] {
+        job["Job"]["TaskGroups"][0][strategy] = healthy.clone();
+    }
+    job["Job"]["TaskGroups"][0]["Update"]["ProgressDeadline"] = json!(2 * WINDOW_NANOS);
     if tolerated {
         let window = json!({"LostAfter": WINDOW_NANOS, "Replace": false});
         job["Job"]["TaskGroups"][0]["Disconnect"] = window;
