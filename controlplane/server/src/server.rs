@@ -11,6 +11,7 @@ use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Pool};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::accept::{Doors, accept};
 use crate::clock::{HostClock, WallClock};
@@ -30,6 +31,10 @@ use crate::{certificates, tls, versions};
 const REPORTS_MAX: usize = 64;
 /// How long a leader looks for a successor before it ends. The others elect one in that time too.
 const HAND_ON_MAX: Duration = Duration::from_secs(2);
+/// How long connections may take to close. Whoever is there has heard of it within a round trip;
+/// for those who are gone QUIC waits three probe timeouts (RFC 9000 section 10.2), which are seconds
+/// where they were slow to answer.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// How long the end of a server may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 
@@ -188,23 +193,16 @@ impl Server {
 
     /// Ends the server: leadership is handed on first, so that the others need no election.
     pub async fn shutdown(mut self) {
-        let ended = tokio::time::timeout(SHUTDOWN_MAX, async {
-            if tokio::time::timeout(HAND_ON_MAX, self.hand_on())
-                .await
-                .is_err()
-            {
-                tracing::warn!("nobody took the leadership within {HAND_ON_MAX:?}");
-            }
-            if let Some(http) = &self.http {
-                http.stop.send_replace(true);
-            }
-            self.cluster.raft().shutdown().await;
-            self.endpoint.close();
-            self.endpoint.wait_idle().await;
-        });
-        if ended.await.is_err() {
-            tracing::warn!("the end took longer than {SHUTDOWN_MAX:?}");
+        let deadline = Instant::now() + SHUTDOWN_MAX;
+        let handed_on = Instant::now() + HAND_ON_MAX;
+        end(handed_on, "handing on the leadership", self.hand_on()).await;
+        if let Some(http) = &self.http {
+            http.stop.send_replace(true);
         }
+        end(deadline, "closing the log", self.cluster.raft().shutdown()).await;
+        self.endpoint.close();
+        let closed = deadline.min(Instant::now() + CLOSE_MAX);
+        let _ = tokio::time::timeout_at(closed, self.endpoint.wait_idle()).await;
         self.loops.shutdown().await;
     }
 
@@ -216,6 +214,15 @@ impl Server {
         if let Err(error) = raft.transfer_leadership(other).await {
             tracing::warn!(%error, to = %other, "leadership was not handed on");
         }
+    }
+}
+
+/// Waits for a step of the server's end, which goes on without it where it takes too long.
+async fn end(deadline: Instant, step: &str, done: impl Future<Output = ()>) {
+    let begun = Instant::now();
+    if tokio::time::timeout_at(deadline, done).await.is_err() {
+        let waited = begun.elapsed();
+        tracing::warn!(?waited, "the server ends without waiting longer for {step}");
     }
 }
 
