@@ -10,6 +10,7 @@ use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::logging::{LevelSet, Logging};
 use controlplane_server::threads::half_of_processors;
 use controlplane_server::{Server, certificates, dev};
+use protocol_transport::take_short_turns;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// An entry of the log becomes thousands of small pieces of state, and lets go of others: with the
@@ -72,6 +73,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(half_of_processors())
+        .on_thread_start(take_short_turns)
         .build()
         .context("cannot start the runtime")?;
     // As a task of the runtime: what the main thread polls itself costs a wake-up of that thread

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use protocol_transport::take_short_turns;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A runtime of its own; its tasks end with it.
@@ -18,6 +19,7 @@ impl HttpThreads {
         let runtime = Builder::new_multi_thread()
             .worker_threads(half_of_processors())
             .thread_name("http")
+            .on_thread_start(take_short_turns)
             .enable_all()
             .build()?;
         Ok(Self(Some(runtime)))

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use frames::frame;
 use noded_core::journal::{self, JournalRecord, RestoredNode};
+use protocol_transport::take_short_turns;
 
 use crate::keeper_link::chain;
 use bell::Bell;
@@ -249,6 +250,10 @@ impl Records for Journal {
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), JournalError> {
     let builder = std::thread::Builder::new().name(name.to_owned());
+    let run = || {
+        take_short_turns();
+        run();
+    };
     builder.spawn(run).map_err(JournalError::Thread)?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use noded_daemon::custody;
 use noded_daemon::daemon::{self, Signals};
 use noded_daemon::upkeep::Surroundings;
 use noded_keeper::client::Starter;
+use protocol_transport::take_short_turns;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -66,6 +67,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // The host belongs to its tasks. And what the loop, the session and keeper's link tell one
         // another stays on one processor: waking another takes longer than most of what they do.
         .worker_threads(1)
+        .on_thread_start(take_short_turns)
         // Preparing and removing allocations; a burst of placements must not become a burst of
         // threads.
         .max_blocking_threads(32)

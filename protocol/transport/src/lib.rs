@@ -17,6 +17,7 @@
 //! - [`Pool`] keeps one connection per server and opens streams on it.
 //! - [`StreamKind`] is the first byte of every stream.
 //! - [`Secret`] is a token that is not printed with the configuration that holds it.
+//! - [`take_short_turns`] is for the threads that packets wait for.
 //! - [`frame`] is the pure codec (`u32 length | u8 kind | body`); [`FrameReader`] and
 //!   [`FrameWriter`] put it on streams, with a size cap per use.
 //!
@@ -41,7 +42,10 @@ mod role;
 mod secret;
 mod stream;
 mod stream_kind;
+#[expect(unsafe_code, reason = "sched_setattr(2) has no safe interface")]
+mod sys;
 pub mod tls;
+mod turns;
 
 pub use endpoint::{
     AddressError, BindError, ConnectError, Dialed, Early, EarlyWords, Endpoint, EndpointConfig,
@@ -56,3 +60,4 @@ pub use role::{Region, RegionError, Role};
 pub use secret::Secret;
 pub use stream::{FrameReader, FrameWriter, ReadError, WriteError};
 pub use stream_kind::{DETAIL_PRIORITY, StreamKind, StreamKindError, URGENT_PRIORITY};
+pub use turns::take_short_turns;

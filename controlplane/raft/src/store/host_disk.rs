@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use futures::future::BoxFuture;
 use protocol_transport::files::make_private_directory;
+use protocol_transport::take_short_turns;
 
 use super::disk::{Disk, DiskFile, Lock, Opening};
 
@@ -75,7 +76,12 @@ impl Disk for HostDisk {
 
     fn run_writer(&self, name: &'static str, writer: BoxFuture<'static, ()>) -> io::Result<()> {
         let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(|| block_on(writer)).map(drop)
+        let run = || {
+            // An entry waits for it, while snapshots are written aside.
+            take_short_turns();
+            block_on(writer);
+        };
+        thread.spawn(run).map(drop)
     }
 
     fn run_beside(&self, name: &'static str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {

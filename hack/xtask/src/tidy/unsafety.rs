@@ -12,7 +12,12 @@ const UNSAFE: Rule = Rule {
 };
 
 /// The crates that talk to the kernel without a safe wrapper.
-const SYS_FOLDERS: &[&str] = &["isolation/src/sys", "netns/src/sys", "noded/keeper/src/sys"];
+const SYS_FOLDERS: &[&str] = &[
+    "isolation/src/sys",
+    "netns/src/sys",
+    "noded/keeper/src/sys",
+    "protocol/transport/src/sys",
+];
 
 /// Looks for the keyword outside of the `sys` folders, and for lint exceptions on anything but `mod
 /// sys`.
