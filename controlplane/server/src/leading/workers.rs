@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::{Decision, Scratch, schedule};
 use controlplane_state::Snapshot;
+use protocol_transport::take_short_turns;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -99,7 +100,11 @@ impl Workers {
             let (queue, results, clock) = (Arc::clone(queue), results.clone(), Arc::clone(clock));
             let spawned = std::thread::Builder::new()
                 .name(format!("scheduler-{number}"))
-                .spawn(move || work(&queue, &results, &*clock));
+                .spawn(move || {
+                    // A decision takes long: it is not to keep the log waiting for all of a turn.
+                    take_short_turns();
+                    work(&queue, &results, &*clock);
+                });
             match spawned {
                 Ok(_) => started += 1,
                 Err(error) => {
