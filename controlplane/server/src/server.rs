@@ -32,8 +32,8 @@ const REPORTS_MAX: usize = 64;
 /// How long a leader looks for a successor before it ends. The others elect one in that time too.
 const HAND_ON_MAX: Duration = Duration::from_secs(2);
 /// How long connections may take to close. Whoever is there has heard of it within a round trip;
-/// for those who are gone QUIC waits three probe timeouts (RFC 9000 section 10.2), which are seconds
-/// where they were slow to answer.
+/// for those who are gone QUIC waits three probe timeouts (RFC 9000 section 10.2), which are
+/// seconds where they were slow to answer.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// How long the end of a server may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
