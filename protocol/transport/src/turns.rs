@@ -8,8 +8,8 @@
 //! short turns, and those that work for long beside them.
 //!
 //! On two processors with three servers and a thousand nodes the 99th of a hundred ends of tasks
-//! was seen after 34 to 46 ms (five runs), without after 39 to 69 (five), and after 51 and 75 where
-//! the scheduler's threads had turns as usual.
+//! was seen after 36 and 44 ms, without after 39 to 69 (five runs), and after 51 and 75 where the
+//! scheduler's threads had turns as usual.
 
 use std::time::Duration;
 
