@@ -93,7 +93,7 @@ async fn a_hello_of_a_session_that_another_followed_meanwhile_waits_until_its_no
         (incarnation, snapshot.index())
     };
     // It waits until the server knows what the node has seen: the next session and its report, and
-    // those of the other node.
+    // those of another node. What a third does would come after an answer.
     let early = v1::Hello {
         nonce: vec![9; 16].into(),
         watermark: Some(v1::Watermark {
