@@ -92,13 +92,13 @@ async fn a_hello_of_a_session_that_another_followed_meanwhile_waits_until_its_no
         let incarnation = snapshot.cluster().incarnation.expect("it was begun");
         (incarnation, snapshot.index())
     };
-    // It waits until the server knows what the node has seen: the next session and its report, and
-    // those of another node. What a third does would come after an answer.
+    // It waits until the server knows what the node has seen: the next session and its report. What
+    // two other nodes do would come after an answer.
     let early = v1::Hello {
         nonce: vec![9; 16].into(),
         watermark: Some(v1::Watermark {
             incarnation: incarnation.as_bytes().to_vec().into(),
-            index: index + 4,
+            index: index + 2,
         }),
         ..node.hello()
     };
