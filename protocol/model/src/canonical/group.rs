@@ -63,6 +63,7 @@ impl TaskGroup {
         if let Some(disconnect) = &mut self.disconnect {
             policy::canonicalize_disconnect(disconnect);
         }
+        self.max_client_disconnect = policy::a_window(self.max_client_disconnect);
         self.prevent_reschedule_on_lost.get_or_insert(false);
     }
 }

@@ -244,10 +244,17 @@ pub(super) fn group_migrate(
     })
 }
 
-/// Fills in a group's disconnect block.
+/// Fills in a group's disconnect block. No window is one of zero: Nomad writes `"LostAfter": 0`
+/// where nothing was said.
 pub(super) fn canonicalize_disconnect(disconnect: &mut DisconnectStrategy) {
+    disconnect.lost_after = a_window(disconnect.lost_after);
     disconnect.replace.get_or_insert(true);
     disconnect
         .reconcile
         .get_or_insert_with(|| "best_score".to_owned());
+}
+
+/// A window of no length is none.
+pub(super) fn a_window(written: Option<Duration>) -> Option<Duration> {
+    written.filter(|window| !window.is_zero())
 }

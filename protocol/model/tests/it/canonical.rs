@@ -212,6 +212,28 @@ fn a_batch_job_s_answer_gives_its_groups_no_update() {
 }
 
 #[test]
+fn a_window_of_zero_is_none() {
+    // Nomad answers `"LostAfter": 0` where a job says nothing of a window.
+    let silent = |group: Value| {
+        let job = canonical(json!({"ID": "a", "TaskGroups": [{"Name": "web", "Disconnect": group,
+            "MaxClientDisconnect": 0, "Tasks": [{"Name": "t", "Driver": "mock"}]}]}));
+        let group = job.task_groups.into_iter().next().expect("a group");
+        (group.disconnect_window(), group.stop_on_client_after())
+    };
+    assert_eq!(
+        silent(json!({"LostAfter": 0, "Replace": false})),
+        (None, None)
+    );
+    assert_eq!(silent(Value::Null), (None, None));
+    let after = Duration::from_secs(60);
+    assert_eq!(
+        silent(json!({"LostAfter": 0, "StopOnClientAfter": "1m"})),
+        (None, Some(after))
+    );
+    assert_eq!(silent(json!({"LostAfter": "1m"})), (Some(after), None));
+}
+
+#[test]
 fn counts_come_from_the_file_then_from_scaling_then_are_one() {
     let count = |group: Value| service(json!({}), group, json!({})).task_groups[0].count;
     assert_eq!(count(json!({})), Some(1));
