@@ -11,8 +11,8 @@ use controlplane_state::{
     invariants,
 };
 use protocol_model::{
-    AllocId, ClientStatus, EvalId, EvalStatus, EvalTrigger, Evaluation, Incarnation, Job, JobKey,
-    Node, NodeId, TaskRunState, TaskState, UnixNanos,
+    AllocId, ClientStatus, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation,
+    Incarnation, Job, JobKey, Node, NodeId, TaskRunState, TaskState, UnixNanos,
 };
 use protocol_wire::report::{AllocReport, ReportedHealth};
 
@@ -180,6 +180,22 @@ impl World {
             no_shutdown_delay: false,
         }));
         self.stored(eval.id)
+    }
+
+    /// An operator stops an allocation (as the API does it).
+    pub fn stop_alloc(&mut self, alloc: AllocId) {
+        let job = self.snapshot().alloc(alloc).map(|it| it.job_key());
+        let key = job.expect("the allocation is known");
+        let job = Arc::clone(self.snapshot().job(&key).expect("its job is registered"));
+        let eval = self.eval(&key, &job, EvalTrigger::AllocStop);
+        let wish = DesiredTransition {
+            migrate: Some(true),
+            ..DesiredTransition::default()
+        };
+        self.expect(Command::AllocsStop {
+            allocs: vec![(alloc, wish)],
+            evals: vec![eval],
+        });
     }
 
     /// The newest pending evaluation of a job.

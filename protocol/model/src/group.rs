@@ -147,6 +147,13 @@ impl TaskGroup {
             None => !self.prevent_reschedule_on_lost.unwrap_or(false),
         }
     }
+
+    /// Whether its policy forbids that anything of it is tried elsewhere (`attempts = 0`, and not
+    /// `unlimited`).
+    pub fn is_never_rescheduled(&self) -> bool {
+        let policy = self.reschedule_policy.as_ref();
+        policy.is_some_and(|policy| !policy.is_enabled())
+    }
 }
 
 /// Disk space that the tasks of an allocation share. Counted when placing, not enforced.

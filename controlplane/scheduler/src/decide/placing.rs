@@ -93,13 +93,10 @@ impl Deciding<'_> {
         };
         let description = match previous.client_status {
             ClientStatus::Failed => "alloc was rescheduled because it failed",
-            // A lost or silent one is dealt with already.
-            ClientStatus::Lost | ClientStatus::Unknown => return,
-            ClientStatus::Pending | ClientStatus::Running | ClientStatus::Complete
-                if migrating.contains(&previous.id) =>
-            {
-                "alloc is being migrated"
-            }
+            ClientStatus::Lost => return,
+            _ if migrating.contains(&previous.id) => "alloc is being migrated",
+            // A silent one is dealt with already.
+            ClientStatus::Unknown => return,
             ClientStatus::Pending | ClientStatus::Running | ClientStatus::Complete => {
                 "alloc is being updated due to job update"
             }

@@ -127,8 +127,13 @@ fn unheard(taint: Taint, group: &TaskGroup, alloc: &Allocation, now: UnixNanos) 
     if unknown && until.is_some_and(|end| end <= now) {
         return Condition::Lost;
     }
+    // An operator does not want to wait for it.
+    if unknown && alloc.desired_transition.should_migrate() {
+        return Condition::Migrating;
+    }
     let stays = !group.replaces_on_disconnect();
-    let silence = if stays {
+    // What takes its place within its window is a rescheduled one (Nomad #16515).
+    let silence = if stays || (window.is_some() && group.is_never_rescheduled()) {
         Silence::Waits
     } else {
         Silence::IsReplaced
@@ -164,7 +169,7 @@ fn on_lease(
     now: UnixNanos,
 ) -> Condition {
     let silence = Silence::Waits;
-    let until = is_given_up(taint, group).then_some(end);
+    let until = is_given_up(taint, group, alloc).then_some(end);
     if alloc.client_status != ClientStatus::Unknown {
         Condition::Disconnecting(silence)
     } else if until.is_some_and(|end| end <= now) {
@@ -175,9 +180,11 @@ fn on_lease(
 }
 
 /// Whether somebody takes the place of a silent one when its lease is over: where its group wants
-/// that, and where it does not return.
-fn is_given_up(taint: Taint, group: &TaskGroup) -> bool {
-    group.replaces_on_disconnect() || taint == Taint::Forgotten
+/// that, or an operator, and where it does not return.
+fn is_given_up(taint: Taint, group: &TaskGroup, alloc: &Allocation) -> bool {
+    group.replaces_on_disconnect()
+        || alloc.desired_transition.should_migrate()
+        || taint == Taint::Forgotten
 }
 
 /// For how long one that just fell silent may stay so; nothing where it is for as long as it takes.
@@ -188,7 +195,9 @@ pub(crate) fn tolerated(
 ) -> Option<Duration> {
     let group = own_group(snapshot, group, alloc);
     match group.lease_over_after() {
-        Some(over_after) => is_given_up(Taint::on(snapshot, alloc), group).then_some(over_after),
+        Some(over_after) => {
+            is_given_up(Taint::on(snapshot, alloc), group, alloc).then_some(over_after)
+        }
         None => group.disconnect_window(),
     }
 }

@@ -5,6 +5,7 @@ mod leases;
 mod purges;
 mod rollouts;
 mod starting;
+mod stops;
 mod unaccepted;
 mod versions;
 mod winners;

@@ -215,8 +215,10 @@ fn a_batch_job_s_answer_gives_its_groups_no_update() {
 fn a_window_of_zero_is_none() {
     // Nomad answers `"LostAfter": 0` where a job says nothing of a window.
     let silent = |group: Value| {
-        let job = canonical(json!({"ID": "a", "TaskGroups": [{"Name": "web", "Disconnect": group,
-            "MaxClientDisconnect": 0, "Tasks": [{"Name": "t", "Driver": "mock"}]}]}));
+        let job = canonical(
+            json!({"ID": "a", "TaskGroups": [{"Name": "web", "Disconnect": group,
+            "MaxClientDisconnect": 0, "Tasks": [{"Name": "t", "Driver": "mock"}]}]}),
+        );
         let group = job.task_groups.into_iter().next().expect("a group");
         (group.disconnect_window(), group.stop_on_client_after())
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hack_testkit::jobs;
 use protocol_model::{
     Allocation, ClientStatus, DesiredStatus, DisconnectStrategy, EvalTrigger, Job, JobType,
+    ReschedulePolicy,
 };
 
 use super::{come_back, running, silence_first, status, successor, tolerant};
@@ -110,6 +111,44 @@ fn a_silent_batch_allocation_that_is_waited_for_is_replaced_when_its_window_is_o
     let silent = silence_first(&mut scene);
     assert_eq!(count(&scene), 1);
     pass(&mut scene, 61);
+    assert_eq!(status(&scene, silent.id), GIVEN_UP);
+    assert_eq!(scene.live_count(&key("web")), 1);
+}
+
+#[test]
+fn nomad_16515_who_is_never_rescheduled_is_waited_for_within_its_window() {
+    for job_type in [JobType::Service, JobType::Batch] {
+        let mut scene = Scene::new(3);
+        let mut job = tolerant(job_type, "web", 1);
+        job.task_groups[0].reschedule_policy = Some(ReschedulePolicy {
+            attempts: Some(0),
+            unlimited: Some(false),
+            ..ReschedulePolicy::default()
+        });
+        running(&mut scene, job);
+        let silent = silence_first(&mut scene);
+        pass(&mut scene, 30);
+        assert_eq!(status(&scene, silent.id), WAITED_FOR, "{job_type}");
+        assert_eq!(count(&scene), 1, "{job_type}");
+        // A lost one is replaced whatever its policy says (as in Nomad).
+        pass(&mut scene, 31);
+        assert_eq!(status(&scene, silent.id), GIVEN_UP, "{job_type}");
+        assert_eq!(scene.live_count(&key("web")), 1, "{job_type}");
+    }
+}
+
+#[test]
+fn who_is_never_rescheduled_and_has_no_window_is_lost_and_replaced_at_once() {
+    let mut scene = Scene::new(3);
+    let mut job = jobs::draft(JobType::Service, "web", 1);
+    job.task_groups[0].reschedule_policy = Some(ReschedulePolicy {
+        attempts: Some(0),
+        unlimited: Some(false),
+        ..ReschedulePolicy::default()
+    });
+    job.canonicalize();
+    running(&mut scene, job);
+    let silent = silence_first(&mut scene);
     assert_eq!(status(&scene, silent.id), GIVEN_UP);
     assert_eq!(scene.live_count(&key("web")), 1);
 }
