@@ -79,6 +79,7 @@ impl Cluster {
         let bytes = Bytes::from(bytes);
         let begun = Instant::now();
         let deadline = begun + PATIENCE;
+        let _measured = self.changes.begin(begun);
         loop {
             let tried = match self.raft.propose(bytes.clone()).await {
                 Ok(proposed) => changed(&proposed.response),
@@ -93,12 +94,7 @@ impl Cluster {
                     sleep(RETRY_PAUSE).await;
                 }
                 Err(ChangeError::NoLeader(_)) => return Err(ChangeError::NoLeader(PATIENCE)),
-                Ok(changed) => {
-                    let now = Instant::now();
-                    self.changes.on_sample(now.duration_since(begun), now);
-                    return Ok(changed);
-                }
-                Err(error) => return Err(error),
+                done => return done,
             }
         }
     }

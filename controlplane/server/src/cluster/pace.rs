@@ -1,9 +1,12 @@
-//! How long something takes lately: a mean that follows, and a peak that fades. Pure.
+//! How long something takes lately: a mean that follows, and a peak that fades. Both are no less
+//! than what is under way has taken already: a log that stands still ends nothing, and its server
+//! must say so. Pure.
 //!
 //! What a server advises its nodes to do (how long updates gather, when to knock again) depends on
 //! how fast its log is, and so does what it asks of the log itself; both must come back to normal
 //! by themselves when nothing is measured any more.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,12 +24,15 @@ struct Pace {
     peak: Duration,
     /// When the last sample came; `None` = none did.
     at: Option<Instant>,
+    /// What is under way, by its number, and since when.
+    under_way: BTreeMap<u64, Instant>,
+    number: u64,
 }
 
 impl Pace {
     /// Takes in that it took `took`, once more.
     fn on_sample(&mut self, took: Duration, now: Instant) {
-        let (mean, peak) = (self.mean(now), self.peak(now));
+        let (mean, peak) = (self.faded(self.mean, now), self.faded(self.peak, now));
         self.mean = match self.at {
             None => took,
             Some(_) => mean.mul_f64(1.0 - WEIGHT) + took.mul_f64(WEIGHT),
@@ -35,22 +41,44 @@ impl Pace {
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
 
+    /// Something began `since` then. Answers its number.
+    fn on_begin(&mut self, since: Instant) -> u64 {
+        self.number += 1;
+        self.under_way.insert(self.number, since);
+        self.number
+    }
+
+    /// It is over.
+    fn on_end(&mut self, number: u64, now: Instant) {
+        if let Some(since) = self.under_way.remove(&number) {
+            self.on_sample(now.saturating_duration_since(since), now);
+        }
+    }
+
     /// How long it takes on the whole; zero where nothing is known.
     fn mean(&self, now: Instant) -> Duration {
-        self.mean.mul_f64(self.fade(now))
+        self.faded(self.mean, now).max(self.longest_yet(now))
     }
 
-    /// How long it takes at worst; zero where nothing is known. Not below the 99th percentile of
-    /// the last few seconds.
+    /// How long it takes at worst; zero where nothing is known. The slowest of late, of which the
+    /// half is forgotten every [`HALF_LIFE`] in which nothing is as slow.
     fn peak(&self, now: Instant) -> Duration {
-        self.peak.mul_f64(self.fade(now))
+        self.faded(self.peak, now).max(self.longest_yet(now))
     }
 
-    fn fade(&self, now: Instant) -> f64 {
+    /// How long the oldest that is under way has taken.
+    fn longest_yet(&self, now: Instant) -> Duration {
+        let oldest = self.under_way.values().min();
+        oldest.map_or(Duration::ZERO, |since| {
+            now.saturating_duration_since(*since)
+        })
+    }
+
+    fn faded(&self, measured: Duration, now: Instant) -> Duration {
         let quiet = self
             .at
             .map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        0.5_f64.powf(quiet.as_secs_f64() / HALF_LIFE.as_secs_f64())
+        measured.mul_f64(0.5_f64.powf(quiet.as_secs_f64() / HALF_LIFE.as_secs_f64()))
     }
 }
 
@@ -58,10 +86,26 @@ impl Pace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedPace(Arc<Mutex<Pace>>);
 
+/// Something that is under way, and is over when this is dropped, whatever came of it.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pace: SharedPace,
+    number: u64,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.pace.lock().on_end(self.number, Instant::now());
+    }
+}
+
 impl SharedPace {
-    /// As [`Pace::on_sample`].
-    pub(crate) fn on_sample(&self, took: Duration, now: Instant) {
-        self.lock().on_sample(took, now);
+    /// Something has been under way `since` then.
+    pub(crate) fn begin(&self, since: Instant) -> UnderWay {
+        UnderWay {
+            pace: self.clone(),
+            number: self.lock().on_begin(since),
+        }
     }
 
     /// As [`Pace::mean`].
@@ -119,6 +163,29 @@ mod tests {
         // A slow sample long ago does not outweigh what is measured now.
         pace.on_sample(MS, now + 20 * HALF_LIFE);
         assert_eq!(pace.peak(now + 20 * HALF_LIFE), MS);
+    }
+
+    #[test]
+    fn what_is_under_way_takes_no_less_than_it_has_taken_already() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (first, second) = (pace.on_begin(now), pace.on_begin(now + 500 * MS));
+        let at = |ms: u32| now + ms * MS;
+        assert_eq!(
+            (pace.mean(at(800)), pace.peak(at(800))),
+            (800 * MS, 800 * MS)
+        );
+        pace.on_end(first, at(1000));
+        // The first sample is all that is known, and the other one is younger.
+        assert_eq!(pace.mean(at(1000)), 1000 * MS);
+        assert_eq!(
+            pace.peak(at(60_500)),
+            60_000 * MS,
+            "nothing fades while it stands still"
+        );
+        pace.on_end(second, at(60_500));
+        pace.on_end(second, at(70_000));
+        assert_eq!(pace.peak(at(60_500)), 60_000 * MS);
+        assert_eq!(pace.peak(at(62_500)), 30_000 * MS);
     }
 
     #[test]

@@ -188,9 +188,10 @@ mod tests {
         assert_eq!(welcome().typical_interval_ms, 1000);
         assert_eq!(alive().typical_interval_ms, 1000);
         // So slow that it is still the most that is asked, however late this is looked at.
-        let (slow, now) = (Duration::from_secs(3600), Instant::now());
-        gateway.cluster.updates().on_sample(slow, now);
-        gateway.cluster.changes().on_sample(slow, now);
+        let _slow = [gateway.cluster.updates(), gateway.cluster.changes()].map(|pace| {
+            let a_minute_ago = Instant::now().checked_sub(Duration::from_secs(60));
+            pace.begin(a_minute_ago.expect("the host is up for so long"))
+        });
         assert_eq!(alive().typical_interval_ms, 10_000);
         let welcome = welcome();
         assert_eq!(welcome.typical_interval_ms, 10_000);
