@@ -85,7 +85,12 @@ impl Forward {
         match frame.kind {
             v1::ProposeRequest::KIND => {
                 let request: v1::ProposeRequest = parse(frame)?;
-                reply(writer, &self.propose(request.command).await).await
+                let answer = tokio::select! {
+                    answer = self.propose(request.command) => answer,
+                    // What waits for the log makes room for what is waited for.
+                    () = writer.abandoned() => return Err("it was given up".to_owned()),
+                };
+                reply(writer, &answer).await
             }
             v1::LivenessReport::KIND => {
                 let report: v1::LivenessReport = parse(frame)?;

@@ -176,6 +176,15 @@ impl FrameWriter {
         let _ = self.stream.set_priority(priority);
     }
 
+    /// Ends when the peer reads no more of the stream, or the connection is gone: nobody waits for
+    /// an answer any more. A stream that is finished ends it, too, once all of it has arrived.
+    pub fn abandoned(&self) -> impl Future<Output = ()> + Send + use<> {
+        let stopped = self.stream.stopped();
+        async move {
+            let _ = stopped.await;
+        }
+    }
+
     /// Throws away what was not sent yet and tells the peer so.
     pub fn reset(&mut self, code: u32) {
         // An error means that the stream has ended already.

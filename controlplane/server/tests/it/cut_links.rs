@@ -5,12 +5,15 @@ use std::time::Duration;
 use controlplane_server::Server;
 use controlplane_state::Snapshot;
 use protocol_client::Query;
-use protocol_model::{EvalStatus, NodeStatus};
+use protocol_model::{
+    AllocId, ClientStatus, EvalStatus, NodeStatus, TaskEvent, TaskEventKind, UnixNanos,
+};
+use protocol_transport::{FrameReader, FrameWriter, StreamKind};
 use protocol_wire::v1;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::fake_node::FakeNode;
+use crate::fake_node::{FakeNode, open, running, write};
 use crate::relays::{Links, Relayed};
 use crate::three::client;
 use crate::world::{PATIENCE, service};
@@ -136,4 +139,68 @@ async fn a_plan_of_which_nobody_knew_is_not_decided_once_more() {
     let snapshot = again.cluster().snapshot();
     let of_web = snapshot.allocs().filter(|alloc| alloc.job_id == "web");
     assert_eq!(of_web.count(), 1, "{placed_before} before the cut");
+}
+
+/// Says that an allocation runs, on a stream of its own, and does not wait for an answer.
+async fn report(node: &FakeNode, alloc: AllocId, seq: u64) -> (FrameWriter, FrameReader) {
+    let event = TaskEvent::new(TaskEventKind::Started, "it runs", UnixNanos(7));
+    let (mut writer, reader) = open(node.session(), StreamKind::NodeUpdates).await;
+    write(&mut writer, &node.stream_hello()).await;
+    let batch = v1::StatusBatch {
+        epoch: node.epoch(),
+        class: v1::UpdateClass::Urgent.into(),
+        seq,
+        allocs: vec![(&running(alloc, "server", event)).into()],
+    };
+    write(&mut writer, &batch).await;
+    (writer, reader)
+}
+
+/// Where the log stands still, nodes give their sessions up and tell everything again in the next
+/// ones: what they said before is not written, too, when the log goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_gave_up_while_it_waited_for_the_log_is_not_written() {
+    let root = tempfile::tempdir().expect("a directory");
+    let relayed = Relayed::start(root.path(), Duration::from_secs(3600)).await;
+    let leader = relayed.leader().await;
+    let leads = &relayed.servers[leader];
+    let node = FakeNode::join_server(leads, root.path()).await;
+    for id in ["first", "second"] {
+        register(leads, id).await;
+    }
+    until("both are placed", leads, |snapshot| {
+        snapshot.allocs().count() == 2
+    })
+    .await;
+    let mut allocs: Vec<AllocId> = leads
+        .cluster()
+        .snapshot()
+        .allocs()
+        .map(|it| it.id)
+        .collect();
+    allocs.sort();
+
+    relayed.let_work(Links::None);
+    silent(leads).await;
+    let _first = report(&node, allocs[0], 1).await;
+    // By then it is on its way, and what comes after it waits.
+    sleep(Duration::from_secs(2)).await;
+    let _second = report(&node, allocs[1], 2).await;
+    sleep(Duration::from_millis(500)).await;
+    node.session().close(0_u32.into(), b"given up");
+    sleep(Duration::from_secs(1)).await;
+
+    relayed.let_work(Links::Of(leader));
+    relayed.leader().await;
+    relayed.let_work(Links::All);
+    let again = &relayed.servers[relayed.leader().await];
+    let status = |snapshot: &Snapshot, id| snapshot.alloc(id).map(|alloc| alloc.client_status);
+    until("the first is written", again, |snapshot| {
+        status(snapshot, allocs[0]) == Some(ClientStatus::Running)
+    })
+    .await;
+    // Behind whatever waited for the first.
+    register(again, "after").await;
+    let snapshot = again.cluster().snapshot();
+    assert_eq!(status(&snapshot, allocs[1]), Some(ClientStatus::Pending));
 }

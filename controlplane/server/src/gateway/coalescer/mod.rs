@@ -191,6 +191,9 @@ impl<L: Log> CoalescerLoop<L> {
                 tokio::task::yield_now().await;
                 gathered.receive(&mut waiting);
                 let entry = gathered.take_entry(merging);
+                if entry.is_empty() {
+                    continue;
+                }
                 let number = pace.on_proposed(batches(&entry), Instant::now());
                 let proposed = proposer.propose(entry);
                 on_their_way.push(proposed.map(move |()| number));

@@ -19,7 +19,7 @@ const PROPOSED_MAX: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Proposer<L> {
     pub(super) log: L,
-    /// How long batches waited, in the end.
+    /// How long batches wait, those that still do among them.
     pub(super) waits: SharedPace,
 }
 
@@ -30,6 +30,8 @@ impl<L: Log> Proposer<L> {
         let bytes: usize = entry.iter().map(|one| one.group.bytes).sum();
         metrics::histogram!("drover_update_entry_batches").record(batches as f64);
         metrics::histogram!("drover_update_entry_bytes").record(bytes as f64);
+        let oldest = entry.iter().map(|waiting| waiting.since).min();
+        let _measured = oldest.map(|oldest| self.waits.begin(oldest));
         let (own, merged): (Vec<_>, Vec<_>) = entry
             .into_iter()
             .partition(|one| matches!(one.group.source, Source::Node(_)));
@@ -100,7 +102,6 @@ impl<L: Log> Proposer<L> {
         if let Some(oldest) = entry.iter().map(|waiting| waiting.since).min() {
             let waited = now.saturating_duration_since(oldest);
             metrics::histogram!("drover_update_wait_seconds").record(waited.as_secs_f64());
-            self.waits.on_sample(waited, now);
         }
         let judged = changed.and_then(|changed| match changed.outcome {
             Outcome::Updates(results) => Ok((changed.index, results)),

@@ -301,6 +301,42 @@ async fn ends_gather_too_while_all_takes_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_given_up_while_it_waited_is_not_proposed() {
+    let (coalescer, mut proposed) = begin(Merging::On);
+    let first = submit(&coalescer, 1);
+    let entry = next(&mut proposed).await;
+    let [given_up, waits] = [2, 3].map(|node| submit_batch(&coalescer, end(node)));
+    // Its node has begun another session, and tells it there.
+    let elsewhere = submit_batch(&coalescer, end(2));
+    until_there(&coalescer, 4).await;
+    given_up.abort();
+    assert!(given_up.await.is_err_and(|error| error.is_cancelled()));
+    entry.apply();
+    let entry = next(&mut proposed).await;
+    assert_eq!(entry.nodes(), [3, 2]);
+    entry.apply();
+    for one in [first, waits, elsewhere] {
+        answer(one).await.expect("it is judged");
+    }
+    // Where all were, there is no entry, and what comes then has its own.
+    let first = submit(&coalescer, 4);
+    let entry = next(&mut proposed).await;
+    let given_up = submit(&coalescer, 5);
+    until_there(&coalescer, 2).await;
+    given_up.abort();
+    let _ = given_up.await;
+    entry.apply();
+    answer(first).await.expect("it is judged");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(proposed.is_empty());
+    let last = submit(&coalescer, 6);
+    let entry = next(&mut proposed).await;
+    assert_eq!(entry.nodes(), [6]);
+    entry.apply();
+    answer(last).await.expect("it is judged");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_shares_an_entry_where_nothing_is_to_be_merged() {
     let (coalescer, mut proposed) = begin(Merging::Off);
     let all: Vec<_> = (1..4).map(|node| submit(&coalescer, node)).collect();
@@ -366,6 +402,7 @@ async fn how_long_batches_wait_for_the_log_says_how_long_nodes_let_theirs_gather
     let submitted = submit(&coalescer, 1);
     let entry = next(&mut proposed).await;
     tokio::time::advance(Duration::from_millis(250)).await;
+    assert_eq!(interval(), 5000, "it waits already");
     entry.apply();
     answer(submitted).await.expect("it is judged");
     assert_eq!(interval(), 5000);
