@@ -4,6 +4,8 @@
 //! What is newer is told by the session, the connection and the report's revision: an urgent batch
 //! overtakes a typical one, and a node that came back says again what it had said here before.
 
+mod kept;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +14,8 @@ use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent, Ta
 use protocol_wire::report::AllocReport;
 use tokio::time::Instant;
 
+use self::kept::Kept;
+
 /// Allocations whose events are kept, of all nodes together; beyond that new ones are not kept
 /// until a session ends, or the state forgets some.
 const ALLOCS_MAX: usize = 200_000;
@@ -19,7 +23,7 @@ const ALLOCS_MAX: usize = 200_000;
 /// The newest events of allocations whose nodes are in a session here.
 #[derive(Debug, Default)]
 pub struct DetailCache {
-    inner: Mutex<BTreeMap<AllocId, Detail>>,
+    inner: Mutex<Kept>,
 }
 
 /// One allocation's detail.
@@ -102,8 +106,8 @@ impl DetailCache {
                     || (kept.via <= told.via && kept.revision <= events.revision)
             };
             let revision = events.revision;
-            if inner.get(&events.alloc).is_none_or(is_newer) {
-                keep(&mut inner, told, events, revision);
+            if inner.get(events.alloc).is_none_or(is_newer) {
+                inner.keep(told, events, revision, ALLOCS_MAX);
             }
         }
     }
@@ -113,12 +117,12 @@ impl DetailCache {
     pub fn take_in_whole(&self, told: Told, reported: impl IntoIterator<Item = AllocEvents>) {
         let mut inner = self.lock();
         for events in reported {
-            let kept = inner.get(&events.alloc);
+            let kept = inner.get(events.alloc);
             let kept = kept.filter(|kept| kept.epoch == told.epoch);
             if kept.is_none_or(|kept| kept.via < told.via) {
                 // It says nothing of revisions: a batch that is late still is.
                 let revision = kept.map_or(0, |kept| kept.revision);
-                keep(&mut inner, told, events, revision);
+                inner.keep(told, events, revision, ALLOCS_MAX);
             }
         }
     }
@@ -126,13 +130,13 @@ impl DetailCache {
     /// The newest report of an allocation, in that session, whose events were taken in here.
     pub(super) fn revision(&self, alloc: AllocId, epoch: SessionEpoch) -> Option<u64> {
         let inner = self.lock();
-        let kept = inner.get(&alloc).filter(|kept| kept.epoch == epoch);
+        let kept = inner.get(alloc).filter(|kept| kept.epoch == epoch);
         kept.map(|kept| kept.revision)
     }
 
     /// Forgets a node's allocations: its session ended here.
     pub fn forget(&self, node: NodeId) {
-        self.lock().retain(|_, detail| detail.node != node);
+        self.lock().forget(node);
     }
 
     /// Forgets allocations of a node that the state does not know any more.
@@ -144,37 +148,18 @@ impl DetailCache {
         let mut inner = self.lock();
         for alloc in gone {
             // A node may name what is another one's.
-            if inner.get(&alloc).is_some_and(|detail| detail.node == node) {
-                inner.remove(&alloc);
-            }
+            inner.forget_alloc(node, alloc);
         }
     }
 
     /// What is kept of one allocation.
     pub fn of(&self, alloc: AllocId) -> Option<Detail> {
-        self.lock().get(&alloc).cloned()
+        self.lock().get(alloc).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AllocId, Detail>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Replaces what is kept of an allocation's tasks; new allocations only while there is room.
-fn keep(inner: &mut BTreeMap<AllocId, Detail>, told: Told, events: AllocEvents, revision: u64) {
-    let Told { node, epoch, via } = told;
-    if !inner.contains_key(&events.alloc) && inner.len() >= ALLOCS_MAX {
-        return;
-    }
-    let kept = inner.entry(events.alloc).or_insert_with(|| Detail {
-        node,
-        epoch,
-        via,
-        revision,
-        events: BTreeMap::new(),
-    });
-    (kept.node, kept.epoch, kept.via, kept.revision) = (node, epoch, via, revision);
-    kept.events.extend(events.tasks);
 }
 
 impl Detail {
