@@ -23,7 +23,7 @@ use crate::config::{Config, LiveConfig, Switch};
 use crate::custody::{CustodyError, NodeLock};
 use crate::executor::{Executor, SandboxStore};
 use crate::file_io::FileIo;
-use crate::fingerprint::{HostError, fingerprint, refresh, runtime};
+use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
 use crate::identity::{self, IdentityError, NodeIdentity};
 use crate::input::Input;
 use crate::journal::{Journal, JournalError};
@@ -146,9 +146,7 @@ pub async fn run(
     let rebooted = restored.boot != Some(boot_id);
 
     let (executor, kept) = open_executor(&live, allocs, hierarchy, &inputs).await?;
-    let mut found = found;
-    refresh::add_held(&mut found, held_disk_mib(&restored));
-    let node = Arc::new(found);
+    let node = first_facts(&config, found, &restored);
     let engine = io.engine();
     let seed = identity::random().map_err(DaemonError::Identity)?;
     let reach = Arc::new(Reach {
@@ -254,6 +252,21 @@ fn look_around(
     }
     runtime::tell(&config.run_dir, None, &found.node);
     Ok(found.node)
+}
+
+/// What the node says of itself until it looks at its host again.
+fn first_facts(
+    config: &Config,
+    found: protocol_model::Node,
+    restored: &noded_core::journal::RestoredNode,
+) -> Arc<protocol_model::Node> {
+    let directory = config.node_dir();
+    let before = last::load(&directory, found.id);
+    let facts = refresh::begin(before.as_ref(), found, held_disk_mib(restored));
+    if before.as_ref() != Some(&facts) {
+        last::save(&directory, &facts);
+    }
+    Arc::new(facts)
 }
 
 fn open_journal(

@@ -5,6 +5,7 @@ pub(crate) use host::{device_of, disk, meminfo};
 mod class;
 mod cpu;
 mod host;
+pub(crate) mod last;
 pub(crate) mod refresh;
 pub(crate) mod runtime;
 

@@ -9,7 +9,7 @@ use noded_core::{Effect, Event, Moment};
 use protocol_model::{AllocId, Node};
 
 use crate::executor::Executor;
-use crate::fingerprint::runtime;
+use crate::fingerprint::{last, runtime};
 use crate::leases;
 use crate::upkeep::DiskUse;
 
@@ -47,7 +47,11 @@ impl Hands for Executor {
     }
 
     fn on_facts(&self, before: &Node, now: &Node) {
-        runtime::tell(&self.config.now().run_dir, Some(before), now);
+        let config = self.config.now();
+        runtime::tell(&config.run_dir, Some(before), now);
+        let (directory, facts) = (config.node_dir(), now.clone());
+        // Its disk may hang, and heartbeats share this thread.
+        tokio::task::spawn_blocking(move || last::save(&directory, &facts));
     }
 
     fn is_too_full(&self, measured: DiskUse) -> bool {

@@ -120,7 +120,11 @@ pub fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], IdentityError> {
 }
 
 /// The file is either as before or whole, whenever the host dies.
-fn write_durably(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), IdentityError> {
+pub(crate) fn write_durably(
+    directory: &Path,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), IdentityError> {
     let (temporary, path) = (directory.join(format!("{name}.new")), directory.join(name));
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new()

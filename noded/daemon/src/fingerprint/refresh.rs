@@ -46,8 +46,20 @@ pub(crate) fn settle(previous: &Node, mut fresh: Node, held_mib: i64) -> Node {
     fresh
 }
 
+/// The facts to begin with: those of the last daemon, where what is found only trembles around
+/// them. Where anything else changed, all that is found counts: everybody looks anyway.
+pub(crate) fn begin(last: Option<&Node>, mut fresh: Node, held_mib: i64) -> Node {
+    if let Some(last) = last
+        && settle(last, fresh.clone(), held_mib) == *last
+    {
+        return last.clone();
+    }
+    add_held(&mut fresh, held_mib);
+    fresh
+}
+
 /// Counts what live allocations may use as the node's, up to the whole disk.
-pub(crate) fn add_held(node: &mut Node, held_mib: i64) {
+fn add_held(node: &mut Node, held_mib: i64) {
     let total = total_mib(node);
     let disk = &mut node.node_resources.disk;
     let most = if total > 0 { total } else { i64::MAX };
@@ -106,6 +118,22 @@ mod tests {
         let after = settle(&before, node(40_000, 2000), 0);
         assert_eq!(after.node_resources.disk.disk_mb, 40_000);
         assert_ne!(after, before);
+    }
+
+    #[test]
+    fn a_daemon_begins_with_the_last_facts_where_nothing_but_what_trembles_changed() {
+        let last = settle(&node(50_000, 2000), node(50_000, 2000), 0);
+        let again = |fresh| begin(Some(&last), fresh, 0);
+        assert_eq!(again(node(49_900, 2311)), last);
+        let held = begin(Some(&last), node(40_000, 2311), 9_900);
+        assert_eq!(held, last, "what its allocations wrote is theirs");
+        let mut moved = node(49_900, 2311);
+        moved.meta.insert("rack".to_owned(), "r2".to_owned());
+        assert_eq!(again(moved.clone()), moved, "measured anew");
+        assert_eq!(
+            again(node(30_000, 2000)).node_resources.disk.disk_mb,
+            30_000
+        );
     }
 
     #[test]
