@@ -3,6 +3,8 @@
 //! What the table does not list is forbidden. Development dependencies obey it too, with one
 //! addition: every crate may use `hack-testkit` in its tests.
 
+use std::collections::BTreeMap;
+
 use crate::finding::{Finding, Rule};
 use crate::metadata::{Dependency, Metadata, Package};
 
@@ -11,99 +13,29 @@ const DIRECTION: Rule = Rule {
     why: "the direction of dependencies is the architecture: a pure crate that reaches a shell stops being testable without one",
 };
 
+/// The page that argues the table.
+const PAGE: &str = include_str!("../../../../ARCHITECTURE.md");
+const HEADING: &str = "### Who may depend on whom";
+
 /// Our crates, each with those of our crates that it may use.
-///
-/// A change here is a change of the architecture: ARCHITECTURE.md argues it first.
-const TABLE: &[(&str, &[&str])] = &[
-    ("protocol-model", &[]),
-    ("protocol-jobspec", &["protocol-model"]),
-    ("protocol-wire", &["protocol-model"]),
-    ("protocol-transport", &["protocol-wire"]),
-    ("protocol-client", &["protocol-model"]),
-    ("controlplane-state", &["protocol-model", "protocol-wire"]),
-    (
-        "controlplane-scheduler",
-        &["protocol-model", "controlplane-state"],
-    ),
-    (
-        "controlplane-leader",
-        &["protocol-model", "controlplane-state"],
-    ),
-    (
-        "controlplane-raft",
-        &["protocol-wire", "protocol-transport"],
-    ),
-    (
-        "controlplane-server",
-        &[
-            "protocol-*",
-            "controlplane-state",
-            "controlplane-scheduler",
-            "controlplane-leader",
-            "controlplane-raft",
-        ],
-    ),
-    ("controlplane-cli", &["protocol-*", "controlplane-state"]),
-    ("noded-core", &["protocol-model", "protocol-wire"]),
-    ("noded-keeper", &["isolation"]),
-    (
-        "noded-daemon",
-        &[
-            "protocol-*",
-            "noded-core",
-            "noded-keeper",
-            "isolation",
-            "netns",
-        ],
-    ),
-    ("isolation", &[]),
-    ("netns", &[]),
-    ("hack-xtask", &["*"]),
-    ("hack-bench", &["*"]),
-    (
-        "hack-fuzz",
-        &[
-            "protocol-*",
-            "controlplane-raft",
-            "controlplane-state",
-            "controlplane-server",
-            "noded-core",
-            "noded-daemon",
-            "noded-keeper",
-            "isolation",
-        ],
-    ),
-    (
-        "hack-e2e",
-        &["protocol-client", "protocol-model", "protocol-transport"],
-    ),
-    (
-        "hack-nodesim",
-        &[
-            "protocol-model",
-            "protocol-transport",
-            "noded-core",
-            "noded-daemon",
-        ],
-    ),
-    ("hack-testkit", PURE),
-    ("hack-sim", PURE),
-    (
-        "hack-sim-cluster",
-        &[
-            "protocol-model",
-            "protocol-transport",
-            "controlplane-raft",
-            "controlplane-state",
-            "controlplane-server",
-            "noded-core",
-            "noded-daemon",
-            "hack-nodesim",
-            "hack-sim",
-        ],
-    ),
-    ("hack-model-check", PURE),
-];
+type Table = BTreeMap<&'static str, Vec<&'static str>>;
+
+/// The table of the page: lines of `crate -> what it may use : why`, the first block after the
+/// heading. A crate may have several lines.
+fn table() -> Table {
+    let block = PAGE
+        .split_once(HEADING)
+        .and_then(|(_, after)| after.split("```").nth(1));
+    let lines = block.unwrap_or_default().lines().skip(1);
+    let mut table = Table::new();
+    for (user, rest) in lines.filter_map(|line| line.split_once(" -> ")) {
+        let used = rest.split(" : ").next().unwrap_or_default();
+        let used = used.split(',').map(str::trim);
+        let row = table.entry(user.trim()).or_default();
+        row.extend(used.filter(|name| *name != "nothing"));
+    }
+    table
+}
 
 /// The crates that decide and never act.
 pub(super) const PURE: &[&str] = &[
@@ -125,20 +57,21 @@ const EXCLUSIVE: &[(&str, &[&str])] = &[
 /// Holds every declared dependency of every member against the table.
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     let members: Vec<&Package> = metadata.members().collect();
+    let table = table();
     let mut findings = Vec::new();
     for member in &members {
         let manifest = format!("{}/Cargo.toml", metadata.folder(member));
-        if !TABLE.iter().any(|(name, _)| *name == member.name) {
+        if !table.contains_key(member.name.as_str()) {
             findings.push(DIRECTION.on(
                 &manifest,
                 format!("{} has no row in the table of dependencies", member.name),
-                "argue its place in ARCHITECTURE.md, then add the row in hack/xtask/src/tidy/direction.rs",
+                "argue its place in ARCHITECTURE.md, and add the row there",
             ));
         }
         for dependency in &member.dependencies {
             let ours = members.iter().any(|other| other.name == dependency.name);
             findings.extend(
-                judge(&member.name, dependency, ours)
+                judge(&table, &member.name, dependency, ours)
                     .map(|(what, fix)| DIRECTION.on(&manifest, what, fix)),
             );
         }
@@ -147,7 +80,12 @@ pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
 }
 
 /// What is wrong with one dependency, and what to do; `None` if it is allowed.
-fn judge(user: &str, dependency: &Dependency, ours: bool) -> Option<(String, String)> {
+fn judge(
+    table: &Table,
+    user: &str,
+    dependency: &Dependency,
+    ours: bool,
+) -> Option<(String, String)> {
     let used = dependency.name.as_str();
     let in_tests = dependency.kind.as_deref() == Some("dev");
     if !ours {
@@ -162,10 +100,7 @@ fn judge(user: &str, dependency: &Dependency, ours: bool) -> Option<(String, Str
     if used == "hack-testkit" && in_tests {
         return None;
     }
-    let allowed = TABLE
-        .iter()
-        .find(|(name, _)| *name == user)
-        .map_or(&[][..], |(_, row)| row);
+    let allowed = table.get(user).map_or(&[][..], Vec::as_slice);
     if allowed.iter().any(|pattern| matches(pattern, used)) {
         return None;
     }
@@ -177,10 +112,12 @@ fn judge(user: &str, dependency: &Dependency, ours: bool) -> Option<(String, Str
     Some((format!("{user} depends on {used}"), fix))
 }
 
-/// `*` means every crate but those of hack/, `protocol-*` every crate of that folder.
+/// `pure` means every crate that decides, `protocol-*` every crate of that folder.
 fn matches(pattern: &str, name: &str) -> bool {
+    if pattern == "pure" {
+        return PURE.contains(&name);
+    }
     match pattern.strip_suffix('*') {
-        Some("") => !name.starts_with("hack-"),
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     }
@@ -208,18 +145,30 @@ mod tests {
     }
 
     #[test]
+    fn the_table_is_that_of_the_page() {
+        let table = table();
+        assert_eq!(table["protocol-transport"], [""; 0]);
+        assert_eq!(table["noded-core"], ["protocol-model", "protocol-wire"]);
+        // Of several lines, and without what is said about them.
+        let of_fuzz = &table["hack-fuzz"];
+        assert_eq!((of_fuzz[0], of_fuzz[7]), ("protocol-*", "isolation"));
+        assert_eq!(of_fuzz.len(), 8);
+        assert!(table.len() > 20, "{table:?}");
+    }
+
+    #[test]
     fn what_the_table_lists_is_allowed() {
         let used = dependency("protocol-model", None);
-        assert_eq!(judge("controlplane-state", &used, true), None);
+        assert_eq!(judge(&table(), "controlplane-state", &used, true), None);
         let used = dependency("protocol-transport", None);
-        assert_eq!(judge("controlplane-server", &used, true), None);
+        assert_eq!(judge(&table(), "controlplane-server", &used, true), None);
     }
 
     #[test]
     fn what_it_does_not_list_is_forbidden_in_tests_too() {
         for kind in [None, Some("dev"), Some("build")] {
             let used = dependency("controlplane-server", kind);
-            let (what, fix) = judge("controlplane-state", &used, true).unwrap();
+            let (what, fix) = judge(&table(), "controlplane-state", &used, true).unwrap();
             assert_eq!(what, "controlplane-state depends on controlplane-server");
             assert_eq!(
                 fix,
@@ -231,42 +180,85 @@ mod tests {
     #[test]
     fn the_testkit_is_for_tests() {
         assert_eq!(
-            judge("noded-core", &dependency("hack-testkit", Some("dev")), true),
+            judge(
+                &table(),
+                "noded-core",
+                &dependency("hack-testkit", Some("dev")),
+                true
+            ),
             None
         );
-        let shipped = judge("noded-core", &dependency("hack-testkit", None), true);
+        let shipped = judge(
+            &table(),
+            "noded-core",
+            &dependency("hack-testkit", None),
+            true,
+        );
         assert!(shipped.unwrap().1.contains("dev-dependencies"));
     }
 
     #[test]
     fn nothing_depends_on_the_tools_not_even_the_tools() {
-        assert!(judge("hack-bench", &dependency("hack-xtask", None), true).is_some());
-        assert!(judge("noded-daemon", &dependency("hack-sim", Some("dev")), true).is_some());
+        assert!(judge(&table(), "hack-e2e", &dependency("hack-xtask", None), true).is_some());
+        assert!(
+            judge(
+                &table(),
+                "noded-daemon",
+                &dependency("hack-sim", Some("dev")),
+                true
+            )
+            .is_some()
+        );
     }
 
     #[test]
     fn only_the_adapter_names_openraft() {
         assert_eq!(
-            judge("controlplane-raft", &dependency("openraft", None), false),
+            judge(
+                &table(),
+                "controlplane-raft",
+                &dependency("openraft", None),
+                false
+            ),
             None
         );
-        assert!(judge("controlplane-server", &dependency("openraft", None), false).is_some());
+        assert!(
+            judge(
+                &table(),
+                "controlplane-server",
+                &dependency("openraft", None),
+                false
+            )
+            .is_some()
+        );
         assert_eq!(
-            judge("controlplane-server", &dependency("axum", None), false),
+            judge(
+                &table(),
+                "controlplane-server",
+                &dependency("axum", None),
+                false
+            ),
             None
         );
     }
 
     #[test]
     fn a_crate_without_a_row_may_use_nothing() {
-        let (_, fix) = judge("new-crate", &dependency("protocol-model", None), true).unwrap();
+        let (_, fix) = judge(
+            &table(),
+            "new-crate",
+            &dependency("protocol-model", None),
+            true,
+        )
+        .unwrap();
         assert_eq!(fix, "new-crate may use: nothing of ours");
     }
 
     #[test]
     fn every_pure_crate_uses_only_pure_crates() {
-        for (user, allowed) in TABLE.iter().filter(|(user, _)| PURE.contains(user)) {
-            for used in *allowed {
+        let table = table();
+        for user in PURE {
+            for used in &table[user] {
                 assert!(PURE.contains(used), "{user} may use {used}, which acts");
             }
         }

@@ -52,8 +52,8 @@ impl Gathered {
     }
 
     /// What makes the next entry, of what somebody waits for; nothing, where nobody does. What was
-    /// given up comes again in its node's next session. What does not fit goes into a later one, after the first turns of
-    /// what comes until then.
+    /// given up comes again in its node's next session. What does not fit goes into a later entry,
+    /// after the first turns of what comes until then.
     pub(super) fn take_entry(&mut self, merging: Merging) -> Vec<Waiting> {
         self.0.retain(|waiting| !waiting.answer.is_closed());
         let mut entry = in_turns(std::mem::take(&mut self.0), |waiting| &waiting.group);
