@@ -148,6 +148,12 @@ impl TaskGroup {
         }
     }
 
+    /// Whether nobody ever takes the place of a silent one, and it is waited for as long as it
+    /// takes.
+    pub fn is_waited_for_without_end(&self) -> bool {
+        !self.replaces_on_disconnect() && self.disconnect_window().is_none()
+    }
+
     /// Whether its policy forbids that anything of it is tried elsewhere (`attempts = 0`, and not
     /// `unlimited`).
     pub fn is_never_rescheduled(&self) -> bool {

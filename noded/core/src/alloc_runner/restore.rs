@@ -46,7 +46,9 @@ impl AllocRunner {
             mut kept,
             heard,
         } = restoration;
-        let tolerated = within(spec.group().disconnect_window(), heard, now.wall);
+        let group = spec.group();
+        let tolerated =
+            group.is_waited_for_without_end() || within(group.disconnect_window(), heard, now.wall);
         state.hold = hold_after(boot, destroy, &spec, tolerated, state.hold);
         // The daemon may have ended between the word of another deployment and the health for it.
         let deployment = spec.alloc().deployment_id;
@@ -93,9 +95,9 @@ impl AllocRunner {
 }
 
 /// After a restart of the host the control plane may have moved the work elsewhere; that of a
-/// system job belongs to this node, and what is tolerated on a silent node is expected back within
-/// its window, unless it may run here only while the control plane hears the node. Until it is
-/// heard no restart of the daemon changes that.
+/// system job belongs to this node, and what is tolerated on a silent node is expected back, within
+/// its window or for as long as it takes, unless it may run here only while the control plane hears
+/// the node. Until it is heard no restart of the daemon changes that.
 fn hold_after(
     boot: Boot,
     destroy: DestroyWanted,

@@ -35,6 +35,29 @@ fn hole_10_a_host_that_boots_while_it_is_cut_off_starts_what_is_still_tolerated(
 }
 
 #[test]
+fn a_host_that_boots_starts_what_is_waited_for_as_long_as_it_takes_unless_it_stops_itself() {
+    let waits = |name, stop_on_client_after| {
+        let mut job = job_with_tasks(name, vec![task("main")]);
+        job.task_groups[0].disconnect = Some(DisconnectStrategy {
+            replace: Some(false),
+            stop_on_client_after,
+            ..DisconnectStrategy::default()
+        });
+        job
+    };
+    let leased = Some(Duration::from_secs(60));
+    let mut host = FakeHost::with_jobs(vec![waits("waits", None), waits("leased", leased)]);
+    host.run_for(60_000);
+    host.online = false;
+    host.disconnect();
+    host.run_for(1_000_000);
+    host.restart_daemon(Boot::Another);
+    host.run_for(10_000);
+    assert_eq!(host.status(1), ClientStatus::Running);
+    assert_ne!(host.status(2), ClientStatus::Running);
+}
+
+#[test]
 fn a_host_that_boots_beyond_the_window_or_was_never_heard_waits_for_a_word() {
     let mut host = FakeHost::with_jobs(vec![tolerated()]);
     host.run_for(60_000);
