@@ -1,11 +1,11 @@
 //! What the core's loop is woken by.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
 use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
+use noded_core::update_batcher::Backlog;
 use noded_core::{AllocSpec, Event, NotCollected, RunKey};
 use protocol_model::{AllocId, Node};
 use tokio::sync::oneshot;
@@ -133,13 +133,4 @@ pub enum Liveness {
     Alive,
     /// It has none.
     Ended,
-}
-
-/// Reports of allocations that wait to be sent, or for their acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backlog {
-    /// How many allocations have something to say.
-    pub waiting: usize,
-    /// How long the oldest has waited.
-    pub oldest: Duration,
 }

@@ -67,7 +67,7 @@ impl UpdateBatcher {
             }
         };
         let mut reports: Vec<AllocReport> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut oldest) = (0, now);
         for id in candidates {
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
@@ -77,6 +77,7 @@ impl UpdateBatcher {
                 break;
             }
             bytes += item_bytes;
+            oldest = entry.queued.map_or(oldest, |(_, since)| oldest.min(since));
             reports.extend(entry.take(class));
             self.unqueue(id);
         }
@@ -91,6 +92,7 @@ impl UpdateBatcher {
         channel.in_flight = Some(InFlight {
             seq,
             sent: Some(now),
+            oldest,
             items,
         });
         StatusBatch {

@@ -30,6 +30,7 @@ use std::time::Duration;
 use protocol_model::AllocId;
 use protocol_wire::report::AllocReport;
 
+mod backlog;
 mod batches;
 mod entry;
 pub mod priority;
@@ -42,6 +43,7 @@ use crate::effect::UpdateClass;
 use crate::event::ItemResult;
 use crate::key::SessionEpoch;
 use crate::time::{Moment, earliest};
+pub use backlog::Backlog;
 use entry::Entry;
 pub use priority::{AckedState, UpdatePriority, priority};
 use syncs::UnansweredSyncs;
@@ -97,6 +99,8 @@ struct InFlight {
     seq: u64,
     /// When it was sent; `None` = it waits for the journal, and nobody can have answered it.
     sent: Option<Moment>,
+    /// Since when the oldest of its reports had waited.
+    oldest: Moment,
     items: Vec<(AllocId, u64)>,
 }
 
@@ -260,23 +264,6 @@ impl UpdateBatcher {
     /// What the control plane has recorded of an allocation, as far as the node knows.
     pub fn acknowledged(&self, alloc: AllocId) -> Option<&AckedState> {
         self.entries.get(&alloc)?.acked.as_ref()
-    }
-
-    /// How many allocations have something to say.
-    pub fn depth(&self) -> usize {
-        self.urgent_queue.len() + self.typical_queue.len()
-    }
-
-    /// How long the oldest report has waited.
-    pub fn age(&self, now: Moment) -> Duration {
-        let heads = [self.urgent_queue.first(), self.typical_queue.first()];
-        let oldest = heads.into_iter().flatten().map(|(since, _)| *since).min();
-        oldest.map_or(Duration::ZERO, |since| now.since(since))
-    }
-
-    /// How often the clock went back.
-    pub fn clock_steps_back(&self) -> u64 {
-        self.clock_steps_back
     }
 
     fn ack_deadline(&self) -> Option<Moment> {

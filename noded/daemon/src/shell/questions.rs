@@ -6,7 +6,7 @@ use noded_core::node_core::AllocStatus;
 
 use super::Running;
 use crate::calls::foreign::{ForeignAlloc, ForeignWish};
-use crate::input::{AllocView, Backlog, Liveness, Question};
+use crate::input::{AllocView, Liveness, Question};
 
 impl Running {
     /// Answers; whoever asked may have gone away.
@@ -36,11 +36,7 @@ impl Running {
                 }));
             }
             Question::Backlog { answer } => {
-                let batcher = core.batcher();
-                let _ = answer.send(Backlog {
-                    waiting: batcher.depth(),
-                    oldest: batcher.age(now.moment),
-                });
+                let _ = answer.send(core.batcher().backlog(now.moment));
             }
             Question::CollectGarbage { answer } => {
                 core.collect_garbage(now);

@@ -132,6 +132,7 @@ async fn files_and_stats(scene: &Scene, id: AllocId) {
     let host = json_of(scene, id, Request::HostStats(v1::HostStatsRequest {})).await;
     assert!(host["Memory"]["Total"].as_u64().unwrap() > 0);
     assert!(host["Updates"]["Waiting"].is_u64(), "{host}");
+    assert!(host["Updates"]["InFlight"].is_u64(), "{host}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

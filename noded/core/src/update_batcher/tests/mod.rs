@@ -341,8 +341,27 @@ fn a_clock_that_goes_back_is_counted_and_delays_nothing_for_ever() {
     let mut batcher = live_with(0..1);
     batcher.on_update(report(0, ClientStatus::Failed, 0), at(10_000).moment);
     assert_eq!(batcher.poll_batch(at(3).moment), None);
-    assert_eq!(batcher.clock_steps_back(), 1);
+    assert_eq!(batcher.backlog(at(3).moment).clock_steps_back, 1);
     assert!(batcher.poll_batch(at(10_010).moment).is_some());
+}
+
+#[test]
+fn what_is_on_its_way_waits_still() {
+    let mut batcher = live_with(0..3);
+    for (number, offered) in [(0, 1), (1, 2), (2, 3)] {
+        batcher.on_update(report(number, ClientStatus::Failed, 0), at(offered).moment);
+    }
+    let backlog = |batcher: &UpdateBatcher, millis| {
+        let all = batcher.backlog(at(millis).moment);
+        (all.waiting, all.in_flight, all.oldest.as_millis())
+    };
+    assert_eq!(backlog(&batcher, 5), (3, 0, 4));
+    let batch = batcher.poll_batch(at(60).moment).expect("urgent is due");
+    batcher.on_update(report(1, ClientStatus::Failed, 9), at(61).moment);
+    assert_eq!(backlog(&batcher, 9_001), (1, 3, 9_000));
+    let results = [ItemResult::Applied; 3];
+    batcher.on_ack(batch.class, batch.seq, &results, at(9_001).moment);
+    assert_eq!(backlog(&batcher, 9_061), (1, 0, 9_000));
 }
 
 #[test]

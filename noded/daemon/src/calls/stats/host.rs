@@ -48,6 +48,8 @@ impl CallServer {
             },
             "Updates": {
                 "Waiting": backlog.waiting,
+                "InFlight": backlog.in_flight,
+                "ClockStepsBack": backlog.clock_steps_back,
                 "OldestSeconds": backlog.oldest.as_secs_f64(),
             },
             "Timestamp": clock::wall().0,
