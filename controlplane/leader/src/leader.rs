@@ -46,6 +46,19 @@ pub struct LeaderConfig {
     pub gc: GcThresholds,
 }
 
+/// Whether the state has a node in the session of that epoch; in any, or on its way to one, where
+/// the epoch is none.
+fn goes_on(snapshot: &Snapshot, node: NodeId, epoch: SessionEpoch) -> bool {
+    let of_epoch = |newest| epoch == SessionEpoch::NONE || newest == epoch;
+    snapshot.node(node).is_some_and(|record| {
+        let silent = matches!(
+            record.node.status,
+            NodeStatus::Disconnected | NodeStatus::Down
+        );
+        !silent && of_epoch(record.session.epoch)
+    })
+}
+
 /// Everything that only the leader does. A new leader makes a new one from the state; nothing of it
 /// is replicated.
 #[derive(Debug)]
@@ -60,6 +73,8 @@ pub struct Leader {
     rollouts: Rollouts,
     paused: bool,
     gc_due: Duration,
+    /// Whether the last command was asked for to find out what became of those before it.
+    finding_out: bool,
     /// Evaluations that were written off and are not in the log yet, in batches: of one command
     /// together at most, since no further ones are written off before.
     unwritten: VecDeque<Vec<Evaluation>>,
@@ -100,6 +115,7 @@ impl Leader {
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
             paused: snapshot.scheduler_config().pause_eval_broker,
             gc_due: now.monotonic + config.gc.look_every(),
+            finding_out: false,
             unwritten: VecDeque::new(),
             reasons: BTreeMap::new(),
         };
@@ -340,6 +356,15 @@ impl Leader {
         ids: &mut dyn FnMut() -> EvalId,
         now: Now,
     ) -> Option<Command> {
+        // Whoever asks again had no failure to tell.
+        if std::mem::take(&mut self.finding_out) {
+            self.liveness
+                .settle(|node, epoch| goes_on(snapshot, node, epoch));
+        }
+        if self.liveness.is_in_doubt() {
+            self.finding_out = true;
+            return Some(Command::Barrier);
+        }
         let nodes = self.liveness.poll_expired(now);
         if !nodes.is_empty() {
             return Some(Command::HeartbeatMissed { nodes });
@@ -382,6 +407,7 @@ impl Leader {
     /// A command of [`Self::poll_command`] did not get into the log, or nobody knows whether it
     /// did. It has to be told before the next one is asked for.
     pub fn on_command_failed(&mut self, command: Command, now: Now) {
+        self.finding_out = false;
         // Everything else repeats itself: the next look for garbage finds the same, and so do
         // overdue reports and windows.
         if let Command::HeartbeatMissed { nodes } = command {
@@ -400,6 +426,7 @@ impl Leader {
     /// evaluations that are written off together, one that is refused keeps none of the others:
     /// they are proposed again in halves.
     pub fn on_command_refused(&mut self, command: &Command, why: String) {
+        self.finding_out = false;
         if let Command::DeploymentStatus(update) = command {
             self.rollouts.on_refused(update, why);
         } else if let Command::EvalsUpsert { evals } = command {

@@ -27,6 +27,8 @@ pub struct Liveness {
     /// What nodes have more where their server is gone.
     to_move: Duration,
     nodes: NodeDeadlines,
+    /// Sessions whose expiry may still get into the log: from a heartbeat no lease may count then.
+    doubtful: BTreeMap<NodeId, SessionEpoch>,
     /// Of those that have much time to come back: the deadline that is enough once they have.
     returning: BTreeMap<NodeId, Duration>,
     /// The server through which each was heard last.
@@ -50,6 +52,7 @@ impl Liveness {
             silence,
             to_move,
             nodes: NodeDeadlines::default(),
+            doubtful: BTreeMap::new(),
             returning: BTreeMap::new(),
             through: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -90,7 +93,8 @@ impl Liveness {
         self.returning.insert(node, enough);
     }
 
-    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing; whether it is.
+    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing. Answers whether a
+    /// lease may count from it: of a session that is watched, and is over by nobody's word.
     pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) -> bool {
         let Some(due) = self.nodes.due(node).filter(|due| due.epoch == epoch) else {
             return false;
@@ -105,7 +109,7 @@ impl Liveness {
         } else if deadline > due.deadline {
             self.nodes.set(node, Due { epoch, deadline });
         }
-        true
+        self.doubtful.get(&node) != Some(&epoch)
     }
 
     /// A server reported, whomever it heard: [`Self::heard_through`] follows for each of them.
@@ -122,17 +126,18 @@ impl Liveness {
         age: Duration,
         now: Now,
     ) -> bool {
-        let watched = self.heard(node, epoch, age, now);
-        if watched {
+        let counts = self.heard(node, epoch, age, now);
+        if self.nodes.due(node).is_some_and(|due| due.epoch == epoch) {
             let given = false;
             self.through.insert(node, Through { server, given });
         }
-        watched
+        counts
     }
 
     /// A node left its session, or is known to be silent.
     pub fn forget(&mut self, node: NodeId) {
         self.nodes.remove(node);
+        self.doubtful.remove(&node);
         self.returning.remove(&node);
         self.through.remove(&node);
     }
@@ -151,11 +156,29 @@ impl Liveness {
         }
     }
 
-    /// An expiry did not get into the log. The node may have been heard meanwhile, when it was not
-    /// watched: it has all of its time again. What is watched by now is newer and stays.
+    /// An expiry did not get into the log, or nobody knows whether it will. The node may have been
+    /// heard meanwhile, when it was not watched: it has all of its time again. What is watched by
+    /// now is newer and stays. Until [`Self::settle`] no lease counts from what is heard of it.
     pub fn put_back(&mut self, node: NodeId, epoch: SessionEpoch, now: Now) {
         if self.nodes.due(node).is_none() {
             self.watch(node, epoch, Duration::ZERO, now);
+            self.doubtful.insert(node, epoch);
+        }
+    }
+
+    /// Whether any expiry that was put back may still get into the log.
+    pub fn is_in_doubt(&self) -> bool {
+        !self.doubtful.is_empty()
+    }
+
+    /// Something that was proposed after all that was put back is in the log, and in the state:
+    /// what is not by now never will be. `goes_on`: which sessions the state says still are.
+    pub fn settle(&mut self, goes_on: impl Fn(NodeId, SessionEpoch) -> bool) {
+        for (node, epoch) in std::mem::take(&mut self.doubtful) {
+            let newest = self.nodes.due(node).is_none_or(|due| due.epoch == epoch);
+            if newest && !goes_on(node, epoch) {
+                self.forget(node);
+            }
         }
     }
 
@@ -337,6 +360,44 @@ mod tests {
         liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(5599));
         assert!(liveness.poll_expired(at(8198)).is_empty());
         assert_eq!(liveness.poll_expired(at(8199)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn no_lease_counts_from_a_node_whose_expiry_may_still_be_written() {
+        let (mut liveness, node) = watched();
+        let (old, new) = (SessionEpoch(5), SessionEpoch(6));
+        let hear = |liveness: &mut Liveness, epoch, ms| {
+            liveness.heard_through(1, node, epoch, Duration::ZERO, at(ms))
+        };
+        assert!(hear(&mut liveness, old, 100));
+        assert_eq!(liveness.poll_expired(at(2700)).len(), 1);
+        assert!(!hear(&mut liveness, old, 2800), "it is not watched");
+        liveness.put_back(node, old, at(3000));
+        assert!(liveness.is_in_doubt());
+        assert!(!hear(&mut liveness, old, 3100));
+        assert!(
+            liveness.poll_expired(at(5699)).is_empty(),
+            "it is heard all the same"
+        );
+        // Another session is none that the entry could end.
+        liveness.watch(node, new, Duration::ZERO, at(3200));
+        assert!(hear(&mut liveness, new, 3300));
+        liveness.settle(|_, epoch| epoch == new);
+        assert!(!liveness.is_in_doubt());
+        assert!(hear(&mut liveness, new, 4000));
+    }
+
+    #[test]
+    fn what_became_of_an_expiry_says_whether_its_node_is_watched() {
+        for goes_on in [false, true] {
+            let (mut liveness, node) = watched();
+            let epoch = SessionEpoch(5);
+            assert_eq!(liveness.poll_expired(at(2600)).len(), 1);
+            liveness.put_back(node, epoch, at(3000));
+            liveness.settle(|_, _| goes_on);
+            let heard = liveness.heard(node, epoch, Duration::ZERO, at(3100));
+            assert_eq!((heard, liveness.len() == 1), (goes_on, goes_on));
+        }
     }
 
     #[test]

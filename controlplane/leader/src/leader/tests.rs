@@ -139,6 +139,41 @@ fn a_node_that_lost_its_session_and_never_knocks_is_down_in_the_end() {
     assert_eq!(status, Some(NodeStatus::Down));
 }
 
+/// What is leased to a node is given away where its expiry is written in the end, however well the
+/// node was heard meanwhile.
+#[test]
+fn no_lease_counts_while_nobody_knows_what_became_of_an_expiry() {
+    for written in [false, true] {
+        let mut world = World::new();
+        let node = world.add_node(nodes::node(1));
+        let epoch = world.epoch(node);
+        let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
+        let hear = |leader: &mut Leader, now| {
+            let heard = [(node, epoch, Duration::ZERO)];
+            leader.on_report(1, heard, now).is_empty()
+        };
+        let due = at(0).plus(SILENCE + TAKEOVER_EXTRA);
+        let nodes = vec![(node, epoch)];
+        let missed = Command::HeartbeatMissed { nodes };
+        assert_eq!(poll(&mut leader, &world, due), Some(missed.clone()));
+        assert!(!hear(&mut leader, due));
+        leader.on_command_failed(missed.clone(), due);
+        assert!(!hear(&mut leader, due));
+        // Whatever follows it in the log tells.
+        for _ in 0..2 {
+            assert_eq!(poll(&mut leader, &world, due), Some(Command::Barrier));
+            leader.on_command_failed(Command::Barrier, due);
+            assert!(!hear(&mut leader, due));
+        }
+        assert_eq!(poll(&mut leader, &world, due), Some(Command::Barrier));
+        if written {
+            world.expect(missed);
+        }
+        assert_eq!(poll(&mut leader, &world, due), None);
+        assert_eq!(hear(&mut leader, due), !written);
+    }
+}
+
 #[test]
 fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
     let snapshot = State::new().snapshot();
@@ -185,6 +220,7 @@ fn an_expiry_that_the_log_did_not_take_is_not_repeated_for_who_was_heard_since()
     let missed = Command::HeartbeatMissed { nodes };
     assert_eq!(poll(&mut leader, &world, at(5)), Some(missed.clone()));
     leader.on_command_failed(missed.clone(), at(6));
+    assert_eq!(poll(&mut leader, &world, at(6)), Some(Command::Barrier));
     assert_eq!(poll(&mut leader, &world, at(6)), None);
     leader.on_heard(node, epoch, Duration::ZERO, at(8));
     assert_eq!(poll(&mut leader, &world, at(10)), None);
