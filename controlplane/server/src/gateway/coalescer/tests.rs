@@ -103,7 +103,8 @@ impl Log for HeldLog {
     async fn change(&self, command: Command) -> Result<Changed, ChangeError> {
         match self.propose(Way::Anyones, command).await {
             Ok(changed) => Ok(changed),
-            Err(error) => panic!("no answer to this: {error}"),
+            Err(LeadingError::Change(error)) => Err(error),
+            Err(error @ LeadingError::NotLeading(_)) => panic!("no answer to this: {error}"),
         }
     }
 
@@ -121,6 +122,12 @@ impl Entry {
     /// Whose batches it has, in order.
     fn nodes(&self) -> Vec<u128> {
         self.batches.iter().map(|it| it.node.0.as_u128()).collect()
+    }
+
+    /// The leader is lost, and nobody knows what became of it.
+    fn lose(self) {
+        let unknown = Err(LeadingError::Change(ChangeError::OutcomeUnknown));
+        assert!(self.answer.send(unknown).is_ok(), "it is waited for");
     }
 
     /// It is applied, at an index that says how many batches it has.
@@ -390,6 +397,51 @@ async fn a_server_that_leads_no_more_proposes_its_own_and_nothing_of_others() {
     entry.apply();
     answer(first).await.expect("it is judged");
     answer(own).await.expect("it is judged");
+    let error = answer(merged).await.expect_err("nobody knows");
+    assert!(matches!(*error, ChangeError::OutcomeUnknown), "{error}");
+}
+
+/// What was applied twice is seen by its number, so that nodes need not look for another server.
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_was_lost_with_its_leader_is_proposed_once_more() {
+    for again in [true, false] {
+        let (coalescer, mut proposed) = begin(Merging::On);
+        let nodes = [1, 2].map(|node| submit(&coalescer, node));
+        next(&mut proposed).await.lose();
+        let entry = next(&mut proposed).await;
+        assert_eq!((entry.way, entry.nodes()), (Way::Anyones, vec![1, 2]));
+        if again {
+            entry.apply();
+        } else {
+            entry.lose();
+        }
+        for one in nodes {
+            match answer(one).await {
+                Ok((index, _)) => assert!(again && index == 2),
+                Err(error) => assert!(!again && matches!(*error, ChangeError::OutcomeUnknown)),
+            }
+        }
+        assert!(proposed.is_empty(), "and not a third time");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_lost_with_an_entry_proposes_its_own_once_more_and_nothing_of_others() {
+    let (coalescer, mut proposed) = begin(Merging::On);
+    let first = submit(&coalescer, 1);
+    let entry = next(&mut proposed).await;
+    let (merged, own) = (submit_merged(&coalescer, &[21]), submit(&coalescer, 11));
+    until_there(&coalescer, 3).await;
+    entry.apply();
+    let entry = next(&mut proposed).await;
+    assert_eq!((entry.way, entry.nodes()), (Way::Leaders, vec![11, 21]));
+    entry.lose();
+    let entry = next(&mut proposed).await;
+    assert_eq!((entry.way, entry.nodes()), (Way::Anyones, vec![11]));
+    entry.apply();
+    answer(first).await.expect("it is judged");
+    answer(own).await.expect("it is judged");
+    // Its server's nodes send it again there.
     let error = answer(merged).await.expect_err("nobody knows");
     assert!(matches!(*error, ChangeError::OutcomeUnknown), "{error}");
 }
