@@ -24,6 +24,7 @@
 pub mod blocked;
 pub mod broker;
 mod deadlines;
+pub mod false_positives;
 pub mod gc;
 mod leader;
 pub mod liveness;

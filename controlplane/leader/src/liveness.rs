@@ -229,29 +229,6 @@ impl Liveness {
     }
 }
 
-/// How many of 5,000 nodes that are well are expected to be taken for silent in ten minutes of
-/// weather in which three of ten packets are lost and the others late by up to 300 ms: those of
-/// which every heartbeat is lost that would have come within `silence`. Each is lost by itself,
-/// since none waits for those before it. What is asked for is less than 0.01.
-///
-/// The weather begins while all is calm: the first gap is `calm`, and after the first heartbeat
-/// without an answer they come every `interval`, until it is over.
-pub fn expected_false_positives(interval: Duration, calm: Duration, silence: Duration) -> f64 {
-    let (nodes, span) = (5_000.0, Duration::from_secs(600));
-    let (loss, jitter) = (0.3_f64, Duration::from_millis(300));
-    let within = silence.saturating_sub(jitter);
-    let all_lost = |gap: Duration| {
-        let further = within.saturating_sub(gap).div_duration_f64(interval);
-        let count = if gap <= within {
-            further.floor() + 1.0
-        } else {
-            0.0
-        };
-        loss.powf(count)
-    };
-    nodes * (all_lost(calm) + span.div_duration_f64(interval) * all_lost(interval))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -456,26 +433,5 @@ mod tests {
         liveness.heard(node, SessionEpoch(5), Duration::ZERO, at(1000));
         liveness.heard(node, SessionEpoch(5), Duration::from_millis(900), at(1001));
         assert!(liveness.poll_expired(at(3599)).is_empty());
-    }
-
-    #[test]
-    fn heartbeats_are_frequent_enough_for_bad_weather_and_a_large_cluster() {
-        let ms = Duration::from_millis;
-        // As the servers are configured where nobody says otherwise.
-        assert!(expected_false_positives(ms(125), ms(500), SILENCE) < 0.01);
-        for (interval, calm, silence, enough) in [
-            (250, 250, 2_600, false),
-            (250, 250, 5_100, true),
-            (500, 500, 10_000, true),
-            (1_000, 1_000, 10_000, false),
-            (125, 125, 2_000, false),
-            (125, 650, 2_600, true),
-            (125, 1_000, 2_600, false),
-            (125, 9_000, 2_600, false),
-        ] {
-            let expected = expected_false_positives(ms(interval), ms(calm), ms(silence));
-            let times = format!("{interval} ms, {calm} ms and {silence} ms: {expected}");
-            assert_eq!(expected < 0.01, enough, "{times}");
-        }
     }
 }

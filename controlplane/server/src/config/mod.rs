@@ -9,7 +9,7 @@ mod read;
 mod tests;
 mod times;
 
-use controlplane_leader::liveness::expected_false_positives;
+use controlplane_leader::false_positives::expected_false_positives;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
