@@ -30,7 +30,7 @@ pub(super) struct Group {
 pub(super) enum Source {
     /// A node's, in a session here.
     Node(NodeId),
-    /// Another server's, which has one on its way at a time.
+    /// Another server's, which has few on their way at a time.
     Server,
 }
 
