@@ -266,3 +266,59 @@ fn a_duration_without_unit_is_worth_a_warning() {
         30
     );
 }
+
+#[test]
+fn what_a_group_says_of_silent_nodes_is_read_in_either_spelling() {
+    let text = r#"
+job "j" {
+  group "waits" {
+    disconnect {
+      lost_after = "6h"
+      replace    = false
+      reconcile  = "keep_original"
+    }
+    task "t" {
+      driver = "exec"
+    }
+  }
+  group "stops" {
+    disconnect {
+      stop_on_client_after = "90s"
+    }
+    task "t" {
+      driver = "exec"
+    }
+  }
+  group "older" {
+    max_client_disconnect        = "6h"
+    prevent_reschedule_on_lost   = true
+    task "t" {
+      driver = "exec"
+    }
+  }
+  group "older-stops" {
+    stop_after_client_disconnect = "90s"
+    task "t" {
+      driver = "exec"
+    }
+  }
+}
+"#;
+    let job = read(text).unwrap().job;
+    let said = job.task_groups.iter().map(|group| {
+        (
+            group.disconnect_window().map(|it| it.as_secs()),
+            group.stop_on_client_after().map(|it| it.as_secs()),
+            group.replaces_on_disconnect(),
+        )
+    });
+    let wanted = [
+        (Some(21_600), None, false),
+        (None, Some(90), true),
+        (Some(21_600), None, false),
+        (None, Some(90), true),
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), wanted);
+    let block = job.task_groups[0].disconnect.as_ref().unwrap();
+    assert_eq!(block.reconcile.as_deref(), Some("keep_original"));
+}
