@@ -12,7 +12,8 @@
 //! - [`schedule::Schedule`]: what is done to a run, as data: it can be shrunk.
 //! - [`world::run`]: safety first, with faults; then everything is healed, and must come to rest.
 //! - [`invariants`]: what must hold, one file each; [`eyes`] show them what happens.
-//! - [`mutant::Mutant`]: planted bugs, which must be found. [`report`]: many runs, the replay line.
+//! - [`mutant::Mutant`]: planted bugs, which must be found. [`report`]: many runs.
+//! - [`arguments`]: how runs are asked for on the command line, and the line that replays one.
 //!
 //! What a replay repeats: the faults, the wishes, their moments to the millisecond, the fate of the
 //! n-th packet, the identities of nodes, what disks lose. What it does not: what TLS and openraft
@@ -24,6 +25,7 @@
 //! operators' calls to nodes, names on disks that were not synced. The form without shells, which
 //! is thousands of times faster, is `hack-sim`; what both judge alike is its `judges`.
 
+pub mod arguments;
 pub mod disk;
 pub mod eyes;
 pub mod invariants;

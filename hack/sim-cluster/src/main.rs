@@ -5,57 +5,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use hack_sim::arguments::name_of;
 use hack_sim::progress::Progress;
+use hack_sim_cluster::arguments::{Arguments, Replay};
 use hack_sim_cluster::mutant::Mutant;
-use hack_sim_cluster::report::{Found, Replay, Totals, Until, describe, hunt, name_of, series};
+use hack_sim_cluster::report::{Found, Totals, Until, describe, hunt, series};
 use hack_sim_cluster::schedule::{Scenario, Settings};
 use hack_sim_cluster::world::run;
 use tracing_subscriber::EnvFilter;
 
 /// Seeds that are tried for one planted bug.
 const HUNT_SEEDS_MAX: u64 = 100;
-
-/// Simulates whole servers and nodes in virtual time, one seed after another
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask sim cluster", disable_version_flag = true)]
-struct Arguments {
-    /// One seed only, with what happened in the end
-    #[arg(long)]
-    seed: Option<u64>,
-    /// So many seeds
-    #[arg(long, default_value_t = 20)]
-    seeds: u64,
-    /// The first seed of a series
-    #[arg(long, default_value_t = 0)]
-    from: u64,
-    /// Go on for so many minutes instead, whatever breaks: what runs at night
-    #[arg(long)]
-    minutes: Option<u64>,
-    /// Which faults; a series goes through all of them where nothing is said
-    #[arg(long)]
-    scenario: Option<Scenario>,
-    /// How long faults go on, in simulated seconds
-    #[arg(long)]
-    seconds: Option<u64>,
-    /// Plant a bug
-    #[arg(long)]
-    mutant: Option<Mutant>,
-    /// The only faults to keep, by number
-    #[arg(long, value_delimiter = ',', num_args = 0..)]
-    keep_faults: Option<Vec<u32>>,
-    /// The only operators' wishes to keep, by number
-    #[arg(long, value_delimiter = ',', num_args = 0..)]
-    keep_ops: Option<Vec<u32>>,
-    /// Lines of the trace to show of one run
-    #[arg(long, default_value_t = 60)]
-    lines: usize,
-    /// Plant each known bug and say how long it took to find it
-    #[arg(long)]
-    mutants: bool,
-    /// Simulated seconds a second, with and without faults, beside what is promised
-    #[arg(long)]
-    speed: bool,
-}
 
 /// What servers and nodes log goes to standard error where `SIM_LOG` asks for it.
 fn main() -> anyhow::Result<ExitCode> {
@@ -71,7 +31,7 @@ fn main() -> anyhow::Result<ExitCode> {
     } else if arguments.speed {
         speed(&mut out)?
     } else if let Some(seed) = arguments.seed {
-        one(&mut out, &settings(&arguments, seed), arguments.lines)?
+        one(&mut out, &arguments.settings(seed), arguments.lines)?
     } else {
         many(&mut out, &arguments)?
     };
@@ -79,17 +39,6 @@ fn main() -> anyhow::Result<ExitCode> {
         false => ExitCode::SUCCESS,
         true => ExitCode::FAILURE,
     })
-}
-
-fn settings(arguments: &Arguments, seed: u64) -> Settings {
-    Settings {
-        seed,
-        scenario: arguments.scenario.unwrap_or(Scenario::Storm),
-        seconds: arguments.seconds,
-        mutant: arguments.mutant,
-        keep_faults: arguments.keep_faults.clone(),
-        keep_ops: arguments.keep_ops.clone(),
-    }
 }
 
 fn one(out: &mut impl Write, settings: &Settings, lines: usize) -> anyhow::Result<bool> {
@@ -110,7 +59,7 @@ fn one(out: &mut impl Write, settings: &Settings, lines: usize) -> anyhow::Resul
 
 /// Answers whether something broke.
 fn many(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
-    let first = settings(arguments, arguments.from);
+    let first = arguments.settings(arguments.from);
     let all = arguments.scenario.is_none();
     let totals = match arguments.minutes {
         Some(minutes) => {
@@ -125,8 +74,14 @@ fn many(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<bool> {
             series(&first, all, Until::Time(span), usize::MAX, told)?
         }
         None => {
+            // At once: to make it smaller takes minutes.
+            let told = &mut |totals: &Totals| {
+                for (settings, _) in &totals.failures {
+                    eprintln!("FAILED: {}", Replay(settings));
+                }
+            };
             let until = Until::Seeds(arguments.seeds);
-            series(&first, all, until, 1, &mut |_| {})?
+            series(&first, all, until, 1, told)?
         }
     };
     for (settings, failure) in totals.failures.iter().take(4) {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
+use anyhow::Context;
 use hack_sim::shrink::fewer;
 
+use crate::arguments::Replay;
 use crate::eyes::Failure;
 use crate::mutant::Mutant;
 use crate::schedule::{Scenario, Schedule, Settings, scenario_of};
@@ -15,50 +16,6 @@ use crate::world::{Ended, run};
 const TRACE_LINES: usize = 60;
 /// Runs that one shrinking may take: each takes seconds, not milliseconds.
 const SHRINK_RUNS_MAX: u32 = 60;
-
-/// The line that replays a run.
-#[derive(Debug)]
-pub struct Replay<'a>(pub &'a Settings);
-
-impl fmt::Display for Replay<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings {
-            seed,
-            scenario,
-            seconds,
-            mutant,
-            keep_faults,
-            keep_ops,
-        } = self.0;
-        write!(f, "cargo xtask sim cluster --seed {seed}")?;
-        write!(f, " --scenario {}", name_of(scenario))?;
-        if let Some(seconds) = seconds {
-            write!(f, " --seconds {seconds}")?;
-        }
-        if let Some(mutant) = mutant {
-            write!(f, " --mutant {}", name_of(mutant))?;
-        }
-        list(f, "--keep-faults", keep_faults.as_deref())?;
-        list(f, "--keep-ops", keep_ops.as_deref())
-    }
-}
-
-/// What a value is called on the command line.
-pub fn name_of(value: &impl ValueEnum) -> String {
-    let named = value.to_possible_value();
-    named.map_or_else(String::new, |it| it.get_name().to_owned())
-}
-
-fn list(f: &mut fmt::Formatter<'_>, name: &str, numbers: Option<&[u32]>) -> fmt::Result {
-    let Some(numbers) = numbers else {
-        return Ok(());
-    };
-    if numbers.is_empty() {
-        return write!(f, " {name}");
-    }
-    let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
-    write!(f, " {name}={}", numbers.join(","))
-}
 
 /// What a series of runs came to.
 #[derive(Debug, Default)]
@@ -161,7 +118,8 @@ pub fn series(
             },
             ..first.clone()
         };
-        totals.add(&settings, &run(&settings, 0)?);
+        let ended = run(&settings, 0).with_context(|| Replay(&settings).to_string())?;
+        totals.add(&settings, &ended);
         told(&totals);
         seed += 1;
     }

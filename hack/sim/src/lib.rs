@@ -17,15 +17,18 @@
 //! - [`mutant::Mutant`]: planted bugs, which must be found.
 //! - [`figures::Figures`]: what a run measured of the promises that have a number;
 //!   [`silence::Trial`]: runs in which those are judged.
+//! - [`arguments`]: how runs are asked for on the command line, and the lines that replay one.
 //!
 //! This is the form with a modelled log. Whole servers in one paused runtime are another form, with
 //! a crate of their own (`hack-sim-cluster`), which takes chance, jobs and shrinking from here.
 
+pub mod arguments;
 pub mod counts;
 pub mod event;
 pub mod figures;
 pub mod invariants;
 pub mod judges;
+pub mod last_words;
 pub mod mutant;
 pub mod net;
 pub mod node;

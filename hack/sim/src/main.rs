@@ -4,91 +4,19 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::Parser;
+use hack_sim::arguments::{Arguments, Replay, Trials, Verb, name_of};
 use hack_sim::mutant::Mutant;
 use hack_sim::progress::Progress;
 use hack_sim::report::{Totals, Until, describe, hunt, series};
-use hack_sim::run::{Replay, explain, seconds};
-use hack_sim::schedule::{Scenario, Settings};
-use hack_sim::silence::{self, Trial};
+use hack_sim::run::{explain, seconds};
+use hack_sim::schedule::{STATE_CHECK_EVERY, Scenario, Settings};
+use hack_sim::silence;
 use hack_sim::stopwatch::Stopwatch;
 
 /// A run is millions of small copies: a quarter of its time was the C library's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Simulates whole clusters, one seed after another
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask sim", disable_version_flag = true)]
-struct Arguments {
-    #[command(subcommand)]
-    verb: Option<Verb>,
-    /// One seed only, with what happened in the end
-    #[arg(long)]
-    seed: Option<u64>,
-    /// So many seeds
-    #[arg(long, default_value_t = 200)]
-    seeds: u64,
-    /// The first seed of a series
-    #[arg(long, default_value_t = 0)]
-    from: u64,
-    /// Go on for so many minutes instead, whatever breaks: what runs at night
-    #[arg(long)]
-    minutes: Option<u64>,
-    /// How many nodes; the seed decides where nothing is said
-    #[arg(long)]
-    nodes: Option<u32>,
-    /// Which faults; a series goes through all of them where nothing is said
-    #[arg(long)]
-    scenario: Option<Scenario>,
-    /// How long faults go on, in simulated seconds
-    #[arg(long)]
-    seconds: Option<u64>,
-    /// End a run after so many events
-    #[arg(long)]
-    steps: Option<u64>,
-    /// Recount the whole state after every so many commands
-    #[arg(long)]
-    check_every: Option<u32>,
-    /// Plant a bug
-    #[arg(long)]
-    mutant: Option<Mutant>,
-    /// The only faults to keep, by number
-    #[arg(long, value_delimiter = ',', num_args = 0..)]
-    keep_faults: Option<Vec<u32>>,
-    /// The only operators' wishes to keep, by number
-    #[arg(long, value_delimiter = ',', num_args = 0..)]
-    keep_ops: Option<Vec<u32>>,
-    /// Lines of the trace to show of a run
-    #[arg(long, default_value_t = 60)]
-    lines: usize,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-enum Verb {
-    /// Plant each known bug and say how long it took to find it
-    Mutants {
-        /// CPU-seconds for each
-        #[arg(long, default_value_t = 600)]
-        limit: u64,
-        /// Only these
-        only: Vec<Mutant>,
-    },
-    /// Simulated seconds a CPU-second: 50 nodes with and without faults, and other sizes; judged
-    /// for what the log can do to 50 nodes
-    Speed,
-    /// What is promised about silence, at the size it is promised for: some minutes
-    Silence {
-        /// How many nodes, instead
-        #[arg(long, default_value_t = silence::NODES)]
-        nodes: u32,
-        /// One JSON object for each trial, instead
-        #[arg(long)]
-        json: bool,
-        /// Only these
-        only: Vec<Trial>,
-    },
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -96,9 +24,9 @@ fn main() -> ExitCode {
     let failed = match &arguments.verb {
         Some(Verb::Mutants { limit, only }) => mutants(&mut out, Duration::from_secs(*limit), only),
         Some(Verb::Speed) => speed(&mut out),
-        Some(Verb::Silence { nodes, json, only }) => {
+        Some(Verb::Silence { trials, json }) => {
             let said = if *json { Said::Json } else { Said::Words };
-            trials(&mut out, *nodes, arguments.from, only, said)
+            try_all(&mut out, trials, said)
         }
         None => runs(&mut out, &arguments),
     };
@@ -112,35 +40,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// The state is recounted after every so many commands where nothing else is asked for.
-const STATE_CHECK_EVERY: u32 = 4;
-
-fn settings(arguments: &Arguments, seed: u64) -> Settings {
-    Settings {
-        nodes: arguments.nodes,
-        scenario: arguments.scenario.unwrap_or(Scenario::Storm),
-        seconds: arguments.seconds,
-        steps: arguments.steps,
-        state_check_every: arguments.check_every.unwrap_or(STATE_CHECK_EVERY),
-        mutant: arguments.mutant,
-        keep_faults: arguments.keep_faults.clone(),
-        keep_ops: arguments.keep_ops.clone(),
-        ..Settings::of(seed)
-    }
-}
-
 /// Answers whether something broke.
 fn runs(out: &mut impl Write, arguments: &Arguments) -> std::io::Result<bool> {
     if let Some(seed) = arguments.seed {
-        return one(out, &settings(arguments, seed), arguments.lines);
+        return one(out, &arguments.settings(seed), arguments.lines);
     }
-    let first = settings(arguments, arguments.from);
+    let first = arguments.settings(arguments.from);
     let all = arguments.scenario.is_none();
     let (mut failed, totals) = match arguments.minutes {
         Some(minutes) => {
             let sized = all && arguments.nodes.is_none();
-            let (size, said) = (silence::NODES, Said::Words);
-            let failed = sized && trials(out, size, first.seed, &[], said)?;
+            let trials = Trials {
+                seed: first.seed,
+                nodes: silence::NODES,
+                mutant: first.mutant,
+                only: Vec::new(),
+            };
+            let failed = sized && try_all(out, &trials, Said::Words)?;
             let span = Duration::from_secs(minutes * 60);
             let mut progress = Progress::new(span);
             let told = &mut |totals: &Totals| {
@@ -153,8 +69,14 @@ fn runs(out: &mut impl Write, arguments: &Arguments) -> std::io::Result<bool> {
             (failed, series(&first, all, until, usize::MAX, told))
         }
         None => {
+            // At once: to make it smaller may take longer than anybody waits.
+            let told = &mut |totals: &Totals| {
+                for (settings, _) in &totals.failures {
+                    eprintln!("FAILED: {}", Replay(settings, None));
+                }
+            };
             let until = Until::Seeds(arguments.seeds);
-            (false, series(&first, all, until, 1, &mut |_| {}))
+            (false, series(&first, all, until, 1, told))
         }
     };
     failed |= !totals.failures.is_empty();
@@ -183,20 +105,11 @@ enum Said {
 }
 
 /// Answers whether a promise was broken.
-fn trials(
-    out: &mut impl Write,
-    nodes: u32,
-    seed: u64,
-    only: &[Trial],
-    said: Said,
-) -> std::io::Result<bool> {
+fn try_all(out: &mut impl Write, trials: &Trials, said: Said) -> std::io::Result<bool> {
     let mut broken = false;
-    for trial in Trial::ALL {
-        if !only.is_empty() && !only.contains(&trial) {
-            continue;
-        }
+    for trial in trials.all() {
         let begun = Stopwatch::begin();
-        let tried = trial.run(nodes, seed);
+        let tried = trial.run(trials.nodes, trials.seed, trials.mutant);
         let took = begun.elapsed();
         broken |= !tried.broken.is_empty();
         if said == Said::Json {
@@ -256,17 +169,15 @@ fn mutants(out: &mut impl Write, limit: Duration, only: &[Mutant]) -> std::io::R
         let found = hunt(mutant, limit);
         all += found.took;
         failed |= found.by.is_none() || found.healthy.is_some();
-        let name = mutant.to_possible_value();
-        let name = name.as_ref().map_or("", |it| it.get_name());
+        let name = name_of(&mutant);
         let (seeds, by) = match found.by {
             Some((seeds, by)) => (seeds.to_string(), by),
             None => ("-".to_owned(), "NOT FOUND"),
         };
         let (took, hole) = (found.took.as_secs_f64(), mutant.hole());
         writeln!(out, "{name:<24} {seeds:>6} {took:>9.2}  {by}; {hole}")?;
-        if let Some((settings, ended)) = &found.healthy {
-            writeln!(out, "FAILED without it:")?;
-            write!(out, "{}", describe(settings, ended, 60))?;
+        if let Some(words) = found.failed_without(60) {
+            write!(out, "FAILED without it:\n{words}")?;
         }
         out.flush()?;
     }
@@ -355,6 +266,21 @@ mod tests {
         assert!(!judge(&totals(2_000), SPEED_GOAL).1);
         let (said, missed) = judge(&totals(2_010), SPEED_GOAL);
         assert!(missed && said.contains("MISSED with 995"), "{said}");
+    }
+
+    #[test]
+    fn a_trial_that_breaks_its_promise_is_a_failure_with_its_line() {
+        let trials = Trials {
+            seed: 3,
+            nodes: 9,
+            mutant: Some(Mutant::SlowDetection),
+            only: vec![silence::Trial::Outage],
+        };
+        let mut out = Vec::new();
+        let broken = try_all(&mut out, &trials, Said::Words).unwrap();
+        let said = String::from_utf8(out).unwrap();
+        let line = "cargo xtask sim silence --seed 3 --nodes 9 --mutant slow-detection outage\n";
+        assert!(broken && said.contains(line), "{said}");
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::arguments::Replay;
 use crate::counts::Counts;
 use crate::figures::Figures;
 use crate::mutant::Mutant;
-use crate::run::{Ended, Replay, YEAR, explain, run, seconds};
-use crate::schedule::{Scenario, Settings};
+use crate::run::{Ended, YEAR, explain, run, seconds};
+use crate::schedule::{STATE_CHECK_EVERY, Scenario, Settings};
 use crate::shrink::shrink;
 use crate::silence::MANY;
 use crate::stopwatch::Stopwatch;
@@ -70,7 +71,6 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let took = self.took.as_secs_f64().max(1e-9);
         let simulated = seconds(self.lasted);
-        let steps = u32::try_from(self.steps).map_or_else(|_| f64::from(u32::MAX), f64::from);
         writeln!(
             f,
             "{} runs, {} failed; {simulated:.0} simulated seconds = {:.4} years in {took:.1} CPU-s",
@@ -82,7 +82,7 @@ impl fmt::Display for Totals {
             f,
             "{:.0} simulated seconds a CPU-second, {:.0} steps a CPU-second",
             simulated / took,
-            steps / took,
+            self.steps as f64 / took,
         )?;
         self.figures.fmt(f)?;
         self.counts.fmt(f)
@@ -181,6 +181,19 @@ pub struct Found {
     pub took: Duration,
 }
 
+impl Found {
+    /// All that is worth saying of a failure without the bug, if there is one.
+    pub fn failed_without(&self, lines: usize) -> Option<String> {
+        let (settings, ended) = self.healthy.as_ref()?;
+        // A promise may be broken where every invariant holds, and then there is nothing to shrink.
+        let trial = self.mutant.trial();
+        let judged = trial.map(|trial| trial.judged(settings.clone(), ended.clone()));
+        let mut text = judged.map_or_else(String::new, |it| it.to_string());
+        text.push_str(&describe(settings, ended, lines));
+        Some(text)
+    }
+}
+
 /// Looks for a planted bug, seed after seed. Each seed that fails is run without the bug, too: then
 /// nothing may break.
 pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
@@ -189,7 +202,7 @@ pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
     while by.is_none() && healthy.is_none() && begun.elapsed() < limit {
         let alone = Settings {
             scenario: mutant.scenario(),
-            state_check_every: 4,
+            state_check_every: STATE_CHECK_EVERY,
             ..Settings::of(seeds)
         };
         let trial = mutant.trial();
@@ -220,10 +233,28 @@ pub fn hunt(mutant: Mutant, limit: Duration) -> Found {
 fn broken_by(mutant: Mutant, ended: &Ended, settings: &Settings) -> Option<&'static str> {
     let by_trial = || {
         let trial = mutant.trial()?;
-        let nodes = settings.nodes.unwrap_or(0);
-        let broken = trial.broken(nodes, settings, ended);
+        let broken = trial.broken(settings, ended);
         (!broken.is_empty()).then_some(trial.name())
     };
     let failure = ended.failure.as_ref();
     failure.map(|it| it.invariant).or_else(by_trial)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    #[test]
+    fn a_night_of_more_than_four_thousand_million_steps_is_told_as_it_was() {
+        let night = Totals {
+            lasted: 5_000_000_000 * SECOND,
+            steps: 40_000_000_000,
+            took: Duration::from_secs(4),
+            ..Totals::default()
+        };
+        let said = night.to_string();
+        let speed = "1250000000 simulated seconds a CPU-second, 10000000000 steps a CPU-second\n";
+        assert!(said.contains(speed), "{said}");
+    }
 }

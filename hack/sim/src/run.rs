@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use crate::arguments::Replay;
 use crate::counts::Counts;
 use crate::figures::Figures;
-use crate::schedule::{Scenario, Settings};
+use crate::last_words::LastWords;
+use crate::schedule::Settings;
 use crate::time::{Nanos, SECOND, show};
 use crate::world::{Failure, Trace, World};
 
@@ -38,6 +40,7 @@ pub fn run(settings: &Settings) -> Ended {
 
 /// Runs one seed, and tells now and then how far it is in virtual time.
 pub fn run_telling(settings: &Settings, tell: &mut dyn FnMut(Nanos)) -> Ended {
+    let _words = LastWords::begin(Replay(settings, None).to_string());
     let mut world = World::new(settings, None);
     while world.go_on(TELL_EVERY) {
         tell(world.now);
@@ -56,56 +59,12 @@ pub fn run_telling(settings: &Settings, tell: &mut dyn FnMut(Nanos)) -> Ended {
 
 /// Runs one seed once more and answers the last things that happened.
 pub fn explain(settings: &Settings, lines: Option<usize>) -> Vec<String> {
+    let _words = LastWords::begin(Replay(settings, None).to_string());
     let trace = Trace::of(lines.unwrap_or(TRACE_LINES));
     let mut world = World::new(settings, Some(trace));
     world.run();
     let lines = world.trace().map(|trace| trace.lines().map(str::to_owned));
     lines.map(Iterator::collect).unwrap_or_default()
-}
-
-/// The line that replays a run.
-#[derive(Debug)]
-pub struct Replay<'a>(pub &'a Settings, pub Option<u64>);
-
-impl fmt::Display for Replay<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(settings, steps) = self;
-        write!(f, "cargo xtask sim --seed {}", settings.seed)?;
-        if let Some(nodes) = settings.nodes {
-            write!(f, " --nodes {nodes}")?;
-        }
-        if settings.scenario != Scenario::Storm {
-            let name = clap::ValueEnum::to_possible_value(&settings.scenario);
-            if let Some(name) = name {
-                write!(f, " --scenario {}", name.get_name())?;
-            }
-        }
-        if let Some(seconds) = settings.seconds {
-            write!(f, " --seconds {seconds}")?;
-        }
-        if let Some(mutant) = settings.mutant
-            && let Some(name) = clap::ValueEnum::to_possible_value(&mutant)
-        {
-            write!(f, " --mutant {}", name.get_name())?;
-        }
-        list(f, "--keep-faults", settings.keep_faults.as_deref())?;
-        list(f, "--keep-ops", settings.keep_ops.as_deref())?;
-        if let Some(steps) = steps.or(settings.steps) {
-            write!(f, " --steps {steps}")?;
-        }
-        Ok(())
-    }
-}
-
-fn list(f: &mut fmt::Formatter<'_>, name: &str, numbers: Option<&[u32]>) -> fmt::Result {
-    let Some(numbers) = numbers else {
-        return Ok(());
-    };
-    if numbers.is_empty() {
-        return write!(f, " {name}");
-    }
-    let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
-    write!(f, " {name}={}", numbers.join(","))
 }
 
 impl fmt::Display for Failure {
@@ -128,7 +87,5 @@ pub const YEAR: f64 = 365.25 * 24.0 * 3600.0;
 
 /// A span in seconds, for reports.
 pub fn seconds(span: Nanos) -> f64 {
-    let whole = u32::try_from(span / SECOND).unwrap_or(u32::MAX);
-    let rest = u32::try_from(span % SECOND).unwrap_or(0);
-    f64::from(whole) + f64::from(rest) / 1e9
+    span as f64 / SECOND as f64
 }

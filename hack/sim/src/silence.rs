@@ -8,6 +8,8 @@ use clap::ValueEnum;
 use protocol_model::reconnect::time_to_return;
 use serde_json::{Value, json};
 
+use crate::arguments::{ReplayTrial, name_of};
+use crate::mutant::Mutant;
 use crate::progress::OneRun;
 use crate::run::{Ended, run_telling};
 use crate::schedule::{Scenario, Settings};
@@ -65,11 +67,19 @@ impl Trial {
     }
 
     /// Runs it, and tells how far it is: it takes minutes.
-    pub fn run(self, nodes: u32, seed: u64) -> Tried {
-        let settings = self.settings(nodes, seed);
+    pub fn run(self, nodes: u32, seed: u64, mutant: Option<Mutant>) -> Tried {
+        let settings = Settings {
+            mutant,
+            ..self.settings(nodes, seed)
+        };
         let mut progress = OneRun::new(settings.seconds.unwrap_or(0));
         let ended = run_telling(&settings, &mut |now| progress.told(now));
-        let broken = self.broken(nodes, &settings, &ended);
+        self.judged(settings, ended)
+    }
+
+    /// A run of it, and which promises it kept.
+    pub fn judged(self, settings: Settings, ended: Ended) -> Tried {
+        let broken = self.broken(&settings, &ended);
         Tried {
             trial: self,
             settings,
@@ -79,7 +89,8 @@ impl Trial {
     }
 
     /// Which promises a run did not keep.
-    pub fn broken(self, nodes: u32, settings: &Settings, ended: &Ended) -> Vec<String> {
+    pub fn broken(self, settings: &Settings, ended: &Ended) -> Vec<String> {
+        let nodes = settings.nodes.unwrap_or(0);
         let mut broken = Vec::new();
         let mut must = |kept: bool, what: String| {
             if !kept {
@@ -126,7 +137,7 @@ impl Trial {
 pub struct Tried {
     /// What was tried.
     pub trial: Trial,
-    /// How it is run again.
+    /// How it was run.
     pub settings: Settings,
     /// What became of it.
     pub ended: Ended,
@@ -135,11 +146,21 @@ pub struct Tried {
 }
 
 impl Tried {
+    /// The line that tries it again.
+    pub fn replay(&self) -> ReplayTrial {
+        ReplayTrial {
+            trial: self.trial,
+            nodes: self.settings.nodes.unwrap_or(0),
+            seed: self.settings.seed,
+            mutant: self.settings.mutant,
+        }
+    }
+
     /// The same for programs. `took`: CPU time.
     pub fn json(&self, took: Duration) -> Value {
         let figures = self.ended.figures;
         json!({
-            "trial": format!("{:?}", self.trial).to_lowercase(),
+            "trial": name_of(&self.trial),
             "nodes": self.settings.nodes,
             "broken": self.broken,
             "noticed": figures.noticed,
@@ -149,6 +170,7 @@ impl Tried {
             "heartbeats": self.ended.counts.heartbeats,
             "simulated_s": self.ended.lasted / SECOND,
             "cpu_s": took.as_secs_f64(),
+            "replay": self.replay().to_string(),
         })
     }
 }
@@ -163,7 +185,10 @@ impl fmt::Display for Tried {
         write!(f, "{nodes} nodes, {what}: ")?;
         match self.broken.as_slice() {
             [] => writeln!(f, "every promise kept"),
-            broken => writeln!(f, "BROKEN: {}", broken.join("; ")),
+            broken => {
+                writeln!(f, "BROKEN: {}", broken.join("; "))?;
+                writeln!(f, "  as found:  {}", self.replay())
+            }
         }
     }
 }

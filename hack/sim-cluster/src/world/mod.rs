@@ -20,13 +20,13 @@ use hack_sim::rng::Rng;
 use tokio::time::{Instant, sleep_until};
 
 use self::client::Clients;
+use crate::arguments::Replay;
 use crate::eyes::{Eyes, Failure, Observation, follow};
 use crate::mutant::Mutant;
 use crate::net::{Machine, NetCounts, Network};
 use crate::node::{self, SimNode};
 use crate::panics;
 use crate::pki;
-use crate::report::Replay;
 use crate::schedule::fault::Fault;
 use crate::schedule::op::Op;
 use crate::schedule::{NODES, SERVERS, Schedule, Settings};
@@ -103,8 +103,9 @@ pub fn run(settings: &Settings, lines: usize) -> anyhow::Result<Ended> {
         .enable_time()
         .start_paused(true)
         .build()?;
-    let _noting = panics::begin();
-    let watchdog = Watchdog::start(Replay(settings).to_string())?;
+    let replay = Replay(settings).to_string();
+    let _noting = panics::begin(replay.clone());
+    let watchdog = Watchdog::start(replay)?;
     runtime.block_on(async {
         let mut world = World::new(settings, lines > 0, watchdog)?;
         let rested_in = world.live().await;

@@ -19,6 +19,10 @@ const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
 const STREAM_SERVERS: u64 = 4;
 
+/// The state is recounted after every so many commands where nothing else is asked for: a recount
+/// costs as much as many commands.
+pub const STATE_CHECK_EVERY: u32 = 4;
+
 /// How a run is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {

@@ -1,6 +1,7 @@
 //! Planted bugs are found, hole by hole of the table in the reconnect design, and what the rest of
 //! that design and the one of updates ask for. How long each takes: `cargo xtask sim mutants`.
 
+use hack_sim::arguments::Replay;
 use hack_sim::mutant::Mutant;
 use hack_sim::report::hunt;
 use hack_sim::run::run;
@@ -24,7 +25,8 @@ fn found_by(mutant: Mutant) -> Option<&'static str> {
         let without = run(&healthy).failure;
         assert!(
             without.is_none(),
-            "seed {seed} fails without {mutant:?}: {without:?}"
+            "{} fails without {mutant:?}: {without:?}",
+            Replay(&healthy, None)
         );
         Some(failure.invariant)
     })
@@ -114,7 +116,7 @@ fn hole_8_expiries_that_are_entries_of_their_own_are_found() {
 fn hole_8_nodes_that_fall_silent_together_and_expire_one_by_one_are_found() {
     let seconds = std::time::Duration::from_secs(600);
     let found = hunt(Mutant::OneNodePerExpiry, seconds);
-    assert!(found.healthy.is_none(), "{:?}", found.healthy);
+    assert!(found.healthy.is_none(), "{:?}", found.failed_without(60));
     assert_eq!(found.by, Some((1, Trial::Outage.name())));
 }
 
