@@ -93,8 +93,8 @@ impl Liveness {
         self.returning.insert(node, enough);
     }
 
-    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing. Answers whether a
-    /// lease may count from it: of a session that is watched, and is over by nobody's word.
+    /// A heartbeat, `age` old. Of a session that is not watched, it means nothing. Answers whether
+    /// a lease may count from it: of a session that is watched, and is over by nobody's word.
     pub fn heard(&mut self, node: NodeId, epoch: SessionEpoch, age: Duration, now: Now) -> bool {
         let Some(due) = self.nodes.due(node).filter(|due| due.epoch == epoch) else {
             return false;

@@ -52,11 +52,12 @@ pub enum Mutant {
     AckBeforeMajority,
     IndexTwice,
     FactsUnkept,
+    SilentStays,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -100,6 +101,7 @@ impl Mutant {
         Self::AckBeforeMajority,
         Self::IndexTwice,
         Self::FactsUnkept,
+        Self::SilentStays,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -190,6 +192,9 @@ impl Mutant {
             }
             Self::IndexTwice => "log: a new leader's first entry has the index of a committed one",
             Self::FactsUnkept => "facts: a server acknowledges them and keeps them nowhere",
+            Self::SilentStays => {
+                "silence: whom an operator stops stays as long as its node is silent"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -223,6 +228,7 @@ impl Mutant {
             | Self::StopsAllOfIt
             | Self::PlacedBeside => Scenario::Leased,
             Self::RollsAllAtOnce | Self::RolloutsUnwatched => Scenario::Rolling,
+            Self::SilentStays => Scenario::Operators,
             _ => Scenario::Storm,
         }
     }

@@ -15,7 +15,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-pub const ROUND: [Scenario; 22] = [
+pub const ROUND: [Scenario; 23] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -38,6 +38,7 @@ pub const ROUND: [Scenario; 22] = [
     Scenario::Leased,
     Scenario::Rolling,
     Scenario::Stuck,
+    Scenario::Operators,
 ];
 
 /// What a series of runs came to.

@@ -31,6 +31,7 @@ mod session_steps;
 mod silence_noticed;
 mod somebody_looks;
 mod state_holds;
+mod stops_are_heeded;
 mod stops_leave_enough;
 mod watermark;
 mod windows_end;
@@ -188,6 +189,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<one_leased::OneLeased>::default(),
         Box::<leases_end::LeasesEnd>::default(),
         Box::new(stops_leave_enough::StopsLeaveEnough),
+        Box::<stops_are_heeded::StopsAreHeeded>::default(),
         Box::new(never_too_many::NeverTooMany),
         Box::new(rolls_in_steps::RollsInSteps),
         Box::<rollouts_end::RolloutsEnd>::default(),

@@ -46,7 +46,8 @@ impl Invariant for StopsLeaveEnough {
     }
 }
 
-/// Whether nothing speaks against it: its node is well, and its job is what it was.
+/// Whether nothing speaks against it: its node is well, its job is what it was, and nobody asked
+/// for this very one to be stopped.
 fn must_be_spared(before: &Snapshot, alloc: &Allocation) -> bool {
     let well = before
         .node(alloc.node_id)
@@ -57,7 +58,7 @@ fn must_be_spared(before: &Snapshot, alloc: &Allocation) -> bool {
             && !job.stop
             && job.job_type == JobType::Service
     });
-    well && unchanged && alloc.client_status == ClientStatus::Running
+    well && unchanged && alloc.client_status == ClientStatus::Running && !migrates(alloc)
 }
 
 /// Of two with one number one goes, however few there are: a rollout that failed fills no other

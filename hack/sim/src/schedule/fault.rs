@@ -209,9 +209,9 @@ impl Family {
 
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
-            Scenario::Storm | Scenario::Leased | Scenario::Rolling => {
+            Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
-                if scenario == Scenario::Leased {
+                if matches!(scenario, Scenario::Leased | Scenario::Operators) {
                     few.retain(|family| *family != Self::Clocks);
                     few.push(Self::LeaderCuts);
                 }

@@ -75,6 +75,12 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
         }
         Scenario::Offline => vec![Kind::Service, Kind::System, Kind::Window],
         Scenario::Leased => vec![Kind::Leased, Kind::Service],
+        Scenario::Operators => vec![
+            Kind::Leased,
+            Kind::Patient,
+            Kind::Window,
+            Kind::SystemWindow,
+        ],
         Scenario::Rolling => vec![Kind::Rolling, Kind::RollingWindow, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];

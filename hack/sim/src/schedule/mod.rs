@@ -106,6 +106,9 @@ pub enum Scenario {
     /// As a storm, and new versions of jobs are rolled out a few allocations at a time; some of
     /// them are broken.
     Rolling,
+    /// As a storm, and operators do not wait: they stop allocations by hand, also silent ones, and
+    /// purge nodes, whether these are there or not. No server's clock jumps, for the leases.
+    Operators,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,

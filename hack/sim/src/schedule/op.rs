@@ -31,12 +31,16 @@ pub enum OpKind {
     },
     /// Stop the job.
     Stop { job: usize },
+    /// Stop one of the job's allocations, and place another one for it.
+    StopAlloc { job: usize, pick: u32 },
     /// Look at the job again.
     Evaluate { job: usize },
     /// Move everything off a node, or let it come back.
     Drain { node: NodeIx, begin: bool },
     /// Say of a host in which rack it is, and tell its daemon.
     Relabel { node: NodeIx, rack: u32 },
+    /// Forget a node, whether it is there or not.
+    Purge { node: NodeIx },
 }
 
 pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &mut Rng) -> Vec<Op> {
@@ -76,11 +80,16 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Stuck
             | Scenario::Leased
             | Scenario::Rolling
+            | Scenario::Operators
     );
     let mut drained: Option<NodeIx> = None;
     at += 2 * SECOND;
     while busy && at + 3 * SECOND < size.until {
-        let kind = one_of_many(kinds, size, &mut drained, rng);
+        let kind = if scenario == Scenario::Operators && rng.chance(500) {
+            by_hand(kinds, size, rng)
+        } else {
+            one_of_many(kinds, size, &mut drained, rng)
+        };
         add(at, kind, rng);
         at += rng.between(SECOND, 9 * SECOND);
     }
@@ -88,6 +97,18 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
         add(at, OpKind::Drain { node, begin: false }, rng);
     }
     ops
+}
+
+/// What an operator does who does not want to wait for a node.
+fn by_hand(kinds: &[jobs::Kind], size: Size, rng: &mut Rng) -> OpKind {
+    let small = |below: u64, rng: &mut Rng| u32::try_from(rng.below(below)).unwrap_or(0);
+    if rng.chance(300) {
+        let node = small(u64::from(size.nodes), rng);
+        return OpKind::Purge { node };
+    }
+    let job = rng.offset(kinds.len());
+    let pick = small(16, rng);
+    OpKind::StopAlloc { job, pick }
 }
 
 /// What somebody wants while everything goes on; `drained` is the node that is being drained.

@@ -60,6 +60,7 @@ impl World {
             (Command::PlanApply(plan), Some(Mutant::PlacedBeside)) => self.place_beside(plan),
             (Command::PlanApply(plan), Some(Mutant::RollsAllAtOnce)) => self.roll_all(plan),
             (Command::PlanApply(plan), Some(Mutant::StopsAllOfIt)) => self.stop_all_leased(plan),
+            (Command::PlanApply(plan), Some(Mutant::SilentStays)) => self.keep_silent(plan),
             (Command::NodeSynced(synced), Some(Mutant::LeftOutStays)) => {
                 let all = self.state().allocs_on_node(synced.node);
                 let said: BTreeSet<AllocId> = synced.changed.iter().map(|it| it.id).collect();
@@ -137,6 +138,22 @@ impl World {
             id: alloc.id,
             ..stop.clone()
         }));
+    }
+
+    /// A silent one that was asked to leave stays, and nobody comes for it.
+    fn keep_silent(&self, plan: &mut PlanApply) {
+        let stays = |id: AllocId| {
+            let alloc = self.state().alloc(id);
+            alloc.is_some_and(|alloc| {
+                alloc.client_status == ClientStatus::Unknown
+                    && alloc.desired_transition.should_migrate()
+            })
+        };
+        let stops = |change: &Change| matches!(change, Change::Stop { .. });
+        plan.changed
+            .retain(|it| !(stays(it.id) && stops(&it.change)));
+        plan.placed
+            .retain(|it| !it.previous_allocation.is_some_and(stays));
     }
 
     /// What a leased one is told to stop for is placed with the same plan, where it was.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use controlplane_state::command::{DrainSwitch, JobDeregister, JobRegister, Purge};
 use controlplane_state::{Applied, Command, Outcome};
-use protocol_model::{Eligibility, EvalId, EvalTrigger, Evaluation, Job, JobKey};
+use protocol_model::{
+    AllocId, Allocation, DesiredTransition, Eligibility, EvalId, EvalTrigger, Evaluation, Job,
+    JobKey,
+};
 
 use super::World;
 use crate::event::{Answer, Event, NodeIx};
@@ -118,6 +121,19 @@ impl World {
                     no_shutdown_delay: false,
                 })
             }
+            OpKind::StopAlloc { job, pick } => {
+                let job = self.job(job, 1, 0);
+                let id = self.running_of(&job.key(), pick)?;
+                let eval = self.eval(&job, EvalTrigger::AllocStop);
+                let wish = DesiredTransition {
+                    migrate: Some(true),
+                    ..DesiredTransition::default()
+                };
+                Command::AllocsStop {
+                    allocs: vec![(id, wish)],
+                    evals: vec![eval],
+                }
+            }
             OpKind::Evaluate { job } => {
                 let job = self.job(job, 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
@@ -135,8 +151,21 @@ impl World {
                 },
                 eligibility_after: Eligibility::Eligible,
             },
+            OpKind::Purge { node } => Command::NodePurge {
+                node: node_id(node),
+            },
             OpKind::Relabel { .. } => return None,
         })
+    }
+
+    /// The one of a job's allocations that an operator means, of those that are wanted.
+    fn running_of(&self, job: &JobKey, pick: u32) -> Option<AllocId> {
+        let wanted = |alloc: &&Arc<Allocation>| !alloc.terminal();
+        let state = self.state();
+        let ids = state.allocs_by_job(job).filter(wanted).map(|it| it.id);
+        let ids: Vec<AllocId> = ids.collect();
+        let picked = (pick as usize).checked_rem(ids.len())?;
+        ids.get(picked).copied()
     }
 
     fn job(&self, offset: usize, count: u32, generation: u32) -> Job {

@@ -265,3 +265,8 @@ fn an_index_that_two_entries_have_is_found() {
 fn facts_that_are_acknowledged_and_not_kept_are_found() {
     assert_found(Mutant::FactsUnkept, &["liveness"]);
 }
+
+#[test]
+fn a_silent_allocation_that_heeds_no_operator_is_found() {
+    assert_found(Mutant::SilentStays, &["stops_are_heeded"]);
+}
