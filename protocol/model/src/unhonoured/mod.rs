@@ -63,10 +63,15 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
         };
         warnings.extend(block.map(|block| row.warning(&place, &block)));
     }
-    if group.stop_on_client_after().is_some() && !group.replaces_on_disconnect() {
+    let replaces = group.replaces_on_disconnect();
+    let nobody_left = group.stop_on_client_after().is_some() && !replaces;
+    let nobody_comes =
+        group.disconnect_window().is_some() && replaces && group.is_never_rescheduled();
+    let together = [(nobody_left, NOBODY_LEFT), (nobody_comes, NOBODY_COMES)];
+    for (_, words) in together.into_iter().filter(|(so, _)| *so) {
         warnings.push(Warning {
             path: format!("{place}disconnect"),
-            message: format!("disconnect: {NOBODY_LEFT}"),
+            message: format!("disconnect: {words}"),
         });
     }
     for task in &group.tasks {
@@ -86,6 +91,10 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
 /// never started twice, and `stop_on_client_after` alone sees to that already.
 const NOBODY_LEFT: &str = "a silent node stops the group by itself (stop_on_client_after), and \
      nobody takes its place (replace = false): nothing of it runs until the node is back";
+
+/// What takes the place of a silent one within its window is a rescheduled one (Nomad #16515).
+const NOBODY_COMES: &str = "a silent allocation is not replaced before lost_after is over, since \
+     reschedule says never (attempts = 0, unlimited = false); replace = false says that it is meant";
 
 /// How to see whether a block is there.
 enum Probe {

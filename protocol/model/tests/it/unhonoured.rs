@@ -258,3 +258,29 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         assert!(named, "{block} is missing in {messages:#?}");
     }
 }
+
+#[test]
+fn what_a_group_says_of_silent_nodes_and_undoes_in_another_place_is_warned_of() {
+    let never = json!({"Attempts": 0, "Unlimited": false});
+    let always = json!({"Unlimited": true});
+    for (disconnect, reschedule, words) in [
+        (json!({"LostAfter": "1h"}), &never, "reschedule says never"),
+        (json!({"LostAfter": "1h", "Replace": false}), &never, ""),
+        (json!({"LostAfter": "1h"}), &always, ""),
+        (Value::Null, &never, ""),
+        (
+            json!({"StopOnClientAfter": "1h", "Replace": false}),
+            &always,
+            "nothing of it runs",
+        ),
+    ] {
+        let group = json!({"Disconnect": disconnect, "ReschedulePolicy": reschedule});
+        let warnings = service(json!({}), group.clone(), json!({})).unhonoured();
+        let said: Vec<_> = warnings.into_iter().map(|it| it.message).collect();
+        assert_eq!(said.is_empty(), words.is_empty(), "{group}: {said:?}");
+        assert!(
+            said.iter().all(|it| it.contains(words)),
+            "{group}: {said:?}"
+        );
+    }
+}

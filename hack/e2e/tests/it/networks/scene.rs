@@ -84,6 +84,10 @@ impl Scene {
             "LTarget": "${node.unique.name}", "RTarget": self.nodes[0].name(),
             "Operand": "=", "Weight": 100,
         }]);
+        if let Window::Replaces(_) = window {
+            // What takes the place of a silent one is a rescheduled one.
+            group["ReschedulePolicy"] = json!({ "Unlimited": true });
+        }
         group["Disconnect"] = match window {
             Window::None => Value::Null,
             Window::Waits => json!({ "LostAfter": HOUR_NANOS, "Replace": false }),
