@@ -80,7 +80,8 @@ impl NodeIdentity {
                     id: NodeId(uuid::Uuid::new_v4()),
                     secret: random()?,
                 };
-                write_durably(directory, FILE, identity.text().as_bytes())?;
+                write_durably(directory, FILE, identity.text().as_bytes())
+                    .map_err(failed("writing", &path))?;
                 Ok(identity)
             }
             Err(error) => Err(failed("reading", &path)(error)),
@@ -119,26 +120,19 @@ pub fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], IdentityError> {
     Ok(bytes)
 }
 
-/// The file is either as before or whole, whenever the host dies.
-pub(crate) fn write_durably(
-    directory: &Path,
-    name: &str,
-    bytes: &[u8],
-) -> Result<(), IdentityError> {
-    let (temporary, path) = (directory.join(format!("{name}.new")), directory.join(name));
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(failed("writing", &path))
+/// Writes a file that is either as before or whole, whenever the host dies. One at a time.
+pub(crate) fn write_durably(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = directory.join(format!("{name}.new"));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, directory.join(name))?;
+    File::open(directory)?.sync_all()
 }
 
 fn parse(text: &str) -> Option<NodeIdentity> {

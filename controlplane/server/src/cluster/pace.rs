@@ -1,6 +1,6 @@
 //! How long something takes lately: a mean that follows, and a peak that fades. Both are no less
 //! than what is under way has taken already: a log that stands still ends nothing, and its server
-//! must say so. Pure.
+//! must say so. [`Pace`] is pure; what is under way looks at the clock when it ends.
 //!
 //! What a server advises its nodes to do (how long updates gather, when to knock again) depends on
 //! how fast its log is, and so does what it asks of the log itself; both must come back to normal

@@ -123,7 +123,7 @@ impl World {
             }
             OpKind::StopAlloc { job, pick } => {
                 let job = self.job(job, 1, 0);
-                let id = self.running_of(&job.key(), pick)?;
+                let id = self.wanted_of(&job.key(), pick)?;
                 let eval = self.eval(&job, EvalTrigger::AllocStop);
                 let wish = DesiredTransition {
                     migrate: Some(true),
@@ -159,7 +159,7 @@ impl World {
     }
 
     /// The one of a job's allocations that an operator means, of those that are wanted.
-    fn running_of(&self, job: &JobKey, pick: u32) -> Option<AllocId> {
+    fn wanted_of(&self, job: &JobKey, pick: u32) -> Option<AllocId> {
         let wanted = |alloc: &&Arc<Allocation>| !alloc.terminal();
         let state = self.state();
         let ids = state.allocs_by_job(job).filter(wanted).map(|it| it.id);

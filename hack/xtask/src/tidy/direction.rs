@@ -144,6 +144,10 @@ mod tests {
         }
     }
 
+    fn judged(user: &str, used: &Dependency, ours: bool) -> Option<(String, String)> {
+        judge(&table(), user, used, ours)
+    }
+
     #[test]
     fn the_table_is_that_of_the_page() {
         let table = table();
@@ -159,16 +163,16 @@ mod tests {
     #[test]
     fn what_the_table_lists_is_allowed() {
         let used = dependency("protocol-model", None);
-        assert_eq!(judge(&table(), "controlplane-state", &used, true), None);
+        assert_eq!(judged("controlplane-state", &used, true), None);
         let used = dependency("protocol-transport", None);
-        assert_eq!(judge(&table(), "controlplane-server", &used, true), None);
+        assert_eq!(judged("controlplane-server", &used, true), None);
     }
 
     #[test]
     fn what_it_does_not_list_is_forbidden_in_tests_too() {
         for kind in [None, Some("dev"), Some("build")] {
             let used = dependency("controlplane-server", kind);
-            let (what, fix) = judge(&table(), "controlplane-state", &used, true).unwrap();
+            let (what, fix) = judged("controlplane-state", &used, true).unwrap();
             assert_eq!(what, "controlplane-state depends on controlplane-server");
             assert_eq!(
                 fix,
@@ -180,77 +184,35 @@ mod tests {
     #[test]
     fn the_testkit_is_for_tests() {
         assert_eq!(
-            judge(
-                &table(),
-                "noded-core",
-                &dependency("hack-testkit", Some("dev")),
-                true
-            ),
+            judged("noded-core", &dependency("hack-testkit", Some("dev")), true),
             None
         );
-        let shipped = judge(
-            &table(),
-            "noded-core",
-            &dependency("hack-testkit", None),
-            true,
-        );
+        let shipped = judged("noded-core", &dependency("hack-testkit", None), true);
         assert!(shipped.unwrap().1.contains("dev-dependencies"));
     }
 
     #[test]
     fn nothing_depends_on_the_tools_not_even_the_tools() {
-        assert!(judge(&table(), "hack-e2e", &dependency("hack-xtask", None), true).is_some());
-        assert!(
-            judge(
-                &table(),
-                "noded-daemon",
-                &dependency("hack-sim", Some("dev")),
-                true
-            )
-            .is_some()
-        );
+        assert!(judged("hack-e2e", &dependency("hack-xtask", None), true).is_some());
+        assert!(judged("noded-daemon", &dependency("hack-sim", Some("dev")), true).is_some());
     }
 
     #[test]
     fn only_the_adapter_names_openraft() {
         assert_eq!(
-            judge(
-                &table(),
-                "controlplane-raft",
-                &dependency("openraft", None),
-                false
-            ),
+            judged("controlplane-raft", &dependency("openraft", None), false),
             None
         );
-        assert!(
-            judge(
-                &table(),
-                "controlplane-server",
-                &dependency("openraft", None),
-                false
-            )
-            .is_some()
-        );
+        assert!(judged("controlplane-server", &dependency("openraft", None), false).is_some());
         assert_eq!(
-            judge(
-                &table(),
-                "controlplane-server",
-                &dependency("axum", None),
-                false
-            ),
+            judged("controlplane-server", &dependency("axum", None), false),
             None
         );
     }
 
     #[test]
     fn a_crate_without_a_row_may_use_nothing() {
-        let (_, fix) = judge(
-            &table(),
-            "new-crate",
-            &dependency("protocol-model", None),
-            true,
-        )
-        .unwrap();
+        let (_, fix) = judged("new-crate", &dependency("protocol-model", None), true).unwrap();
         assert_eq!(fix, "new-crate may use: nothing of ours");
     }
 

@@ -4,6 +4,7 @@
 
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use protocol_model::{Node, NodeId};
 
@@ -37,19 +38,15 @@ pub(crate) fn load(directory: &Path, id: NodeId) -> Option<Node> {
     }
 }
 
-/// Keeps facts in `directory`. Blocks; one at a time.
+/// Keeps facts in `directory`. Blocks, also while others are being kept.
 pub(crate) fn save(directory: &Path, facts: &Node) {
-    let kept = serde_json::to_vec(facts)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| {
-            write_durably(directory, FILE, &bytes).map_err(|error| {
-                let source = std::error::Error::source(&error);
-                source.map_or_else(|| error.to_string(), ToString::to_string)
-            })
-        });
-    if let Err(reason) = kept {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = serde_json::to_vec(facts).map_err(io::Error::other);
+    let kept = bytes.and_then(|bytes| write_durably(directory, FILE, &bytes));
+    if let Err(error) = kept {
         tracing::warn!(
-            path = %directory.join(FILE).display(), %reason,
+            path = %directory.join(FILE).display(), %error,
             "the facts are not kept: when noded starts again, every job here is looked at once more"
         );
     }

@@ -221,6 +221,22 @@ async fn until_there(coalescer: &Coalescer, count: usize) {
     panic!("not {count} are there");
 }
 
+/// A loop that proposes next what another server merged and what a node here has, together.
+async fn one_of_each() -> (
+    mpsc::Receiver<Entry>,
+    Answered<Vec<BatchResult>>,
+    Answered<BatchResult>,
+) {
+    let (coalescer, mut proposed) = begin(Merging::On);
+    let first = submit(&coalescer, 1);
+    let entry = next(&mut proposed).await;
+    let (merged, own) = (submit_merged(&coalescer, &[21]), submit(&coalescer, 11));
+    until_there(&coalescer, 3).await;
+    entry.apply();
+    answer(first).await.expect("it is judged");
+    (proposed, merged, own)
+}
+
 /// What is proposed next. Virtual time: a wait for nothing ends at once.
 async fn next(proposed: &mut mpsc::Receiver<Entry>) -> Entry {
     let entry = timeout(Duration::from_secs(60), proposed.recv()).await;
@@ -383,19 +399,13 @@ async fn what_two_followers_merged_and_the_leaders_own_become_one_entry() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_leads_no_more_proposes_its_own_and_nothing_of_others() {
-    let (coalescer, mut proposed) = begin(Merging::On);
-    let first = submit(&coalescer, 1);
-    let entry = next(&mut proposed).await;
-    let (merged, own) = (submit_merged(&coalescer, &[21]), submit(&coalescer, 11));
-    until_there(&coalescer, 3).await;
-    entry.apply();
+    let (mut proposed, merged, own) = one_of_each().await;
     let entry = next(&mut proposed).await;
     let not_leading = Err(LeadingError::NotLeading(3));
     entry.answer.send(not_leading).expect("it is waited for");
     let entry = next(&mut proposed).await;
     assert_eq!((entry.way, entry.nodes()), (Way::Anyones, vec![11]));
     entry.apply();
-    answer(first).await.expect("it is judged");
     answer(own).await.expect("it is judged");
     let error = answer(merged).await.expect_err("nobody knows");
     assert!(matches!(*error, ChangeError::OutcomeUnknown), "{error}");
@@ -427,19 +437,13 @@ async fn an_entry_that_was_lost_with_its_leader_is_proposed_once_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_lost_with_an_entry_proposes_its_own_once_more_and_nothing_of_others() {
-    let (coalescer, mut proposed) = begin(Merging::On);
-    let first = submit(&coalescer, 1);
-    let entry = next(&mut proposed).await;
-    let (merged, own) = (submit_merged(&coalescer, &[21]), submit(&coalescer, 11));
-    until_there(&coalescer, 3).await;
-    entry.apply();
+    let (mut proposed, merged, own) = one_of_each().await;
     let entry = next(&mut proposed).await;
     assert_eq!((entry.way, entry.nodes()), (Way::Leaders, vec![11, 21]));
     entry.lose();
     let entry = next(&mut proposed).await;
     assert_eq!((entry.way, entry.nodes()), (Way::Anyones, vec![11]));
     entry.apply();
-    answer(first).await.expect("it is judged");
     answer(own).await.expect("it is judged");
     // Its server's nodes send it again there.
     let error = answer(merged).await.expect_err("nobody knows");
