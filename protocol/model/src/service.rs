@@ -24,7 +24,8 @@ pub struct Service {
     /// The port's label, or its number.
     #[serde(deserialize_with = "or_default")]
     pub port_label: String,
-    /// Which address is registered: `auto`, `alloc`, `host`, `driver`; `""` becomes `auto`.
+    /// Which address is registered: `auto`, `alloc`, `alloc_ipv6`, `host`, `driver`; `""` becomes
+    /// `auto`.
     #[serde(deserialize_with = "or_default")]
     pub address_mode: String,
     /// A fixed address.

@@ -14,7 +14,7 @@ use crate::task::Task;
 use crate::template::Template;
 
 /// Drivers that nodes have.
-const DRIVERS: [&str; 4] = ["exec", "raw_exec", "mock", "mock_driver"];
+const DRIVERS: [&str; 3] = ["exec", "raw_exec", "mock_driver"];
 
 fn has_checks(services: &[Service]) -> bool {
     services.iter().any(|service| !service.checks.is_empty())

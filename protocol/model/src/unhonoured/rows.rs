@@ -179,7 +179,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "driver",
         NamedTask(unknown_driver),
-        "no node of this release has it (they have exec, raw_exec and mock): the task waits",
+        "no node of this release has it (they have exec, raw_exec and mock_driver): the task waits",
     ),
     row(
         "kind",

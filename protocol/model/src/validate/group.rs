@@ -121,6 +121,12 @@ fn check_max_run_duration(job_type: JobType, group: &TaskGroup, findings: &mut F
 fn check_tasks(job: &Job, group: &TaskGroup, findings: &mut Findings) {
     if group.tasks.is_empty() {
         findings.refuse("the group has no task");
+    } else if group.tasks.iter().all(|task| task.hook().is_some()) {
+        // An allocation ends with its main tasks: without one it ends before it is healthy.
+        findings.refuse_hint(
+            format!("Task group {} must have at least one main task", group.name),
+            "a main task is one without a lifecycle block",
+        );
     }
     if group.tasks.len() > TASKS_PER_GROUP_MAX {
         let count = group.tasks.len();

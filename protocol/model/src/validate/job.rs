@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::canonical::defaults;
-use crate::job::{Job, JobType};
+use crate::job::{Job, JobType, JobUi};
 use crate::parameterized::ParameterizedJobConfig;
 use crate::periodic::PeriodicConfig;
 use crate::validate::findings::Findings;
-use crate::validate::{CHILD_ID_LEN_MAX, GROUPS_MAX, NAME_LEN_MAX, group, placement};
+use crate::validate::{
+    CHILD_ID_LEN_MAX, GROUPS_MAX, NAME_LEN_MAX, UI_DESCRIPTION_LEN_MAX, group, placement,
+};
 
 pub(super) fn check(job: &Job, findings: &mut Findings) {
     check_identity(job, findings);
@@ -35,6 +37,9 @@ pub(super) fn check(job: &Job, findings: &mut Findings) {
     }
     placement::check_affinities(&job.affinities, findings);
     placement::check_spreads(&job.spreads, findings);
+    if let Some(ui) = &job.ui {
+        findings.at("ui", |findings| check_ui(ui, findings));
+    }
     if let Some(periodic) = &job.periodic {
         findings.at("periodic", |findings| {
             check_periodic(job.job_type, periodic, findings);
@@ -84,6 +89,16 @@ fn check_identity(job: &Job, findings: &mut Findings) {
                 format!("up to {NAME_LEN_MAX} letters, digits and hyphens"),
             );
         });
+    }
+}
+
+fn check_ui(ui: &JobUi, findings: &mut Findings) {
+    let len = ui.description.len();
+    if len > UI_DESCRIPTION_LEN_MAX {
+        findings.refuse_at(
+            "description",
+            format!("has {len} bytes, at most {UI_DESCRIPTION_LEN_MAX} are allowed"),
+        );
     }
 }
 

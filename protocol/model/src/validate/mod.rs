@@ -35,6 +35,8 @@ pub const COUNT_MAX: u32 = 50_000;
 pub const NAME_LEN_MAX: usize = 128;
 /// The longest id of a job that was launched from another: the parent's and what was added.
 pub const CHILD_ID_LEN_MAX: usize = 192;
+/// The longest description that a user interface shows beside a job, in bytes.
+pub const UI_DESCRIPTION_LEN_MAX: usize = 1_000;
 
 impl Job {
     /// Lists every mistake of a canonical job.

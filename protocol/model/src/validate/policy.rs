@@ -34,6 +34,9 @@ pub(super) fn check_group(job_type: JobType, group: &TaskGroup, findings: &mut F
     if let Some(update) = &group.update {
         findings.at("update", |findings| {
             check_update(job_type, update, findings);
+            if job_type == JobType::Service {
+                check_kill_timeouts(update, group, findings);
+            }
         });
     }
     if let Some(migrate) = &group.migrate {
@@ -193,6 +196,31 @@ fn check_update(job_type: JobType, update: &UpdateStrategy, findings: &mut Findi
                 format_go(update.healthy_deadline())
             ),
         );
+    }
+}
+
+/// A task that replaces another starts when that one has ended at the latest: with less time the
+/// deployment could fail before anything of it runs.
+fn check_kill_timeouts(update: &UpdateStrategy, group: &TaskGroup, findings: &mut Findings) {
+    let progress = update.progress_deadline();
+    if progress.is_zero() {
+        return;
+    }
+    for task in &group.tasks {
+        let kill_timeout = task.kill_timeout();
+        if kill_timeout > progress {
+            findings.at("progress_deadline", |findings| {
+                findings.refuse_hint(
+                    format!(
+                        "{} is less than the kill_timeout of task {:?} ({})",
+                        format_go(progress),
+                        task.name,
+                        format_go(kill_timeout)
+                    ),
+                    "set a longer progress_deadline, or 0, or a shorter kill_timeout",
+                );
+            });
+        }
     }
 }
 

@@ -74,21 +74,13 @@ fn check(service: &Service, group: &TaskGroup, place: Place, findings: &mut Find
         &["", "consul", "nomad"],
         findings,
     );
-    one_of(
-        "address_mode",
-        &service.address_mode,
-        &["", "auto", "alloc", "host", "driver"],
-        findings,
-    );
+    check_address_mode(&service.address_mode, place, findings);
     one_of(
         "on_update",
         &service.on_update,
         &["", "require_healthy", "ignore_warnings", "ignore"],
         findings,
     );
-    if place == Place::Group && service.address_mode == "driver" {
-        findings.refuse_at("address_mode", "\"driver\" is only for services of a task");
-    }
     if !service.task_name.is_empty() && group.task(&service.task_name).is_none() {
         findings.refuse_at(
             "task",
@@ -98,7 +90,7 @@ fn check(service: &Service, group: &TaskGroup, place: Place, findings: &mut Find
     check_port_label(&service.port_label, group, findings);
     for check in &service.checks {
         findings.at(format!("check {:?}", check.name), |findings| {
-            check_check(check, service, group, findings);
+            check_check(check, service, group, place, findings);
         });
     }
     if let Some(connect) = &service.connect {
@@ -122,6 +114,34 @@ fn one_of(field: &str, value: &str, allowed: &[&str], findings: &mut Findings) {
             );
         });
     }
+}
+
+/// An allocation's network belongs to its group, a driver's network to a task.
+fn check_address_mode(mode: &str, place: Place, findings: &mut Findings) {
+    let owner = match (place, mode) {
+        (Place::Group, "driver") => "task",
+        (Place::Task, "alloc" | "alloc_ipv6") => "group",
+        _ => {
+            let known = ["", "auto", "alloc", "alloc_ipv6", "host", "driver"];
+            one_of("address_mode", mode, &known, findings);
+            return;
+        }
+    };
+    let message = format!("{mode:?} is only for services of a {owner}");
+    findings.refuse_at("address_mode", message);
+}
+
+fn check_address_mode_of_check(mode: &str, place: Place, findings: &mut Findings) {
+    let message = match (place, mode) {
+        (_, "alloc_ipv6") => "\"alloc_ipv6\" is only for services of a group, not for checks",
+        (Place::Task, "alloc") => "\"alloc\" is only for checks of a group's service",
+        _ => {
+            let known = ["", "alloc", "host", "driver"];
+            one_of("address_mode", mode, &known, findings);
+            return;
+        }
+    };
+    findings.refuse_at("address_mode", message);
 }
 
 /// A port is a number, or a label that the group or one of its tasks has.
@@ -149,6 +169,7 @@ fn check_check(
     check: &ServiceCheck,
     service: &Service,
     group: &TaskGroup,
+    place: Place,
     findings: &mut Findings,
 ) {
     let kinds: &[&str] = match service.provider.as_str() {
@@ -185,12 +206,7 @@ fn check_check(
         &["", "passing", "warning", "critical"],
         findings,
     );
-    one_of(
-        "address_mode",
-        &check.address_mode,
-        &["", "alloc", "host", "driver"],
-        findings,
-    );
+    check_address_mode_of_check(&check.address_mode, place, findings);
     check_port_label(&check.port_label, group, findings);
     if !check.task_name.is_empty() && group.task(&check.task_name).is_none() {
         findings.refuse_at(

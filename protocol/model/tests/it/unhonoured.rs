@@ -26,6 +26,14 @@ fn what_is_honoured_gives_no_warning() {
 }
 
 #[test]
+fn drivers_of_nodes_are_not_warned_of() {
+    for driver in ["exec", "raw_exec", "mock_driver"] {
+        let quiet = paths(json!({}), json!({}), json!({"Driver": driver}));
+        assert_eq!(quiet, Vec::<String>::new(), "{driver}");
+    }
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_block_without_effect_is_named_with_its_place() {
     let group = "group \"web\" > ";
@@ -96,6 +104,12 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({}),
             json!({"Driver": "docker"}),
             format!("{task}driver \"docker\""),
+        ),
+        (
+            json!({}),
+            json!({}),
+            json!({"Driver": "mock"}),
+            format!("{task}driver \"mock\""),
         ),
         (
             json!({}),

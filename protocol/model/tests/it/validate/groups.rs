@@ -36,6 +36,13 @@ fn groups_are_refused_for() {
             "a and b",
         ),
         (
+            service(json!({"Tasks": [
+                {"Name": "a", "Driver": "exec", "Lifecycle": {"Hook": "prestart"}},
+                {"Name": "b", "Driver": "exec", "Lifecycle": {"Hook": "poststop"}}]})),
+            "group \"web\"",
+            "Task group web must have at least one main task",
+        ),
+        (
             service(json!({"Scaling": {"Min": 1}})),
             "group \"web\" > scaling > max",
             "missing",
@@ -51,6 +58,27 @@ fn groups_are_refused_for() {
             "batch and sysbatch",
         ),
     ]);
+}
+
+#[test]
+fn group_of_hook_tasks_alone_is_refused() {
+    for kind in ["service", "batch", "system", "sysbatch"] {
+        for hook in ["prestart", "poststart", "poststop"] {
+            for sidecar in [false, true] {
+                let lifecycle = json!({"Hook": hook, "Sidecar": sidecar});
+                let job = crate::fixtures::service(
+                    json!({"Type": kind}),
+                    json!({}),
+                    json!({"Lifecycle": lifecycle}),
+                );
+                let wanted = (
+                    "group \"web\"".to_owned(),
+                    "Task group web must have at least one main task".to_owned(),
+                );
+                assert_eq!(errors(&job), [wanted], "{kind}: {lifecycle}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -125,7 +153,12 @@ fn services_and_volumes_are_refused_for() {
             json!({"VolumeMounts": [mount]}),
         )
     };
+    let check_in = |mode: &str| {
+        json!({"Name": "s", "Checks": [{"Name": "c", "Type": "tcp", "Interval": "5s",
+            "Timeout": "5s", "AddressMode": mode}]})
+    };
     let place = "group \"web\" > service \"s\"";
+    let of_tasks = "group \"web\" > task \"server\" > service \"s\"";
     assert_refused(vec![
         (
             group(json!({"Name": "s", "Provider": "dns"})),
@@ -162,6 +195,41 @@ fn services_and_volumes_are_refused_for() {
             "bridge",
         ),
         (
+            group(json!({"Name": "s", "AddressMode": "driver"})),
+            &format!("{place} > address_mode"),
+            "\"driver\" is only for services of a task",
+        ),
+        (
+            group(json!({"Name": "s", "AddressMode": "ipv6"})),
+            &format!("{place} > address_mode"),
+            "unknown: \"ipv6\"",
+        ),
+        (
+            group(check_in("alloc_ipv6")),
+            &format!("{place} > check \"c\" > address_mode"),
+            "\"alloc_ipv6\" is only for services of a group, not for checks",
+        ),
+        (
+            of_task(json!({"Services": [{"Name": "s", "AddressMode": "alloc_ipv6"}]})),
+            &format!("{of_tasks} > address_mode"),
+            "\"alloc_ipv6\" is only for services of a group",
+        ),
+        (
+            of_task(json!({"Services": [{"Name": "s", "AddressMode": "alloc"}]})),
+            &format!("{of_tasks} > address_mode"),
+            "\"alloc\" is only for services of a group",
+        ),
+        (
+            of_task(json!({"Services": [check_in("alloc")]})),
+            &format!("{of_tasks} > check \"c\" > address_mode"),
+            "\"alloc\" is only for checks of a group's service",
+        ),
+        (
+            of_task(json!({"Services": [check_in("alloc_ipv6")]})),
+            &format!("{of_tasks} > check \"c\" > address_mode"),
+            "\"alloc_ipv6\" is only for services of a group, not for checks",
+        ),
+        (
             volume(json!({"Type": "host"})),
             "group \"web\" > volume \"v\" > source",
             "missing",
@@ -182,4 +250,16 @@ fn services_and_volumes_are_refused_for() {
             "missing",
         ),
     ]);
+}
+
+#[test]
+fn address_modes_of_group_and_task_services_are_valid() {
+    for mode in ["", "auto", "alloc", "alloc_ipv6", "host"] {
+        let job = of_group(json!({"Services": [{"Name": "s", "AddressMode": mode}]}));
+        assert_eq!(errors(&job), [], "group: {mode}");
+    }
+    for mode in ["", "auto", "host", "driver"] {
+        let job = of_task(json!({"Services": [{"Name": "s", "AddressMode": mode}]}));
+        assert_eq!(errors(&job), [], "task: {mode}");
+    }
 }

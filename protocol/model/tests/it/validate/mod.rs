@@ -53,6 +53,12 @@ fn a_plain_job_of_each_type_is_valid() {
 }
 
 #[test]
+fn ui_description_of_1000_bytes_is_valid() {
+    let job = of_job(json!({"UI": {"Description": "x".repeat(1000)}}));
+    assert_eq!(job.validate(), Ok(()));
+}
+
+#[test]
 fn what_real_servers_accepted_is_valid() {
     for name in [
         "full-scaling",
@@ -125,6 +131,16 @@ fn jobs_are_refused_for() {
             of_job(json!({"Namespace": "a b"})),
             "namespace",
             "no name for a namespace",
+        ),
+        (
+            of_job(json!({"UI": {"Description": "x".repeat(1001)}})),
+            "ui > description",
+            "has 1001 bytes, at most 1000",
+        ),
+        (
+            of_job(json!({"UI": {"Description": "\u{e4}".repeat(501)}})),
+            "ui > description",
+            "has 1002 bytes",
         ),
         (
             of_job(json!({"Priority": -1})),

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{assert_refused, errors, of_group};
+use super::{assert_refused, errors, of_group, of_task};
+use crate::fixtures::service;
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
@@ -181,5 +182,62 @@ fn policies_with_a_meaning_are_not_refused() {
             "Delay": "1m", "MaxDelay": "4m", "DelayFunction": "fibonacci"}}),
     ] {
         assert_eq!(errors(&of_group(group.clone())), [], "{group}");
+    }
+}
+
+#[test]
+fn progress_deadline_below_a_kill_timeout_is_refused() {
+    let update = |deadline: &str| {
+        json!({"HealthyDeadline": "1s", "MinHealthyTime": "500ms",
+        "ProgressDeadline": deadline})
+    };
+    let slow = |timeout: &str| json!({"KillTimeout": timeout});
+    let place = "group \"web\" > update > progress_deadline";
+    let hooked = json!({"Update": update("2s"), "Tasks": [
+        {"Name": "main", "Driver": "exec", "KillTimeout": "1s"},
+        {"Name": "hook", "Driver": "exec", "KillTimeout": "3s",
+            "Lifecycle": {"Hook": "poststop"}}]});
+    let everywhere = json!({"Update": update("2s")});
+    assert_refused(vec![
+        (
+            service(json!({}), json!({"Update": update("2s")}), slow("10s")),
+            place,
+            "2s is less than the kill_timeout of task \"server\" (10s)",
+        ),
+        // Every service has the default deadline.
+        (
+            of_task(slow("20m")),
+            place,
+            "10m0s is less than the kill_timeout of task \"server\" (20m0s)",
+        ),
+        (of_group(hooked), place, "task \"hook\" (3s)"),
+        (
+            service(everywhere, json!({}), slow("3s")),
+            place,
+            "task \"server\" (3s)",
+        ),
+        (
+            service(
+                json!({}),
+                json!({"Update": {"MaxParallel": 0}}),
+                slow("20m"),
+            ),
+            place,
+            "task \"server\" (20m0s)",
+        ),
+    ]);
+    for job in [
+        service(json!({}), json!({"Update": update("10s")}), slow("10s")),
+        service(json!({}), json!({"Update": update("0s")}), slow("20m")),
+        service(json!({"Type": "batch"}), json!({}), slow("20m")),
+        service(json!({"Type": "system"}), json!({}), slow("20m")),
+        service(
+            json!({"Type": "system"}),
+            json!({"Update": update("2s")}),
+            slow("10s"),
+        ),
+        service(json!({"Type": "sysbatch"}), json!({}), slow("20m")),
+    ] {
+        assert_eq!(errors(&job), [], "{job:?}");
     }
 }
