@@ -101,7 +101,7 @@ impl<'s> Monitor<'s> {
             // Its allocations are told with it: one that never runs must not hide that it failed.
             return self.deployment(&deployment.to_string()).await;
         }
-        self.allocations(eval_id).await?;
+        self.allocations(eval_id, eval.create_index).await?;
         if !placed {
             return Ok(Exit::NOT_PLACED);
         }
@@ -163,7 +163,7 @@ impl<'s> Monitor<'s> {
             let query = Query::new();
             let all = self.ask::<Vec<AllocationListStub>>(&allocs, &query);
             for alloc in &all.await?.value {
-                self.tell(alloc, &mut known);
+                self.tell(alloc, deployment.create_index, &mut known);
             }
             let progress = progress(&deployment);
             if progress != told {
@@ -206,8 +206,9 @@ impl<'s> Monitor<'s> {
         }
     }
 
-    /// Tells what becomes of the evaluation's allocations until none of them is pending.
-    async fn allocations(&self, eval_id: &str) -> Result<(), Failure> {
+    /// Tells what becomes of the allocations of an evaluation that was made at `made_at` until
+    /// none of them is pending.
+    async fn allocations(&self, eval_id: &str, made_at: u64) -> Result<(), Failure> {
         let path = format!("/v1/evaluation/{eval_id}/allocations");
         let deadline = Instant::now() + PLACED_TIMEOUT;
         let mut known: BTreeMap<String, ClientStatus> = BTreeMap::new();
@@ -218,7 +219,7 @@ impl<'s> Monitor<'s> {
                 .await?;
             let mut pending = 0;
             for alloc in &answer.value {
-                self.tell(alloc, &mut known);
+                self.tell(alloc, made_at, &mut known);
                 if alloc.client_status == ClientStatus::Pending && !is_stopped(alloc) {
                     pending += 1;
                 }
@@ -246,35 +247,56 @@ impl<'s> Monitor<'s> {
         ask_on(self.session, self.client, path, query).await
     }
 
-    fn tell(&self, alloc: &AllocationListStub, known: &mut BTreeMap<String, ClientStatus>) {
+    /// Tells what is new of an allocation. One that is older than the evaluation or the deployment,
+    /// which was made at index `made_at`, was changed by it in place.
+    fn tell(
+        &self,
+        alloc: &AllocationListStub,
+        made_at: u64,
+        known: &mut BTreeMap<String, ClientStatus>,
+    ) {
         let id = alloc.id.to_string();
         let shown = self.id(&id);
-        match known.get(&id) {
-            None => {
-                let node = self.id(&alloc.node_id.to_string());
-                let group = &alloc.task_group;
-                self.line(&format!(
-                    "Allocation {shown:?} created: node {node:?}, group {group:?}"
-                ));
-                if alloc.client_status != ClientStatus::Pending {
-                    self.status(&shown, ClientStatus::Pending, alloc);
+        let status = alloc.client_status;
+        match known.insert(id, status) {
+            None if alloc.create_index < made_at => {
+                self.placed(&shown, "modified", alloc);
+                // What it was before is not known.
+                if status.is_terminal() {
+                    self.status(&shown, &format!("status {:?}", status.as_str()), alloc);
                 }
             }
-            Some(before) if *before != alloc.client_status => self.status(&shown, *before, alloc),
+            None => {
+                self.placed(&shown, "created", alloc);
+                if status != ClientStatus::Pending {
+                    self.changed(&shown, ClientStatus::Pending, alloc);
+                }
+            }
+            Some(before) if before != status => self.changed(&shown, before, alloc),
             Some(_) => {}
         }
-        known.insert(id, alloc.client_status);
     }
 
-    fn status(&self, shown: &str, before: ClientStatus, alloc: &AllocationListStub) {
+    fn placed(&self, shown: &str, what: &str, alloc: &AllocationListStub) {
+        let node = self.id(&alloc.node_id.to_string());
+        let group = &alloc.task_group;
+        self.line(&format!(
+            "Allocation {shown:?} {what}: node {node:?}, group {group:?}"
+        ));
+    }
+
+    fn changed(&self, shown: &str, before: ClientStatus, alloc: &AllocationListStub) {
         let (before, after) = (before.as_str(), alloc.client_status.as_str());
+        let what = format!("status changed: {before:?} -> {after:?}");
+        self.status(shown, &what, alloc);
+    }
+
+    fn status(&self, shown: &str, what: &str, alloc: &AllocationListStub) {
         let reason = match alloc.client_description.as_str() {
             "" => String::new(),
             reason => format!(" ({reason})"),
         };
-        self.line(&format!(
-            "Allocation {shown:?} status changed: {before:?} -> {after:?}{reason}"
-        ));
+        self.line(&format!("Allocation {shown:?} {what}{reason}"));
         if alloc.client_status == ClientStatus::Failed {
             for (task, event) in alloc::failures(&alloc.task_states) {
                 self.line(&format!("    task {task:?}: {event}"));
