@@ -179,7 +179,10 @@ async fn list(ask: &Ask) -> Answered {
     let stubs: Vec<JobStub<'_>> = page
         .items
         .into_iter()
-        .map(|job| stub(&snapshot, job, with_meta.then_some(&job.meta)))
+        .map(|job| {
+            let meta = with_meta.then_some(&job.meta).filter(|it| !it.is_empty());
+            stub(&snapshot, job, meta)
+        })
         .collect();
     ask.answer_page(
         &stubs,

@@ -14,6 +14,25 @@ use crate::fake_node::FakeNode;
 use crate::world::{World, refusal, service};
 
 #[tokio::test]
+async fn job_without_metadata_has_no_meta_key_in_lists() {
+    let world = World::start().await;
+    for (id, meta) in [("bare", json!({})), ("web", json!({ "owner": "tests" }))] {
+        let mut job = service(id);
+        job["Meta"] = meta;
+        let body = json!({ "Job": job });
+        world.put("/v1/jobs", body).await.expect("registered");
+    }
+    let list = world.get("/v1/jobs?meta=true").await.expect("a list");
+    assert_eq!(list[0]["ID"], "bare");
+    assert!(list[0].get("Meta").is_none(), "{list}");
+    assert_eq!(list[1]["Meta"], json!({ "owner": "tests" }));
+    let path = "/v1/jobs?meta=true&filter=Meta is empty";
+    let bare = world.get(path).await.expect("a list");
+    assert_eq!(bare.as_array().map(Vec::len), Some(1), "{bare}");
+    assert_eq!(bare[0]["ID"], "bare");
+}
+
+#[tokio::test]
 async fn a_job_is_registered_listed_read_stopped_and_purged() {
     let world = World::start().await;
     let answer = world
