@@ -1,6 +1,9 @@
 //! What there is one of in a cluster: `server members`, `acl bootstrap`, `system gc`.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use protocol_client::Query;
@@ -11,6 +14,9 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure};
 use crate::render::columns::{Columns, pairs};
 use crate::session::{PATIENCE_WHOLE_STATE, Session};
+
+/// The most that is read of a file with a token's secret: a UUID has 36 bytes.
+const SECRET_BYTES_MAX: u64 = 1024;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServerCommand {
@@ -121,6 +127,9 @@ pub(crate) enum AclCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct Bootstrap {
+    /// A file with the token's secret, a UUID; - reads it from stdin; without it a secret is made
+    #[arg(value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// What the API answers
     #[arg(long)]
     json: bool,
@@ -128,10 +137,14 @@ pub(crate) struct Bootstrap {
 
 impl AclCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let Self::Bootstrap(Bootstrap { secret, json }) = self;
+        let body = match secret {
+            None => json!({}),
+            Some(path) => json!({ "BootstrapSecret": read_secret(&path)? }),
+        };
         let client = session.client()?;
-        let Self::Bootstrap(Bootstrap { json }) = self;
         let path = "/v1/acl/bootstrap";
-        let token: Value = client.put(path, &Query::new(), &json!({})).await?.value;
+        let token: Value = client.put(path, &Query::new(), &body).await?.value;
         if json {
             session.out.json(&token)?;
             return Ok(Exit::SUCCESS);
@@ -146,6 +159,33 @@ impl AclCommand {
         ]))?;
         Ok(Exit::SUCCESS)
     }
+}
+
+/// The secret in a file, without the line's end. The server judges its form.
+fn read_secret(path: &Path) -> Result<String, Failure> {
+    let failed = |source| Failure::ReadFile {
+        path: path.to_owned(),
+        source,
+    };
+    let mut text = String::new();
+    let mut file: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(path).map_err(failed)?)
+    };
+    file.by_ref()
+        .take(SECRET_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    let secret = text.trim();
+    if secret.is_empty() || text.len() as u64 > SECRET_BYTES_MAX {
+        let problem = format!(
+            "{} holds no token: expected a UUID and nothing else",
+            path.display()
+        );
+        return Err(Failure::usage(problem));
+    }
+    Ok(secret.to_owned())
 }
 
 #[derive(Subcommand, Debug)]

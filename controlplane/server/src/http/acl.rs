@@ -1,8 +1,8 @@
 //! `/v1/acl`: the first management token, and whose token this is.
 
 use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
-use protocol_model::{UnixNanos, format_rfc3339};
-use serde::Serialize;
+use protocol_model::{UnixNanos, format_rfc3339, nullable::or_default};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ask::{Ask, Caller, Verb};
@@ -75,8 +75,34 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
     }
 }
 
+/// The body of a bootstrap.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct BootstrapRequest {
+    /// The token's secret; `""` has one made.
+    #[serde(deserialize_with = "or_default")]
+    bootstrap_secret: String,
+}
+
+impl BootstrapRequest {
+    /// The secret that is asked for, as it is, or a new one.
+    fn secret(self) -> Result<String, HttpError> {
+        let Self { bootstrap_secret } = self;
+        if bootstrap_secret.is_empty() {
+            return Ok(Uuid::new_v4().to_string());
+        }
+        // The only form that clients send: the parser takes three shorter and longer ones, too.
+        let hyphenated = bootstrap_secret.len() == uuid::fmt::Hyphenated::LENGTH;
+        if !hyphenated || Uuid::try_parse(&bootstrap_secret).is_err() {
+            return Err(HttpError::bad_request("invalid acl token"));
+        }
+        Ok(bootstrap_secret)
+    }
+}
+
 async fn bootstrap(ask: &Ask) -> Answered {
-    let secret = Uuid::new_v4().to_string();
+    let request: BootstrapRequest = ask.json_or_default()?;
+    let secret = request.secret()?;
     let token = AclToken {
         accessor_id: Uuid::new_v4().to_string(),
         secret_hash: gateway::digest(secret.as_bytes()),

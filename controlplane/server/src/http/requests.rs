@@ -5,6 +5,7 @@ use protocol_jobspec::{NoFiles, VariableFile, Variables};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::acl::BootstrapRequest;
 use super::client_alloc::{RestartBody, SignalBody};
 use super::entry::segments;
 use super::error::HttpError;
@@ -38,6 +39,7 @@ pub const READERS: &[(&str, Reader)] = &[
     ("exec-input", exec_input),
     ("path", path),
     ("query", query),
+    ("bootstrap", body::<Option<BootstrapRequest>>),
 ];
 
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), String> {

@@ -56,6 +56,47 @@ async fn with_access_control_only_a_management_token_gets_in() {
 }
 
 #[tokio::test]
+async fn bootstrap_takes_the_secret_that_it_is_given() {
+    let secret = "2B778dd9-f5f1-6f29-b4b4-9a5fa948757a";
+    let world = World::start_with(|config| config.acl_enabled = true).await;
+    let path = "/v1/acl/bootstrap";
+    for malformed in [
+        "x",
+        "2b778dd9f5f16f29b4b49a5fa948757a",
+        "{2b778dd9-f5f1-6f29-b4b4-9a5fa948757a}",
+        "urn:uuid:2b778dd9-f5f1-6f29-b4b4-9a5fa948757a",
+        " 2b778dd9-f5f1-6f29-b4b4-9a5fa948757a",
+        "2b778dd9-f5f1-6f29-b4b4-9a5fa948757g",
+        "2b778dd9-f5f1-6f29-b4b49-a5fa948757a",
+    ] {
+        let body = json!({ "BootstrapSecret": malformed });
+        let refused = refusal(world.put(path, body).await);
+        let wanted = (400, "invalid acl token".to_owned());
+        assert_eq!(refused, wanted, "{malformed}");
+    }
+    let body = json!({ "BootstrapSecret": secret });
+    let token = world.put(path, body).await.expect("the first token");
+    assert_eq!(token["SecretID"], secret);
+    let known = world.client.clone().with_token(Some(secret.to_owned()));
+    let query = protocol_client::Query::new();
+    known
+        .get::<serde_json::Value>("/v1/jobs", &query)
+        .await
+        .expect("let in");
+}
+
+#[tokio::test]
+async fn bootstrap_without_a_secret_makes_one() {
+    let bodies = [json!({}), json!({ "BootstrapSecret": "" }), json!(null)];
+    for body in bodies {
+        let world = World::start_with(|config| config.acl_enabled = true).await;
+        let answer = world.put("/v1/acl/bootstrap", body).await;
+        let secret = answer.expect("a token")["SecretID"].clone();
+        assert_eq!(secret.as_str().map(str::len), Some(36), "{secret}");
+    }
+}
+
+#[tokio::test]
 async fn a_bootstrap_can_be_repeated_by_whoever_can_write_into_the_data_directory() {
     let world = World::start_with(|config| config.acl_enabled = true).await;
     world
