@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use controlplane_scheduler::{Decision, GroupReport, Scratch, schedule};
 use controlplane_state::command::JobRegister;
-use controlplane_state::{Command, KindChange, Outcome, Refusal, Snapshot, Stamped, State};
+use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
 use protocol_model::{AllocMetric, EvalTrigger, Evaluation, Job, UnixNanos, nullable};
 use serde::Serialize;
 use uuid::Uuid;
@@ -69,12 +69,7 @@ pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
     let index = snapshot.index();
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.
-    if let Some(change) = old
-        .as_deref()
-        .and_then(|old| KindChange::between(old, &job))
-    {
-        return Err(Refusal::JobKind(change).into());
-    }
+    snapshot.check_job(&job, None)?;
     let mut diff = wants_diff.then(|| JobDiff::new(old.as_deref(), &job));
     let decision = if runs_now(&job) {
         // Scheduling is work for a processor, not for a thread that serves sockets.

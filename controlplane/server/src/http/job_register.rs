@@ -162,24 +162,34 @@ struct Validated {
     warnings: String,
 }
 
-/// `POST /v1/validate/job`: every mistake at once; never an error status for a job that can be
-/// read.
-pub(super) fn validate(ask: &Ask) -> Answered {
+/// `POST /v1/validate/job`: every mistake at once, those included that only the state knows; never
+/// an error status for a job that can be read.
+pub(super) async fn validate(ask: &Ask) -> Answered {
     let request: JobRequest = ask.json()?;
     let job = canonical(ask, request.job)?;
-    let answer = match job.validate() {
-        Ok(()) => Validated {
-            driver_config_validated: true,
-            validation_errors: None,
-            error: String::new(),
-            warnings: warnings(&job),
-        },
-        Err(errors) => Validated {
-            driver_config_validated: true,
-            validation_errors: Some(errors.errors.iter().map(ToString::to_string).collect()),
-            error: errors.to_string(),
-            warnings: warnings(&job),
-        },
+    let snapshot = ask.api.cluster.consistent().await?;
+    let mut mistakes = Vec::new();
+    let mut error = String::new();
+    if let Err(errors) = job.validate() {
+        mistakes.extend(errors.errors.iter().map(ToString::to_string));
+        error = errors.to_string();
+    }
+    // A missing id is among them already.
+    if !job.id.is_empty()
+        && let Err(refusal) = snapshot.check_job(&job, None)
+    {
+        let refusal = refusal.to_string();
+        if !error.is_empty() {
+            error.push('\n');
+        }
+        error.push_str(&refusal);
+        mistakes.push(refusal);
+    }
+    let answer = Validated {
+        driver_config_validated: true,
+        validation_errors: (!mistakes.is_empty()).then_some(mistakes),
+        error,
+        warnings: warnings(&job),
     };
     ask.answer(&answer, 0)
 }

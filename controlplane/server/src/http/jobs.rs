@@ -27,7 +27,7 @@ pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
         (Verb::Get, ["jobs"]) => list(ask).await,
         (Verb::Put, ["jobs"]) => job_register::register(ask, None).await,
         (Verb::Put, ["jobs", "parse"]) => parse(ask).await,
-        (Verb::Put, ["validate", "job"]) => job_register::validate(ask),
+        (Verb::Put, ["validate", "job"]) => job_register::validate(ask).await,
         (_, ["jobs"] | ["jobs", "parse"] | ["validate", "job"]) => Err(HttpError::method()),
         (_, ["jobs", "statuses"]) => Err(HttpError::not_built("this is not part of this release")),
         _ => Err(HttpError::no_route()),

@@ -1,6 +1,6 @@
 //! The text of a job: read, found wrong, warned of, and kept beside what was made from it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, refusal, service};
 
@@ -58,6 +58,76 @@ async fn all_mistakes_of_a_job_are_told_at_once() {
         "{answer}"
     );
     assert_eq!(answer["Error"].as_str(), Some(words.as_str()));
+}
+
+/// What registering, planning and validating say of a job: the first two refuse it with 400.
+async fn refusals(world: &World, job: &Value) -> (String, String, Value) {
+    let body = json!({ "Job": job });
+    let (status, run) = refusal(world.put("/v1/jobs", body.clone()).await);
+    assert_eq!(status, 400, "{run}");
+    let path = format!("/v1/job/{}/plan", job["ID"].as_str().expect("an id"));
+    let (status, plan) = refusal(world.put(&path, body.clone()).await);
+    assert_eq!(status, 400, "{plan}");
+    let validated = world.put("/v1/validate/job", body).await;
+    (run, plan, validated.expect("an answer"))
+}
+
+#[tokio::test]
+async fn unknown_namespace_is_refused_alike_by_run_plan_and_validate() {
+    let world = World::start().await;
+    let periodic = json!({ "Spec": "0 3 * * *", "SpecType": "cron" });
+    for (kind, periodic) in [("service", Value::Null), ("batch", periodic)] {
+        let mut job = service("web");
+        job["Type"] = json!(kind);
+        job["Periodic"] = periodic;
+        job["Namespace"] = json!("nope");
+        let (run, plan, validated) = refusals(&world, &job).await;
+        assert_eq!(run, "namespace \"nope\" not found");
+        assert_eq!(plan, run, "{kind}");
+        assert_eq!(validated["Error"], json!(run), "{kind}");
+        assert_eq!(validated["ValidationErrors"], json!([run]), "{kind}");
+    }
+    // Where the namespace is a parameter it is the job's.
+    let body = json!({ "Job": service("web") });
+    let path = "/v1/validate/job?namespace=nope";
+    let validated = world.put(path, body).await.expect("an answer");
+    assert_eq!(validated["Error"], "namespace \"nope\" not found");
+}
+
+#[tokio::test]
+async fn changed_kind_is_refused_alike_by_run_plan_and_validate() {
+    let world = World::start().await;
+    let body = json!({ "Job": service("web") });
+    world
+        .put("/v1/jobs", body.clone())
+        .await
+        .expect("registered");
+    let again = world.put("/v1/validate/job", body).await.expect("valid");
+    assert_eq!(again["ValidationErrors"], Value::Null, "{again}");
+    assert_eq!(again["Error"], "");
+
+    let mut job = service("web");
+    job["Type"] = json!("batch");
+    let (run, plan, validated) = refusals(&world, &job).await;
+    assert!(run.contains("cannot update job from type"), "{run}");
+    assert_eq!((&plan, &validated["Error"]), (&run, &json!(run)));
+}
+
+#[tokio::test]
+async fn validation_lists_mistakes_of_the_job_and_of_its_place() {
+    let world = World::start().await;
+    let mut job = service("web");
+    job["Priority"] = json!(700);
+    job["Namespace"] = json!("nope");
+    let answer = world
+        .put("/v1/validate/job", json!({ "Job": job }))
+        .await
+        .expect("an answer");
+    let mistakes = answer["ValidationErrors"].as_array().expect("a list");
+    assert_eq!(mistakes.len(), 2, "{answer}");
+    assert_eq!(mistakes[1], "namespace \"nope\" not found");
+    let text = answer["Error"].as_str().unwrap_or_default();
+    assert!(text.ends_with("\nnamespace \"nope\" not found"), "{text}");
 }
 
 #[tokio::test]

@@ -9,6 +9,35 @@ use super::draft::{AllocTouch, Draft};
 use crate::applied::{KindChange, Outcome, Refusal, Signal};
 use crate::command::{JobDeregister, JobRegister, Purge};
 use crate::record::{JOB_VERSIONS_MAX, JobRecord, JobVersionRecord};
+use crate::tables::Tables;
+
+impl Tables {
+    /// Whether this state takes the job: its namespace exists, the registered job has the expected
+    /// modify index, and is of the same kind. Validations and plans ask the same.
+    ///
+    /// # Errors
+    /// What a registration would be refused with.
+    pub fn check_job(&self, job: &Job, enforce_index: Option<u64>) -> Result<(), Refusal> {
+        let key = job.key();
+        if job.id.is_empty() {
+            return Err(Refusal::malformed("a job needs an id"));
+        }
+        if self.namespace(&key.namespace).is_none() {
+            return Err(Refusal::UnknownNamespace(key.namespace));
+        }
+        let existing = self.job(&key);
+        if let Some(wanted) = enforce_index {
+            let found = existing.map_or(0, |job| job.job_modify_index);
+            if wanted != found {
+                return Err(Refusal::JobModified { wanted, found });
+            }
+        }
+        match existing.and_then(|existing| KindChange::between(existing, job)) {
+            Some(change) => Err(Refusal::JobKind(change)),
+            None => Ok(()),
+        }
+    }
+}
 
 impl Draft {
     pub(crate) fn job_register(&mut self, command: JobRegister) -> Result<Outcome, Refusal> {
@@ -45,25 +74,14 @@ impl Draft {
     }
 
     pub(super) fn check_register(&self, command: &JobRegister) -> Result<(), Refusal> {
-        let job = &command.job;
-        let key = job.key();
-        if job.id.is_empty() {
-            return Err(Refusal::malformed("a job needs an id"));
-        }
-        if self.tables.namespace(&key.namespace).is_none() {
-            return Err(Refusal::UnknownNamespace(key.namespace));
-        }
-        if let Some(wanted) = command.enforce_index {
-            let found = self.tables.job(&key).map_or(0, |job| job.job_modify_index);
-            if wanted != found {
-                return Err(Refusal::JobModified { wanted, found });
-            }
-        }
-        let existing = self.tables.job(&key);
-        if let Some(change) = existing.and_then(|existing| KindChange::between(existing, job)) {
-            return Err(Refusal::JobKind(change));
-        }
-        self.check_eval_of(&key, command.eval.as_ref())
+        let JobRegister {
+            job,
+            eval,
+            enforce_index,
+            ..
+        } = command;
+        self.tables.check_job(job, *enforce_index)?;
+        self.check_eval_of(&job.key(), eval.as_ref())
     }
 
     /// Makes `job` the newest version.
