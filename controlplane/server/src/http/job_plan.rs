@@ -16,9 +16,6 @@ use super::error::{Answered, HttpError};
 use super::job_diff::{DiffType, JobDiff};
 use super::job_register::{JobRequest, Prepared, evaluation, prepare, runs_now};
 
-/// The time that means "never" to the API's clients.
-const NEVER: &str = "0001-01-01T00:00:00Z";
-
 /// What a plan answers.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -27,7 +24,8 @@ struct PlanAnswer {
     annotations: Annotations,
     #[serde(rename = "FailedTGAllocs", with = "nullable")]
     failed: BTreeMap<String, AllocMetric>,
-    next_periodic_launch: &'static str,
+    /// Always null: this release launches nothing by time.
+    next_periodic_launch: Option<UnixNanos>,
     job_modify_index: u64,
     #[serde(with = "nullable")]
     created_evals: Vec<Evaluation>,
@@ -71,7 +69,7 @@ pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
     // Before the dry run, which templates do not have.
     snapshot.check_job(&job, None)?;
     let mut diff = wants_diff.then(|| JobDiff::new(old.as_deref(), &job));
-    let decision = if runs_now(&job) {
+    let mut decision = if runs_now(&job) {
         // Scheduling is work for a processor, not for a thread that serves sockets.
         let now = ask.now();
         let decided = tokio::task::spawn_blocking(move || dry_run(&snapshot, job, now));
@@ -88,10 +86,10 @@ pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
     }
     let answer = PlanAnswer {
         annotations: decision.as_ref().map(annotations).unwrap_or_default(),
+        created_evals: decision.as_mut().map(created_evals).unwrap_or_default(),
         failed: decision.map(|decision| decision.failed).unwrap_or_default(),
-        next_periodic_launch: NEVER,
+        next_periodic_launch: None,
         job_modify_index: old.map_or(0, |job| job.job_modify_index),
-        created_evals: Vec::new(),
         diff,
         warnings,
         index,
@@ -123,6 +121,14 @@ fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Decision, Ht
         .eval(id)
         .ok_or_else(|| HttpError::internal("the dry run made no evaluation"))?;
     Ok(schedule(&after, eval, seed, &mut Scratch::new(), now))
+}
+
+/// The evaluations that would go on with what this one leaves: a blocked one, delayed ones.
+fn created_evals(decision: &mut Decision) -> Vec<Evaluation> {
+    let planned = decision.plan.eval_id;
+    let mut evals = std::mem::take(&mut decision.plan.evals);
+    evals.retain(|eval| Some(eval.id) != planned);
+    evals
 }
 
 fn annotations(decision: &Decision) -> Annotations {

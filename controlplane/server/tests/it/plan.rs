@@ -78,6 +78,34 @@ async fn what_cannot_be_placed_is_explained() {
 }
 
 #[tokio::test]
+async fn plan_without_room_shows_the_blocked_evaluation() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job = service("web");
+    job["TaskGroups"][0]["Tasks"][0]["Resources"]["MemoryMB"] = json!(1_000_000);
+    let answer = plan(&world, job).await;
+    let evals = answer["CreatedEvals"].as_array().expect("evaluations");
+    assert_eq!(evals.len(), 1, "{answer}");
+    let eval = &evals[0];
+    assert_eq!(eval["Status"], "blocked");
+    assert_eq!(eval["TriggeredBy"], "queued-allocs");
+    assert_eq!(eval["JobID"], "web");
+    assert_eq!(eval["FailedTGAllocs"]["web"]["NodesExhausted"], 1);
+    let stored = world.get("/v1/evaluations").await.expect("a list");
+    assert_eq!(stored, json!([]), "a plan writes nothing");
+}
+
+#[tokio::test]
+async fn plan_with_room_makes_no_evaluation_and_has_no_launch() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let answer = plan(&world, service("web")).await;
+    assert_eq!(answer["CreatedEvals"], Value::Null);
+    let launch = answer.get("NextPeriodicLaunch");
+    assert_eq!(launch, Some(&Value::Null));
+}
+
+#[tokio::test]
 async fn the_plan_of_a_job_that_runs_only_at_its_time_makes_nothing_and_says_so() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;
@@ -86,5 +114,6 @@ async fn the_plan_of_a_job_that_runs_only_at_its_time_makes_nothing_and_says_so(
     job["Periodic"] = json!({ "Spec": "0 3 * * *", "SpecType": "cron" });
     let answer = plan(&world, job).await;
     assert_eq!(answer["Annotations"]["DesiredTGUpdates"], json!({}));
+    assert_eq!(answer["CreatedEvals"], Value::Null);
     assert_eq!(answer["Diff"]["Type"], "Added");
 }
