@@ -69,6 +69,10 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
                 "filter=Name+matches+%22%5Ea%22+or+Meta.k+contains+%60v%60".to_owned(),
                 "task=t&tty=true&command=%5B%22/bin/sh%22%2C%22-c%22%5D".to_owned(),
             ],
+            "bootstrap" => vec![
+                json!({ "BootstrapSecret": "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a" }).to_string(),
+                "{}".to_owned(),
+            ],
             unknown => panic!("the reader {unknown} has no seeds"),
         };
         texts.into_iter().map(String::into_bytes).collect()
