@@ -153,12 +153,7 @@ fn services_and_volumes_are_refused_for() {
             json!({"VolumeMounts": [mount]}),
         )
     };
-    let check_in = |mode: &str| {
-        json!({"Name": "s", "Checks": [{"Name": "c", "Type": "tcp", "Interval": "5s",
-            "Timeout": "5s", "AddressMode": mode}]})
-    };
     let place = "group \"web\" > service \"s\"";
-    let of_tasks = "group \"web\" > task \"server\" > service \"s\"";
     assert_refused(vec![
         (
             group(json!({"Name": "s", "Provider": "dns"})),
@@ -195,6 +190,39 @@ fn services_and_volumes_are_refused_for() {
             "bridge",
         ),
         (
+            volume(json!({"Type": "host"})),
+            "group \"web\" > volume \"v\" > source",
+            "missing",
+        ),
+        (
+            volume(json!({"Type": "nfs", "Source": "s"})),
+            "group \"web\" > volume \"v\" > type",
+            "\"nfs\"",
+        ),
+        (
+            mount(json!({"Volume": "w", "Destination": "/w"})),
+            "group \"web\" > task \"server\" > volume_mount 1 > volume",
+            "no volume \"w\"",
+        ),
+        (
+            mount(json!({"Volume": "v"})),
+            "group \"web\" > task \"server\" > volume_mount 1 > destination",
+            "missing",
+        ),
+    ]);
+}
+
+#[test]
+fn address_modes_out_of_place_are_refused() {
+    let group = |service: Value| of_group(json!({"Services": [service]}));
+    let check_in = |mode: &str| {
+        json!({"Name": "s", "Checks": [{"Name": "c", "Type": "tcp", "Interval": "5s",
+            "Timeout": "5s", "AddressMode": mode}]})
+    };
+    let place = "group \"web\" > service \"s\"";
+    let of_tasks = "group \"web\" > task \"server\" > service \"s\"";
+    assert_refused(vec![
+        (
             group(json!({"Name": "s", "AddressMode": "driver"})),
             &format!("{place} > address_mode"),
             "\"driver\" is only for services of a task",
@@ -228,26 +256,6 @@ fn services_and_volumes_are_refused_for() {
             of_task(json!({"Services": [check_in("alloc_ipv6")]})),
             &format!("{of_tasks} > check \"c\" > address_mode"),
             "\"alloc_ipv6\" is only for services of a group, not for checks",
-        ),
-        (
-            volume(json!({"Type": "host"})),
-            "group \"web\" > volume \"v\" > source",
-            "missing",
-        ),
-        (
-            volume(json!({"Type": "nfs", "Source": "s"})),
-            "group \"web\" > volume \"v\" > type",
-            "\"nfs\"",
-        ),
-        (
-            mount(json!({"Volume": "w", "Destination": "/w"})),
-            "group \"web\" > task \"server\" > volume_mount 1 > volume",
-            "no volume \"w\"",
-        ),
-        (
-            mount(json!({"Volume": "v"})),
-            "group \"web\" > task \"server\" > volume_mount 1 > destination",
-            "missing",
         ),
     ]);
 }
