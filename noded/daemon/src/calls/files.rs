@@ -84,7 +84,7 @@ impl CallServer {
     ) -> Result<(), CallEnd> {
         let (alloc, path) = (view.spec.id(), request.path.clone());
         let opened = self.look(move |node| {
-            let file = open(node, alloc, &path)?;
+            let file = open(node, alloc, &path).map_err(unreadable)?;
             let metadata = file.metadata().map_err(|e| CallFailed::internal(&e))?;
             if !metadata.is_file() {
                 return Err(CallFailed::bad("not a regular file").into());
@@ -163,6 +163,10 @@ fn open(node: &Executor, alloc: AllocId, path: &str) -> Result<File, CallEnd> {
                 source: Errno::NOENT | Errno::NOTDIR,
                 ..
             } => CallFailed::not_found(format!("no file {path:?}")),
+            AllocDirError::Operation {
+                source: errno @ (Errno::INVAL | Errno::NAMETOOLONG | Errno::NXIO | Errno::NODEV),
+                ..
+            } => CallFailed::bad(format!("path {path:?} cannot be opened: {errno}")),
             _ => CallFailed::internal(&error),
         })?;
     // A link may lead from one directory of the allocation to another.
@@ -171,6 +175,17 @@ fn open(node: &Executor, alloc: AllocId, path: &str) -> Result<File, CallEnd> {
     match real.strip_prefix(node.allocs.path_of(alloc)) {
         Ok(below) if !is_denied(below) => Ok(File::from(file)),
         Ok(_) | Err(_) => Err(refused().into()),
+    }
+}
+
+/// The refusal to read a file that is not there. Nomad answers 400 where content is asked for.
+fn unreadable(end: CallEnd) -> CallEnd {
+    match end {
+        CallEnd::Failed(CallFailed {
+            status: 404,
+            message,
+        }) => CallFailed::bad(message).into(),
+        other => other,
     }
 }
 

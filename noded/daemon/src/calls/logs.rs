@@ -85,6 +85,13 @@ impl CallServer {
                     source: Errno::NOENT,
                     ..
                 }) => Ok(None),
+                Err(
+                    AllocDirError::Escapes { .. }
+                    | AllocDirError::Operation {
+                        source: Errno::NOTDIR,
+                        ..
+                    },
+                ) => Err(CallFailed::bad("alloc/logs is not a directory any more").into()),
                 Err(error) => Err(CallFailed::internal(&error).into()),
             }
         });

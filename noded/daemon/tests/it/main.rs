@@ -3,6 +3,7 @@
 mod crashes;
 mod disks;
 mod fake_server;
+mod following;
 mod heartbeats;
 mod isolated;
 mod jobs;
