@@ -42,7 +42,7 @@ use crate::keeper_link::chain;
 pub(crate) const CALLS_MAX: u32 = 256;
 /// How long a server may take to say what it wants.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// How often a call that waits says that it is still there.
+/// How often a command that prints nothing sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Answers calls.
@@ -80,9 +80,7 @@ impl CallServer {
         recv: quinn::RecvStream,
         body_bytes_max: usize,
     ) {
-        let mut replies = Replies {
-            writer: FrameWriter::new(send, body_bytes_max),
-        };
+        let mut replies = Replies::new(FrameWriter::new(send, body_bytes_max));
         let reader = FrameReader::new(recv, body_bytes_max);
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         tokio::spawn(async move {

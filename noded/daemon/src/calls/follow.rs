@@ -1,13 +1,13 @@
 //! Reading a file to its end, and beyond it as it grows.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use protocol_wire::v1;
 use protocol_wire::v1::node_reply::Reply;
 
-use super::{CallEnd, CallFailed, HEARTBEAT, Replies};
+use super::{CallEnd, CallFailed, Replies};
 use crate::file_io::{READ_BYTES_MAX, Reader};
 use crate::file_watch::{FileWatch, Watched};
 
@@ -15,6 +15,9 @@ use crate::file_watch::{FileWatch, Watched};
 const POLL: Duration = Duration::from_millis(100);
 /// How often one is looked at of which the kernel tells every change.
 const IDLE: Duration = Duration::from_millis(500);
+/// How long a followed file sends nothing before a heartbeat. Nomad's clients wait for one each
+/// second; the first one makes the server send the head of its HTTP answer.
+const QUIET_MAX: Duration = Duration::from_secs(1);
 
 /// A place in a file that is being sent.
 #[derive(Debug)]
@@ -78,20 +81,16 @@ pub(super) async fn send_chunk(
     replies.send(Reply::Chunk(chunk)).await
 }
 
-/// Waits between two looks, and tells the caller now and then that the call lives.
+/// Waits between two looks, and sends heartbeats while nothing else is sent.
 #[derive(Debug)]
 pub(super) struct Pace {
-    told: Instant,
     watched: Option<Watched>,
 }
 
 impl Pace {
     /// By the clock alone, until [`Self::watch`].
     pub(super) fn new() -> Self {
-        Self {
-            told: Instant::now(),
-            watched: None,
-        }
+        Self { watched: None }
     }
 
     /// From now on changes of this file or directory end the wait.
@@ -114,19 +113,14 @@ impl Pace {
     }
 
     pub(super) async fn wait(&mut self, replies: &mut Replies) -> Result<(), CallEnd> {
+        if replies.quiet_for(QUIET_MAX) {
+            replies.heartbeat().await?;
+        }
         match &mut self.watched {
             // The end of a task is in no file.
             Some(watched) => drop(tokio::time::timeout(IDLE, watched.changed()).await),
             None => tokio::time::sleep(POLL).await,
         }
-        if self.told.elapsed() >= HEARTBEAT {
-            self.told = Instant::now();
-            replies.heartbeat().await?;
-        }
         Ok(())
-    }
-
-    pub(super) fn told(&mut self) {
-        self.told = Instant::now();
     }
 }

@@ -52,7 +52,6 @@ impl CallServer {
                     offset,
                     bytes,
                 } => {
-                    pace.told();
                     send_chunk(&file, offset, bytes, "", replies).await?;
                 }
                 Step::Truncated { file } => {

@@ -1,6 +1,6 @@
 //! How calls are answered, and how they go wrong.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol_transport::FrameWriter;
 use protocol_wire::kind::to_frame;
@@ -59,15 +59,31 @@ impl From<CallFailed> for CallEnd {
 #[derive(Debug)]
 pub(crate) struct Replies {
     pub(super) writer: FrameWriter,
+    /// When the last reply was sent; `None` before the first one.
+    sent_at: Option<Instant>,
 }
 
 impl Replies {
+    pub(super) fn new(writer: FrameWriter) -> Self {
+        Self {
+            writer,
+            sent_at: None,
+        }
+    }
+
+    /// Whether no reply was sent for this long, or none at all.
+    pub(super) fn quiet_for(&self, at_least: Duration) -> bool {
+        self.sent_at.is_none_or(|at| at.elapsed() >= at_least)
+    }
+
     pub(super) async fn send(&mut self, reply: v1::node_reply::Reply) -> Result<(), CallEnd> {
         let (kind, body) = to_frame(&v1::NodeReply { reply: Some(reply) });
         match timeout(STALLED_MAX, self.writer.write(kind, body)).await {
-            Ok(written) => written.map_err(|_| CallEnd::Gone),
-            Err(_) => Err(CallEnd::Stalled),
+            Ok(written) => written.map_err(|_| CallEnd::Gone)?,
+            Err(_) => return Err(CallEnd::Stalled),
         }
+        self.sent_at = Some(Instant::now());
+        Ok(())
     }
 
     pub(super) async fn json<T: serde::Serialize>(&mut self, value: &T) -> Result<(), CallEnd> {

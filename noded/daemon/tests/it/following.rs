@@ -1,10 +1,14 @@
-//! Output and files that a caller reads or follows.
+//! Output and files that a caller reads or follows: heartbeats while nothing comes, and refusals.
+
+use std::time::{Duration, Instant};
 
 use protocol_model::{AllocId, ClientStatus};
 use protocol_wire::v1;
+use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use serde_json::json;
 
+use crate::fake_server::next;
 use crate::jobs::{alloc, is, job, sh};
 use crate::scene::{Scene, can_run};
 
@@ -28,6 +32,36 @@ fn read(path: &str, follow: bool) -> Request {
         follow,
         ..v1::FsReadRequest::default()
     })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followed_files_without_news_send_a_heartbeat_each_second() {
+    if !can_run() {
+        return;
+    }
+    let (scene, id) = quiet().await;
+    let logs = Request::Logs(v1::LogsRequest {
+        task: "main".to_owned(),
+        follow: true,
+        ..v1::LogsRequest::default()
+    });
+    for request in [logs, read("alloc/logs/main.stderr.0", true)] {
+        let begun = Instant::now();
+        let (_writer, mut reader) = scene.server.open(id, request.clone()).await;
+        for number in 0..3 {
+            let reply = next(&mut reader).await;
+            assert!(
+                matches!(reply, Some(Reply::Heartbeat(_))),
+                "{request:?}: {reply:?}"
+            );
+            let (least, most) = (number * 1000, number * 1000 + 900);
+            let elapsed = begun.elapsed();
+            assert!(
+                (Duration::from_millis(least)..Duration::from_millis(most)).contains(&elapsed),
+                "{request:?}: heartbeat {number} after {elapsed:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
