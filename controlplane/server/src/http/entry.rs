@@ -105,7 +105,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     if let Some(region) = query.text("region")
         && region != api.config.region.as_str()
     {
-        return Err(HttpError::internal("No path to region"));
+        return Err(HttpError::not_found("No path to region"));
     }
     origin::check(&parts.headers, uri.authority(), &api.config)?;
     let caller = caller(&api, &parts.headers);

@@ -220,7 +220,7 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
         region.clone_into(&mut job.region);
     }
     if job.region != region {
-        return Err(HttpError::internal("No path to region"));
+        return Err(HttpError::not_found("No path to region"));
     }
     if job.namespace.is_empty() {
         ask.query.namespace().clone_into(&mut job.namespace);

@@ -110,7 +110,7 @@ async fn parameters_that_make_no_sense_are_refused() {
         ("/v1/jobs?meta=perhaps", 400),
         ("/v1/jobs?per_page=2&next_token=nonsense", 400),
         ("/v1/jobs?filter=ID=x", 400),
-        ("/v1/jobs?region=elsewhere", 500),
+        ("/v1/jobs?region=elsewhere", 404),
         ("/v1/allocations?prefix=zz", 400),
         ("/v1/allocation/short", 400),
         ("/v1/allocation/00000000-0000-4000-8000-000000000000", 404),

@@ -187,6 +187,6 @@ async fn a_snapshot_is_put_or_posted() {
             "what",
         )
         .await;
-    assert_eq!((code, text.as_str()), (500, "No path to region"));
+    assert_eq!((code, text.as_str()), (404, "No path to region"));
     assert_eq!(jobs(&world.client).await, ["web"]);
 }
