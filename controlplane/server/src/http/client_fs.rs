@@ -94,14 +94,17 @@ struct Span {
     limit: i64,
 }
 
+/// `?offset=` and `?limit=`. A limit of 0 or less is none, as Nomad's command line asks for the
+/// whole file.
 fn span(ask: &Ask) -> Result<Span, HttpError> {
     let offset: i64 = ask.query.number("offset")?.unwrap_or(0);
     let limit: i64 = ask.query.number("limit")?.unwrap_or(0);
-    if offset < 0 || limit < 0 {
-        return Err(HttpError::bad_request(
-            "offset and limit must not be negative",
-        ));
+    if offset < 0 {
+        return Err(HttpError::bad_request(format!(
+            "offset must not be negative, and is {offset}"
+        )));
     }
+    let limit = limit.max(0);
     Ok(Span { offset, limit })
 }
 

@@ -119,6 +119,8 @@ async fn files_are_listed_and_read() {
     assert_eq!(text(&world, &path).await, "0123456789");
     let path = format!("/v1/client/fs/readat/{id}?path=a&offset=4&limit=100");
     assert_eq!(text(&world, &path).await, "456789");
+    let path = format!("/v1/client/fs/readat/{id}?path=a&offset=4&limit=-1");
+    assert_eq!(text(&world, &path).await, "456789", "no limit");
     let path = format!("/v1/client/fs/stream/{id}?path=a&offset=9&follow=false");
     let framed = frames(&text(&world, &path).await);
     assert_eq!(
