@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use protocol_model::NodeId;
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest, CertifiedPem};
 use protocol_transport::{Identity, Region, Role, files};
 
@@ -152,9 +153,48 @@ driver "raw_exec" {{
     )
 }
 
+/// Where the node of `--dev --node` keeps its identity: noded has it in `node` below its own data
+/// directory.
+pub fn node_identity(data_dir: &Path) -> PathBuf {
+    data_dir.join("node").join("node").join("identity")
+}
+
+/// The node whose identity is kept in `file`; `None` while it is not written yet.
+///
+/// # Errors
+/// Where the file cannot be read, or holds no identity.
+pub fn read_node_identity(file: &Path) -> std::io::Result<Option<NodeId>> {
+    let text = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    // A header with the version, the id, the secret: a line each.
+    let id = match text.lines().collect::<Vec<_>>()[..] {
+        ["drover-node-identity 1", id, _secret] => id.parse().ok(),
+        _ => None,
+    };
+    let damaged = || std::io::Error::new(std::io::ErrorKind::InvalidData, "not a node's identity");
+    id.map(Some).ok_or_else(damaged)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_identity_of_the_own_node_is_read_once_it_is_written() {
+        let root = tempfile::tempdir().expect("a directory");
+        let file = node_identity(root.path());
+        assert_eq!(read_node_identity(&file).expect("is not there yet"), None);
+        std::fs::create_dir_all(file.parent().expect("a directory")).expect("is made");
+        let id = NodeId::from_u128(7);
+        std::fs::write(&file, format!("drover-node-identity 1\n{id}\n00ff\n")).expect("writes");
+        assert_eq!(read_node_identity(&file).expect("is whole"), Some(id));
+        for damaged in ["", "drover-node-identity 2\nx\ny\n"] {
+            std::fs::write(&file, damaged).expect("writes");
+            read_node_identity(&file).expect_err("is no identity");
+        }
+    }
 
     fn loads(made: &DevCertificates) -> bool {
         [&made.server, &made.node]

@@ -58,10 +58,13 @@ fn main() -> ExitCode {
 }
 
 fn start(arguments: &Arguments) -> anyhow::Result<()> {
-    let config = match &arguments.config {
+    let mut config = match &arguments.config {
         Some(path) => Config::load(path)?,
         None => Config::dev(arguments.data_dir.clone())?,
     };
+    if arguments.node {
+        config.own_node = Some(dev::node_identity(&config.data_dir));
+    }
     if arguments.validate {
         if !arguments.dev {
             certificates::load(&config)?;

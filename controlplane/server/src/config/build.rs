@@ -76,6 +76,7 @@ impl Config {
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
             data_dir,
+            own_node: None,
             quic_listen: SocketAddr::new(quic_ip, file.ports.quic.unwrap_or(4647)),
             quic_advertise: addresses::advertised("advertise.quic", file.advertise.quic.as_ref())?,
             http: http(file)?,

@@ -33,6 +33,9 @@ pub struct Config {
     pub datacenter: String,
     /// Where the log and the snapshots are.
     pub data_dir: PathBuf,
+    /// The identity file of the node that runs as a child of this server (`--dev --node`); `None`
+    /// where there is none. The node writes it when it starts for the first time.
+    pub own_node: Option<PathBuf>,
     /// Where QUIC listens.
     pub quic_listen: SocketAddr,
     /// What others reach it at, `host:port`; the listening address unless given.

@@ -10,6 +10,7 @@ use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::node_call::{NodeCall, forward_document};
 use super::{exec, lookup};
+use crate::dev;
 
 pub(super) async fn route(ask: &mut Ask, id: &str, rest: &[&str]) -> Answered {
     let id: AllocId = lookup::id("an allocation", id)?;
@@ -77,7 +78,8 @@ async fn signal(ask: &Ask, id: AllocId) -> Answered {
     forward_document(ask, id, Request::Signal(v1::SignalRequest { task, signal })).await
 }
 
-/// `/v1/client/stats`, `/v1/client/gc`: of the node that `?node_id=` names.
+/// `/v1/client/stats`, `/v1/client/gc`: of the node that `?node_id=` names, of the server's own one
+/// where it is absent.
 pub(super) async fn host(ask: &Ask, action: &str) -> Answered {
     let request = match (ask.verb, action) {
         (Verb::Get, "stats") => Request::HostStats(v1::HostStatsRequest {}),
@@ -85,12 +87,25 @@ pub(super) async fn host(ask: &Ask, action: &str) -> Answered {
         (_, "stats" | "gc") => return Err(HttpError::method()),
         _ => return Err(HttpError::no_route()),
     };
-    let node = ask
-        .query
-        .text("node_id")
-        .ok_or_else(|| HttpError::bad_request("must provide ?node_id: servers run nothing"))?;
-    let node: NodeId = lookup::id("a node", node)?;
+    let node = match ask.query.text("node_id") {
+        Some(node) => lookup::id("a node", node)?,
+        None => own_node(ask)?,
+    };
     of_node(ask, node, request).await
+}
+
+/// The node that runs as a child of this server.
+fn own_node(ask: &Ask) -> Result<NodeId, HttpError> {
+    let Some(file) = &ask.api.config.own_node else {
+        return Err(HttpError::bad_request(
+            "must provide ?node_id: this server has no node of its own",
+        ));
+    };
+    let known = dev::read_node_identity(file).map_err(|error| {
+        let file = file.display();
+        HttpError::internal(format!("cannot read the node's identity {file}: {error}"))
+    })?;
+    known.ok_or_else(|| HttpError::not_found("No path to node: this server's node has not joined"))
 }
 
 /// A call to a node that answers one JSON document or none, as the answer of the request.

@@ -175,6 +175,23 @@ async fn a_node_is_asked_for_what_the_cluster_does_not_know_and_to_collect() {
 }
 
 #[tokio::test]
+async fn a_call_without_node_id_is_for_the_servers_own_node() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("identity");
+    let world = World::start_with(|config| config.own_node = Some(file.clone())).await;
+    let node = FakeNode::join(&world).await;
+    let (code, words) = refusal(world.get("/v1/client/stats").await);
+    assert_eq!(code, 404, "{words}");
+    let identity = format!("drover-node-identity 1\n{}\n00ff\n", node.id);
+    std::fs::write(&file, identity).expect("is written");
+    let stats = world.get("/v1/client/stats").await.expect("statistics");
+    assert_eq!(stats["Timestamp"], 1);
+    world.get("/v1/client/gc").await.expect("collected");
+    let nobody = "/v1/client/stats?node_id=00000000-0000-4000-8000-000000000000";
+    assert_eq!(refusal(world.get(nobody).await).0, 404);
+}
+
+#[tokio::test]
 async fn a_command_is_run_over_a_websocket() {
     let (world, _node, id) = placed().await;
     let path = format!("/v1/client/allocation/{id}/exec");
