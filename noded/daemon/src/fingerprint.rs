@@ -18,6 +18,7 @@ use protocol_model::{
     ReservedNetworkResources,
 };
 
+use crate::clock;
 use crate::config::{Config, Switch};
 use crate::file_io::Engine;
 use crate::identity::NodeIdentity;
@@ -181,6 +182,7 @@ fn add_drivers(node: &mut Node, config: &Config, enforcement: &Enforcement) {
         detected: true,
         healthy: true,
         health_description: description.to_owned(),
+        update_time: None,
     };
     let exec = if enforcement.seccomp {
         set(node, "driver.exec", 1);
@@ -207,6 +209,10 @@ fn add_drivers(node: &mut Node, config: &Config, enforcement: &Enforcement) {
             };
             node.drivers.insert(name.to_owned(), off);
         }
+    }
+    let now = clock::wall();
+    for driver in node.drivers.values_mut() {
+        driver.update_time = Some(now);
     }
 }
 

@@ -20,6 +20,7 @@ mod instant;
 mod metrics;
 mod node;
 pub mod optional_id;
+mod shown_states;
 mod task_state;
 
 pub use alloc::*;
@@ -31,6 +32,7 @@ pub use ids::{
 pub use instant::{UnixNanos, format_rfc3339, rfc3339, rfc3339_always};
 pub use metrics::{AllocMetric, NodeScoreMeta};
 pub use node::*;
+pub use shown_states::ShownTaskStates;
 pub use task_state::{TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState, TaskState};
 
 // The job part: what a user wants to run.

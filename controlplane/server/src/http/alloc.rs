@@ -14,8 +14,8 @@ use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
 use super::lookup;
-use super::older::AllocShown;
 use super::page::{ByIndex, Page, page_where};
+use super::shown::AllocShown;
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     let id: AllocId = lookup::id("an allocation", id)?;
@@ -55,8 +55,7 @@ impl ListParts {
 
     fn stub(self, snapshot: &Snapshot, alloc: &Allocation) -> AllocationListStub {
         let job = snapshot.job_of_alloc(alloc);
-        let job_type = job.as_ref().map_or("", |job| job.job_type.as_str());
-        let mut stub = alloc.stub(job_type, self.resources);
+        let mut stub = alloc.stub(job.as_deref(), self.resources);
         if !self.task_states {
             stub.task_states.clear();
         }

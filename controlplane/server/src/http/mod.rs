@@ -47,11 +47,11 @@ mod lookup;
 mod metrics;
 mod namespaces;
 mod nodes;
-mod older;
 mod operator;
 pub mod requests;
 mod restore;
 mod search;
+mod shown;
 mod snapshot;
 mod status;
 

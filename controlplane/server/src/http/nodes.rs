@@ -16,8 +16,8 @@ use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
-use super::older::{AllocShown, NodeShown};
 use super::page::{ByIndex, page_where};
+use super::shown::{AllocShown, NodeShown};
 use super::{client_alloc, detail, lookup};
 
 /// Evaluations that one request may make: one per job with something on the node.

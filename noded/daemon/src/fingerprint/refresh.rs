@@ -1,7 +1,7 @@
 //! Facts that were looked at again, made quiet: what only trembles (a clock rate, a few megabytes)
 //! does not make the scheduler look at every job again.
 
-use protocol_model::Node;
+use protocol_model::{Node, UnixNanos};
 
 use super::{class, set};
 
@@ -28,6 +28,7 @@ pub(crate) fn settle(previous: &Node, mut fresh: Node, held_mib: i64) -> Node {
             .cpu
             .clone_from(&previous.node_resources.cpu);
     }
+    keep_update_times(previous, &mut fresh);
     add_held(&mut fresh, held_mib);
     let (before, now) = (
         previous.node_resources.disk.disk_mb,
@@ -49,13 +50,26 @@ pub(crate) fn settle(previous: &Node, mut fresh: Node, held_mib: i64) -> Node {
 /// The facts to begin with: those of the last daemon, where what is found only trembles around
 /// them. Where anything else changed, all that is found counts: everybody looks anyway.
 pub(crate) fn begin(last: Option<&Node>, mut fresh: Node, held_mib: i64) -> Node {
-    if let Some(last) = last
-        && settle(last, fresh.clone(), held_mib) == *last
-    {
-        return last.clone();
+    if let Some(last) = last {
+        if settle(last, fresh.clone(), held_mib) == *last {
+            return last.clone();
+        }
+        keep_update_times(last, &mut fresh);
     }
     add_held(&mut fresh, held_mib);
     fresh
+}
+
+/// Drivers that are as before changed when they last did, not now.
+fn keep_update_times(previous: &Node, fresh: &mut Node) {
+    for (name, driver) in &mut fresh.drivers {
+        if let Some(before) = previous.drivers.get(name)
+            && before.same_but_time(driver)
+            && before.update_time.is_some()
+        {
+            driver.update_time = before.update_time;
+        }
+    }
 }
 
 /// Counts what live allocations may use as the node's, up to the whole disk.
@@ -67,12 +81,13 @@ fn add_held(node: &mut Node, held_mib: i64) {
 }
 
 /// The facts of a host that cannot run tasks any more: nothing new is placed on it.
-pub(crate) fn unfit(previous: &Node, reason: &str) -> Node {
+pub(crate) fn unfit(previous: &Node, reason: &str, now: UnixNanos) -> Node {
     let mut node = previous.clone();
     for (name, driver) in &mut node.drivers {
         if driver.healthy {
             driver.healthy = false;
             driver.health_description = reason.to_owned();
+            driver.update_time = Some(now);
             node.attributes.remove(&format!("driver.{name}"));
         }
     }
@@ -147,6 +162,28 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_that_did_not_change_keeps_the_time_of_its_last_change() {
+        let with_driver = |healthy, at| {
+            let mut node = node(50_000, 2000);
+            let info = DriverInfo {
+                healthy,
+                update_time: Some(UnixNanos(at)),
+                ..DriverInfo::default()
+            };
+            node.drivers.insert("exec".to_owned(), info);
+            node
+        };
+        let time = |node: &Node| node.drivers["exec"].update_time.map(|at| at.0);
+        let before = settle(&with_driver(true, 1), with_driver(true, 1), 0);
+        assert_eq!(settle(&before, with_driver(true, 2), 0), before);
+        assert_eq!(time(&settle(&before, with_driver(false, 3), 0)), Some(3));
+        assert_eq!(begin(Some(&before), with_driver(true, 4), 0), before);
+        let mut moved = with_driver(true, 5);
+        moved.meta.insert("rack".to_owned(), "r2".to_owned());
+        assert_eq!(time(&begin(Some(&before), moved, 0)), Some(1));
+    }
+
+    #[test]
     fn another_attribute_is_news_and_changes_the_class() {
         let before = settle(&node(50_000, 2000), node(50_000, 2000), 0);
         let mut fresh = node(50_000, 2000);
@@ -164,7 +201,8 @@ mod tests {
         };
         before.drivers.insert("exec".to_owned(), healthy);
         set(&mut before, "driver.exec", 1);
-        let after = unfit(&before, "the cgroup is gone");
+        let after = unfit(&before, "the cgroup is gone", UnixNanos(7));
+        assert_eq!(after.drivers["exec"].update_time, Some(UnixNanos(7)));
         assert_eq!(
             after.drivers["exec"].health_description,
             "the cgroup is gone"

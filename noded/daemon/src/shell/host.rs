@@ -33,7 +33,7 @@ impl Running {
             Ok(fresh) => refresh::settle(&previous, *fresh, self.held_disk_mib()),
             Err(reason) => {
                 tracing::error!(%reason, "this host cannot run tasks any more");
-                refresh::unfit(&previous, &reason)
+                refresh::unfit(&previous, &reason, self.shell.clock.wall())
             }
         };
         if settled == *previous {

@@ -11,6 +11,8 @@ use super::{
 };
 use crate::ids::{AllocId, EvalId, NodeId};
 use crate::instant::UnixNanos;
+use crate::job::Job;
+use crate::lifecycle::TaskLifecycle;
 use crate::nullable;
 use crate::task_state::TaskState;
 
@@ -33,14 +35,18 @@ pub struct AllocationListStub {
     pub job_version: u64,
     pub task_group: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocated_resources: Option<Arc<AllocatedResources>>,
+    pub allocated_resources: Option<ShownResources>,
     pub desired_status: DesiredStatus,
     pub desired_description: String,
     #[serde(default)]
     pub desired_transition: DesiredTransition,
     pub client_status: ClientStatus,
     pub client_description: String,
-    #[serde(default, with = "nullable")]
+    #[serde(
+        default,
+        serialize_with = "crate::shown_states::serialize",
+        deserialize_with = "nullable::deserialize"
+    )]
     pub task_states: BTreeMap<String, TaskState>,
     #[serde(default)]
     pub deployment_status: Option<AllocDeploymentStatus>,
@@ -60,6 +66,31 @@ pub struct AllocationListStub {
     pub modify_time: UnixNanos,
 }
 
+/// What an allocation was given, as the API shows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ShownResources {
+    #[serde(flatten)]
+    pub given: Arc<AllocatedResources>,
+    /// When each task of the group runs; `None` for main tasks.
+    #[serde(default, with = "nullable")]
+    pub task_lifecycles: BTreeMap<String, Option<TaskLifecycle>>,
+}
+
+impl ShownResources {
+    /// Those of `alloc`, whose joined job is `job`.
+    pub fn new(alloc: &Allocation, job: Option<&Job>) -> Self {
+        let group = job.and_then(|job| job.task_group(&alloc.task_group));
+        let tasks = group.into_iter().flat_map(|group| &group.tasks);
+        Self {
+            given: Arc::clone(&alloc.allocated_resources),
+            task_lifecycles: tasks
+                .map(|task| (task.name.clone(), task.lifecycle.clone()))
+                .collect(),
+        }
+    }
+}
+
 /// Whether a list shows what each allocation was given (`?resources=true`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListResources {
@@ -70,9 +101,9 @@ pub enum ListResources {
 }
 
 impl Allocation {
-    /// The short form, for lists. `job_type` comes from the joined job, empty where it is not
+    /// The short form, for lists. `job` is the joined job; the job's type is empty where it is not
     /// known.
-    pub fn stub(&self, job_type: &str, resources: ListResources) -> AllocationListStub {
+    pub fn stub(&self, job: Option<&Job>, resources: ListResources) -> AllocationListStub {
         AllocationListStub {
             id: self.id,
             eval_id: self.eval_id,
@@ -81,12 +112,12 @@ impl Allocation {
             node_id: self.node_id,
             node_name: self.node_name.clone(),
             job_id: self.job_id.clone(),
-            job_type: job_type.to_owned(),
+            job_type: job.map_or("", |job| job.job_type.as_str()).to_owned(),
             job_version: self.job_version,
             task_group: self.task_group.clone(),
             allocated_resources: match resources {
                 ListResources::Omit => None,
-                ListResources::Include => Some(self.allocated_resources.clone()),
+                ListResources::Include => Some(ShownResources::new(self, job)),
             },
             desired_status: self.desired_status,
             desired_description: self.desired_description.clone(),

@@ -5,9 +5,11 @@
 
 pub mod reconnect;
 mod resources;
+mod shown_drivers;
 mod stub;
 
 pub use resources::*;
+pub use shown_drivers::ShownDrivers;
 pub use stub::*;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
-use crate::instant::UnixNanos;
+use crate::instant::{UnixNanos, rfc3339};
 use crate::nullable;
 
 /// The relation of a node and the control plane.
@@ -185,6 +187,29 @@ pub struct DriverInfo {
     pub healthy: bool,
     /// Why not, for people.
     pub health_description: String,
+    /// When any of this last changed, by the node's clock. Nodes of older releases do not send it.
+    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    pub update_time: Option<UnixNanos>,
+}
+
+impl DriverInfo {
+    /// Whether both describe the driver alike, whenever that last changed.
+    pub fn same_but_time(&self, other: &Self) -> bool {
+        let Self {
+            attributes,
+            detected,
+            healthy,
+            health_description,
+            update_time: _,
+        } = self;
+        (attributes, detected, healthy, health_description)
+            == (
+                &other.attributes,
+                &other.detected,
+                &other.healthy,
+                &other.health_description,
+            )
+    }
 }
 
 /// A directory of the host that jobs may mount by name.

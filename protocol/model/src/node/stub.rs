@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DriverInfo, Eligibility, Node, NodeReservedResources, NodeResources, NodeStatus};
+use super::{
+    DriverInfo, Eligibility, HostVolume, Node, NodeReservedResources, NodeResources, NodeStatus,
+    shown_drivers,
+};
 use crate::ids::NodeId;
 use crate::nullable;
 
@@ -25,12 +28,20 @@ pub struct NodeListStub {
     pub scheduling_eligibility: Eligibility,
     pub status: NodeStatus,
     pub status_description: String,
-    #[serde(with = "nullable")]
+    #[serde(
+        serialize_with = "shown_drivers::serialize",
+        deserialize_with = "nullable::deserialize"
+    )]
     pub drivers: BTreeMap<String, DriverInfo>,
+    #[serde(default, with = "nullable")]
+    pub host_volumes: BTreeMap<String, HostVolume>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_resources: Option<NodeResources>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_resources: Option<NodeReservedResources>,
+    /// No drain is part of this release.
+    #[serde(default)]
+    pub last_drain: Option<serde_json::Value>,
     pub create_index: u64,
     pub modify_index: u64,
 }
@@ -64,8 +75,10 @@ impl Node {
             status: self.status,
             status_description: self.status_description.clone(),
             drivers: self.drivers.clone(),
+            host_volumes: self.host_volumes.clone(),
             node_resources: None,
             reserved_resources: None,
+            last_drain: None,
             create_index: self.create_index,
             modify_index: self.modify_index,
         }
@@ -75,6 +88,20 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_has_the_keys_of_nomad_although_they_are_empty() {
+        let mut node = Node::new(NodeId(uuid::Uuid::nil()), "node-1", "dc1");
+        node.drivers
+            .insert("exec".to_owned(), DriverInfo::default());
+        let shown = serde_json::to_value(node.stub()).expect("JSON");
+        let null = Some(&serde_json::Value::Null);
+        assert_eq!(shown.get("LastDrain"), null);
+        assert_eq!(shown.get("HostVolumes"), null);
+        assert_eq!(shown["Drivers"]["exec"].get("UpdateTime"), null);
+        let read: NodeListStub = serde_json::from_value(shown).expect("is read again");
+        assert_eq!(read, node.stub());
+    }
 
     #[test]
     fn a_list_shows_the_release_of_the_node_and_not_of_the_api() {
