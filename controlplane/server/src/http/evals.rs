@@ -9,6 +9,7 @@ use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::page::{ByIndex, page_where};
+use super::shown::{EvalShown, related};
 use super::{alloc, lookup};
 
 /// `/v1/evaluations`, perhaps of one job (`?job=`) or in one status (`?status=`).
@@ -48,8 +49,9 @@ pub(super) async fn list(ask: &Ask) -> Answered {
             keep,
         )?,
     };
+    let shown: Vec<EvalShown> = page.items.into_iter().map(EvalShown::new).collect();
     ask.answer_page(
-        &page.items,
+        &shown,
         snapshot.table_index(&[Table::Evals]),
         page.next_token.as_deref(),
     )
@@ -67,9 +69,15 @@ pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     let id: EvalId = lookup::id("an evaluation", id)?;
     match (ask.verb, rest) {
         (Verb::Get, []) => {
+            let with_related = ask.query.flag("related")?;
             ask.read(&[Table::Evals], |snapshot| {
-                let eval = snapshot.eval(id).map(Arc::clone);
-                eval.ok_or_else(|| HttpError::not_found("eval not found"))
+                let eval = snapshot.eval(id);
+                let eval = eval.ok_or_else(|| HttpError::not_found("eval not found"))?;
+                let related = match with_related {
+                    true => related(eval, |id| snapshot.eval(id)),
+                    false => Vec::new(),
+                };
+                Ok(EvalShown::with_related(Arc::clone(eval), related))
             })
             .await
         }

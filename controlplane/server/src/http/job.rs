@@ -3,15 +3,17 @@
 use std::cmp::Reverse;
 
 use controlplane_state::command::{JobDeregister, Purge};
-use controlplane_state::{Command, Outcome, Snapshot, Table};
-use protocol_model::{Deployment, EvalTrigger, Evaluation, JobKey, nullable::or_default};
+use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
+use protocol_model::{Deployment, EvalTrigger, JobKey, nullable::or_default};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::ask::{Ask, Verb};
 use super::error::{Answered, HttpError};
 use super::job_register::{self, check_priority, evaluation, runs_now};
+use super::shown::EvalShown;
 use super::{alloc, job_plan, job_versions, jobs, lookup};
+use crate::cluster::ChangeError;
 
 pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
     let key = JobKey::new(ask.query.namespace(), id);
@@ -122,6 +124,12 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
     )
 }
 
+/// A job that is not there is stopped already: no evaluation is made, and nothing is written.
+fn nothing_to_stop(ask: &Ask, snapshot: &Snapshot) -> Answered {
+    let index = snapshot.table_index(&[Table::Jobs]);
+    ask.answer(&Evaluated::new(None, 0, 0), index)
+}
+
 /// The body of `/v1/job/:id/evaluate`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
@@ -189,9 +197,9 @@ async fn allocations(ask: &Ask, key: &JobKey) -> Answered {
 
 async fn evaluations(ask: &Ask, key: &JobKey) -> Answered {
     ask.read(&[Table::Evals], |snapshot| {
-        let mut evals: Vec<Arc<Evaluation>> = snapshot.evals_by_job(key).map(Arc::clone).collect();
+        let mut evals: Vec<_> = snapshot.evals_by_job(key).map(Arc::clone).collect();
         evals.sort_by_key(|eval| Reverse((eval.create_index, eval.id)));
-        Ok(evals)
+        Ok(evals.into_iter().map(EvalShown::new).collect::<Vec<_>>())
     })
     .await
 }

@@ -238,6 +238,45 @@ async fn what_an_allocation_was_given_is_told_as_nomads_command_line_reads_it_to
     assert_eq!(&alloc["Resources"]["CPU"], mhz);
     assert_eq!(alloc["Resources"]["DiskMB"], given["Shared"]["DiskMB"]);
     assert_eq!(of_node[0]["Resources"], alloc["Resources"]);
+    assert_eq!(
+        alloc["SharedResources"]["DiskMB"],
+        given["Shared"]["DiskMB"]
+    );
+    assert_eq!(given["TaskLifecycles"], json!({ "server": null }));
+    assert_eq!(&of_node[0]["AllocatedResources"], given);
+    let list = world.get("/v1/allocations?resources=true").await;
+    assert_eq!(&list.expect("a list")[0]["AllocatedResources"], given);
+}
+
+#[tokio::test]
+async fn evaluations_leave_empty_keys_out_and_show_related_ones() {
+    let world = World::start().await;
+    // There is no node: the evaluation is complete, and another one waits for room.
+    let body = json!({ "Job": service("web") });
+    let registered = world.put("/v1/jobs", body).await.expect("registered");
+    world
+        .until(|snapshot| snapshot.evals().any(|eval| eval.blocked_eval.is_some()))
+        .await;
+    let id = registered["EvalID"].as_str().expect("an id");
+    let path = format!("/v1/evaluation/{id}");
+    let one = world.get(&path).await.expect("the evaluation");
+    let related = world.get(&format!("{path}?related=true")).await;
+    let related = related.expect("the evaluation");
+    assert_eq!(one.get("RelatedEvals"), None);
+    let waiting = &related["RelatedEvals"][0];
+    assert_eq!(waiting["ID"], one["BlockedEval"]);
+    assert_eq!(waiting["PreviousEval"], id);
+    assert_eq!(waiting["Status"], "blocked");
+
+    for path in ["/v1/evaluations", "/v1/job/web/evaluations"] {
+        let list = world.get(path).await.expect("a list");
+        let list = list.as_array().expect("a list").clone();
+        assert!(list.contains(&one), "{path}");
+        for (name, value) in list.iter().flat_map(|eval| eval.as_object()).flatten() {
+            let empty = [json!(null), json!(""), json!(0), json!(false), json!({})];
+            assert!(!empty.contains(value), "{path}: {name} is {value}");
+        }
+    }
 }
 
 #[tokio::test]
