@@ -97,7 +97,9 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
     check_priority(priority)?;
     // What kind of job it is decides which scheduler stops it: read it where it is newest.
     let snapshot = ask.api.cluster.consistent().await?;
-    let job = lookup::job(&snapshot, &key)?;
+    let Some(job) = snapshot.job(&key) else {
+        return nothing_to_stop(ask, &snapshot);
+    };
     // Allocations that run have to be stopped by somebody, whatever the job says it is.
     let mut allocs = snapshot.allocs_by_job(&key);
     let to_stop = runs_now(job) || allocs.any(|alloc| !alloc.terminal());
@@ -108,7 +110,13 @@ async fn deregister(ask: &Ask, key: JobKey) -> Answered {
         eval,
         no_shutdown_delay,
     });
-    let changed = ask.api.cluster.change(command).await?;
+    let changed = match ask.api.cluster.change(command).await {
+        // Another caller purged it meanwhile.
+        Err(ChangeError::Refused(Refusal::UnknownJob(_))) => {
+            return nothing_to_stop(ask, &ask.api.cluster.snapshot());
+        }
+        changed => changed?,
+    };
     let Outcome::JobDeregistered {
         job_modify_index,
         eval,

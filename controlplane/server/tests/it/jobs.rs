@@ -69,10 +69,24 @@ async fn a_job_is_registered_listed_read_stopped_and_purged() {
         refusal(world.get("/v1/job/web").await),
         (404, "job not found".to_owned())
     );
-    assert_eq!(
-        refusal(world.delete("/v1/job/web").await),
-        (404, "job not found".to_owned())
-    );
+}
+
+#[tokio::test]
+async fn stopping_a_job_that_is_not_there_succeeds_and_writes_nothing() {
+    let world = World::start().await;
+    let before = world.barrier().await;
+    for path in [
+        "/v1/job/web",
+        "/v1/job/web?purge=true",
+        "/v1/job/web?namespace=nope",
+    ] {
+        let stopped = world.delete(path).await.expect("nothing is to be done");
+        assert_eq!(stopped["EvalID"], "", "{path}");
+        for index in ["EvalCreateIndex", "JobModifyIndex", "Index"] {
+            assert_eq!(stopped[index], 0, "{path}: {index}");
+        }
+    }
+    assert_eq!(world.barrier().await, before + 1);
 }
 
 #[tokio::test]
