@@ -10,10 +10,14 @@ use rustix::io::Errno;
 
 use super::{AllocDirError, AllocRoot, DIRECTORY, failed};
 
+/// What a mode may hold besides the kind of the file.
+const PERMISSIONS: u32 = 0o777;
+
 /// What a written file is like.
 #[derive(Debug, Clone, Copy)]
 pub struct FileAttributes {
-    /// Permission bits.
+    /// Permission bits. Those that give a user or group away (set-id) and the sticky bit are left
+    /// out, as Nomad does: files of root are written here.
     pub mode: u32,
     /// Owner and group; `None` leaves them as they are. Both absent: noded's own.
     pub owner: Option<(Option<rustix::process::Uid>, Option<rustix::process::Gid>)>,
@@ -90,7 +94,7 @@ impl AllocRoot {
         if let Some((uid, gid)) = attributes.owner {
             fs::fchown(&file, uid, gid).map_err(at("giving away"))?;
         }
-        fs::fchmod(&file, Mode::from_raw_mode(attributes.mode))
+        fs::fchmod(&file, Mode::from_raw_mode(attributes.mode & PERMISSIONS))
             .map_err(at("setting the mode of"))?;
         fs::renameat(&directory, &temporary, &directory, name).map_err(at("renaming"))
     }
@@ -110,17 +114,25 @@ fn relative(path: &Path) -> PathBuf {
 }
 
 fn open_or_make(parent: &OwnedFd, name: &OsStr, path: &Path) -> Result<OwnedFd, AllocDirError> {
-    match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
-        Ok(()) | Err(Errno::EXIST) => {}
+    let made = match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
         Err(source) => return Err(failed("making the directory of", path)(source)),
-    }
+    };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    fs::openat2(parent, name, DIRECTORY, Mode::empty(), resolve).map_err(|source| match source {
+    let opened = fs::openat2(parent, name, DIRECTORY, Mode::empty(), resolve);
+    let directory = opened.map_err(|source| match source {
         Errno::LOOP | Errno::XDEV => AllocDirError::Escapes {
             path: path.to_owned(),
         },
         source => failed("opening the directory of", path)(source),
-    })
+    })?;
+    if made {
+        // The umask does not count.
+        let mode = Mode::from_raw_mode(0o755);
+        fs::fchmod(&directory, mode).map_err(failed("setting the mode of", path))?;
+    }
+    Ok(directory)
 }
 
 fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
