@@ -50,6 +50,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // What noded makes is as open as it says, whatever starts it.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut config = Config::load(&arguments.config)?;
     if arguments.keeper_is_a_service {
         config.keeper_starter = Starter::ServiceManager;

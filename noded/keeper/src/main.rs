@@ -71,6 +71,8 @@ fn check_state() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    // Log files are as open as pump makes them, whatever starts it.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     if let Some(rest) = &arguments.detached {
         return detach::start_detached(rest).context("cannot detach");
     }

@@ -150,7 +150,10 @@ host_volume "shared" {{
             .append(true)
             .open(self.directory.path().join("noded.log"))
             .unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_noded"))
+        // The strictest umask: what noded, keeper and pump make must not depend on it.
+        let child = Command::new("/bin/sh")
+            .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_noded"))
             .arg("--config")
             .arg(self.directory.path().join("noded.hcl"))
             .stdin(Stdio::null())
