@@ -157,9 +157,16 @@ pub fn plan(spec: &SandboxSpec) -> Result<Plan, PlanError> {
         layout,
         paths,
         binds,
+        masked,
     } = &spec.root
     {
-        steps.extend(root::steps(spec, layout, paths, binds)?);
+        let view = root::View {
+            layout,
+            paths,
+            binds,
+            masked,
+        };
+        steps.extend(root::steps(spec, &view)?);
     }
     if let Some(name) = &spec.hostname {
         steps.push(Step::HostName(c_string("host name", name.as_bytes())?));

@@ -91,6 +91,9 @@ pub enum Root {
         paths: Vec<PathBuf>,
         /// Further binds, such as host volumes; their sources must exist.
         binds: Vec<Bind>,
+        /// Places inside the task that are hidden, whatever shows them; missing ones are left out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        masked: Vec<PathBuf>,
     },
 }
 
@@ -214,10 +217,10 @@ pub enum Resource {
     FileBytes,
 }
 
-/// Soft limit of descriptors that every task starts with. More breaks programs that use
-/// select(2) or close every possible descriptor; those that can use more raise it to the hard
-/// limit themselves.
-const OPEN_FILES_SOFT: u64 = 1024;
+/// Soft limit of descriptors that a task starts with unless its spec says otherwise. More breaks
+/// programs that use select(2) or close every possible descriptor; those that can use more raise it
+/// to the hard limit themselves.
+pub const OPEN_FILES_SOFT: u64 = 1024;
 
 /// Host paths that a task of the exec driver sees, as Nomad's default `chroot_env` names them.
 #[must_use]
@@ -249,6 +252,7 @@ impl SandboxSpec {
                 layout,
                 paths: default_host_view(),
                 binds: Vec::new(),
+                masked: Vec::new(),
             },
             namespaces: BTreeSet::from([
                 Namespace::Mount,

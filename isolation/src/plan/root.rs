@@ -63,13 +63,22 @@ const LINKS: [(&str, &str); 5] = [
     ("dev/ptmx", "pts/ptmx"),
 ];
 
+/// What of the host is shown, as [`crate::Root::ReadOnlyHostView`] has it.
+pub(super) struct View<'a> {
+    pub(super) layout: &'a TaskLayout,
+    pub(super) paths: &'a [PathBuf],
+    pub(super) binds: &'a [Bind],
+    pub(super) masked: &'a [PathBuf],
+}
+
 /// Steps from the host's root to the task's.
-pub(super) fn steps(
-    spec: &SandboxSpec,
-    layout: &TaskLayout,
-    paths: &[PathBuf],
-    binds: &[Bind],
-) -> Result<Vec<Step>, PlanError> {
+pub(super) fn steps(spec: &SandboxSpec, view: &View<'_>) -> Result<Vec<Step>, PlanError> {
+    let View {
+        layout,
+        paths,
+        binds,
+        masked,
+    } = *view;
     let mut steps = vec![Step::OpenRoot {
         source: absolute("task directory", &layout.task)?,
     }];
@@ -101,6 +110,12 @@ pub(super) fn steps(
             target: beneath("bind target", target)?,
             access: *access,
             missing: Missing::Fail,
+        });
+    }
+    // Last: they hide what is below any of the mounts above.
+    for path in masked {
+        steps.push(Step::Mask {
+            target: beneath("masked path", path)?,
         });
     }
     // Tokens that noded keeps for the task but the task must not read.

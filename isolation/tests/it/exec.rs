@@ -270,6 +270,32 @@ fn volumes_are_shown_where_the_job_wants_them() {
 }
 
 #[test]
+fn masked_places_are_empty_whatever_shows_them() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let volume = tempfile::tempdir().expect("volume");
+    fs::create_dir(volume.path().join("dir")).expect("directory");
+    for name in ["dir/f", "key", "open"] {
+        fs::write(volume.path().join(name), "data\n").expect("write");
+    }
+    let mut spec = fixture.exec_as_root(
+        "ls -A /in/dir; wc -c </in/key; cat /in/open; wc -c </etc/passwd; \
+         umount /in/dir 2>/dev/null && echo bare; echo x 2>/dev/null >/in/dir/new && echo wrote; true",
+    );
+    let Root::ReadOnlyHostView { binds, masked, .. } = &mut spec.root else {
+        unreachable!()
+    };
+    binds.push(Bind {
+        source: volume.path().to_owned(),
+        target: "/in".into(),
+        access: Access::ReadWrite,
+    });
+    masked.extend(["/in/dir", "/in/key", "/etc/passwd", "/in/missing"].map(Into::into));
+    assert_eq!(fixture.run(&spec).success(), "0\ndata\n0\n");
+}
+
+#[test]
 fn a_missing_volume_is_named_in_the_failure() {
     let Some(fixture) = Fixture::new() else {
         return;

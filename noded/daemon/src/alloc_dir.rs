@@ -6,14 +6,12 @@
 //!   <root>/<alloc>/<task>/{local,secrets,private,tmp}
 //! ```
 
+mod access;
 mod files;
 mod remove;
 
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use isolation::{Identity, scratch};
@@ -21,6 +19,7 @@ use protocol_model::AllocId;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 
+pub use access::{TaskAccess, group_of};
 pub use files::FileAttributes;
 
 /// Size of the secrets' memory file system unless the job says otherwise (Nomad's 1 MiB).
@@ -98,17 +97,13 @@ pub struct AllocRoot {
 }
 
 impl AllocRoot {
-    /// Opens the root; makes it where it is missing.
+    /// Opens the root, which [`crate::data_dir::prepare`] has made.
     ///
     /// # Errors
-    /// Where it cannot be made or opened.
+    /// Where it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, AllocDirError> {
-        // Others may pass through to a task's own directory, and see nothing on the way.
-        let made = DirBuilder::new().recursive(true).mode(0o711).create(path);
-        made.map_err(|error| failed("making", path)(errno(&error)))?;
         let directory =
             fs::open(path, DIRECTORY, Mode::empty()).map_err(failed("opening", path))?;
-        fs::fchmod(&directory, Mode::from_raw_mode(0o711)).map_err(failed("closing", path))?;
         Ok(Self {
             path: path.to_owned(),
             directory,
@@ -120,8 +115,8 @@ impl AllocRoot {
         self.path.join(alloc.to_string())
     }
 
-    /// Makes the directories that the tasks of an allocation share, closed to everybody else on the
-    /// host: see [`Self::let_pass`]. Repeating it is harmless, and needs no room.
+    /// Makes the directories that the tasks of an allocation share by its group, closed to
+    /// everybody else on the host. Repeating it is harmless, and needs no room.
     ///
     /// # Errors
     /// Where one cannot be made, or the disk is full.
@@ -136,24 +131,13 @@ impl AllocRoot {
             0o700,
             &path,
         )?;
+        let group = group_of(alloc);
         let path = path.join(SHARED);
-        let shared = make(&own, OsStr::new(SHARED), 0o777, &path)?;
-        for (name, mode) in [("data", 0o777), ("logs", 0o777), ("tmp", 0o1777)] {
-            make(&shared, OsStr::new(name), mode, &path.join(name))?;
+        let shared = make_shared(&own, SHARED, 0o770, group, &path)?;
+        for (name, mode) in [("data", 0o770), ("logs", 0o770), ("tmp", 0o1770)] {
+            make_shared(&shared, name, mode, group, &path.join(name))?;
         }
         Ok(())
-    }
-
-    /// Lets everybody pass through the directory of an allocation: a task that is an ordinary user
-    /// without a root of its own gets to its directories no other way. What it shares with its
-    /// allocation's other tasks is open to the host's other users from then on.
-    ///
-    /// # Errors
-    /// Where it is not there, or cannot be changed.
-    pub fn let_pass(&self, alloc: AllocId) -> Result<(), AllocDirError> {
-        let own = self.directory_of(alloc)?;
-        let path = self.path_of(alloc);
-        fs::fchmod(&own, Mode::from_raw_mode(0o711)).map_err(failed("setting the mode of", &path))
     }
 
     /// Whether another allocation would find room. A task that starts on a full disk fails later,
@@ -174,7 +158,8 @@ impl AllocRoot {
         Ok(())
     }
 
-    /// Makes the directories of one task. Repeating it is harmless.
+    /// Makes the directories of one task, and gives those to their owner that are not yet its own.
+    /// Repeating it is harmless.
     ///
     /// # Errors
     /// Where one cannot be made, or the memory file system for secrets cannot be mounted.
@@ -182,7 +167,7 @@ impl AllocRoot {
         &self,
         alloc: AllocId,
         task: &str,
-        owner: &Identity,
+        access: TaskAccess<'_>,
     ) -> Result<(), AllocDirError> {
         let plain = !task.is_empty() && !task.starts_with('.') && !task.contains(['/', '\0']);
         if !plain || task == SHARED {
@@ -191,13 +176,13 @@ impl AllocRoot {
             });
         }
         let own = self.directory_of(alloc)?;
+        let modes = access.modes();
         let path = self.path_of(alloc).join(task);
-        let directory = make(&own, OsStr::new(task), 0o755, &path)?;
-        give(&directory, owner, &path)?;
-        for (name, mode) in [("local", 0o755), ("tmp", 0o1777)] {
+        let directory = make(&own, OsStr::new(task), 0o700, &path)?;
+        for (name, mode) in [("local", modes.local), ("tmp", modes.tmp)] {
             let path = path.join(name);
             let made = make(&directory, OsStr::new(name), mode, &path)?;
-            give(&made, owner, &path)?;
+            give(&made, access, mode, &path)?;
         }
         make(
             &directory,
@@ -214,7 +199,14 @@ impl AllocRoot {
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         let mounted = fs::openat(&directory, "secrets", flags, Mode::empty())
             .map_err(failed("opening", &secrets_path))?;
-        give(&mounted, owner, &secrets_path)
+        give(&mounted, access, 0o700, &secrets_path)?;
+        // Last: nobody passes before everything below is as it is to be.
+        give(&directory, access, modes.task, &path)?;
+        set_mode(&directory, modes.task, &path)?;
+        if access.passes_allocation() {
+            set_mode(&own, 0o711, &self.path_of(alloc))?;
+        }
+        Ok(())
     }
 
     /// The allocation's directory itself.
@@ -270,10 +262,6 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> AllocDi
     }
 }
 
-fn errno(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
-}
-
 fn make(parent: impl AsFd, name: &OsStr, mode: u32, path: &Path) -> Result<OwnedFd, AllocDirError> {
     match fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
         Ok(()) => {}
@@ -286,18 +274,56 @@ fn make(parent: impl AsFd, name: &OsStr, mode: u32, path: &Path) -> Result<Owned
     let directory = fs::openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
         .map_err(failed("opening", path))?;
     // The umask does not count.
-    fs::fchmod(&directory, Mode::from_raw_mode(mode))
-        .map_err(failed("setting the mode of", path))?;
+    set_mode(&directory, mode, path)?;
     Ok(directory)
 }
 
-fn give(directory: &OwnedFd, owner: &Identity, path: &Path) -> Result<(), AllocDirError> {
-    let Identity::User { uid, gid, .. } = owner else {
-        return Ok(());
+fn set_mode(directory: &OwnedFd, mode: u32, path: &Path) -> Result<(), AllocDirError> {
+    fs::fchmod(directory, Mode::from_raw_mode(mode)).map_err(failed("setting the mode of", path))
+}
+
+/// Makes a directory for the tasks of an allocation. One that an earlier release made, open to
+/// everybody, stays as it is: what runs in it may not be in the group.
+fn make_shared(
+    parent: &OwnedFd,
+    name: &str,
+    mode: u32,
+    group: u32,
+    path: &Path,
+) -> Result<OwnedFd, AllocDirError> {
+    let directory = make(parent, OsStr::new(name), 0o700, path)?;
+    let found = fs::fstat(&directory).map_err(failed("examining", path))?;
+    // Also one that a crash left half made.
+    if found.st_mode & 0o7777 == 0o700 && rustix::process::geteuid().is_root() {
+        let group = Some(rustix::process::Gid::from_raw(group));
+        fs::fchown(&directory, None, group).map_err(failed("giving away", path))?;
+        set_mode(&directory, mode, path)?;
+    }
+    Ok(directory)
+}
+
+/// Gives a directory with its mode to its owner; one that is its owner's stays as that made it. The
+/// owner comes last: a directory that a crash left half made is not its owner's yet.
+fn give(
+    directory: &OwnedFd,
+    access: TaskAccess<'_>,
+    mode: u32,
+    path: &Path,
+) -> Result<(), AllocDirError> {
+    let found = fs::fstat(directory).map_err(failed("examining", path))?;
+    let (uid, gid) = match access.owner {
+        None => return Ok(()),
+        Some(Identity::Keeper) => (rustix::process::geteuid().as_raw(), found.st_gid),
+        Some(Identity::User { uid, gid, .. }) => (*uid, *gid),
     };
+    let is_its_own = (found.st_uid, found.st_gid) == (uid, gid);
+    if is_its_own && !access.anew {
+        return Ok(());
+    }
+    set_mode(directory, mode, path)?;
     let (uid, gid) = (
-        rustix::process::Uid::from_raw(*uid),
-        rustix::process::Gid::from_raw(*gid),
+        rustix::process::Uid::from_raw(uid),
+        rustix::process::Gid::from_raw(gid),
     );
     fs::fchown(directory, Some(uid), Some(gid)).map_err(failed("giving away", path))
 }

@@ -1,6 +1,8 @@
 //! `noded --config FILE`: the file as written ([`ConfigFile`]), and what it comes to ([`Config`]).
 
+mod drivers;
 mod file;
+mod ranges;
 mod reload;
 mod upkeep;
 mod values;
@@ -13,15 +15,22 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
+pub use drivers::{DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
     ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
 };
+pub use ranges::Ranges;
 pub use reload::{LiveConfig, Reload, reload};
 pub use upkeep::Upkeep;
 use values::{
-    absolute, cgroup_base, chroot_paths, driver, dynamic_ports, host_name, host_volumes,
-    join_token, keeper_binary, kill_timeout_max, log_level, servers, task_pids_max,
+    absolute, cgroup_base, chroot_paths, dynamic_ports, host_name, host_volumes, join_token,
+    keeper_binary, kill_timeout_max, log_level, masked_paths, reserved, servers, task_open_files,
+    task_pids_max,
 };
+
+/// Where a server on the same host has its configuration, keys and state, as docs/install.md and
+/// the units have it.
+const SERVER_PATHS: [&str; 2] = ["/etc/drover", "/var/lib/drover/controlplane"];
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -45,6 +54,10 @@ pub struct Config {
     /// What the control plane wants to see from a node that it does not know; none is needed where
     /// it knows this one.
     pub join_token: Option<Secret>,
+    /// The file that the token came from.
+    pub join_token_file: Option<PathBuf>,
+    /// The file that all this came from, where it came from one.
+    pub config_file: Option<PathBuf>,
     /// Certificates.
     pub tls: TlsBlock,
     /// The operator's own facts.
@@ -55,10 +68,8 @@ pub struct Config {
     pub dynamic_port_min: u16,
     /// Highest port that is handed out on request.
     pub dynamic_port_max: u16,
-    /// Whether `raw_exec` may run: tasks as root, without isolation.
-    pub raw_exec: Switch,
-    /// Whether `mock_driver` exists, for tests of clusters.
-    pub mock_driver: Switch,
+    /// What each driver may do here.
+    pub drivers: Drivers,
     /// Our part of the cgroup v2 tree, relative to its mount.
     pub cgroup_base: PathBuf,
     /// The `noded-keeper` program.
@@ -69,6 +80,10 @@ pub struct Config {
     pub host_volumes: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees.
     pub chroot_paths: Vec<PathBuf>,
+    /// Files and directories that no `exec` task sees, besides [`Config::own_paths`].
+    pub masked_paths: Vec<PathBuf>,
+    /// The soft limit of open files that a task starts with.
+    pub task_open_files: u64,
     /// Processes and threads that one task may have.
     pub task_pids_max: u32,
     /// The longest kill timeout that a job may ask for.
@@ -153,7 +168,10 @@ impl Config {
             path: path.to_owned(),
             source,
         })?;
-        Self::from_file(file)
+        let mut config = Self::from_file(file)?;
+        config.config_file = Some(path.to_owned());
+        config.check_shown_paths()?;
+        Ok(config)
     }
 
     /// Checks what a file says and fills in the rest.
@@ -168,7 +186,7 @@ impl Config {
         let run_dir = absolute("run_dir", file.run_dir.clone())?
             .unwrap_or_else(|| PathBuf::from(DEFAULT_RUNTIME_DIRECTORY));
         let (dynamic_port_min, dynamic_port_max) = dynamic_ports(&file)?;
-        Ok(Self {
+        let config = Self {
             name: file.name.clone().unwrap_or_else(host_name),
             region,
             datacenter: file.datacenter.clone().unwrap_or_else(|| "dc1".to_owned()),
@@ -181,24 +199,74 @@ impl Config {
             run_dir,
             servers: servers(&file.servers)?,
             join_token: join_token(&file)?,
-            raw_exec: driver(&file, "raw_exec")?,
-            mock_driver: driver(&file, "mock_driver")?,
+            join_token_file: file.join_token_file.clone(),
+            config_file: None,
+            drivers: Drivers::from_file(&file)?,
             cgroup_base: cgroup_base(file.cgroup_base.as_deref())?,
             keeper_binary: keeper_binary(file.keeper_binary.clone())?,
             keeper_starter: Starter::Client,
             upkeep: Upkeep::from_file(&file)?,
             host_volumes: host_volumes(file.host_volume)?,
             chroot_paths: chroot_paths(file.chroot_paths)?,
+            masked_paths: masked_paths(file.masked_paths)?,
+            task_open_files: task_open_files(file.task_open_files)?,
             task_pids_max: task_pids_max(file.task_pids_max)?,
             kill_timeout_max: kill_timeout_max(file.max_kill_timeout.as_deref())?,
             tls: file.tls.ok_or(ConfigError::Missing("tls"))?,
             meta: file.meta,
-            reserved: file.reserved,
+            reserved: reserved(file.reserved)?,
             dynamic_port_min,
             dynamic_port_max,
             log_level: log_level(file.log_level)?,
             log_json: file.log_json.unwrap_or(false).into(),
-        })
+        };
+        config.check_shown_paths()?;
+        Ok(config)
+    }
+
+    /// The daemons' own files and directories: no `exec` task sees them, or runs as their owner.
+    #[must_use]
+    pub fn own_paths(&self) -> Vec<PathBuf> {
+        // The authority's certificate may be the host's own bundle, which tasks need.
+        let TlsBlock {
+            ca_file: _,
+            cert_file,
+            key_file,
+        } = &self.tls;
+        let named = [Some(cert_file), Some(key_file)];
+        let files = [self.join_token_file.as_ref(), self.config_file.as_ref()];
+        let directories = [self.alloc_root(), self.node_dir(), self.run_dir.clone()];
+        SERVER_PATHS
+            .map(PathBuf::from)
+            .into_iter()
+            .chain(directories)
+            .chain(named.into_iter().chain(files).flatten().cloned())
+            .collect()
+    }
+
+    /// A path that is shown to tasks and lies inside one that is hidden from them is a mistake.
+    fn check_shown_paths(&self) -> Result<(), ConfigError> {
+        let hidden = [self.own_paths(), self.masked_paths.clone()].concat();
+        let volumes = self.host_volumes.iter().map(|(name, volume)| {
+            let field = format!("host_volume {name:?}");
+            (field, &volume.path)
+        });
+        let shown = self
+            .chroot_paths
+            .iter()
+            .map(|path| ("chroot_paths".to_owned(), path));
+        for (field, path) in volumes.chain(shown) {
+            if let Some(hidden) = hidden.iter().find(|hidden| path.starts_with(hidden)) {
+                let problem = format!(
+                    "{} is inside {}, which no task sees: it is the daemons' own, or in \
+                     masked_paths; name another directory",
+                    path.display(),
+                    hidden.display()
+                );
+                return Err(invalid(&field, problem));
+            }
+        }
+        Ok(())
     }
 
     /// The directory that holds one directory per allocation.

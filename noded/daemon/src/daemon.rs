@@ -1,7 +1,6 @@
 //! Puts the node together: host, identity, journal, keeper, core, sessions; and takes it apart
 //! again without touching a task.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, SUPERVISOR, TASKS};
 use noded_core::event::KeptRun;
-use noded_core::settings::{Reconfigured, TaskRoot};
+use noded_core::settings::Reconfigured;
 use noded_core::{BootId, NodeCore, Settings};
 use noded_keeper::client::Launch;
 use noded_keeper::paths::RuntimePaths;
@@ -19,8 +18,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::alloc_dir::{AllocDirError, AllocRoot};
 use crate::calls::CallServer;
 use crate::clock::{Clock, HostClock};
-use crate::config::{Config, LiveConfig, Switch};
+use crate::config::{Config, LiveConfig};
 use crate::custody::{CustodyError, NodeLock};
+use crate::data_dir::{self, DataDirError};
 use crate::executor::{Executor, SandboxStore};
 use crate::file_io::FileIo;
 use crate::fingerprint::{HostError, fingerprint, last, refresh, runtime};
@@ -46,6 +46,9 @@ pub enum DaemonError {
     /// The node's own identity.
     #[error("the node's identity")]
     Identity(#[source] IdentityError),
+    /// The data directory is not ours alone.
+    #[error("the data directory")]
+    DataDir(#[source] DataDirError),
     /// Another noded, or no lock.
     #[error("the node's data directory")]
     Lock(#[source] CustodyError),
@@ -128,7 +131,7 @@ pub async fn run(
     let Signals { stop, reload } = signals;
     let live = LiveConfig::new(config);
     let config = live.now();
-    // First: it makes the data directory such that tasks of ordinary users reach theirs in it.
+    data_dir::prepare(&config).map_err(DaemonError::DataDir)?;
     let allocs = AllocRoot::open(&config.alloc_root()).map_err(DaemonError::Allocs)?;
     let identity =
         NodeIdentity::load_or_create(&config.node_dir()).map_err(DaemonError::Identity)?;
@@ -339,17 +342,8 @@ fn settings(config: &Config, seed: [u8; 16]) -> Settings {
 
 /// The part of the core's settings that a reload may change.
 pub(crate) fn reconfigured(config: &Config) -> Reconfigured {
-    let mut drivers = BTreeMap::from([("exec".to_owned(), TaskRoot::OwnRoot)]);
-    for (name, switch) in [
-        ("raw_exec", config.raw_exec),
-        ("mock_driver", config.mock_driver),
-    ] {
-        if switch == Switch::On {
-            drivers.insert(name.to_owned(), TaskRoot::Host);
-        }
-    }
     Reconfigured {
-        drivers,
+        drivers: config.drivers.enabled(),
         kill_timeout_max: config.kill_timeout_max,
         terminal_allocs_max: config.upkeep.gc_max_allocs,
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use isolation::{CapabilitySet, FirstProcess};
 use serde_json::{Map, Value};
 
+use crate::config::{Drivers, HOST_IPC, HOST_PIDS, Switch};
+
 /// A driver's configuration, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverConfig {
@@ -98,6 +100,17 @@ pub enum DriverError {
         /// What is wrong.
         problem: String,
     },
+    /// A mode of the host that this node does not give to tasks.
+    #[error(
+        "config.{field}: \"host\" is off on this node; its operator may set driver \"exec\" \
+         {{ {key} = true }}"
+    )]
+    HostMode {
+        /// The field.
+        field: &'static str,
+        /// The node's key.
+        key: &'static str,
+    },
     /// Fields that the driver does not have.
     #[error("config has no field {0}")]
     Unknown(String),
@@ -138,6 +151,25 @@ impl DriverConfig {
         };
         fields.finish()?;
         Ok(parsed)
+    }
+
+    /// Checks what only the node's operator may allow.
+    ///
+    /// # Errors
+    /// The task asks for a mode of the host that is off here.
+    pub fn check_allowed(&self, drivers: &Drivers) -> Result<(), DriverError> {
+        let (Self::Exec(exec), Some(settings)) = (self, drivers.find("exec")) else {
+            return Ok(());
+        };
+        for (field, key, asked, allowed) in [
+            ("pid_mode", HOST_PIDS, exec.host_pids, settings.host_pids),
+            ("ipc_mode", HOST_IPC, exec.host_ipc, settings.host_ipc),
+        ] {
+            if asked == HostView::Host && allowed == Switch::Off {
+                return Err(DriverError::HostMode { field, key });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -367,6 +399,31 @@ mod tests {
         ] {
             let error = parse(driver, config).unwrap_err();
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn modes_of_the_host_are_off_until_the_node_allows_them() {
+        let drivers = |allow: &str| {
+            let text = format!(
+                "data_dir = \"/d\"\nservers = [\"a\"]\ntls {{\n ca_file = \"/a\"\n cert_file = \
+                 \"/b\"\n key_file = \"/c\"\n}}\ndriver \"exec\" {{\n{allow}\n}}"
+            );
+            let file = crate::config::ConfigFile::parse(&text).unwrap();
+            crate::config::Config::from_file(file).unwrap().drivers
+        };
+        for (field, key) in [
+            ("pid_mode", "allow_host_pid_mode"),
+            ("ipc_mode", "allow_host_ipc_mode"),
+        ] {
+            let asked = parse("exec", json!({"command": "a", field: "host"})).unwrap();
+            let refused = asked.check_allowed(&drivers("")).unwrap_err().to_string();
+            assert!(refused.contains(&format!("config.{field}")), "{refused}");
+            assert!(refused.contains(&format!("{key} = true")), "{refused}");
+            let allowed = asked.check_allowed(&drivers(&format!("{key} = true")));
+            assert_eq!(allowed, Ok(()));
+            let private = parse("exec", json!({"command": "a", field: "private"})).unwrap();
+            assert_eq!(private.check_allowed(&drivers("")), Ok(()));
         }
     }
 

@@ -8,6 +8,7 @@
 //! different allocations run side by side.
 
 mod limits;
+mod masks;
 mod mock;
 mod networks;
 mod prepare;
@@ -15,6 +16,7 @@ mod sandbox;
 mod start;
 mod teardown;
 mod templates;
+mod users;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,6 +12,7 @@ pub(crate) mod runtime;
 use std::path::Path;
 
 use isolation::enforcement::{CgroupMode, Enforcement, enforcement};
+use noded_core::settings::TaskRoot;
 use protocol_model::{
     DriverInfo, HostVolume, NetworkResource, Node, NodeCpuResources, NodeDiskResources,
     NodeMemoryResources, NodeReservedResources, NodeResources, ReservedCpuResources,
@@ -86,6 +87,7 @@ pub fn fingerprint(
     host::add_network(&mut node);
     add_enforcement(&mut node, &enforcement);
     set(&mut node, "drover.task_pids_max", config.task_pids_max);
+    set(&mut node, "drover.task_open_files", config.task_open_files);
     let full = runtime::is_full(&config.run_dir);
     set(&mut node, runtime::FULL, full);
     add_drivers(&mut node, config, &enforcement);
@@ -184,31 +186,26 @@ fn add_drivers(node: &mut Node, config: &Config, enforcement: &Enforcement) {
         health_description: description.to_owned(),
         update_time: None,
     };
-    let exec = if enforcement.seccomp {
-        set(node, "driver.exec", 1);
-        healthy("Healthy")
-    } else {
-        DriverInfo {
-            detected: true,
-            health_description: "the kernel has no seccomp filters".to_owned(),
-            ..DriverInfo::default()
+    for (name, settings) in config.drivers.iter() {
+        if settings.enabled == Switch::Off && !settings.processes {
+            continue;
         }
-    };
-    node.drivers.insert("exec".to_owned(), exec);
-    for (name, switch) in [
-        ("raw_exec", config.raw_exec),
-        ("mock_driver", config.mock_driver),
-    ] {
-        if switch == Switch::On {
-            set(node, &format!("driver.{name}"), 1);
-            node.drivers.insert(name.to_owned(), healthy("Healthy"));
-        } else if name == "raw_exec" {
-            let off = DriverInfo {
+        let info = if settings.enabled == Switch::Off {
+            DriverInfo {
                 health_description: "disabled".to_owned(),
                 ..DriverInfo::default()
-            };
-            node.drivers.insert(name.to_owned(), off);
-        }
+            }
+        } else if settings.root == TaskRoot::OwnRoot && !enforcement.seccomp {
+            DriverInfo {
+                detected: true,
+                health_description: "the kernel has no seccomp filters".to_owned(),
+                ..DriverInfo::default()
+            }
+        } else {
+            set(node, &format!("driver.{name}"), 1);
+            healthy("Healthy")
+        };
+        node.drivers.insert(name.to_owned(), info);
     }
     let now = clock::wall();
     for driver in node.drivers.values_mut() {

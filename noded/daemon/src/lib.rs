@@ -33,6 +33,7 @@ pub mod clock;
 pub mod config;
 pub mod custody;
 pub mod daemon;
+pub mod data_dir;
 pub mod driver;
 pub mod executor;
 pub mod file_io;

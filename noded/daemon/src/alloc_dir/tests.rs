@@ -1,6 +1,8 @@
 //! Layout, and every way out of it that is refused.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use noded_core::settings::TaskRoot;
 
 use super::*;
 
@@ -12,12 +14,24 @@ const ATTRIBUTES: FileAttributes = FileAttributes {
 
 fn built() -> (tempfile::TempDir, AllocRoot) {
     let directory = tempfile::tempdir().unwrap();
-    let root = AllocRoot::open(&directory.path().join("alloc")).unwrap();
+    let path = directory.path().join("alloc");
+    std::fs::create_dir(&path).unwrap();
+    let root = AllocRoot::open(&path).unwrap();
     root.build(ALLOC).unwrap();
     root.build(ALLOC).unwrap();
-    root.build_task(ALLOC, "web", &Identity::Keeper).unwrap();
-    root.build_task(ALLOC, "web", &Identity::Keeper).unwrap();
+    root.build_task(ALLOC, "web", in_a_sandbox()).unwrap();
+    root.build_task(ALLOC, "web", in_a_sandbox()).unwrap();
     (directory, root)
+}
+
+fn in_a_sandbox() -> TaskAccess<'static> {
+    TaskAccess::new(&Identity::Keeper, TaskRoot::OwnRoot)
+}
+
+/// Owner, group and mode.
+fn of(path: &Path) -> (u32, u32, u32) {
+    let found = std::fs::metadata(path).unwrap();
+    (found.uid(), found.gid(), found.mode() & 0o7777)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -30,18 +44,14 @@ fn the_layout_is_made_with_its_modes_and_goes_without_a_trace() {
     let path = root.path_of(ALLOC);
     for (name, expected) in [
         ("", 0o700),
-        ("alloc", 0o777),
-        ("alloc/logs", 0o777),
-        ("alloc/tmp", 0o1777),
+        ("web", 0o700),
         ("web/local", 0o755),
+        ("web/tmp", 0o1777),
         ("web/secrets", 0o700),
         ("web/private", 0o700),
     ] {
         assert_eq!(mode(&path.join(name)), expected, "{name}");
     }
-    root.let_pass(ALLOC).unwrap();
-    root.build(ALLOC).unwrap();
-    assert_eq!(mode(&path), 0o711, "it stays so");
     assert_eq!(root.tasks_of(ALLOC), ["web"]);
     std::fs::create_dir_all(path.join("web/local/a/b/c")).unwrap();
     std::fs::write(path.join("web/local/a/b/file"), "x").unwrap();
@@ -53,10 +63,144 @@ fn the_layout_is_made_with_its_modes_and_goes_without_a_trace() {
 }
 
 #[test]
+fn directories_have_the_owners_and_modes_of_the_documented_table() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (_directory, root) = built();
+    let base = root.path_of(ALLOC);
+    let group = group_of(ALLOC);
+    for (name, mode) in [
+        ("", 0o770),
+        ("data", 0o770),
+        ("logs", 0o770),
+        ("tmp", 0o1770),
+    ] {
+        assert_eq!(
+            of(&base.join("alloc").join(name)),
+            (0, group, mode),
+            "{name}"
+        );
+    }
+    let user = Identity::User {
+        uid: 4321,
+        gid: 1234,
+        groups: vec![1234],
+    };
+    let root_user = Identity::User {
+        uid: 0,
+        gid: 0,
+        groups: vec![0],
+    };
+    root.build_task(ALLOC, "inside", TaskAccess::new(&user, TaskRoot::OwnRoot))
+        .unwrap();
+    assert_eq!(mode(&base), 0o700, "nobody comes by the host's paths");
+    let tasks: [(&str, &Identity, TaskRoot, u32, [u32; 3]); 4] = [
+        (
+            "inside",
+            &user,
+            TaskRoot::OwnRoot,
+            4321,
+            [0o700, 0o755, 0o1777],
+        ),
+        ("user", &user, TaskRoot::Host, 4321, [0o700, 0o755, 0o1777]),
+        (
+            "keeper",
+            &Identity::Keeper,
+            TaskRoot::Host,
+            0,
+            [0o711, 0o1777, 0o1777],
+        ),
+        (
+            "root",
+            &root_user,
+            TaskRoot::Host,
+            0,
+            [0o711, 0o1777, 0o1777],
+        ),
+    ];
+    for (task, identity, kind, uid, [own, local, tmp]) in tasks {
+        let path = base.join(task);
+        root.build_task(ALLOC, task, TaskAccess::new(identity, kind))
+            .unwrap();
+        for (name, uid, mode) in [
+            ("", uid, own),
+            ("local", uid, local),
+            ("tmp", uid, tmp),
+            ("secrets", uid, 0o700),
+            ("private", 0, 0o700),
+        ] {
+            let (owner, _, found) = of(&path.join(name));
+            assert_eq!((owner, found), (uid, mode), "{task}/{name}");
+        }
+    }
+    assert_eq!(mode(&base), 0o711);
+    root.build(ALLOC).unwrap();
+    assert_eq!(mode(&base), 0o711, "it stays so");
+    root.destroy(ALLOC).unwrap();
+}
+
+#[test]
+fn directories_of_a_user_that_templates_name_are_closed_until_it_starts() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (_directory, root) = built();
+    let path = root.path_of(ALLOC).join("late");
+    let access = TaskAccess::new(&Identity::Keeper, TaskRoot::Host);
+    for _ in 0..2 {
+        root.build_task(ALLOC, "late", TaskAccess::unknown())
+            .unwrap();
+        assert_eq!(of(&path), (0, 0, 0o700));
+        root.build_task(ALLOC, "late", access.anew()).unwrap();
+        assert_eq!(mode(&path), 0o711);
+        assert_eq!(mode(&path.join("local")), 0o1777);
+    }
+    root.destroy(ALLOC).unwrap();
+}
+
+#[test]
+fn what_a_task_made_of_its_own_directory_stays_so() {
+    let (_directory, root) = built();
+    let local = root.path_of(ALLOC).join("web/local");
+    std::fs::set_permissions(&local, std::fs::Permissions::from_mode(0o750)).unwrap();
+    root.build_task(ALLOC, "web", in_a_sandbox()).unwrap();
+    assert_eq!(mode(&local), 0o750);
+    root.destroy(ALLOC).unwrap();
+}
+
+#[test]
+fn an_open_directory_of_an_earlier_release_stays_open() {
+    let (_directory, root) = built();
+    let shared = root.path_of(ALLOC).join("alloc");
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    root.build(ALLOC).unwrap();
+    assert_eq!(mode(&shared), 0o777);
+    root.destroy(ALLOC).unwrap();
+}
+
+#[test]
+fn no_written_file_has_set_id_bits() {
+    let (_directory, root) = built();
+    let path = root.path_of(ALLOC).join("web/local/file");
+    for (given, expected) in [(0o4755, 0o755), (0o7777, 0o777), (0o2640, 0o640)] {
+        let attributes = FileAttributes {
+            mode: given,
+            owner: None,
+        };
+        root.write_file(ALLOC, &path, b"x", attributes).unwrap();
+        assert_eq!(mode(&path), expected);
+    }
+    root.destroy(ALLOC).unwrap();
+}
+
+#[test]
 fn a_task_cannot_take_the_shared_directory_or_leave() {
     let (_directory, root) = built();
     for name in ["alloc", "", "..", "a/b", ".hidden"] {
-        let error = root.build_task(ALLOC, name, &Identity::Keeper).unwrap_err();
+        let error = root.build_task(ALLOC, name, in_a_sandbox()).unwrap_err();
         assert!(matches!(error, AllocDirError::TaskName { .. }), "{name}");
     }
     root.destroy(ALLOC).unwrap();
@@ -139,7 +283,7 @@ fn secrets_go_alone_and_may_come_back() {
         assert!(!secrets.join("token").exists());
         assert_eq!(std::fs::read(&log).unwrap(), b"said");
     }
-    root.build_task(ALLOC, "web", &Identity::Keeper).unwrap();
+    root.build_task(ALLOC, "web", in_a_sandbox()).unwrap();
     std::fs::write(secrets.join("token"), "y").unwrap();
     root.destroy(ALLOC).unwrap();
     root.drop_secrets(ALLOC).unwrap();

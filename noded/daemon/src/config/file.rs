@@ -54,6 +54,10 @@ pub struct ConfigFile {
     pub host_volume: BTreeMap<String, HostVolumeBlock>,
     /// Host paths that an `exec` task sees, read-only; Nomad's `chroot_env` default unless given.
     pub chroot_paths: Option<Vec<PathBuf>>,
+    /// Files and directories that no `exec` task sees, besides the daemons' own.
+    pub masked_paths: Vec<PathBuf>,
+    /// The soft limit of open files that a task starts with; 1024 unless given.
+    pub task_open_files: Option<u64>,
     /// Processes and threads that one task may have; 4096 unless given.
     pub task_pids_max: Option<u32>,
     /// The longest kill timeout that a job may ask for; `30s` unless given.
@@ -105,8 +109,16 @@ pub struct ReservedBlock {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DriverBlock {
-    /// Whether jobs may use it. `raw_exec` and `mock_driver` are off unless this says so.
+    /// Whether jobs may use it; `true` for `exec` and `false` for every other one unless given.
     pub enabled: Option<bool>,
+    /// Users that no task runs as: `0,1000-1999`. `exec` and `raw_exec`.
+    pub denied_host_uids: Option<String>,
+    /// Groups that no task is in. `exec` and `raw_exec`.
+    pub denied_host_gids: Option<String>,
+    /// Whether jobs may say `pid_mode = "host"`; `false` unless given. `exec`.
+    pub allow_host_pid_mode: Option<bool>,
+    /// Whether jobs may say `ipc_mode = "host"`; `false` unless given. `exec`.
+    pub allow_host_ipc_mode: Option<bool>,
 }
 
 /// Nomad's `plugin` block.
@@ -132,13 +144,58 @@ impl ConfigFile {
     /// Reads HCL.
     ///
     /// # Errors
-    /// Where the text is no HCL, a key is unknown, or a value has another type.
+    /// Where the text is no HCL, a value is an expression, a key is unknown or given twice, or a
+    /// value has another type.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let body: hcl::Body = hcl::from_str(text).map_err(ParseError::Syntax)?;
-        hcl::from_body(body.clone()).map_err(|source| ParseError::Value {
+        if let Some((place, problem)) = not_plain(&body) {
+            return Err(ParseError::Plain { place, problem });
+        }
+        read(&body).map_err(|source| ParseError::Value {
             place: locate(&body, &source.to_string()),
             source,
         })
+    }
+}
+
+/// By way of JSON, which is strict about types: read directly, `data_dir = 5` would name the
+/// directory `${5}`.
+fn read(body: &hcl::Body) -> Result<ConfigFile, serde_json::Error> {
+    let values = hcl::from_body(body.clone());
+    serde_json::from_value(values.map_err(serde::de::Error::custom)?)
+}
+
+/// The first key whose value would have to be evaluated, or that is given twice.
+fn not_plain(body: &hcl::Body) -> Option<(String, &'static str)> {
+    let mut seen = Vec::new();
+    for structure in body {
+        let key = key_of(structure);
+        if seen.contains(&key) {
+            return Some((key, "it is given twice"));
+        }
+        match structure {
+            hcl::Structure::Attribute(attribute) if !is_plain(&attribute.expr) => {
+                let problem = "a configuration holds plain values, no expressions";
+                return Some((key, problem));
+            }
+            hcl::Structure::Attribute(_) => {}
+            hcl::Structure::Block(block) => {
+                if let Some((inner, problem)) = not_plain(&block.body) {
+                    return Some((format!("{key}.{inner}"), problem));
+                }
+            }
+        }
+        seen.push(key);
+    }
+    None
+}
+
+fn is_plain(value: &hcl::Expression) -> bool {
+    match value {
+        hcl::Expression::Bool(_) | hcl::Expression::Number(_) | hcl::Expression::String(_) => true,
+        hcl::Expression::Array(items) => items.iter().all(is_plain),
+        hcl::Expression::Object(entries) => entries.iter().all(|(_, value)| is_plain(value)),
+        _ => false,
     }
 }
 
@@ -148,6 +205,14 @@ pub enum ParseError {
     /// It is no HCL.
     #[error("it is no HCL")]
     Syntax(#[source] hcl::Error),
+    /// A value that is none by itself, or a key that has two.
+    #[error("`{place}`: {problem}")]
+    Plain {
+        /// Which key.
+        place: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// A key or its value.
     #[error("`{place}`")]
     Value {
@@ -155,7 +220,7 @@ pub enum ParseError {
         place: String,
         /// What is wrong with it.
         #[source]
-        source: hcl::Error,
+        source: serde_json::Error,
     },
 }
 
@@ -193,7 +258,7 @@ fn without(body: &hcl::Body, offset: usize) -> hcl::Body {
 }
 
 fn still_wrong(body: &hcl::Body, error: &str) -> bool {
-    hcl::from_body::<ConfigFile>(body.clone()).is_err_and(|other| other.to_string() == error)
+    read(body).is_err_and(|other| other.to_string() == error)
 }
 
 fn key_of(structure: &hcl::Structure) -> String {

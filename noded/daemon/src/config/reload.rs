@@ -67,11 +67,13 @@ pub fn reload(old: &Config, new: &Config) -> Reload {
         dynamic_port_max,
         servers,
         join_token,
+        join_token_file,
         tls,
-        raw_exec,
-        mock_driver,
+        drivers,
         host_volumes,
         chroot_paths,
+        masked_paths,
+        task_open_files,
         task_pids_max,
         kill_timeout_max,
         upkeep,
@@ -119,7 +121,7 @@ mod tests {
         } = reload(&old, &new);
         assert_eq!(
             applied,
-            ["meta", "servers", "raw_exec", "kill_timeout_max", "upkeep"]
+            ["meta", "servers", "drivers", "kill_timeout_max", "upkeep"]
         );
         let reconfigured = crate::daemon::reconfigured(&config);
         assert_eq!(reconfigured.kill_timeout_max.as_secs(), 120);

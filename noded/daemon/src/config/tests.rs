@@ -1,5 +1,7 @@
 //! Whole files, and every mistake by name.
 
+mod keys;
+
 use std::path::PathBuf;
 
 use super::*;
@@ -46,8 +48,8 @@ fn a_whole_file_is_understood() {
     let config = parsed(WHOLE).unwrap();
     assert_eq!(config.datacenter, "dc2");
     assert_eq!(config.servers, ["10.0.0.1:4647", "server:5000"]);
-    assert_eq!(config.raw_exec, Switch::On);
-    assert_eq!(config.mock_driver, Switch::Off);
+    let on: Vec<String> = config.drivers.enabled().into_keys().collect();
+    assert_eq!(on, ["exec", "raw_exec"]);
     assert_eq!(config.meta["rack"], "r1");
     assert_eq!(config.reserved.cpu, 500);
     assert_eq!(config.host_volumes.len(), 2);
@@ -79,7 +81,7 @@ fn the_other_spelling_of_a_driver_works_and_both_together_do_not() {
         "driver \"raw_exec\" {\n  enabled = true\n}",
         "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}",
     );
-    assert_eq!(parsed(&text).unwrap().raw_exec, Switch::On);
+    assert!(parsed(&text).unwrap().drivers.is_on("raw_exec"));
     let both = format!("{WHOLE}\nplugin \"raw_exec\" {{\n config {{\n enabled = true\n }}\n}}\n");
     assert!(parsed(&both).unwrap_err().contains("plugin"));
     let unknown = format!("{WHOLE}\ndriver \"docker\" {{\n enabled = true\n}}\n");
@@ -89,7 +91,7 @@ fn the_other_spelling_of_a_driver_works_and_both_together_do_not() {
 #[test]
 fn raw_exec_is_off_unless_the_file_says_otherwise() {
     let text = WHOLE.replace("enabled = true", "");
-    assert_eq!(parsed(&text).unwrap().raw_exec, Switch::Off);
+    assert!(!parsed(&text).unwrap().drivers.is_on("raw_exec"));
 }
 
 #[test]
@@ -125,6 +127,54 @@ fn every_mistake_is_named() {
             "name       = \"n1\"",
             "max_kill_timeout = \"25h\"",
             "`max_kill_timeout`: \"25h\"",
+        ),
+        ("name       = \"n1\"", "name = 5", "`name`: invalid type"),
+        (
+            "name       = \"n1\"",
+            "name = env.NAME",
+            "`name`: a configuration holds plain values",
+        ),
+        (
+            "rack = \"r1\"",
+            "rack = \"${x}\"",
+            "`meta.rack`: a configuration holds plain values",
+        ),
+        (
+            "host_volume \"more\"",
+            "host_volume \"data\"",
+            "`host_volume \"data\"`: it is given twice",
+        ),
+        (
+            "reserved_ports = \"22\"",
+            "reserved_ports = \"22,http\"",
+            "`reserved.reserved_ports`: \"http\"",
+        ),
+        (
+            "name       = \"n1\"",
+            "task_open_files = 10",
+            "`task_open_files`: 10",
+        ),
+        (
+            "enabled = true",
+            "denied_host_uids = \"all\"",
+            "`driver \"raw_exec\".denied_host_uids`: \"all\"",
+        ),
+        (
+            "enabled = true",
+            "allow_host_pid_mode = true",
+            "`driver \"raw_exec\".allow_host_pid_mode`: this driver has no such setting",
+        ),
+        (
+            "host_volume \"more\" {",
+            "plugin \"raw_exec\" {\n config {}\n}\nhost_volume \"more\" {",
+            "`driver \"raw_exec\"`: it is also in a `plugin` block",
+        ),
+        ("/srv/data", "/etc/drover/x", "is inside /etc/drover"),
+        ("/srv/data", "/var/lib/drover/alloc", "which no task sees"),
+        (
+            "name       = \"n1\"",
+            "masked_paths = [\"/srv\"]",
+            "`host_volume \"data\"`: /srv/data is inside /srv",
         ),
         (
             "join_token = \"abc\"",

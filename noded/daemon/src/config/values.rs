@@ -7,8 +7,9 @@ use std::time::Duration;
 use isolation::cgroup::find_mount;
 use protocol_transport::Secret;
 
-use super::file::{ConfigFile, HostVolumeBlock};
-use super::{ConfigError, Switch, invalid};
+use super::file::{ConfigFile, HostVolumeBlock, ReservedBlock};
+use super::ranges::Ranges;
+use super::{ConfigError, invalid};
 
 /// The port that servers listen on for nodes unless an address says otherwise.
 const SERVER_PORT_DEFAULT: u16 = 4647;
@@ -17,6 +18,8 @@ const DYNAMIC_PORT_MIN: u16 = 20_000;
 const DYNAMIC_PORT_MAX: u16 = 32_000;
 /// A token is a few dozen characters; a file beyond this is another file.
 const TOKEN_BYTES_MAX: u64 = 4096;
+/// Each is a mount of every `exec` task.
+const MASKED_PATHS_MAX: usize = 64;
 /// More servers than any cluster has.
 const SERVERS_MAX: usize = 64;
 /// Processes and threads of one task, so that one which forks without end exhausts itself and not
@@ -27,6 +30,11 @@ const TASK_PIDS_MAX: u32 = 4096;
 const TASK_PIDS_LOWEST: u32 = 16;
 /// As many as the kernel can number (PID_MAX_LIMIT): as good as no limit.
 const TASK_PIDS_HIGHEST: u32 = 4 * 1024 * 1024;
+
+/// Below this, programs that open a few libraries fail.
+const OPEN_FILES_LOWEST: u64 = 64;
+/// The kernel's usual ceiling of one process (fs.nr_open), and the hard limit of keeper's unit.
+const OPEN_FILES_HIGHEST: u64 = 1024 * 1024;
 
 /// Nomad's default.
 const KILL_TIMEOUT_MAX: Duration = Duration::from_secs(30);
@@ -129,28 +137,6 @@ pub(super) fn join_token(file: &ConfigFile) -> Result<Option<Secret>, ConfigErro
     }
 }
 
-/// `driver "NAME" { enabled }`, or Nomad's `plugin "NAME" { config { enabled } }`.
-pub(super) fn driver(file: &ConfigFile, name: &str) -> Result<Switch, ConfigError> {
-    let blocks = file.driver.keys().map(|key| ("driver", key));
-    let plugins = file.plugin.keys().map(|key| ("plugin", key));
-    for (block, key) in blocks.chain(plugins) {
-        if !["exec", "raw_exec", "mock_driver"].contains(&key.as_str()) {
-            let field = format!("{block} {key:?}");
-            return Err(invalid(&field, "there is no such driver"));
-        }
-    }
-    let ours = file.driver.get(name).map(|block| block.enabled);
-    let theirs = file.plugin.get(name).map(|block| block.config.enabled);
-    if name != "exec" && ours.is_some() && theirs.is_some() {
-        let field = format!("driver {name:?}");
-        return Err(invalid(
-            &field,
-            "it is also in a `plugin` block; keep one of them",
-        ));
-    }
-    Ok(ours.or(theirs).flatten().unwrap_or(false).into())
-}
-
 /// A path below the mount of cgroup v2; an absolute one must lie below it.
 pub(super) fn cgroup_base(given: Option<&Path>) -> Result<PathBuf, ConfigError> {
     let path = given.unwrap_or_else(|| Path::new("drover"));
@@ -210,6 +196,33 @@ pub(super) fn task_pids_max(given: Option<u32>) -> Result<u32, ConfigError> {
     }
     let problem = format!("{max} is not between {TASK_PIDS_LOWEST} and {TASK_PIDS_HIGHEST}");
     Err(invalid("task_pids_max", problem))
+}
+
+pub(super) fn task_open_files(given: Option<u64>) -> Result<u64, ConfigError> {
+    let soft = given.unwrap_or(isolation::OPEN_FILES_SOFT);
+    if (OPEN_FILES_LOWEST..=OPEN_FILES_HIGHEST).contains(&soft) {
+        return Ok(soft);
+    }
+    let problem = format!("{soft} is not between {OPEN_FILES_LOWEST} and {OPEN_FILES_HIGHEST}");
+    Err(invalid("task_open_files", problem))
+}
+
+/// A list that the servers cannot read would reserve nothing.
+pub(super) fn reserved(given: ReservedBlock) -> Result<ReservedBlock, ConfigError> {
+    let highest = u32::from(u16::MAX);
+    Ranges::parse("reserved.reserved_ports", &given.reserved_ports, highest)?;
+    Ok(given)
+}
+
+pub(super) fn masked_paths(given: Vec<PathBuf>) -> Result<Vec<PathBuf>, ConfigError> {
+    if given.len() > MASKED_PATHS_MAX {
+        let problem = format!("more than {MASKED_PATHS_MAX} paths");
+        return Err(invalid("masked_paths", problem));
+    }
+    match given.iter().find(|path| !path.is_absolute()) {
+        Some(path) => Err(invalid("masked_paths", format!("{path:?} is not absolute"))),
+        None => Ok(given),
+    }
 }
 
 pub(super) fn kill_timeout_max(given: Option<&str>) -> Result<Duration, ConfigError> {

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use isolation::{Identity, lookup_identity};
+use isolation::Identity;
 use noded_core::effect::{Hook, PrepareTask};
 use noded_core::event::{Recovery, RunEvent};
+use noded_core::settings::TaskRoot;
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_model::{NetworkMode, Task};
 
 use super::Executor;
-use crate::alloc_dir::FileAttributes;
-use crate::config::Switch;
+use super::users::identity_of;
+use crate::alloc_dir::{FileAttributes, TaskAccess};
 use crate::driver::{DriverConfig, DriverError};
 use crate::keeper_link::chain;
 use crate::os_signal;
 
-/// Nomad's default for `exec`.
-const EXEC_USER: &str = "nobody";
 const MIB: u64 = 1024 * 1024;
 
 /// A hook that failed.
@@ -87,23 +86,22 @@ impl Executor {
     }
 
     fn validate(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
+        let node = self.config.now();
         let config = task.config.clone().into_iter().collect();
         match DriverConfig::parse(&task.driver, &config) {
             // A value that is not resolved yet is looked at again when the task starts.
             Err(DriverError::Invalid { .. }) if has_references(&config) => {}
             Err(error) => return Err(Failed::hopeless(error.to_string())),
-            Ok(_) => {}
-        }
-        let off = |name: &str| Failed::hopeless(format!("driver {name:?} is off on this node"));
-        let config = self.config.now();
-        match task.driver.as_str() {
-            "raw_exec" if config.raw_exec == Switch::Off => return Err(off("raw_exec")),
-            "mock_driver" if config.mock_driver == Switch::Off => {
-                return Err(off("mock_driver"));
+            Ok(parsed) => {
+                let allowed = parsed.check_allowed(&node.drivers);
+                allowed.map_err(|error| Failed::hopeless(error.to_string()))?;
             }
-            _ => {}
         }
-        owner_of(prepare, task)?;
+        if !node.drivers.is_on(&task.driver) {
+            let problem = format!("driver {:?} is off on this node", task.driver);
+            return Err(Failed::hopeless(problem));
+        }
+        self.owner_of(prepare, task)?;
         let signal = &task.kill_signal;
         if !signal.is_empty() && os_signal::number(signal).is_none() {
             return Err(Failed::hopeless(format!(
@@ -141,17 +139,36 @@ impl Executor {
     }
 
     fn task_directory(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
-        let owner = owner_of(prepare, task)?;
-        let alloc = prepare.run.alloc;
+        let owner = self.owner_of(prepare, task)?;
+        let access = match &owner {
+            Some(owner) => self.access_of(&task.driver, owner),
+            None => TaskAccess::unknown(),
+        };
         self.allocs
-            .build_task(alloc, &task.name, &owner)
-            .map_err(|error| Failed::possible(&error))?;
-        // `exec` binds what it needs into a root of its own.
-        if task.driver != "exec" && matches!(owner, Identity::User { uid: 1.., .. }) {
-            let passed = self.allocs.let_pass(alloc);
-            passed.map_err(|error| Failed::possible(&error))?;
+            .build_task(prepare.run.alloc, &task.name, access)
+            .map_err(|error| Failed::possible(&error))
+    }
+
+    /// Who reaches the directories of a task.
+    pub(super) fn access_of<'a>(&self, driver: &str, owner: &'a Identity) -> TaskAccess<'a> {
+        let config = self.config.now();
+        let settings = config.drivers.find(driver);
+        // A task without a process needs no way for one.
+        let root = settings
+            .filter(|settings| settings.processes)
+            .map_or(TaskRoot::OwnRoot, |settings| settings.root);
+        TaskAccess::new(owner, root)
+    }
+
+    /// Whom a task's directories belong to; `None` for a user that only the task's templates name:
+    /// it is known when the task starts.
+    fn owner_of(&self, prepare: &PrepareTask, task: &Task) -> Result<Option<Identity>, Failed> {
+        if prepare.user.contains("${") {
+            return Ok(None);
         }
-        Ok(())
+        identity_of(&self.config.now(), &task.driver, &prepare.user)
+            .map(Some)
+            .map_err(Failed::hopeless)
     }
 
     fn logs(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
@@ -192,62 +209,10 @@ impl Executor {
     }
 }
 
-/// Whom a task's directories belong to. A user that only the task's templates name is known when it
-/// starts; until then they are root's.
-fn owner_of(prepare: &PrepareTask, task: &Task) -> Result<Identity, Failed> {
-    if prepare.user.contains("${") {
-        return Ok(Identity::Keeper);
-    }
-    identity_of(&task.driver, &prepare.user).map_err(Failed::hopeless)
-}
-
 fn has_references(config: &serde_json::Map<String, serde_json::Value>) -> bool {
     config
         .values()
         .any(|value| value.to_string().contains("${"))
-}
-
-/// Whom a task runs as. `exec` never runs as root (Nomad's user deny-list).
-pub(super) fn identity_of(driver: &str, user: &str) -> Result<Identity, String> {
-    let name = match (driver, user) {
-        ("exec", "") => EXEC_USER,
-        (_, "") => return Ok(Identity::Keeper),
-        (_, user) => user,
-    };
-    let identity = lookup_identity(name).map_err(|error| {
-        format!(
-            "user: {}; make it on this node, or name another",
-            chain(&error)
-        )
-    })?;
-    if driver == "exec" {
-        may_exec_as(name, &identity)?;
-    }
-    Ok(identity)
-}
-
-/// Whether `exec` runs a task as this user: never as root, and in no group that the host's own
-/// database does not give the user. Files of the host are in its root, and some of them are a
-/// group's alone (`/etc/shadow`).
-fn may_exec_as(name: &str, identity: &Identity) -> Result<(), String> {
-    let Identity::User { uid, gid, .. } = identity else {
-        return Ok(());
-    };
-    if *uid == 0 {
-        return Err(format!("driver exec does not run tasks as {name:?}"));
-    }
-    if !name.contains(':') {
-        return Ok(());
-    }
-    let of_host = lookup_identity(&uid.to_string());
-    let is_own = matches!(&of_host, Ok(Identity::User { groups, .. }) if groups.contains(gid));
-    if is_own {
-        return Ok(());
-    }
-    Err(format!(
-        "driver exec does not run tasks as {name:?}: this node's user database does not have user \
-         {uid} in group {gid}; name a user of this node, or add it to the group"
-    ))
 }
 
 /// The directories of a task, for its sandbox.
@@ -255,31 +220,5 @@ pub(super) fn layout(base: &Path, task: &str) -> isolation::TaskLayout {
     isolation::TaskLayout {
         shared: base.join(crate::alloc_dir::SHARED),
         task: PathBuf::from(base).join(task),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exec_runs_nothing_in_a_group_that_the_host_does_not_give_the_user() {
-        let nobody = match lookup_identity("nobody") {
-            Ok(Identity::User { uid, gid, .. }) => (uid, gid),
-            other => panic!("{other:?}"),
-        };
-        let (uid, own) = nobody;
-        for (user, may) in [
-            (format!("{uid}:{own}"), true),
-            (format!("{uid}:0"), false),
-            (format!("{uid}:42"), false),
-            ("54321:54321".to_owned(), false),
-            ("0:0".to_owned(), false),
-        ] {
-            let identity = identity_of("exec", &user);
-            assert_eq!(identity.is_ok(), may, "{user}: {identity:?}");
-        }
-        let of_raw = identity_of("raw_exec", "54321:54321").expect("as it says");
-        assert!(matches!(of_raw, Identity::User { uid: 54321, .. }));
     }
 }

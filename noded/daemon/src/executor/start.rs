@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use isolation::{Access, Bind, Capabilities, Identity, Namespace, Network, Root, SandboxSpec};
+use isolation::{
+    Access, Bind, Capabilities, Identity, Namespace, Network, Resource, ResourceLimit, Root,
+    SandboxSpec,
+};
 use noded_core::effect::StartTask;
 use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::client::seal_plan;
@@ -13,9 +16,12 @@ use noded_keeper::protocol::{Refusal, Request, SpawnRequest, StdioSource};
 use protocol_model::NetworkMode;
 
 use super::limits::limits;
-use super::prepare::{identity_of, layout};
+use super::masks::masks;
+use super::prepare::layout;
 use super::sandbox::KeptSandbox;
+use super::users::identity_of;
 use super::{Executor, cgroup_of, keeper_key};
+use crate::alloc_dir::group_of;
 use crate::driver::{DriverConfig, ExecConfig, HostView, Program, RawExecConfig};
 use crate::keeper_link::{CallError, chain};
 
@@ -61,6 +67,9 @@ impl Executor {
         start: StartTask,
     ) -> Result<(), StartFailed> {
         let config = DriverConfig::parse(&start.driver, &start.config)
+            .map_err(|error| StartFailed::hopeless(error.to_string()))?;
+        config
+            .check_allowed(&self.config.now().drivers)
             .map_err(|error| StartFailed::hopeless(error.to_string()))?;
         if let DriverConfig::Mock(config) = config {
             if let Some(message) = config.start_error {
@@ -151,17 +160,24 @@ impl Executor {
         start: &StartTask,
         config: &DriverConfig,
     ) -> Result<SandboxSpec, StartFailed> {
-        let identity = identity_of(&start.driver, &start.user).map_err(StartFailed::hopeless)?;
+        let node = self.config.now();
+        let identity =
+            identity_of(&node, &start.driver, &start.user).map_err(StartFailed::hopeless)?;
+        self.give_directories(start, &identity)?;
+        let identity = in_group(identity, group_of(start.run.alloc));
         let base = self.allocs.path_of(start.run.alloc);
         let layout = layout(&base, &start.run.task);
         let (mut spec, program, denied): (_, &Program, &[String]) = match config {
             DriverConfig::Exec(exec) => {
                 let mut spec = SandboxSpec::exec(layout.clone(), identity, &exec.program.command);
                 narrow(&mut spec, exec);
+                let (paths, binds) = (node.chroot_paths.clone(), self.binds(start)?);
+                let masked = masks(&node, &paths, &binds).map_err(StartFailed::hopeless)?;
                 spec.root = Root::ReadOnlyHostView {
                     layout,
-                    paths: self.config.now().chroot_paths.clone(),
-                    binds: self.binds(start)?,
+                    paths,
+                    binds,
+                    masked,
                 };
                 spec.network = network(start);
                 (spec, &exec.program, &[])
@@ -180,12 +196,30 @@ impl Executor {
         };
         spec.args.clone_from(&program.args);
         spec.oom_score_adj = program.oom_score_adj;
+        spec.resource_limits = vec![ResourceLimit {
+            resource: Resource::OpenFiles,
+            soft: Some(node.task_open_files),
+            hard: None,
+        }];
         if let Some(directory) = &program.work_dir {
             spec.working_directory.clone_from(directory);
         }
         let host = host_variables(&spec.identity);
         spec.env = environment(host, &start.environment, denied);
         Ok(spec)
+    }
+
+    /// A user that only the task's templates name is known now: until here the directories were
+    /// closed to everybody.
+    fn give_directories(&self, start: &StartTask, owner: &Identity) -> Result<(), StartFailed> {
+        let task = start.spec.task(&start.run.task);
+        if !task.is_some_and(|task| task.user.contains("${")) {
+            return Ok(());
+        }
+        let access = self.access_of(&start.driver, owner).anew();
+        self.allocs
+            .build_task(start.run.alloc, &start.run.task, access)
+            .map_err(|error| StartFailed::possible(&error))
     }
 
     /// Host volumes of the group, where the task mounts them.
@@ -228,6 +262,20 @@ impl Executor {
             })
             .collect()
     }
+}
+
+/// The tasks of an allocation share its directory by a group of its own; root needs none.
+fn in_group(identity: Identity, group: u32) -> Identity {
+    let Identity::User {
+        uid,
+        gid,
+        mut groups,
+    } = identity
+    else {
+        return identity;
+    };
+    groups.push(group);
+    Identity::User { uid, gid, groups }
 }
 
 fn narrow(spec: &mut SandboxSpec, exec: &ExecConfig) {

@@ -27,7 +27,12 @@ reserved {
 "#;
 
 fn looked() -> Option<Fingerprint> {
-    let config = Config::from_file(ConfigFile::parse(CONFIG).unwrap()).unwrap();
+    looked_with("")
+}
+
+fn looked_with(more: &str) -> Option<Fingerprint> {
+    let text = format!("{CONFIG}{more}");
+    let config = Config::from_file(ConfigFile::parse(&text).unwrap()).unwrap();
     let identity = NodeIdentity {
         id: NodeId::from_u128(1),
         secret: [0; 32],
@@ -63,6 +68,7 @@ fn the_facts_that_job_files_ask_for_are_there() {
         "cgroup.unenforced",
         "drover.limits.enforced",
         "drover.task_pids_max",
+        "drover.task_open_files",
         "io_uring",
     ] {
         assert!(node.attributes.contains_key(name), "{name}");
@@ -88,4 +94,17 @@ fn the_class_forgets_what_is_unique_and_nothing_else() {
     assert_eq!(class::of(&node), class);
     set(&mut node, "kernel.name", "other");
     assert_ne!(class::of(&node), class);
+}
+
+#[test]
+fn a_driver_that_the_file_switches_off_is_shown_as_disabled() {
+    let Some(Fingerprint { node, .. }) = looked_with("driver \"exec\" {\n enabled = false\n}")
+    else {
+        return;
+    };
+    assert!(!node.attributes.contains_key("driver.exec"));
+    assert_eq!(node.drivers["exec"].health_description, "disabled");
+    assert!(!node.drivers["exec"].healthy && !node.drivers["exec"].detected);
+    assert!(node.drivers["raw_exec"].healthy);
+    assert!(!node.drivers.contains_key("mock_driver"));
 }

@@ -338,3 +338,61 @@ async fn a_task_that_another_noded_starts_is_in_the_network_of_the_first() {
     assert_eq!(scene.end_custody(), (true, String::new()));
     assert!(!pins.exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_hides_the_daemons_files_and_has_the_node_s_limit() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::on_disk(|data| std::fs::remove_dir(data).unwrap());
+    scene
+        .server
+        .until("a session", |known| !known.synced.is_empty())
+        .await;
+    let base = scene.directory.path();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(base, open).unwrap();
+    for name in ["open", "closed"] {
+        std::fs::create_dir(base.join(name)).unwrap();
+        std::fs::write(base.join(name).join("file"), name).unwrap();
+    }
+    let more = format!(
+        "chroot_paths = [\"/bin\", \"/etc\", \"/lib\", \"/lib64\", \"/usr\", {base:?}]\n\
+         masked_paths = [\"{}\"]\ntask_open_files = 777\n",
+        base.join("closed").display(),
+    );
+    scene.configure(&more);
+    scene.reload();
+    eventually(|| scene.log().contains("the configuration was read again")).await;
+    let script = format!(
+        "cd {}; cat open/file; echo; wc -c <noded.hcl; ls closed data/alloc data/node run; \
+         wc -c <tls/node.pem; ls -A /etc/drover 2>/dev/null; ulimit -Sn; echo end; sleep 1000",
+        base.display()
+    );
+    let job = job("curious", "exec", &sh(&script), json!({}));
+    let alloc = alloc(&job, 60);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    let text = output(&scene, id, |text| text.ends_with("end\n")).await;
+    let expected = "open\n0\nclosed:\n\ndata/alloc:\n\ndata/node:\n\nrun:\n0\n777\nend\n";
+    assert_eq!(text, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_process_ids_of_the_host_are_off_and_the_event_names_the_key() {
+    if !can_run() {
+        return;
+    }
+    let scene = Scene::new();
+    let config = json!({"command": "/bin/true", "pid_mode": "host"});
+    let job = job("peek", "exec", &config, json!({}));
+    let alloc = alloc(&job, 61);
+    let id = alloc.id;
+    scene.server.want(alloc, &job);
+    let known = scene
+        .server
+        .until("failed", |known| is(known, id, ClientStatus::Failed))
+        .await;
+    let states = format!("{:?}", report(&known, id).unwrap().task_states);
+    assert!(states.contains("allow_host_pid_mode = true"), "{states}");
+}
