@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use axum::http::{HeaderName, HeaderValue};
 use protocol_model::duration;
 use protocol_transport::{Region, Secret};
 
@@ -12,6 +13,9 @@ use super::{
     TlsConfig,
 };
 use super::{addresses, times};
+
+/// More scheduler threads than any host has use for.
+const SCHEDULERS_MAX: usize = 64;
 
 /// Whether a server can do without certificate files.
 #[derive(Clone, Copy)]
@@ -85,11 +89,7 @@ impl Config {
             bootstrap_expect: expect,
             node_join_token: join_token(file)?,
             acl_enabled: file.acl.enabled,
-            schedulers: file
-                .server
-                .num_schedulers
-                .unwrap_or_else(cores)
-                .clamp(1, 64),
+            schedulers: schedulers(file)?,
             merging: match file.server.merge_updates {
                 None | Some(true) => Merging::On,
                 Some(false) => Merging::Off,
@@ -97,7 +97,7 @@ impl Config {
             liveness,
             raft,
             gc: gc(file)?,
-            limits: limits(file),
+            limits: limits(file)?,
             log: log(file)?,
         })
     }
@@ -119,18 +119,72 @@ fn log(file: &ConfigFile) -> Result<LogConfig, ConfigError> {
     })
 }
 
-fn limits(file: &ConfigFile) -> Limits {
-    let given = &file.limits;
-    Limits {
-        http_connections: given.http_max_conns.unwrap_or(4096).max(1),
-        http_connections_per_client: given.http_max_conns_per_client.unwrap_or(256).max(1),
-        body_bytes: given.job_max_bytes.unwrap_or(8 << 20).max(1024),
-        sessions: given.sessions_max.unwrap_or(20_000).max(1),
+fn schedulers(file: &ConfigFile) -> Result<usize, ConfigError> {
+    match file.server.num_schedulers {
+        None => Ok(cores().clamp(1, SCHEDULERS_MAX)),
+        Some(given @ 1..=SCHEDULERS_MAX) => Ok(given),
+        Some(other) => {
+            let message = format!("{other} is not between 1 and {SCHEDULERS_MAX}");
+            Err(value("server.num_schedulers", message))
+        }
     }
+}
+
+fn limits(file: &ConfigFile) -> Result<Limits, ConfigError> {
+    let given = &file.limits;
+    Ok(Limits {
+        http_connections: at_least("limits.http_max_conns", given.http_max_conns, 1, 4096)?,
+        http_connections_per_client: at_least(
+            "limits.http_max_conns_per_client",
+            given.http_max_conns_per_client,
+            1,
+            256,
+        )?,
+        body_bytes: at_least("limits.job_max_bytes", given.job_max_bytes, 1024, 8 << 20)?,
+        sessions: at_least("limits.sessions_max", given.sessions_max, 1, 20_000)?,
+    })
+}
+
+/// A number, `usual` unless given. One below `least` is refused, not raised: the file would say one
+/// thing and the server do another.
+pub(super) fn at_least<N: PartialOrd + std::fmt::Display>(
+    key: &'static str,
+    given: Option<N>,
+    least: N,
+    usual: N,
+) -> Result<N, ConfigError> {
+    match given {
+        None => Ok(usual),
+        Some(given) if given >= least => Ok(given),
+        Some(given) => Err(value(key, format!("{given} is less than {least}"))),
+    }
+}
+
+/// Headers for every answer. One that no answer can carry is refused.
+fn response_headers(file: &ConfigFile) -> Result<Vec<(String, String)>, ConfigError> {
+    let given = &file.http.response_headers;
+    for (name, content) in given {
+        let is_header = HeaderName::try_from(name.as_str()).is_ok()
+            && HeaderValue::try_from(content.as_str()).is_ok();
+        if !is_header {
+            let message = format!("{name:?} = {content:?} is no HTTP header");
+            return Err(value("http.response_headers", message));
+        }
+    }
+    Ok(given.clone().into_iter().collect())
 }
 
 fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
     let address = ip("http.bind_addr", file.http.bind_addr.as_deref())?;
+    if file
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.verify_https_client && !tls.http)
+    {
+        let message = "the API is served without TLS, so that clients show no certificate: set \
+                       `tls { http = true }`, or leave this out";
+        return Err(value("tls.verify_https_client", message));
+    }
     let tls = match &file.tls {
         Some(tls) if tls.http && tls.verify_https_client => HttpTls::Mutual,
         Some(tls) if tls.http => HttpTls::On,
@@ -149,7 +203,7 @@ fn http(file: &ConfigFile) -> Result<HttpConfig, ConfigError> {
         listen: SocketAddr::new(address, file.ports.http.unwrap_or(4646)),
         advertise: addresses::advertised("advertise.http", file.advertise.http.as_ref())?,
         tls,
-        response_headers: file.http.response_headers.clone().into_iter().collect(),
+        response_headers: response_headers(file)?,
         allowed_hosts: file.http.allowed_hosts.clone(),
     })
 }

@@ -1,5 +1,7 @@
 //! What a configuration file is completed to, and what is refused.
 
+mod keys;
+
 use super::*;
 
 fn build(text: &str) -> Result<Config, String> {

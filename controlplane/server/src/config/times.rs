@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::build::{time, value};
+use super::build::{at_least, time, value};
 use super::file::ConfigFile;
 use super::{ConfigError, LivenessConfig, RaftTiming};
 
@@ -84,7 +84,12 @@ fn raft(file: &ConfigFile) -> Result<RaftTiming, ConfigError> {
         let message = format!("{election:?} is less than three heartbeats of {heartbeat:?}");
         return Err(value("server.raft_election", message));
     }
-    let snapshot_entries = file.server.raft_snapshot_entries.unwrap_or(8192).max(64);
+    let snapshot_entries = at_least(
+        "server.raft_snapshot_entries",
+        file.server.raft_snapshot_entries,
+        64,
+        8192,
+    )?;
     Ok(RaftTiming {
         heartbeat,
         election,

@@ -1,0 +1,320 @@
+//! Every key of the file: it has its effect, and a value of another type is refused by its name.
+//! The list of keys comes from the reader itself, so a new key without a row fails here.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const BASE: [(&str, &str); 2] = [
+    ("data_dir", "data_dir = \"/d\""),
+    (
+        "tls",
+        "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n}",
+    ),
+];
+
+/// A key, a file's lines that set it, and what they come to.
+type Row = (&'static str, &'static str, fn(&Config) -> bool);
+
+const TOP: [Row; 7] = [
+    ("name", "name = \"s7\"", |it| it.name == "s7"),
+    ("region", "region = \"eu\"", |it| it.region.as_str() == "eu"),
+    ("datacenter", "datacenter = \"dc7\"", |it| {
+        it.datacenter == "dc7"
+    }),
+    ("data_dir", "data_dir = \"/d7\"", |it| {
+        it.data_dir == Path::new("/d7")
+    }),
+    ("bind_addr", "bind_addr = \"10.0.0.7\"", |it| {
+        it.quic_listen.ip().to_string() == "10.0.0.7"
+    }),
+    ("log_level", "log_level = \"warn\"", |it| {
+        it.log.level == Level::WARN
+    }),
+    ("log_json", "log_json = true", |it| it.log.json),
+];
+
+const ADDRESSES: [Row; 7] = [
+    ("ports.http", "ports { http = 7 }", |it| {
+        it.http.listen.port() == 7
+    }),
+    ("ports.quic", "ports { quic = 7 }", |it| {
+        it.quic_listen.port() == 7
+    }),
+    ("advertise.quic", "advertise { quic = \"a:7\" }", |it| {
+        it.quic_advertise.as_deref() == Some("a:7")
+    }),
+    ("advertise.http", "advertise { http = \"a:7\" }", |it| {
+        it.http.advertise.as_deref() == Some("a:7")
+    }),
+    (
+        "http.bind_addr",
+        "http { bind_addr = \"127.0.0.7\" }",
+        |it| it.http.listen.ip().to_string() == "127.0.0.7",
+    ),
+    (
+        "http.response_headers",
+        "http { response_headers = { x = \"7\" } }",
+        |it| it.http.response_headers == [("x".to_owned(), "7".to_owned())],
+    ),
+    (
+        "http.allowed_hosts",
+        "http { allowed_hosts = [\"h7\"] }",
+        |it| it.http.allowed_hosts == ["h7"],
+    ),
+];
+
+const SECURITY: [Row; 8] = [
+    (
+        "tls.ca_file",
+        "tls {\n ca_file = \"/7\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n}",
+        |it| files(it)[0] == Path::new("/7"),
+    ),
+    (
+        "tls.cert_file",
+        "tls {\n ca_file = \"/ca\"\n cert_file = \"/7\"\n key_file = \"/key\"\n}",
+        |it| files(it)[1] == Path::new("/7"),
+    ),
+    (
+        "tls.key_file",
+        "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/7\"\n}",
+        |it| files(it)[2] == Path::new("/7"),
+    ),
+    (
+        "tls.http",
+        "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n http = true\n}",
+        |it| it.http.tls == HttpTls::On,
+    ),
+    (
+        "tls.verify_https_client",
+        "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n http = true\n \
+         verify_https_client = true\n}",
+        |it| it.http.tls == HttpTls::Mutual,
+    ),
+    ("acl.enabled", "acl { enabled = true }", |it| it.acl_enabled),
+    (
+        "server.node_join_token",
+        "server { node_join_token = \"t7\" }",
+        |it| token(it) == Some("t7"),
+    ),
+    (
+        "server.node_join_token_file",
+        "server { node_join_token_file = \"TOKEN\" }",
+        |it| token(it) == Some("from a file"),
+    ),
+];
+
+const SERVER: [Row; 14] = [
+    (
+        "server.bootstrap_expect",
+        "server {\n bootstrap_expect = 3\n retry_join = [\"a\"]\n}",
+        |it| it.bootstrap_expect == 3,
+    ),
+    (
+        "server.retry_join",
+        "server { retry_join = [\"a:7\"] }",
+        |it| it.retry_join == ["a:7"] && it.bootstrap_expect == 0,
+    ),
+    (
+        "server.num_schedulers",
+        "server { num_schedulers = 57 }",
+        |it| it.schedulers == 57,
+    ),
+    (
+        "server.merge_updates",
+        "server { merge_updates = false }",
+        |it| it.merging == Merging::Off,
+    ),
+    (
+        "server.heartbeat_interval",
+        "server { heartbeat_interval = \"77ms\" }",
+        |it| it.liveness.heartbeat_interval.as_millis() == 77,
+    ),
+    (
+        "server.heartbeat_calm_interval",
+        "server { heartbeat_calm_interval = \"377ms\" }",
+        |it| it.liveness.calm_interval.as_millis() == 377,
+    ),
+    (
+        "server.heartbeat_silence",
+        "server { heartbeat_silence = \"7s\" }",
+        |it| it.liveness.silence.as_secs() == 7,
+    ),
+    (
+        "server.raft_heartbeat",
+        "server { raft_heartbeat = \"77ms\" }",
+        |it| it.raft.heartbeat.as_millis() == 77,
+    ),
+    (
+        "server.raft_election",
+        "server { raft_election = \"377ms\" }",
+        |it| it.raft.election.as_millis() == 377,
+    ),
+    (
+        "server.raft_snapshot_entries",
+        "server { raft_snapshot_entries = 77 }",
+        |it| it.raft.snapshot_entries == 77,
+    ),
+    (
+        "server.eval_gc_threshold",
+        "server { eval_gc_threshold = \"7s\" }",
+        |it| it.gc.evals.as_secs() == 7,
+    ),
+    (
+        "server.job_gc_threshold",
+        "server { job_gc_threshold = \"7s\" }",
+        |it| it.gc.jobs.as_secs() == 7,
+    ),
+    (
+        "server.node_gc_threshold",
+        "server { node_gc_threshold = \"7s\" }",
+        |it| it.gc.nodes.as_secs() == 7,
+    ),
+    (
+        "server.deployment_gc_threshold",
+        "server { deployment_gc_threshold = \"7s\" }",
+        |it| it.gc.deployments.as_secs() == 7,
+    ),
+];
+
+const LIMITS: [Row; 4] = [
+    (
+        "limits.http_max_conns",
+        "limits { http_max_conns = 7 }",
+        |it| it.limits.http_connections == 7,
+    ),
+    (
+        "limits.http_max_conns_per_client",
+        "limits { http_max_conns_per_client = 7 }",
+        |it| it.limits.http_connections_per_client == 7,
+    ),
+    (
+        "limits.job_max_bytes",
+        "limits { job_max_bytes = 7777 }",
+        |it| it.limits.body_bytes == 7777,
+    ),
+    ("limits.sessions_max", "limits { sessions_max = 7 }", |it| {
+        it.limits.sessions == 7
+    }),
+];
+
+fn rows() -> Vec<Row> {
+    [&TOP[..], &ADDRESSES, &SECURITY, &SERVER, &LIMITS].concat()
+}
+
+fn files(config: &Config) -> [&Path; 3] {
+    match &config.tls {
+        TlsConfig::Files { ca, cert, key } => [ca, cert, key],
+        TlsConfig::Dev => panic!("no files"),
+    }
+}
+
+fn token(config: &Config) -> Option<&str> {
+    config.node_join_token.as_ref().map(Secret::reveal)
+}
+
+/// A file that is complete with these lines.
+fn with(lines: &str) -> String {
+    let rest = BASE.iter().filter(|(key, _)| !lines.starts_with(key));
+    let rest: Vec<&str> = rest.map(|(_, text)| *text).collect();
+    format!("{}\n{lines}\n", rest.join("\n"))
+}
+
+/// What the reader says it would know in a block; at the top where the block has no name.
+fn keys_in(block: &str) -> Vec<String> {
+    let text = match block {
+        "" => "no_such_key = 1".to_owned(),
+        block => format!("{block} {{\n no_such_key = 1\n}}"),
+    };
+    let error = build(&with(&text)).expect_err("refused");
+    let (_, list) = error.split_once("expected ").expect("a list");
+    let names = list.split('`').skip(1).step_by(2);
+    names.map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn every_key_that_the_reader_knows_has_a_row() {
+    let blocks = [
+        "ports",
+        "advertise",
+        "server",
+        "tls",
+        "http",
+        "acl",
+        "limits",
+    ];
+    let at_the_top = keys_in("").into_iter();
+    let mut known: BTreeSet<String> = at_the_top.filter(|key| !blocks.contains(&&**key)).collect();
+    for block in blocks {
+        let keys = keys_in(block).into_iter();
+        known.extend(keys.map(|key| format!("{block}.{key}")));
+    }
+    let tested: BTreeSet<String> = rows().iter().map(|row| row.0.to_owned()).collect();
+    assert_eq!(known, tested);
+}
+
+#[test]
+fn every_key_has_its_effect() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("token");
+    std::fs::write(&file, "from a file\n").expect("a token");
+    let usual = build(&with("")).expect("is complete");
+    for (key, lines, has_effect) in rows() {
+        let lines = lines.replace("TOKEN", &file.display().to_string());
+        let config = build(&with(&lines)).unwrap_or_else(|error| panic!("{key}: {error}"));
+        assert!(has_effect(&config), "{key}");
+        assert!(
+            !has_effect(&usual),
+            "{key}: the default cannot be told from it"
+        );
+    }
+}
+
+#[test]
+fn every_key_refuses_a_value_of_another_type_by_its_name() {
+    for (key, lines, _) in rows() {
+        let name = key.rsplit('.').next().unwrap_or(key);
+        let at = lines.find(&format!("{name} ")).expect("the key");
+        let rest = &lines[at..];
+        let end = rest.find('\n').or_else(|| rest.rfind('}'));
+        let end = end.unwrap_or(rest.len());
+        let wrong = lines.replace(rest[..end].trim(), &format!("{name} = [[true]]"));
+        let error = build(&with(&wrong)).expect_err(&wrong);
+        assert!(error.contains(&format!("{key}: ")), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_value_that_could_have_no_effect_is_refused_by_its_key() {
+    for (key, lines) in [
+        ("server.num_schedulers", "server { num_schedulers = 0 }"),
+        ("server.num_schedulers", "server { num_schedulers = 65 }"),
+        (
+            "server.raft_snapshot_entries",
+            "server { raft_snapshot_entries = 63 }",
+        ),
+        ("limits.http_max_conns", "limits { http_max_conns = 0 }"),
+        (
+            "limits.http_max_conns_per_client",
+            "limits { http_max_conns_per_client = 0 }",
+        ),
+        ("limits.job_max_bytes", "limits { job_max_bytes = 1023 }"),
+        ("limits.sessions_max", "limits { sessions_max = 0 }"),
+        (
+            "http.response_headers",
+            "http { response_headers = { \"a b\" = \"c\" } }",
+        ),
+        (
+            "http.response_headers",
+            "http { response_headers = { a = \"b\\nc\" } }",
+        ),
+        (
+            "tls.verify_https_client",
+            "tls {\n ca_file = \"/ca\"\n cert_file = \"/cert\"\n key_file = \"/key\"\n \
+             verify_https_client = true\n}",
+        ),
+    ] {
+        let error = build(&with(lines)).expect_err(lines);
+        assert!(error.starts_with(&format!("{key}: ")), "{lines}: {error}");
+    }
+}
