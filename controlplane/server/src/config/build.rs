@@ -147,7 +147,7 @@ fn limits(file: &ConfigFile) -> Result<Limits, ConfigError> {
 
 /// A number, `usual` unless given. One below `least` is refused, not raised: the file would say one
 /// thing and the server do another.
-pub(super) fn at_least<N: PartialOrd + std::fmt::Display>(
+pub(super) fn at_least<N: Copy + PartialOrd + std::fmt::Display>(
     key: &'static str,
     given: Option<N>,
     least: N,

@@ -62,6 +62,17 @@ fn the_layout_is_made_with_its_modes_and_goes_without_a_trace() {
     assert!(Path::new("/etc").exists());
 }
 
+fn user(uid: u32) -> Identity {
+    Identity::User {
+        uid,
+        gid: uid,
+        groups: vec![uid],
+    }
+}
+
+/// Kind, user and root of a task, then whose its directories are and the modes of the first three.
+type Row<'a> = (&'a str, &'a Identity, TaskRoot, u32, [u32; 3]);
+
 #[test]
 fn directories_have_the_owners_and_modes_of_the_documented_table() {
     if !rustix::process::geteuid().is_root() {
@@ -83,20 +94,11 @@ fn directories_have_the_owners_and_modes_of_the_documented_table() {
             "{name}"
         );
     }
-    let user = Identity::User {
-        uid: 4321,
-        gid: 1234,
-        groups: vec![1234],
-    };
-    let root_user = Identity::User {
-        uid: 0,
-        gid: 0,
-        groups: vec![0],
-    };
+    let (user, root_user) = (user(4321), user(0));
     root.build_task(ALLOC, "inside", TaskAccess::new(&user, TaskRoot::OwnRoot))
         .unwrap();
     assert_eq!(mode(&base), 0o700, "nobody comes by the host's paths");
-    let tasks: [(&str, &Identity, TaskRoot, u32, [u32; 3]); 4] = [
+    let tasks: [Row<'_>; 4] = [
         (
             "inside",
             &user,

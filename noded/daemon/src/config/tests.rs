@@ -128,6 +128,19 @@ fn every_mistake_is_named() {
             "max_kill_timeout = \"25h\"",
             "`max_kill_timeout`: \"25h\"",
         ),
+        (
+            "join_token = \"abc\"",
+            "join_token = \"a\"\njoin_token_file = \"/x\"",
+            "join_token",
+        ),
+    ] {
+        is_refused(from, to, expected);
+    }
+}
+
+#[test]
+fn values_that_could_have_no_effect_are_refused_by_their_key() {
+    for (from, to, expected) in [
         ("name       = \"n1\"", "name = 5", "`name`: invalid type"),
         (
             "name       = \"n1\"",
@@ -176,16 +189,15 @@ fn every_mistake_is_named() {
             "masked_paths = [\"/srv\"]",
             "`host_volume \"data\"`: /srv/data is inside /srv",
         ),
-        (
-            "join_token = \"abc\"",
-            "join_token = \"a\"\njoin_token_file = \"/x\"",
-            "join_token",
-        ),
     ] {
-        assert!(WHOLE.contains(from), "{from}");
-        let error = parsed(&WHOLE.replace(from, to)).unwrap_err();
-        assert!(error.contains(expected), "{to}: {error}");
+        is_refused(from, to, expected);
     }
+}
+
+fn is_refused(from: &str, to: &str, expected: &str) {
+    assert!(WHOLE.contains(from), "{from}");
+    let error = parsed(&WHOLE.replace(from, to)).unwrap_err();
+    assert!(error.contains(expected), "{to}: {error}");
 }
 
 #[test]

@@ -15,8 +15,8 @@ struct Shown {
     target: PathBuf,
 }
 
-/// The places in a task's root that are to be hidden, given what is shown in it. Looks at the host's
-/// links, and blocks.
+/// The places in a task's root that are to be hidden, given what is shown in it. Looks at links
+/// of the host, and blocks.
 ///
 /// # Errors
 /// A volume is to be mounted inside a place that is hidden.

@@ -227,6 +227,9 @@ fn modes(config: &Config) -> (Switch, Switch) {
     (exec.host_pids, exec.host_ipc)
 }
 
+/// A block with one line in it.
+type Block = fn(&str) -> String;
+
 /// A file that is complete with these lines.
 fn with(lines: &str) -> String {
     let rest = BASE.iter().filter(|(key, _)| !lines.starts_with(key));
@@ -235,7 +238,7 @@ fn with(lines: &str) -> String {
 }
 
 /// What the reader says it would know in a block.
-fn keys_in(around: fn(&str) -> String) -> Vec<String> {
+fn keys_in(around: Block) -> Vec<String> {
     let error = parsed(&with(&around("no_such_key = 1"))).unwrap_err();
     let (_, list) = error
         .split_once("expected ")
@@ -246,7 +249,7 @@ fn keys_in(around: fn(&str) -> String) -> Vec<String> {
 
 #[test]
 fn every_key_that_the_reader_knows_has_a_row() {
-    let blocks: [(&str, fn(&str) -> String); 6] = [
+    let blocks: [(&str, Block); 6] = [
         ("", |key| key.to_owned()),
         ("tls.", |key| format!("tls {{\n {key}\n}}")),
         ("reserved.", |key| format!("reserved {{\n {key}\n}}")),
