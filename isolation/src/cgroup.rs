@@ -25,6 +25,6 @@ pub use error::CgroupError;
 pub use hierarchy::{Hierarchy, SUPERVISOR, TASKS};
 pub use limits::{CgroupLimits, CpuMax, MemoryMax, Unenforced};
 pub use mount::{Mount, MountError, find_mount};
-pub use remove::{Patience, remove_subtree};
+pub use remove::{Patience, kill_and_remove_subtree, remove_subtree};
 pub use stats::{StatReader, Stats};
 pub use task::{Events, TaskCgroup, TaskPath};

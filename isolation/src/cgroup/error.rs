@@ -31,6 +31,14 @@ pub enum CgroupError {
         /// Below the mount.
         path: PathBuf,
     },
+    /// A directory could not be removed because processes live in it.
+    #[error("cgroup {path:?} still has processes: {processes}")]
+    Populated {
+        /// Below the mount.
+        path: PathBuf,
+        /// Their numbers and names.
+        processes: String,
+    },
     /// A directory could not be removed.
     #[error("cannot remove cgroup {path:?}")]
     Remove {

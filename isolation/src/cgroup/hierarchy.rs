@@ -123,7 +123,7 @@ impl Hierarchy {
         ))
     }
 
-    /// Every task that has a cgroup, running or not: what a new keeper looks for first.
+    /// Every task that has a cgroup, running or not.
     ///
     /// # Errors
     /// A directory could not be listed.
@@ -175,24 +175,27 @@ impl Hierarchy {
         }
     }
 
-    /// Removes the cgroup of an allocation and all that is left below it. One that is not there is
-    /// removed already.
+    /// Kills what lives in the cgroup of an allocation and below, and removes it. One that is not
+    /// there is removed already.
     ///
     /// # Errors
-    /// All that could not be removed: processes live in it.
+    /// All that could not be removed, with the processes that do not die.
     pub fn remove_alloc(
         &self,
         alloc: &str,
         patience: super::Patience,
     ) -> Result<(), Vec<CgroupError>> {
-        super::remove_subtree(self.tasks.as_fd(), alloc, patience)
+        super::kill_and_remove_subtree(self.tasks.as_fd(), alloc, patience)
     }
 
-    /// Removes everything below and including the base; for the end of a test or of a node.
+    /// Kills what lives in the cgroups of tasks, and removes everything below and including the
+    /// base; for the end of a test or of a node. Processes beside the tasks are left alone: the
+    /// caller may be one of them.
     ///
     /// # Errors
-    /// All that could not be removed.
+    /// All that could not be removed, with the processes in it.
     pub fn remove(self, patience: super::Patience) -> Result<(), Vec<CgroupError>> {
+        super::kill_and_remove_subtree(self.directory.as_fd(), TASKS, patience)?;
         let parent = self
             .mount
             .path

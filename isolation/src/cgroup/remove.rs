@@ -1,4 +1,5 @@
-//! Removing cgroups, deepest first. Goes on after a failure and returns all of them.
+//! Removing cgroups, deepest first. Goes on after a failure and returns all of them. An error names
+//! the processes that keep a cgroup alive.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::CgroupError;
-use super::hierarchy::children;
+use super::hierarchy::{children, read_at, write};
 use super::task::Events;
 
 /// How long one wait for a dying process is.
@@ -16,6 +17,11 @@ const WAIT_MS: u32 = 10;
 /// Deepest nesting that is followed; a task with the right to make cgroups could make more.
 const DEPTH_MAX: usize = 32;
 
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
 /// What to do about a cgroup whose processes are still dying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
@@ -23,6 +29,41 @@ pub enum Patience {
     None,
     /// Wait for it up to this long, per directory.
     Milliseconds(u32),
+}
+
+/// Processes that an error names.
+const NAMED_MAX: usize = 8;
+
+/// Kills every process in the cgroup `name` below `parent` and all below it (`cgroup.kill`), then
+/// removes it as [`remove_subtree`] does.
+///
+/// # Errors
+/// Everything that could not be killed or removed.
+pub fn kill_and_remove_subtree(
+    parent: BorrowedFd<'_>,
+    name: &str,
+    patience: Patience,
+) -> Result<(), Vec<CgroupError>> {
+    let killed = kill(parent, name);
+    let removed = remove_subtree(parent, name, patience);
+    match (killed, removed) {
+        // What could not be killed is gone all the same.
+        (_, Ok(())) => Ok(()),
+        (Ok(()), Err(errors)) => Err(errors),
+        (Err(error), Err(mut errors)) => {
+            errors.insert(0, error);
+            Err(errors)
+        }
+    }
+}
+
+fn kill(parent: BorrowedFd<'_>, name: &str) -> Result<(), CgroupError> {
+    let path = PathBuf::from(name);
+    match rustix::fs::openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(directory) => write(directory.as_fd(), &path, "cgroup.kill", "1"),
+        Err(Errno::NOENT) => Ok(()),
+        Err(source) => Err(CgroupError::Open { path, source }),
+    }
 }
 
 /// Removes the cgroup `name` below `parent` and all below it. One that is not there is removed
@@ -59,8 +100,7 @@ fn remove(
     depth_left: usize,
     errors: &mut Vec<CgroupError>,
 ) {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let directory = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+    let directory = match rustix::fs::openat(parent, name, DIRECTORY, Mode::empty()) {
         Ok(directory) => directory,
         Err(Errno::NOENT) => return,
         Err(source) => {
@@ -78,6 +118,7 @@ fn remove(
         });
         return;
     }
+    let before = errors.len();
     match children(directory.as_fd(), path) {
         Ok(names) => {
             for child in names {
@@ -94,11 +135,38 @@ fn remove(
         }
         Err(error) => errors.push(error),
     }
-    if let Err(source) = remove_one(parent, name, directory.as_fd(), path, patience) {
-        errors.push(CgroupError::Remove {
-            path: path.to_owned(),
-            source,
-        });
+    let path = path.to_owned();
+    match remove_one(parent, name, directory.as_fd(), &path, patience) {
+        Ok(()) => {}
+        Err(Errno::BUSY) => match processes(directory.as_fd()) {
+            Some(processes) => errors.push(CgroupError::Populated { path, processes }),
+            // The cgroups below that remain are named already.
+            None if errors.len() > before => {}
+            None => {
+                let source = Errno::BUSY;
+                errors.push(CgroupError::Remove { path, source });
+            }
+        },
+        Err(source) => errors.push(CgroupError::Remove { path, source }),
+    }
+}
+
+/// The processes in a cgroup itself, by number and name; `None` = there is none.
+fn processes(directory: BorrowedFd<'_>) -> Option<String> {
+    let list = read_at(directory, "cgroup.procs").ok()?;
+    let mut named: Vec<String> = list.lines().take(NAMED_MAX).map(describe).collect();
+    let more = list.lines().count().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
+fn describe(pid: &str) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    match name.trim_end() {
+        "" => pid.to_owned(),
+        name => format!("{pid} ({name})"),
     }
 }
 

@@ -35,7 +35,7 @@ fn a_task_tree_is_killed_whole_and_the_events_say_when_it_is_gone() {
     assert!(
         matches!(
             busy.as_ref().map_err(Vec::as_slice),
-            Err([CgroupError::Remove { .. }])
+            Err([CgroupError::Populated { processes, .. }]) if processes.contains("(sh)")
         ),
         "{busy:?}"
     );
@@ -53,6 +53,34 @@ fn a_task_tree_is_killed_whole_and_the_events_say_when_it_is_gone() {
         .hierarchy()
         .remove_task(&path, Patience::None)
         .expect("removed already");
+    assert!(fixture.hierarchy().tasks().expect("list").is_empty());
+}
+
+#[test]
+fn removing_an_allocation_kills_what_lives_in_its_cgroups() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let script = "trap '' TERM; (setsid sleep 600 &); echo ready; sleep 600";
+    let plan = plan(&fixture.raw_exec(script)).expect("a plan");
+    let cgroup = fixture.cgroup("web");
+    let mut task = start(&plan, &cgroup, None);
+    task.await_output("ready");
+    // A task can make cgroups below its own.
+    std::fs::create_dir(
+        fixture
+            .hierarchy()
+            .mount()
+            .path
+            .join(cgroup.path())
+            .join("own"),
+    )
+    .expect("made");
+    let removed = fixture
+        .hierarchy()
+        .remove_alloc("0e7f", Patience::Milliseconds(5000));
+    assert!(removed.is_ok(), "{removed:?}");
+    assert_eq!(task.wait(), -9);
     assert!(fixture.hierarchy().tasks().expect("list").is_empty());
 }
 

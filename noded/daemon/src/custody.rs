@@ -1,15 +1,16 @@
 //! Ending keeper and pump on purpose: `noded --config FILE --end-custody`.
 //!
 //! They outlive noded by design, so somebody has to say when a host is no node any more. Only when
-//! nothing runs: a task is never taken along.
+//! nothing runs: a task that keeper knows, or has on record, is never taken along.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use isolation::cgroup::{CgroupError, Hierarchy, Patience};
+use isolation::cgroup::{Hierarchy, Patience, TaskPath};
 use isolation::scratch;
 use noded_keeper::client::{Connection, ConnectionError};
+use noded_keeper::keeper::{KeeperError, unfinished_cgroups};
 use noded_keeper::lock::{self, LockError};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{Message, Refusal, Request, Response};
@@ -19,10 +20,13 @@ use rustix::process::Pid;
 
 use crate::config::Config;
 use crate::executor::{NetworkError, Networks};
+use crate::keeper_link::chain;
 
 /// How long each of them may take to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
+/// Cgroups that an error names.
+const NAMED_MAX: usize = 8;
 
 /// Why custody goes on.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +79,27 @@ pub enum CustodyError {
         #[source]
         source: NetworkError,
     },
+    /// keeper is dead and tasks that it recorded still run.
+    #[error(
+        "keeper does not run, and {count} of its tasks do, in the cgroups {named}; start noded, \
+         which starts keeper again, stop the tasks' jobs or drain the node, then repeat this"
+    )]
+    TasksRun {
+        /// How many.
+        count: usize,
+        /// The first of their cgroups.
+        named: String,
+    },
+    /// Its records could not be read.
+    #[error("reading keeper's records")]
+    Records(#[source] KeeperError),
     /// A cgroup remains.
-    #[error("{count} cgroups could not be removed")]
+    #[error("{count} cgroups could not be removed: {named}")]
     Cgroups {
         /// How many.
         count: usize,
-        /// The first.
-        #[source]
-        source: CgroupError,
+        /// The first of them, each with the processes in it.
+        named: String,
     },
 }
 
@@ -114,10 +131,11 @@ impl NodeLock {
     }
 }
 
-/// Ends keeper and pump, and removes the cgroups. What is not there is ended already.
+/// Ends keeper and pump, kills processes that neither of them knows, and removes the cgroups. What
+/// is not there is ended already.
 ///
 /// # Errors
-/// Where noded or a task still runs, or something does not go.
+/// Where noded or a task that keeper knows still runs, or something does not go.
 pub fn end(config: &Config) -> Result<(), CustodyError> {
     let _lock = match NodeLock::take(&config.node_dir()) {
         Ok(lock) => Some(lock),
@@ -128,7 +146,9 @@ pub fn end(config: &Config) -> Result<(), CustodyError> {
         Err(error) => return Err(error),
     };
     let paths = RuntimePaths::new(&config.run_dir);
-    end_keeper(&paths)?;
+    if end_keeper(&paths)? == Asked::Nobody {
+        check_recorded_tasks(&paths, &config.cgroup_base)?;
+    }
     end_pump(&paths)?;
     remove_cgroups(&config.cgroup_base)?;
     release_networks(&config.run_dir)?;
@@ -164,13 +184,20 @@ fn unmount_secrets(alloc_root: &Path) -> Result<(), CustodyError> {
     })
 }
 
-fn end_keeper(paths: &RuntimePaths) -> Result<(), CustodyError> {
+/// Whether keeper was there to say that it has no task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Keeper,
+    Nobody,
+}
+
+fn end_keeper(paths: &RuntimePaths) -> Result<Asked, CustodyError> {
     let mut connection = match Connection::connect(paths) {
         Ok(connection) => connection,
         Err(ConnectionError::Connect {
             source: Errno::NOENT | Errno::CONNREFUSED,
             ..
-        }) => return Ok(()),
+        }) => return Ok(Asked::Nobody),
         Err(error) => return Err(CustodyError::Keeper(error)),
     };
     connection
@@ -184,7 +211,7 @@ fn end_keeper(paths: &RuntimePaths) -> Result<(), CustodyError> {
             })) => return Err(CustodyError::Refused(refusal)),
             Ok(Some(_)) => {}
             Err(ConnectionError::Closed | ConnectionError::Receive(_)) => {
-                return until_free(&paths.keeper_lock(), "keeper");
+                return until_free(&paths.keeper_lock(), "keeper").map(|()| Asked::Keeper);
             }
             Ok(None) => return Err(CustodyError::Stuck("keeper")),
             Err(error) => return Err(CustodyError::Keeper(error)),
@@ -216,6 +243,37 @@ fn holder(path: &Path) -> Result<Option<Pid>, CustodyError> {
     lock::holder(path).map_err(CustodyError::Holder)
 }
 
+/// Sees that no task runs of which a keeper that died left a record.
+fn check_recorded_tasks(paths: &RuntimePaths, base: &Path) -> Result<(), CustodyError> {
+    let recorded = unfinished_cgroups(paths).map_err(CustodyError::Records)?;
+    if recorded.is_empty() {
+        return Ok(());
+    }
+    let Ok(hierarchy) = Hierarchy::open(base) else {
+        return Ok(());
+    };
+    let runs = |cgroup: &String| {
+        let path = cgroup.split_once('/');
+        let path = path.and_then(|(alloc, task)| TaskPath::new(alloc, task).ok());
+        let opened = path.and_then(|path| hierarchy.open_task(&path).ok());
+        opened.is_some_and(|cgroup| cgroup.populated().unwrap_or(true))
+    };
+    let running: Vec<String> = recorded.into_iter().filter(runs).collect();
+    match running.len() {
+        0 => Ok(()),
+        count => Err(CustodyError::TasksRun {
+            count,
+            named: first_of(&running),
+        }),
+    }
+}
+
+fn first_of(all: &[String]) -> String {
+    let named = &all[..all.len().min(NAMED_MAX)];
+    let rest = if named.len() < all.len() { ", ..." } else { "" };
+    format!("{}{rest}", named.join(", "))
+}
+
 fn remove_cgroups(base: &Path) -> Result<(), CustodyError> {
     let Ok(hierarchy) = Hierarchy::open(base) else {
         return Ok(());
@@ -223,9 +281,9 @@ fn remove_cgroups(base: &Path) -> Result<(), CustodyError> {
     let millis = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
     hierarchy
         .remove(Patience::Milliseconds(millis))
-        .map_err(|mut errors| CustodyError::Cgroups {
+        .map_err(|errors| CustodyError::Cgroups {
             count: errors.len(),
-            source: errors.swap_remove(0),
+            named: first_of(&errors.iter().map(|error| chain(error)).collect::<Vec<_>>()),
         })
 }
 

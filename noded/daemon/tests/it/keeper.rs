@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use noded_daemon::keeper_link::{self, KeeperNews};
 use noded_keeper::client::{Launch, Starter};
 use noded_keeper::lock::holder;
@@ -228,4 +230,76 @@ fn counts_alone(scene: &Scene, id: AllocId) {
         assert!(std::time::Instant::now() < end, "it counts no more");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// kill -9 of noded, then of keeper.
+fn kill_both(scene: &mut Scene) {
+    let (keeper, ..) = programs(scene);
+    scene.kill();
+    kill(Pid::from_raw(keeper), Signal::SIGKILL).unwrap();
+    let end = std::time::Instant::now() + PATIENCE;
+    while holder(&paths(scene).keeper_lock()).unwrap().is_some() {
+        assert!(std::time::Instant::now() < end, "keeper does not die");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Keeper's record of the run of an allocation's only task.
+fn record_of(scene: &Scene, id: AllocId) -> PathBuf {
+    let records = std::fs::read_dir(paths(scene).records_directory()).unwrap();
+    let name = format!("{id}.main.");
+    let mut found = records.map(|entry| entry.unwrap().path()).filter(|path| {
+        let file = path.file_name().unwrap().to_str().unwrap();
+        file.starts_with(&name)
+    });
+    found.next().expect("it has a record")
+}
+
+/// The cgroups of an allocation's runs that hold processes.
+fn populated_runs(scene: &Scene, id: AllocId) -> usize {
+    let alloc = scene.cgroup_path().join("tasks").join(id.to_string());
+    let runs = std::fs::read_dir(alloc).into_iter().flatten().flatten();
+    let is_populated = |path: PathBuf| {
+        let events = std::fs::read_to_string(path.join("cgroup.events"));
+        events.is_ok_and(|text| text.contains("populated 1"))
+    };
+    runs.filter(|run| is_populated(run.path())).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_keeper_record_is_damaged_never_runs_twice() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let id = run_counter(&scene, 45).await;
+    kill_both(&mut scene);
+    assert_eq!(populated_runs(&scene, id), 1, "the task outlives both");
+    std::fs::write(record_of(&scene, id), "damaged").unwrap();
+    scene.start();
+    scene
+        .server
+        .until("failed", |known| is(known, id, ClientStatus::Failed))
+        .await;
+    assert_eq!(populated_runs(&scene, id), 0);
+    scene.server.forget(id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn end_custody_refuses_recorded_tasks_and_kills_what_has_no_record() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let id = run_counter(&scene, 46).await;
+    kill_both(&mut scene);
+    let (ended, said) = scene.end_custody();
+    assert!(!ended, "a task is never taken along");
+    assert!(said.contains("1 of its tasks do"), "{said}");
+    assert!(said.contains(&id.to_string()), "{said}");
+    assert_eq!(populated_runs(&scene, id), 1);
+    std::fs::remove_file(record_of(&scene, id)).unwrap();
+    let (ended, said) = scene.end_custody();
+    assert!(ended, "{said}");
+    assert!(!scene.cgroup_path().exists());
 }

@@ -1,17 +1,20 @@
-//! The three things that keeper does with a task's cgroup: open it beneath its base, kill it, see
-//! whether it is empty.
+//! What keeper does with cgroups: list and open those beneath its base, kill one, see whether it is
+//! empty.
 //!
 //! A directory is opened for each use: a descriptor per idle task would cost more than the open.
 
 use super::custody::Tree;
 use crate::protocol::OomKill;
-use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// What statfs(2) says of cgroup v2 (linux/magic.h).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
+
+/// Entries read of one directory: files of cgroup v2, and several times as many cgroups as runs.
+const LISTED_MAX: usize = 8 * super::custody::RUNS_MAX;
 
 /// The directory below which every task cgroup lies.
 #[derive(Debug)]
@@ -55,6 +58,21 @@ impl CgroupBase {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let directory = fs::openat2(&self.directory, relative, flags, Mode::empty(), resolve)?;
         Ok(TaskCgroup { directory })
+    }
+
+    /// Names of the cgroups directly below the base, or below one of them.
+    pub(crate) fn children(&self, relative: Option<&str>) -> Result<Vec<String>, Errno> {
+        let below = relative.map(|relative| self.task(relative)).transpose()?;
+        let directory = below.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(directory)?.take(LISTED_MAX) {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy();
+            if entry.file_type() == FileType::Directory && name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+        }
+        Ok(names)
     }
 }
 

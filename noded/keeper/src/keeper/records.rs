@@ -65,7 +65,7 @@ impl RecordState {
     }
 }
 
-/// A file that is no record; it is left where it is.
+/// A file that is no record. What runs under it is found by its cgroup.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordError {
     #[error("record {name} cannot be read")]

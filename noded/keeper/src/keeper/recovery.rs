@@ -12,24 +12,49 @@
 //!   Running       populated  gone                the rest is killed, exited, status unknown
 //!   Ending        empty      reaped              exited, status of the record
 //!   Ending        populated  reaped              the rest is killed, exited, status of the record
+//!   none, damaged populated  -                   killed, exited, status unknown ([`super::orphans`])
 //!   lease         -          -                   counted on; a damaged one has run out
 //! ```
 
 use super::custody::{Now, Phase, Run, Running, Tree};
 use super::process;
-use super::records::{Record, RecordState};
+use super::records::{Record, RecordState, Records};
 use super::{Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
+use crate::paths::{PathsError, RuntimePaths, open_directory};
 use crate::protocol::{BootNanos, ExitCause, ExitStatus, OomKill, SpawnFailure, TaskKey};
 use crate::report::{in_full, tell};
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
+
+/// The cgroups of runs that have not ended, as the records say: for a caller that finds no keeper.
+///
+/// # Errors
+/// Where the records are there and cannot be read.
+pub fn unfinished_cgroups(paths: &RuntimePaths) -> Result<Vec<String>, KeeperError> {
+    let directory = match open_directory(&paths.records_directory()) {
+        Ok(directory) => directory,
+        Err(PathsError::Open {
+            source: Errno::NOENT,
+            ..
+        }) => return Ok(Vec::new()),
+        Err(error) => return Err(KeeperError::Paths(error)),
+    };
+    let found = Records::new(directory).read_all();
+    let records = found.map_err(KeeperError::Records)?.records;
+    let unfinished = records.into_iter().filter(|record| match record.state {
+        RecordState::Starting | RecordState::Running(_) | RecordState::Ending(_) => true,
+        RecordState::Ended(_) | RecordState::Acknowledged => false,
+    });
+    Ok(unfinished.map(|record| record.cgroup).collect())
+}
 
 impl Keeper {
     pub(super) fn recover(&mut self) -> Result<(), KeeperError> {
         let found = self.records.read_all().map_err(KeeperError::Records)?;
         for error in found.errors {
-            tell!("keeper: {}; left as it is", in_full(&error));
+            tell!("keeper: {}; it is ignored", in_full(&error));
         }
         let now = now();
         for record in found.records {
@@ -39,6 +64,7 @@ impl Keeper {
         for lease in found.leases {
             self.custody.set_lease(&lease, Some(lease.until));
         }
+        self.kill_orphans(now);
         // Our own children where this process was another keeper before (`upgrade`).
         self.reap();
         Ok(())

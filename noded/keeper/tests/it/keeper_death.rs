@@ -8,6 +8,7 @@ use noded_keeper::io::retire_streams;
 use noded_keeper::protocol::{
     ExitCause, ExitStatus, OsSignal, Refusal, Remains, Request, Response, StopMethod, TaskPhase,
 };
+use std::path::Path;
 
 /// Somebody else reaps an orphan, at once or when it likes: the status is the true one where the
 /// kernel remembers it for holders of a pidfd (Linux 6.15). Before, keeper has to be the faster
@@ -163,6 +164,71 @@ fn a_task_whose_main_process_died_unseen_is_cleared_away() {
     wait_until("the end is known", || {
         matches!(noded.list().remove(&key), Some(TaskPhase::Exited(_)))
     });
+}
+
+/// Kills keeper, spoils the record of its running task, and looks at what the next keeper makes of
+/// it.
+fn spoil_the_record(spoil: impl FnOnce(&Path)) {
+    let Some((cgroups, scene)) = place() else {
+        return;
+    };
+    let (keeper, mut noded) = scene.serve(&cgroups);
+    let key = key("a", "web", 3);
+    let script = "setsid sleep 1000 & exec sleep 1000";
+    noded.start(request(&key, &cgroups.task("a/web.3")), &shell(script));
+    wait_until("it is a tree", || cgroups.processes("a/web.3") == 2);
+    keeper.kill();
+    spoil(&scene.paths.records_directory().join("a.web.3"));
+    let (_next, mut noded) = scene.serve(&cgroups);
+    let mut status = None;
+    wait_until("its end is known", || {
+        if let Some(TaskPhase::Exited(exit)) = noded.list().remove(&key) {
+            status = Some(exit.status);
+        }
+        status.is_some()
+    });
+    assert_eq!(status, Some(ExitStatus::Unknown));
+    assert!(!cgroups.is_populated("a/web.3"));
+    let again = noded.spawn(request(&key, "a/web.3"), &shell("exit 0"));
+    assert_eq!(again, Response::Refused(Refusal::StaleEpoch { highest: 3 }));
+}
+
+#[test]
+fn a_run_whose_record_is_gone_is_killed_and_its_end_reported() {
+    spoil_the_record(|path| std::fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn a_run_whose_record_is_cut_is_killed_and_its_end_reported() {
+    spoil_the_record(|path| {
+        let bytes = std::fs::read(path).unwrap();
+        std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    });
+}
+
+#[test]
+fn a_run_whose_record_is_overwritten_is_killed_and_its_end_reported() {
+    spoil_the_record(|path| std::fs::write(path, [7; 64]).unwrap());
+}
+
+#[test]
+fn processes_of_no_run_are_killed_and_known_runs_beside_them_stay() {
+    let Some((cgroups, scene)) = place() else {
+        return;
+    };
+    let (keeper, mut noded) = scene.serve(&cgroups);
+    let (lost, stays) = (key("a", "lost", 1), key("a", "stays", 1));
+    for (key, cgroup) in [(&lost, "odd/name"), (&stays, "a/stays.1")] {
+        let cgroup = cgroups.task(cgroup);
+        noded.start(request(key, &cgroup), &shell("exec sleep 1000"));
+    }
+    keeper.kill();
+    std::fs::remove_file(scene.paths.records_directory().join("a.lost.1")).unwrap();
+    let (_next, mut noded) = scene.serve(&cgroups);
+    wait_until("the orphan is killed", || !cgroups.is_populated("odd/name"));
+    let known: Vec<_> = noded.list().into_keys().collect();
+    assert_eq!(known, [stays]);
+    assert!(cgroups.is_populated("a/stays.1"));
 }
 
 #[test]

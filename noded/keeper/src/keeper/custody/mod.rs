@@ -189,6 +189,12 @@ impl Custody {
         }
     }
 
+    /// A run without a record was inserted as ending: it is put on record, and its rest killed.
+    pub(crate) fn adopt_orphan(&mut self, key: &TaskKey, tree: Tree) -> Vec<Effect> {
+        let record = Effect::Persist(key.clone());
+        [vec![record], self.resume_ending(key, tree)].concat()
+    }
+
     /// The cgroup of a run that is ending became empty.
     pub(crate) fn on_tree_empty(&mut self, key: &TaskKey) -> Vec<Effect> {
         self.end_with_remains(key, Remains::Killed)

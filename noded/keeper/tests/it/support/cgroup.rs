@@ -30,7 +30,7 @@ impl TestCgroup {
 
     /// Makes a task's cgroup and answers its name relative to the base.
     pub(crate) fn task(&self, name: &str) -> String {
-        fs::create_dir(self.path.join(name)).unwrap();
+        fs::create_dir_all(self.path.join(name)).unwrap();
         name.to_owned()
     }
 
@@ -50,6 +50,9 @@ impl Drop for TestCgroup {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
         for _ in 0..1000 {
             for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+                for below in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                    let _ = fs::remove_dir(below.path());
+                }
                 let _ = fs::remove_dir(entry.path());
             }
             if fs::remove_dir(&self.path).is_ok() {
