@@ -98,7 +98,7 @@ pub(crate) async fn open(
         append_limit: config.append,
         reach: Reach::default(),
     };
-    let machine = MachineAdapter::new(machine, Arc::clone(&snapshots));
+    let machine = MachineAdapter::new(machine, Arc::clone(&snapshots), log.flusher());
     let core = Core::build(
         own_id.as_u64(),
         library_config,
@@ -175,10 +175,12 @@ struct Files {
 fn open_files(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Files, OpenError> {
     let recovered = recovery::open(disk, directory).map_err(OpenError::Log)?;
     let own_id = recovered.id;
-    let log = LogStore::start(recovered).map_err(OpenError::Writer)?;
     let path = directory.join("snapshots");
     let snapshots = SnapshotStore::open(Arc::clone(disk), path.clone())
         .map_err(|source| OpenError::Snapshots { path, source })?;
+    let covered = snapshots.newest_position();
+    recovered.check_covers(covered).map_err(OpenError::Log)?;
+    let log = LogStore::start(recovered).map_err(OpenError::Writer)?;
     Ok(Files {
         own_id,
         log,

@@ -31,8 +31,10 @@ pub enum DirectoryError {
     InUse { path: PathBuf },
     #[error(
         "{path}: {reason}. What this server acknowledged may be lost with it, so it must not vote \
-         again: look at the disk, then remove the whole data directory and start as a new server, \
-         or restore a saved snapshot if it was the only one"
+         again. Look at the disk, then replace the server: empty its data directory and start it; \
+         it joins as a new server at its address and gets everything from the others. If it is the \
+         only server, start it like that and restore a saved snapshot (drover operator snapshot \
+         restore FILE)"
     )]
     Damaged { path: PathBuf, reason: String },
     #[error(

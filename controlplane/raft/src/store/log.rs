@@ -11,6 +11,7 @@ use openraft::{LogState, OptionalSend, RaftLogReader};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::directory::Held;
+use super::log_end::LogEnd;
 use super::places::{Found, Places};
 use super::recovery::Recovered;
 use super::request::{Done, Request};
@@ -43,13 +44,16 @@ impl LogStore {
     /// Starts the writer of a log that was read back.
     pub(crate) fn start(recovered: Recovered) -> io::Result<Self> {
         let Recovered {
+            id,
+            directory,
             held,
             tail,
             places,
             segments,
+            recorded: _,
             disk,
-            ..
         } = recovered;
+        let end = LogEnd::open(&*disk, &directory, id, segments.reached())?;
         let held = Arc::new(held);
         let tail = Arc::new(RwLock::new(tail));
         let places = Arc::new(RwLock::new(places));
@@ -57,6 +61,7 @@ impl LogStore {
             disk,
             held: Arc::clone(&held),
             segments,
+            end,
             places: Arc::clone(&places),
             tail: Arc::clone(&tail),
         })?;
@@ -69,9 +74,15 @@ impl LogStore {
         })
     }
 
-    /// Makes the committed index durable, for a restart without repeating work.
+    /// Makes the committed index durable, for a restart without repeating work, and the record of
+    /// how far the log reached.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         self.ask(|done| Request::Flush { done }).await
+    }
+
+    /// For who flushes and must not keep the log open.
+    pub(crate) fn flusher(&self) -> LogFlusher {
+        LogFlusher(self.requests.downgrade())
     }
 
     /// Whether this server ever voted or followed a leader.
@@ -147,6 +158,24 @@ impl LogStore {
             entries.push(entry);
         }
         Ok(entries)
+    }
+}
+
+/// Flushes the log as long as others use it.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFlusher(mpsc::WeakSender<Request>);
+
+impl LogFlusher {
+    /// See [`LogStore::flush`]. A log that was closed was flushed before.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        let Some(requests) = self.0.upgrade() else {
+            return Ok(());
+        };
+        let (done, answer) = oneshot::channel();
+        let sent = requests.send(Request::Flush { done }).await;
+        sent.map_err(|_| writer_gone())?;
+        drop(requests);
+        answer.await.map_err(|_| writer_gone())?
     }
 }
 

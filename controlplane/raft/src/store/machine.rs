@@ -9,6 +9,7 @@ use futures::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 
+use super::log::LogFlusher;
 use super::snapshot::{SnapshotFile, SnapshotStore};
 use crate::engine::{Command, Entry, LogId, Response, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::machine::{CheckpointSource, Machine, Position};
@@ -28,6 +29,7 @@ type SharedMachine = Arc<Mutex<Box<dyn Machine>>>;
 pub(crate) struct MachineAdapter {
     machine: SharedMachine,
     snapshots: Arc<SnapshotStore>,
+    log: LogFlusher,
     applied: Option<LogId>,
     membership: StoredMembership,
 }
@@ -41,10 +43,15 @@ impl std::fmt::Debug for MachineAdapter {
 }
 
 impl MachineAdapter {
-    pub(crate) fn new(machine: Box<dyn Machine>, snapshots: Arc<SnapshotStore>) -> Self {
+    pub(crate) fn new(
+        machine: Box<dyn Machine>,
+        snapshots: Arc<SnapshotStore>,
+        log: LogFlusher,
+    ) -> Self {
         Self {
             machine: Arc::new(Mutex::new(machine)),
             snapshots,
+            log,
             applied: None,
             membership: StoredMembership::default(),
         }
@@ -117,6 +124,7 @@ impl RaftStateMachine<TypeConfig> for MachineAdapter {
             },
             source: lock(&self.machine).checkpoint().into(),
             snapshots: Arc::clone(&self.snapshots),
+            log: self.log.clone(),
         }
     }
 
@@ -160,6 +168,7 @@ pub(crate) struct Builder {
     meta: SnapshotMeta,
     source: Arc<dyn CheckpointSource>,
     snapshots: Arc<SnapshotStore>,
+    log: LogFlusher,
 }
 
 impl std::fmt::Debug for Builder {
@@ -176,6 +185,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     async fn build_snapshot(
         &mut self,
     ) -> Result<openraft::alias::SnapshotOf<TypeConfig, SnapshotFile>, io::Error> {
+        // A log that ends before this snapshot will have been cut: its recorded end says so.
+        self.log.flush().await?;
         let mut waits = false;
         loop {
             let (meta, source) = (self.meta.clone(), Arc::clone(&self.source));
@@ -304,10 +315,13 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let snapshots = SnapshotStore::open(Arc::new(HostDisk), directory.path().join("snapshots"))
             .expect("opens");
+        let recovered = recovery::open(&(Arc::new(HostDisk) as _), directory.path());
+        let log = LogStore::start(recovered.expect("opens")).expect("starts");
         let mut builder = Builder {
             meta: SnapshotMeta::default(),
             source: Arc::new(Bulky::default()),
             snapshots: Arc::new(snapshots),
+            log: log.flusher(),
         };
         let built = builder
             .build_snapshot()
@@ -353,7 +367,8 @@ mod tests {
             let snapshots =
                 SnapshotStore::open(Arc::new(HostDisk), directory.path().join("snapshots"))
                     .expect("opens");
-            let machine = MachineAdapter::new(Box::new(Nothing), Arc::new(snapshots));
+            let machine =
+                MachineAdapter::new(Box::new(Nothing), Arc::new(snapshots), log.flusher());
             Ok((directory, log, machine))
         }
     }

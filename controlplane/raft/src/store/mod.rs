@@ -7,6 +7,7 @@
 //!   recovery   the files at a start          replay     what their records come to
 //!   tail       newest entries, in memory     places     where the others are on disk
 //!   log        all of it, as the consensus library asks for it
+//!   log_end    how far it reached, beside it
 //!   disk       what all of it is kept on         host_disk  the files of this host
 //! ```
 //!
@@ -17,6 +18,7 @@ pub(crate) mod directory;
 pub(crate) mod disk;
 pub(crate) mod host_disk;
 pub(crate) mod log;
+mod log_end;
 pub(crate) mod machine;
 mod places;
 pub(crate) mod recovery;

@@ -1,34 +1,62 @@
 //! Reading a log back from its segments, or making a new one.
 //!
-//! Every segment must be there, follow the one before, and end where the next says. Only the end of
-//! the newest may be torn: that group was not acknowledged, and is cut off. Anything else that
-//! cannot be read is damage, and the server does not start: it would vote without what it
-//! acknowledged.
+//! Every segment must be there, be as long as it was prepared, follow the one before, and end where
+//! the next says. Only the end of the newest may be torn, behind the recorded end of the log: that
+//! group was not acknowledged, and is cut off. Anything else is damage, and the server does not
+//! start: it would vote without what it acknowledged.
+//!
+//! A log of an earlier release has no recorded end. It must reach its newest snapshot instead.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::directory::{DirectoryError, Held, failed, hold, read_id_copy, settle_id_copy};
 use super::disk::{Disk, DiskFile, Opening};
+use super::log_end::{Reached, Recorded};
 use super::places::Places;
 use super::replay::Replay;
 use super::segment::{self, Group, HEADER_BYTES, Header};
-use super::segments::{Segments, number_of, path_of};
+use super::segments::{Segments, bytes_min, number_of, path_of};
 use super::standing::Standing;
 use super::tail::Tail;
+use crate::engine::LogId;
 use crate::member::ServerId;
 
 /// A log, ready to be used.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) id: ServerId,
+    pub(super) directory: PathBuf,
     pub(super) held: Held,
     pub(super) tail: Tail,
     pub(super) places: Places,
     pub(super) segments: Segments,
+    /// Whether the log's end was on record.
+    pub(super) recorded: bool,
     pub(super) disk: Arc<dyn Disk>,
+}
+
+impl Recovered {
+    /// Sees that the log was not cut before what the newest snapshot covers. Where its end was on
+    /// record that was checked; a log that ends earlier is behind a snapshot it received then.
+    pub(crate) fn check_covers(&self, snapshot: Option<LogId>) -> Result<(), DirectoryError> {
+        let index = |position: Option<LogId>| position.map(|position| position.index);
+        if self.recorded || index(self.tail.last) >= index(snapshot) {
+            return Ok(());
+        }
+        let last =
+            index(self.tail.last).map_or("no entry".to_owned(), |last| format!("entry {last}"));
+        Err(DirectoryError::Damaged {
+            path: self.directory.join("log"),
+            reason: format!(
+                "it ends with {last}, and the newest snapshot covers the entries up to {}: the log \
+                 was cut",
+                index(snapshot).unwrap_or_default()
+            ),
+        })
+    }
 }
 
 /// Opens the log in `directory`, or makes one. Blocking.
@@ -47,17 +75,19 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Recovered, 
     disk.make_private(&log).map_err(failed("preparing", &log))?;
     let syncing = failed("syncing", directory);
     disk.sync_directory(directory).map_err(syncing)?;
-    let recovered = match read(&**disk, &log)? {
-        Some(found) => found.finish(disk, held, &log)?,
+    let recorded = Recorded::read(&**disk, directory)?;
+    let recovered = match read(&**disk, &log, &recorded)? {
+        Some(found) => found.finish(disk, held, directory)?,
         // The files were made, but the first group was cut off.
         None if named.is_some() => return Err(DirectoryError::LogRemoved { path: id_path }),
-        None => create(disk, held, &log)?,
+        None => create(disk, held, directory)?,
     };
     settle_id_copy(&**disk, directory, &id_path, named, recovered.id)?;
     Ok(recovered)
 }
 
-fn create(disk: &Arc<dyn Disk>, held: Held, log: &Path) -> Result<Recovered, DirectoryError> {
+fn create(disk: &Arc<dyn Disk>, held: Held, directory: &Path) -> Result<Recovered, DirectoryError> {
+    let log = &directory.join("log");
     let id = ServerId::random();
     let mut standing = Group::default();
     Standing::default().write(&mut standing);
@@ -67,10 +97,12 @@ fn create(disk: &Arc<dyn Disk>, held: Held, log: &Path) -> Result<Recovered, Dir
     places.add_segment(segments.number(), segments.file());
     Ok(Recovered {
         id,
+        directory: directory.to_owned(),
         held,
         tail: Tail::default(),
         places,
         segments,
+        recorded: false,
         disk: Arc::clone(disk),
     })
 }
@@ -81,6 +113,7 @@ struct Found {
     replay: Replay,
     places: Places,
     newest: Newest,
+    recorded: bool,
 }
 
 struct Newest {
@@ -90,12 +123,15 @@ struct Newest {
 }
 
 /// Reads every segment; `None` = there is no log yet.
-fn read(disk: &dyn Disk, log: &Path) -> Result<Option<Found>, DirectoryError> {
+fn read(disk: &dyn Disk, log: &Path, recorded: &Recorded) -> Result<Option<Found>, DirectoryError> {
     let mut numbers = list(disk, log)?;
-    let Some(mut newest_bytes) = drop_prepared(disk, log, &mut numbers)? else {
+    let Prepared { newest, unused } = set_prepared_aside(disk, log, &mut numbers)?;
+    let Some(mut newest_bytes) = newest else {
+        remove_unused(disk, log, unused)?;
         return Ok(None);
     };
     let mut reading = Reading::default();
+    let mut length_before = None;
     for (at, number) in numbers.iter().copied().enumerate() {
         let path = path_of(log, number);
         let is_newest = at + 1 == numbers.len();
@@ -112,13 +148,17 @@ fn read(disk: &dyn Disk, log: &Path) -> Result<Option<Found>, DirectoryError> {
         let file = file.map_err(failed("opening", &path))?;
         reading.places.add_segment(number, Arc::clone(&file));
         let end = reading.segment(number, &bytes).map_err(damaged)?;
+        check_length(&bytes, length_before).map_err(damaged)?;
+        length_before = Some(bytes.len() as u64);
         if is_newest {
-            mend_end(&*file, &bytes, end).map_err(failed("mending the end of", &path))?;
-            reading.newest = Some(Newest {
+            let newest = Newest {
                 number,
                 file,
                 end: end as u64,
-            });
+            };
+            reading.check_recorded(recorded, &newest).map_err(damaged)?;
+            mend_end(&*newest.file, &bytes, end).map_err(failed("mending the end of", &path))?;
+            reading.newest = Some(newest);
         }
     }
     let (Some(id), Some(newest)) = (reading.server, reading.newest) else {
@@ -129,21 +169,43 @@ fn read(disk: &dyn Disk, log: &Path) -> Result<Option<Found>, DirectoryError> {
         reason,
     };
     reading.replay.check(&reading.places).map_err(damaged)?;
+    remove_unused(disk, log, unused)?;
     Ok(Some(Found {
         id,
         replay: reading.replay,
         places: reading.places,
         newest,
+        recorded: recorded.of(id).is_some(),
     }))
 }
 
-/// Removes the last segment if it was only prepared, or was being begun: nothing of it was
-/// acknowledged. Returns the content of the newest that is left.
-fn drop_prepared(
+/// Sees that a segment is not shorter than it was prepared: its size follows from that of the one
+/// before, of which a first segment says how far it was used at least.
+fn check_length(bytes: &[u8], length_before: Option<u64>) -> Result<(), String> {
+    let used_before = Header::decode(bytes).map_or(0, |header| header.previous_end);
+    let least = bytes_min(length_before.unwrap_or(used_before));
+    if bytes.len() as u64 >= least {
+        return Ok(());
+    }
+    let length = bytes.len();
+    Err(format!(
+        "it has {length} bytes and was prepared with {least} at least: it was cut"
+    ))
+}
+
+/// The newest segment with content, and one behind it that was only prepared.
+struct Prepared {
+    newest: Option<Vec<u8>>,
+    unused: Option<PathBuf>,
+}
+
+/// Takes the last segment out of `numbers` if it was only prepared, or was being begun: nothing of
+/// it was acknowledged, however much of the preparation a crash left.
+fn set_prepared_aside(
     disk: &dyn Disk,
     log: &Path,
     numbers: &mut Vec<u64>,
-) -> Result<Option<Vec<u8>>, DirectoryError> {
+) -> Result<Prepared, DirectoryError> {
     let content = |number| {
         let path = path_of(log, number);
         let bytes = disk.read(&path).map_err(failed("reading", &path))?;
@@ -151,26 +213,39 @@ fn drop_prepared(
         Ok(has_content.then_some(bytes))
     };
     let Some(last) = numbers.last().copied() else {
-        return Ok(None);
+        let (newest, unused) = (None, None);
+        return Ok(Prepared { newest, unused });
     };
-    if let Some(bytes) = content(last)? {
-        return Ok(Some(bytes));
+    let newest = content(last)?;
+    if newest.is_some() {
+        let unused = None;
+        return Ok(Prepared { newest, unused });
     }
     numbers.pop();
-    let mut newest_bytes = None;
+    let mut newest = None;
     if let Some(before) = numbers.last().copied() {
-        newest_bytes = content(before)?;
-        if newest_bytes.is_none() {
+        newest = content(before)?;
+        if newest.is_none() {
             // The last is made only once this one is in use.
             let (path, reason) = (path_of(log, before), "nothing in it is whole".to_owned());
             return Err(DirectoryError::Damaged { path, reason });
         }
     }
-    let path = path_of(log, last);
+    let unused = Some(path_of(log, last));
+    Ok(Prepared { newest, unused })
+}
+
+fn remove_unused(
+    disk: &dyn Disk,
+    log: &Path,
+    unused: Option<PathBuf>,
+) -> Result<(), DirectoryError> {
+    let Some(path) = unused else {
+        return Ok(());
+    };
     tracing::debug!(path = %path.display(), "removing a segment without content");
     disk.remove(&path).map_err(failed("removing", &path))?;
-    disk.sync_directory(log).map_err(failed("syncing", log))?;
-    Ok(newest_bytes)
+    disk.sync_directory(log).map_err(failed("syncing", log))
 }
 
 fn list(disk: &dyn Disk, log: &Path) -> Result<Vec<u64>, DirectoryError> {
@@ -199,16 +274,19 @@ impl Found {
         self,
         disk: &Arc<dyn Disk>,
         held: Held,
-        log: &Path,
+        directory: &Path,
     ) -> Result<Recovered, DirectoryError> {
+        let log = &directory.join("log");
         let Newest { number, file, end } = self.newest;
         let segments = Segments::resume(disk, log.to_owned(), self.id, number, file, end);
         Ok(Recovered {
             id: self.id,
+            directory: directory.to_owned(),
             held,
             tail: self.replay.tail(),
             places: self.places,
             segments: segments.map_err(failed("opening", log))?,
+            recorded: self.recorded,
             disk: Arc::clone(disk),
         })
     }
@@ -279,6 +357,26 @@ impl Reading {
         }
         self.last = Some((number, end));
         Ok(end)
+    }
+
+    /// Sees that the log reaches as far as it is on record to have reached.
+    fn check_recorded(&self, recorded: &Recorded, newest: &Newest) -> Result<(), String> {
+        let here = Reached {
+            segment: newest.number,
+            end: newest.end,
+        };
+        let Some(reached) = self.server.and_then(|server| recorded.of(server)) else {
+            return Ok(());
+        };
+        if reached <= here {
+            return Ok(());
+        }
+        let Reached { segment, end } = reached;
+        Err(format!(
+            "the log ends here, at offset {}, and reached offset {end} of segment {segment:016x}: \
+             it was cut",
+            here.end
+        ))
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum Request {
         upto: LogId,
         done: Done,
     },
-    /// Makes the committed index durable without anything else.
+    /// Makes the committed index and the record of the log's end durable without anything else.
     Flush {
         done: Done,
     },

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use super::disk::{Disk, DiskFile, Opening, UNSYNCED_MAX};
+use super::log_end::Reached;
 use super::segment::{Group, HEADER_BYTES, Header};
 use crate::member::ServerId;
 
@@ -17,6 +18,11 @@ use crate::member::ServerId;
 /// server with little to do keeps little.
 pub(super) const SEGMENT_BYTES_MIN: u64 = 1024 * 1024;
 const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How long a file is prepared at least that follows one of `before` bytes; 0 = it is the first.
+pub(super) fn bytes_min(before: u64) -> u64 {
+    (before * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+}
 
 /// Zeros written between two syncs while a file is prepared.
 const ZEROS: &[u8] = &[0; UNSYNCED_MAX];
@@ -146,6 +152,14 @@ impl Segments {
         self.number
     }
 
+    /// The last place that is durable.
+    pub(super) fn reached(&self) -> Reached {
+        Reached {
+            segment: self.number,
+            end: self.end,
+        }
+    }
+
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -233,7 +247,7 @@ impl Segments {
 
     /// How long the next file is, unless its first group needs more.
     fn next_bytes(&self) -> u64 {
-        (self.bytes * 2).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+        bytes_min(self.bytes)
     }
 
     fn prepare_next(&mut self) {

@@ -20,6 +20,8 @@ use super::segments::{SEGMENT_BYTES_MIN, path_of};
 use super::{recovery, segment};
 use crate::engine::{Command, Entry, LogId, Vote};
 
+const LOG_END: &str = "log-end";
+
 /// What a log must say, in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Model {
@@ -85,7 +87,9 @@ async fn close(log: LogStore) {
 fn copy(from: &Path) -> TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     fs::create_dir(copy.path().join("log")).expect("is made");
-    fs::copy(from.join("server-id"), copy.path().join("server-id")).expect("copies");
+    for name in ["server-id", LOG_END] {
+        fs::copy(from.join(name), copy.path().join(name)).expect("copies");
+    }
     for file in fs::read_dir(from.join("log")).expect("lists") {
         let file = file.expect("a file");
         fs::copy(file.path(), copy.path().join("log").join(file.file_name())).expect("copies");
@@ -197,8 +201,8 @@ fn tear(log: &Path, numbers: &mut Numbers) {
     fs::write(path_of(log, number), bytes).expect("writes");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_before_the_last_group_is_refused_and_in_it_is_a_torn_end() {
+/// A closed log of a few entries: its directory, what it says, and what it said before the last.
+async fn small_log() -> (TempDir, Model, Model) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut log = open(directory.path()).expect("opens");
     let mut before = Model::default();
@@ -207,23 +211,149 @@ async fn damage_before_the_last_group_is_refused_and_in_it_is_a_torn_end() {
         let entry = Entry::new(LogId::new_term_index(1, index), EntryPayload::Blank);
         log.blocking_append([entry]).await.expect("appends");
     }
+    let model = Model::of(&mut log).await;
     close(log).await;
+    (directory, model, before)
+}
+
+/// Opens a copy of a log whose newest segment holds these bytes instead.
+fn open_with(directory: &Path, number: u64, bytes: &[u8]) -> (TempDir, Result<LogStore, String>) {
+    let copy = copy(directory);
+    fs::write(path_of(&copy.path().join("log"), number), bytes).expect("writes");
+    let opened = match open(copy.path()) {
+        Err(DirectoryError::Damaged { reason, .. }) => Err(reason),
+        // Nothing of it is whole, and the copy of the id says that there was a log.
+        Err(error @ DirectoryError::LogRemoved { .. }) => Err(error.to_string()),
+        opened => Ok(opened.expect("opens")),
+    };
+    (copy, opened)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_before_the_recorded_end_is_refused() {
+    let (directory, ..) = small_log().await;
+    let (number, bytes, starts) = newest(&directory.path().join("log"));
+    for at in 0..starts[starts.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let (_copy, opened) = open_with(directory.path(), number, &damaged);
+        opened.expect_err("it was acknowledged");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_recorded_end_damage_in_the_last_group_is_a_torn_end() {
+    let (directory, _, before) = small_log().await;
+    fs::write(directory.path().join(LOG_END), "").expect("empties");
     let (number, bytes, starts) = newest(&directory.path().join("log"));
     let last = starts[starts.len() - 2];
     for at in 0..starts[starts.len() - 1] {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
-        let copy = copy(directory.path());
-        fs::write(path_of(&copy.path().join("log"), number), damaged).expect("writes");
-        match open(copy.path()) {
-            Ok(mut log) => {
+        match open_with(directory.path(), number, &damaged) {
+            (_copy, Ok(mut log)) => {
                 assert!(at >= last, "byte {at} was acknowledged");
                 assert_eq!(Model::of(&mut log).await, before, "byte {at}");
             }
-            Err(DirectoryError::Damaged { .. }) => assert!(at < last, "byte {at}"),
-            Err(error) => panic!("byte {at}: {error}"),
+            (_, Err(_)) => assert!(at < last, "byte {at}"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_cut_anywhere_is_refused() {
+    let (directory, model, _) = small_log().await;
+    let (number, bytes, starts) = newest(&directory.path().join("log"));
+    let end = starts[starts.len() - 1];
+    for at in 0..end {
+        let zeros = vec![0; bytes.len() - at];
+        let (_copy, zeroed) = open_with(directory.path(), number, &[&bytes[..at], &zeros].concat());
+        let last_was_zero = bytes[at..end].iter().all(|byte| *byte == 0);
+        assert!(last_was_zero || zeroed.is_err(), "zeros from byte {at}");
+    }
+    for length in (HEADER_BYTES + 8..end).chain([end, end + 1, bytes.len() - 1]) {
+        let (_copy, cut) = open_with(directory.path(), number, &bytes[..length]);
+        cut.expect_err("it is shorter than it was prepared");
+    }
+    let (_copy, whole) = open_with(directory.path(), number, &bytes);
+    assert_eq!(Model::of(&mut whole.expect("opens")).await, model);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_segment_is_refused_without_a_recorded_end_too() {
+    let (directory, ..) = small_log().await;
+    fs::write(directory.path().join(LOG_END), "").expect("empties");
+    let (number, bytes, starts) = newest(&directory.path().join("log"));
+    for length in [starts[2], starts[2] + 3, bytes.len() - 1] {
+        let (_copy, cut) = open_with(directory.path(), number, &bytes[..length]);
+        let reason = cut.expect_err("it is shorter than it was prepared");
+        assert!(reason.contains("it was cut"), "{reason}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newest_segment_that_lost_its_content_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut log = open(directory.path()).expect("opens");
+    write_segments(&mut log).await;
+    close(log).await;
+    let (number, bytes, _) = newest(&directory.path().join("log"));
+    for content in [Vec::new(), vec![0; bytes.len()]] {
+        let (_copy, opened) = open_with(directory.path(), number, &content);
+        let reason = opened.expect_err("entries of it were acknowledged");
+        assert!(
+            reason.contains(&format!("segment {number:016x}")),
+            "{reason}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_whose_preparation_was_cut_short_does_not_matter() {
+    let (directory, model, _) = small_log().await;
+    for content in [Vec::new(), vec![0; 1000], vec![0; 600_000]] {
+        let (copy, opened) = open_with(directory.path(), 2, &content);
+        assert_eq!(Model::of(&mut opened.expect("opens")).await, model);
+        assert!(!path_of(&copy.path().join("log"), 2).exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_end_is_on_record_whatever_the_host_loses() {
+    let (directory, ..) = small_log().await;
+    let log = open(directory.path()).expect("opens");
+    log.flusher().flush().await.expect("flushes");
+    close(log).await;
+    let path = directory.path().join(LOG_END);
+    let mut slots = fs::read(&path).expect("reads");
+    // What was not synced.
+    slots[512..].fill(0);
+    fs::write(path, slots).expect("writes");
+    let (number, mut bytes, starts) = newest(&directory.path().join("log"));
+    bytes[starts[starts.len() - 2]..].fill(0);
+    let (_copy, opened) = open_with(directory.path(), number, &bytes);
+    let reason = opened.expect_err("it was on record");
+    assert!(reason.contains("it was cut"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_without_a_recorded_end_must_reach_its_newest_snapshot() {
+    let (directory, ..) = small_log().await;
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let reaches = |directory: &Path, index| {
+        let recovered = recovery::open(&disk, directory).expect("opens");
+        let covered = Some(LogId::new_term_index(1, index));
+        recovered
+            .check_covers(covered)
+            .map_err(|error| error.to_string())
+    };
+    // It may have been received, and the log purged only after that.
+    reaches(directory.path(), 6).expect("its end is on record");
+    fs::remove_file(directory.path().join(LOG_END)).expect("removes");
+    reaches(directory.path(), 5).expect("it reaches the snapshot");
+    let error = reaches(directory.path(), 6).expect_err("it ends before");
+    assert!(error.contains("it ends with entry 5"), "{error}");
+    assert!(error.contains("replace the server"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

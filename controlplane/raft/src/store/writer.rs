@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::directory::Held;
 use super::disk::Disk;
+use super::log_end::LogEnd;
 use super::places::{Place, Places};
 use super::request::{Change, Request, encode, finish};
 use super::segment::{Group, Sort};
@@ -29,6 +30,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 pub(crate) struct Writer {
     disk: Arc<dyn Disk>,
     segments: Segments,
+    end: LogEnd,
     places: Arc<RwLock<Places>>,
     tail: Arc<RwLock<Tail>>,
     requests: mpsc::Receiver<Request>,
@@ -48,6 +50,7 @@ pub(super) struct Parts {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) held: Arc<Held>,
     pub(super) segments: Segments,
+    pub(super) end: LogEnd,
     pub(super) places: Arc<RwLock<Places>>,
     pub(super) tail: Arc<RwLock<Tail>>,
 }
@@ -59,6 +62,7 @@ impl Writer {
             disk,
             held,
             segments,
+            end,
             places,
             tail,
         } = parts;
@@ -67,6 +71,7 @@ impl Writer {
             disk: Arc::clone(&disk),
             held,
             segments,
+            end,
             places,
             tail,
             requests,
@@ -91,6 +96,7 @@ impl Writer {
         }
         // The files first: whoever takes the directory next must find nothing that still changes.
         drop(self.segments);
+        drop(self.end);
         drop(self.held);
     }
 
@@ -123,14 +129,18 @@ impl Writer {
         {
             push_position(&mut self.group, Sort::Committed, committed);
         }
+        let flushes = requests
+            .iter()
+            .any(|it| matches!(it, Request::Flush { .. }));
         if self.group.is_empty() {
-            return Ok(());
+            return self.note_end(flushes);
         }
         self.standing.write(&mut self.first);
         let written = self
             .segments
             .append(&mut self.group, &mut self.first)
             .await?;
+        self.note_end(flushes || written.new_file.is_some())?;
         self.standing = standing;
         let durable = publish(&self.places, &written, &changes);
         let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
@@ -143,6 +153,14 @@ impl Writer {
             self.remove_unneeded(purged.index);
         }
         Ok(())
+    }
+
+    fn note_end(&self, durably: bool) -> io::Result<()> {
+        let reached = self.segments.reached();
+        match durably {
+            true => self.end.note_durably(reached),
+            false => self.end.note(reached),
+        }
     }
 
     /// Removes the files of which nothing is needed once the entries up to `upto` are not.

@@ -159,6 +159,11 @@ impl SnapshotStore {
         Ok(snapshot)
     }
 
+    /// What the newest snapshot covers; `None` = there is none.
+    pub(crate) fn newest_position(&self) -> Option<LogId> {
+        self.newest().and_then(|newest| newest.last)
+    }
+
     /// Opens the newest snapshot, if there is one.
     pub(crate) fn current(&self) -> io::Result<Option<SnapshotFile>> {
         self.newest()
