@@ -2,6 +2,7 @@
 //! `<task>.<stdout|stderr>.<number>`, which may lose files at its beginning while it is read, and
 //! grow at its end.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +14,8 @@ use rustix::io::Errno;
 
 use crate::file_io::{FileIo, READ_BYTES_MAX, Reader};
 
-/// A log directory holds two streams of some tasks, `max_files` each.
+/// Names that are looked at in a log directory. pump leaves two streams of some tasks there, with
+/// `max_files` each; a task can put there what it likes.
 const ENTRIES_MAX: usize = 100_000;
 
 /// Where a stream's files are.
@@ -22,6 +24,8 @@ pub(super) struct LogSource {
     pub(super) directory: Arc<OwnedFd>,
     /// `<task>.<stream>.`
     pub(super) prefix: String,
+    /// How many files the stream has at most: the newest count.
+    pub(super) files_max: usize,
     pub(super) io: FileIo,
 }
 
@@ -32,6 +36,10 @@ pub(super) struct LogCursor {
     number: u64,
     /// `None` where the file was rotated away before it was opened.
     open: Option<OpenLog>,
+    /// Later files that are known, oldest first.
+    later: VecDeque<u64>,
+    #[cfg(test)]
+    listings: usize,
 }
 
 #[derive(Debug)]
@@ -60,7 +68,6 @@ pub(super) enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LogFile {
     number: u64,
-    name: String,
     size: u64,
 }
 
@@ -76,18 +83,21 @@ impl LogCursor {
             return Ok(Err(source));
         };
         let open = source.open(number, offset).await?;
+        let later = files.iter().map(|file| file.number);
         Ok(Ok(Self {
             source,
             number,
             open,
+            later: later.filter(|later| *later > number).collect(),
+            #[cfg(test)]
+            listings: 1,
         }))
     }
 
-    /// The next bytes.
+    /// The next bytes. The directory is listed once for a pass over all files that it shows.
     pub(super) async fn next(&mut self) -> io::Result<Step> {
+        let mut listed = false;
         loop {
-            // Listed before the read: nothing is added to a file once a later one exists.
-            let files = self.source.list().await?;
             if let Some(OpenLog {
                 reader,
                 name,
@@ -110,19 +120,38 @@ impl LogCursor {
                     return Ok(Step::Truncated { file });
                 }
             }
-            let Some(next) = files.iter().find(|file| file.number > self.number) else {
+            // Nothing is added to a file once a later one exists, and that was known before the
+            // read that found nothing more.
+            if let Some(next) = self.later.pop_front() {
+                self.number = next;
+                self.open = self.source.open(next, 0).await?;
+            } else if listed {
                 return Ok(Step::AtEnd);
-            };
-            self.number = next.number;
-            self.open = self.source.open(next.number, 0).await?;
+            } else {
+                self.list_later().await?;
+                listed = true;
+            }
         }
+    }
+
+    async fn list_later(&mut self) -> io::Result<()> {
+        let files = self.source.list().await?;
+        let later = files.iter().map(|file| file.number);
+        self.later = later.filter(|later| *later > self.number).collect();
+        #[cfg(test)]
+        {
+            self.listings += 1;
+        }
+        Ok(())
     }
 }
 
 impl LogSource {
     async fn list(&self) -> io::Result<Vec<LogFile>> {
         let (directory, prefix) = (Arc::clone(&self.directory), self.prefix.clone());
-        let listed = self.io.beside(move || list(&directory, &prefix)).await?;
+        let files_max = self.files_max;
+        let listed = self.io.beside(move || list(&directory, &prefix, files_max));
+        let listed = listed.await?;
         listed.map_err(io::Error::from)
     }
 
@@ -154,38 +183,47 @@ fn open_file(directory: &OwnedFd, name: &str) -> io::Result<Option<File>> {
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
-/// The files of a stream, oldest first. A link or a directory that the task left under such a name
-/// is no log: the others are read. Blocks.
-fn list(directory: &OwnedFd, prefix: &str) -> Result<Vec<LogFile>, Errno> {
-    let mut files = Vec::new();
+/// The newest files of a stream, oldest first. A link or a directory that the task left under such a
+/// name is no log: the others are read. Blocks.
+fn list(directory: &OwnedFd, prefix: &str, files_max: usize) -> Result<Vec<LogFile>, Errno> {
+    let mut numbers = Vec::new();
     for entry in Dir::read_from(directory)?.take(ENTRIES_MAX) {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy();
-        let Some(number) = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok()) else {
-            continue;
-        };
-        let stat = match rustix::fs::statat(directory, &*name, AtFlags::SYMLINK_NOFOLLOW) {
+        numbers.extend(name.strip_prefix(prefix).and_then(number_of));
+    }
+    numbers.sort_unstable();
+    let mut files = VecDeque::new();
+    for number in numbers.into_iter().rev() {
+        if files.len() >= files_max {
+            break;
+        }
+        let name = format!("{prefix}{number}");
+        let stat = match rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(errno),
         };
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            continue;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            files.push_front(LogFile { number, size });
         }
-        files.push(LogFile {
-            number,
-            name: name.into_owned(),
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-        });
     }
-    files.sort_by_key(|file| file.number);
-    Ok(files)
+    Ok(files.into())
+}
+
+/// The number at the end of a file's name, as pump writes it.
+fn number_of(digits: &str) -> Option<u64> {
+    let number: u64 = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
 }
 
 /// The file and the place in it where a request begins; `None` while there is no file. An offset
 /// beyond the other end stops there.
 fn start(files: &[LogFile], origin: v1::Origin, offset: i64) -> Option<(u64, u64)> {
-    let total: u64 = files.iter().map(|file| file.size).sum();
+    let sizes = files.iter().map(|file| file.size);
+    // Sparse files of a task's own may claim any size.
+    let total = sizes.fold(0, u64::saturating_add);
     let distance = offset.unsigned_abs();
     let mut left = match origin {
         v1::Origin::Start => distance.min(total),
@@ -210,7 +248,6 @@ mod tests {
             .zip(sizes)
             .map(|(number, size)| LogFile {
                 number,
-                name: format!("t.stdout.{number}"),
                 size: *size,
             })
             .collect()
@@ -247,6 +284,8 @@ mod tests {
             "a.stderr.0",
             "b.stdout.0",
             "a.stdout.x",
+            "a.stdout.+8",
+            "a.stdout.08",
         ] {
             std::fs::write(directory.path().join(name), "xy").unwrap();
         }
@@ -254,10 +293,13 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", of_the_task("a.stdout.11")).unwrap();
         std::fs::create_dir(of_the_task("a.stdout.12")).unwrap();
         let opened: OwnedFd = File::open(directory.path()).unwrap().into();
-        let listed = list(&opened, "a.stdout.").unwrap();
+        let listed = list(&opened, "a.stdout.", 10).unwrap();
         let numbers: Vec<u64> = listed.iter().map(|file| file.number).collect();
         assert_eq!(numbers, [9, 10]);
         assert_eq!(listed[0].size, 2);
+        let newest = list(&opened, "a.stdout.", 1).unwrap();
+        assert_eq!(newest[0].number, 10);
+        assert_eq!(newest.len(), 1);
         // Put there after they were listed.
         for name in ["a.stdout.11", "a.stdout.12"] {
             assert!(open_file(&opened, name).unwrap().is_none(), "{name}");
@@ -269,6 +311,7 @@ mod tests {
             Ok(io) => Some(LogSource {
                 directory: Arc::new(File::open(directory).unwrap().into()),
                 prefix: "t.stdout.".to_owned(),
+                files_max: 1000,
                 io,
             }),
             Err(error) => {
@@ -284,6 +327,28 @@ mod tests {
             all.extend(bytes);
         }
         String::from_utf8(all).unwrap()
+    }
+
+    #[tokio::test]
+    async fn files_of_a_task_s_own_making_cost_one_listing() {
+        let directory = tempfile::tempdir().unwrap();
+        let Some(mut source) = source(directory.path(), Engine::Plain) else {
+            return;
+        };
+        source.files_max = 10;
+        for number in 0..3000 {
+            std::fs::write(directory.path().join(format!("t.stdout.{number}")), "").unwrap();
+        }
+        std::fs::write(directory.path().join("t.stdout.3000"), "the end").unwrap();
+        let found = LogCursor::find(source, v1::Origin::Start, 0).await;
+        let mut cursor = found.unwrap().unwrap();
+        assert_eq!(cursor.number, 3000, "the others are empty");
+        cursor.number = 0;
+        cursor.open = None;
+        cursor.later = (2991..=3000).collect();
+        assert_eq!(rest(&mut cursor).await, "the end");
+        assert_eq!(cursor.number, 3000);
+        assert_eq!(cursor.listings, 2, "once to begin, once to end");
     }
 
     async fn reads_over_rotation(engine: Engine) {

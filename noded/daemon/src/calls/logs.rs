@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use noded_keeper::io::{OutputStream, streams_are_gone};
-use protocol_model::AllocId;
+use protocol_model::{AllocId, LogConfig};
 use protocol_wire::v1;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -25,13 +25,14 @@ impl CallServer {
     ) -> Result<(), CallEnd> {
         let alloc = view.spec.id();
         let task = &request.task;
-        if view.spec.task(task).is_none() {
+        let Some(spec) = view.spec.task(task) else {
             let problem = format!("unknown task name {task:?}");
             return Err(CallFailed::not_found(problem).into());
-        }
+        };
+        let files_max = files_max(spec.log_config.as_ref());
         let mut pace = Pace::new();
         let mut cursor = loop {
-            if let Some(cursor) = self.find(alloc, request, &mut pace).await? {
+            if let Some(cursor) = self.find(alloc, request, files_max, &mut pace).await? {
                 break cursor;
             }
             if !request.follow || self.is_over(alloc, task).await? {
@@ -73,6 +74,7 @@ impl CallServer {
         &self,
         alloc: AllocId,
         request: &v1::LogsRequest,
+        files_max: usize,
         pace: &mut Pace,
     ) -> Result<Option<LogCursor>, CallEnd> {
         let opened = self.look(move |node| {
@@ -108,6 +110,7 @@ impl CallServer {
         let source = LogSource {
             directory: Arc::new(directory),
             prefix: format!("{}.{}.", request.task, stream.as_str()),
+            files_max,
             io: self.io.clone(),
         };
         let found = LogCursor::find(source, request.origin(), request.offset)
@@ -137,4 +140,12 @@ impl CallServer {
         };
         Ok(streams_are_gone(&self.executor.paths, &owner).unwrap_or(true))
     }
+}
+
+/// How many files a stream may have at a moment: one more than it keeps, while it is rotated.
+fn files_max(config: Option<&LogConfig>) -> usize {
+    let kept = config.map_or_else(|| LogConfig::default().max_files(), LogConfig::max_files);
+    usize::try_from(kept)
+        .unwrap_or(usize::MAX)
+        .saturating_add(1)
 }
