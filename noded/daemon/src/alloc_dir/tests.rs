@@ -1,5 +1,6 @@
 //! Layout, and every way out of it that is refused.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use noded_core::settings::TaskRoot;
@@ -290,4 +291,58 @@ fn secrets_go_alone_and_may_come_back() {
     root.destroy(ALLOC).unwrap();
     root.drop_secrets(ALLOC).unwrap();
     assert!(!base.exists());
+}
+
+/// Makes a chain of directories, each in the one before; returns the last.
+fn nest(from: &Path, name: &str, depth: usize) -> OwnedFd {
+    let mut here = fs::open(from, DIRECTORY, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        fs::mkdirat(&here, name, Mode::RWXU).unwrap();
+        here = fs::openat(&here, name, DIRECTORY, Mode::empty()).unwrap();
+    }
+    here
+}
+
+#[test]
+fn a_tree_of_any_depth_is_removed() {
+    let (_directory, root) = built();
+    let local = root.path_of(ALLOC).join("web/local");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+    for (name, depth) in [("d", 3000), ("beside", 300)] {
+        let last = nest(&local, name, depth);
+        fs::openat(&last, "file", flags, Mode::RUSR).unwrap();
+    }
+    std::fs::write(local.join("d/d/d/file"), "x").unwrap();
+    root.destroy(ALLOC).unwrap();
+    assert!(!root.path_of(ALLOC).exists());
+}
+
+#[test]
+fn what_cannot_be_removed_is_told_in_a_bounded_message() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (_directory, root) = built();
+    let local = root.path_of(ALLOC).join("web/local");
+    let names = "n".repeat(200);
+    let last = nest(&local, &names, 15);
+    let mount = std::fs::read_link(format!("/proc/self/fd/{}", last.as_raw_fd())).unwrap();
+    isolation::scratch::mount(&mount, 4096, 0o700).unwrap();
+    let error = root.destroy(ALLOC).unwrap_err();
+    isolation::scratch::unmount_all(&[mount]).unwrap();
+    // The mount, and the directories above it.
+    let AllocDirError::Remove {
+        failures, first, ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!(*failures, 15 + 3);
+    assert!(
+        first.contains("[...]") && first.ends_with("busy (os error 16)"),
+        "{first}"
+    );
+    assert!(error.to_string().len() < 700, "{error}");
+    root.destroy(ALLOC).unwrap();
 }

@@ -17,8 +17,12 @@ const CGROUP_PATIENCE: Patience = Patience::Milliseconds(2_000);
 /// How long pump may take to empty the streams of an allocation that goes.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 const DRAIN_PAUSE: Duration = Duration::from_millis(5);
-/// Between two attempts to remove what an allocation left.
-const DESTROY_RETRY: Duration = Duration::from_secs(5);
+/// Between the first two attempts to remove what an allocation left; each further pause is twice as
+/// long, up to the second.
+const DESTROY_RETRY_MIN: Duration = Duration::from_secs(5);
+const DESTROY_RETRY_MAX: Duration = Duration::from_secs(300);
+/// Cgroups that remain and are named in the log, each with its processes.
+const CGROUPS_LOGGED_MAX: usize = 4;
 
 impl Executor {
     /// Lets go of everything that a run had. Keeper is told last: until then it names the run to
@@ -74,11 +78,10 @@ impl Executor {
             .call(Request::Forget { alloc: name }, Vec::new())
             .await;
         self.drain_streams(alloc).await;
-        loop {
-            if self.blocking(move |own| own.remove_remains(alloc)).await {
-                return;
-            }
-            tokio::time::sleep(DESTROY_RETRY).await;
+        let mut pause = DESTROY_RETRY_MIN;
+        while !self.blocking(move |own| own.remove_remains(alloc)).await {
+            tokio::time::sleep(pause).await;
+            pause = longer(pause);
         }
     }
 
@@ -92,7 +95,12 @@ impl Executor {
             .hierarchy
             .remove_alloc(&alloc.to_string(), CGROUP_PATIENCE);
         if let Err(errors) = &cgroups {
-            errors.iter().for_each(|error| again(error));
+            let logged = errors.iter().take(CGROUPS_LOGGED_MAX);
+            logged.for_each(|error| again(error));
+            let more = errors.len().saturating_sub(CGROUPS_LOGGED_MAX);
+            if more > 0 {
+                tracing::warn!(%alloc, more, "further cgroups remain");
+            }
         }
         let network = self.networks.release(alloc);
         if let Err(error) = &network {
@@ -124,5 +132,22 @@ impl Executor {
         while !owners.iter().all(gone) && tokio::time::Instant::now() < end {
             tokio::time::sleep(DRAIN_PAUSE).await;
         }
+    }
+}
+
+/// The pause after this one.
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(DESTROY_RETRY_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removal_is_retried_less_and_less_often_and_never_given_up() {
+        let pauses = std::iter::successors(Some(DESTROY_RETRY_MIN), |pause| Some(longer(*pause)));
+        let seconds: Vec<u64> = pauses.map(|pause| pause.as_secs()).take(8).collect();
+        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 300, 300]);
     }
 }
