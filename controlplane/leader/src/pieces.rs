@@ -256,7 +256,10 @@ mod tests {
             place(&mut world, &alloc);
             before.push(alloc);
         }
-        let mut whole = PlanApply::default();
+        let mut whole = PlanApply {
+            snapshot_index: world.snapshot().index(),
+            ..PlanApply::default()
+        };
         let steps = before.iter().zip(ids.iter().skip(1)).rev();
         for (number, (previous, node)) in (100u128..).zip(steps) {
             let mut alloc = sized(&world, *node);

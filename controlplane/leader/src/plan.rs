@@ -82,7 +82,8 @@ fn refusals(
         .collect()
 }
 
-/// Allocations that no longer take room once the plan is applied.
+/// Allocations whose room is free for the plan: those that it stops, though they hold it for others
+/// until they have ended, and those that it gives another shape.
 fn leaving(snapshot: &Snapshot, plan: &PlanApply) -> BTreeSet<AllocId> {
     let stopped = plan.changed.iter().filter(|change| {
         matches!(change.change, Change::Stop { .. }) && snapshot.alloc(change.id).is_some()
@@ -119,7 +120,7 @@ fn check_node(
     }
     let mut used = row.used.clone();
     for alloc in snapshot.allocs_on_node(node) {
-        if leaving.contains(&alloc.id) && !alloc.terminal() {
+        if leaving.contains(&alloc.id) && alloc.holds_room() {
             used.subtract(&Usage::of(&alloc.allocated_resources));
         }
     }
@@ -247,6 +248,31 @@ mod tests {
         assert_eq!(refused, [ids[1], ids[2]]);
         assert!(checked.plan.placed.is_empty() && checked.plan.changed.is_empty());
         world.expect(Command::PlanApply(Box::new(checked.plan)));
+    }
+
+    #[test]
+    fn what_another_plan_stops_is_free_once_it_has_ended() {
+        let mut world = World::new();
+        let node = world.add_node(nodes::node(1));
+        let key = world
+            .register(jobs::job(JobType::Service, "web", 1))
+            .job_key();
+        let first = sized(&world, &key, node, 3000);
+        place(&mut world, &first);
+        let mut plan = PlanApply::default();
+        moves(&mut plan, &first, node, 100);
+        let own = check(&world.snapshot(), plan.clone(), Commit::Partial);
+        assert_eq!(own.rejected, [], "free for the plan that stops it");
+        let stop_alone = PlanApply {
+            changed: std::mem::take(&mut plan.changed),
+            ..PlanApply::default()
+        };
+        world.expect(Command::PlanApply(Box::new(stop_alone)));
+        let other = check(&world.snapshot(), plan.clone(), Commit::Partial);
+        assert_eq!(other.rejected.len(), 1, "not for another one");
+        world.report(first.id, ClientStatus::Complete);
+        let later = check(&world.snapshot(), plan, Commit::Partial);
+        assert_eq!(later.rejected, []);
     }
 
     #[test]

@@ -40,10 +40,10 @@ pub struct NodeRow {
     pub pool: NameId,
     /// What it has for allocations.
     pub capacity: Capacity,
-    /// What allocations that neither side is done with take of it.
+    /// What allocations take of it that have not ended there, those included that are being stopped.
     pub used: Usage,
     /// How many those are.
-    pub allocs_live: u32,
+    pub allocs_holding: u32,
 }
 
 /// The table. Equal nodes and allocations make equal rows; the order of rows and the numbers of
@@ -117,7 +117,7 @@ impl NodeColumns {
         self.names.iter()
     }
 
-    /// Puts `node`'s facts into its row. A new row starts with `used` and `allocs_live`.
+    /// Puts `node`'s facts into its row. A new row starts with `used` and `allocs_holding`.
     pub(crate) fn put_node(&mut self, node: &Node, used: impl FnOnce() -> (Usage, u32)) {
         let readiness = if node.ready() {
             Readiness::Ready
@@ -139,7 +139,7 @@ impl NodeColumns {
             before.into_iter().for_each(|name| self.names.release(name));
             return;
         }
-        let (used, allocs_live) = used();
+        let (used, allocs_holding) = used();
         let id = node.id;
         self.push(NodeRow {
             node: id,
@@ -149,7 +149,7 @@ impl NodeColumns {
             pool,
             capacity,
             used,
-            allocs_live,
+            allocs_holding,
         });
     }
 
@@ -173,19 +173,19 @@ impl NodeColumns {
         self.vacant.insert(slot);
     }
 
-    /// A live allocation of `node` came.
+    /// An allocation takes room of `node`.
     pub(crate) fn add_usage(&mut self, node: NodeId, usage: &Usage) {
         if let Some(row) = self.slot(node).and_then(|slot| self.row_mut(slot)) {
             row.used.add(usage);
-            row.allocs_live += 1;
+            row.allocs_holding += 1;
         }
     }
 
-    /// A live allocation of `node` went.
+    /// An allocation takes no room of `node` any more.
     pub(crate) fn subtract_usage(&mut self, node: NodeId, usage: &Usage) {
         if let Some(row) = self.slot(node).and_then(|slot| self.row_mut(slot)) {
             row.used.subtract(usage);
-            row.allocs_live = row.allocs_live.saturating_sub(1);
+            row.allocs_holding = row.allocs_holding.saturating_sub(1);
         }
     }
 

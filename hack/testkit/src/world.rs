@@ -208,8 +208,8 @@ impl World {
     }
 
     /// A node reports an allocation's status; its one task is in the state that goes with it.
-    pub fn report(&mut self, alloc: AllocId, status: ClientStatus) {
-        self.report_with(alloc, status, None, None);
+    pub fn report(&mut self, alloc: AllocId, status: ClientStatus) -> Applied {
+        self.report_with(alloc, status, None, None)
     }
 
     /// A node reports that an allocation runs, and since when its one task does.
@@ -235,7 +235,7 @@ impl World {
         status: ClientStatus,
         health: Option<ReportedHealth>,
         started_at: Option<UnixNanos>,
-    ) {
+    ) -> Applied {
         let stored = Arc::clone(self.snapshot().alloc(alloc).expect("the allocation exists"));
         let epoch = self.epoch(stored.node_id);
         self.ids += 1;
@@ -263,9 +263,12 @@ impl World {
             seq: self.ids,
             reports: vec![report],
         };
-        self.expect(Command::AllocUpdates {
+        let applied = self.apply(Command::AllocUpdates {
             batches: vec![batch],
         });
+        let refused = matches!(applied.outcome, Outcome::Refused(_));
+        assert!(!refused, "{:?}", applied.outcome);
+        applied
     }
 
     fn eval(&mut self, key: &JobKey, job: &Job, trigger: EvalTrigger) -> Evaluation {

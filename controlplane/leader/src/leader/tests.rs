@@ -1,9 +1,9 @@
 //! What a leader does at take-over, with deadlines, and with what the log refused.
 
 use controlplane_state::State;
-use controlplane_state::command::{NodeSynced, PlanApply};
+use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
 use hack_testkit::{World, allocs, jobs, nodes};
-use protocol_model::{Eligibility, JobKey, JobType, UnixNanos};
+use protocol_model::{ClientStatus, Eligibility, JobKey, JobType, UnixNanos};
 
 use super::*;
 use crate::owed_syncs::SYNC_MAX;
@@ -490,4 +490,42 @@ fn an_evaluation_that_was_tried_in_vain_waits_for_what_came_after_its_look() {
     assert_eq!(look(true), 0, "it did not see the room that appeared");
     assert_eq!(look(false), 1);
     assert!(leader.dequeue(at(1)).is_none());
+}
+
+#[test]
+fn the_end_of_what_is_being_stopped_unblocks_who_waits_for_its_room() {
+    let mut world = World::new();
+    let (node, _) = ready(&mut world);
+    let key = world
+        .register(jobs::job(JobType::Service, "web", 1))
+        .job_key();
+    let old = allocs::allocation(&world.snapshot(), &key, node);
+    world.expect(Command::PlanApply(Box::new(PlanApply {
+        placed: vec![Arc::new(old.clone())],
+        ..PlanApply::default()
+    })));
+    world.report(old.id, ClientStatus::Running);
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
+    let mut blocked = world.register(jobs::job(JobType::Service, "other", 1));
+    blocked.status = EvalStatus::Blocked;
+    blocked.snapshot_index = world.snapshot().index();
+    let blocked = Command::EvalsUpsert {
+        evals: vec![blocked],
+    };
+    apply(&mut world, &mut leader, blocked, at(1));
+    let change = Change::Stop {
+        description: String::new(),
+        client_status: None,
+        followup_eval: None,
+    };
+    let stop = PlanApply {
+        changed: vec![AllocChange { id: old.id, change }],
+        ..PlanApply::default()
+    };
+    let stop = Command::PlanApply(Box::new(stop));
+    apply(&mut world, &mut leader, stop, at(1));
+    assert_eq!(leader.blocked_stats().0, 1, "it runs still");
+    let ended = world.report(old.id, ClientStatus::Complete);
+    leader.on_applied(ended.index, &ended.signals, &world.snapshot(), at(2));
+    assert_eq!(leader.blocked_stats().0, 0);
 }

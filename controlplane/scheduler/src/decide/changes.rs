@@ -133,9 +133,9 @@ impl Deciding<'_> {
         );
     }
 
-    /// What leaves whatever happens gives its room back.
+    /// What leaves whatever happens gives its room to this plan.
     pub(super) fn free(&mut self, alloc: &Allocation) {
-        if !alloc.terminal() {
+        if alloc.holds_room() {
             self.overlay.free(self.snapshot, alloc);
         }
     }

@@ -1,9 +1,10 @@
 //! What a decision has changed so far on top of its snapshot: room, and where the group's others
 //! are.
 //!
-//! Room is given back in two ways. What leaves whatever happens gives it back at once. What leaves
-//! only for a successor makes way when that one's turn comes, and takes its room again where none
-//! was found: nobody else was given it meanwhile, so that the plan holds as it was made.
+//! What other plans stop holds its room until it has ended; what this plan stops gives its room to
+//! this plan, in two ways. What leaves whatever happens gives it back at once. What leaves only for
+//! a successor makes way when that one's turn comes, and takes its room again where none was found:
+//! nobody else was given it meanwhile, so that the plan holds as it was made.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ impl Overlay {
         }
     }
 
-    /// `alloc`, which is live, leaves whatever happens: its room is free.
+    /// `alloc`, which holds room, leaves whatever happens: that is free for this plan.
     pub(crate) fn free(&mut self, snapshot: &Snapshot, alloc: &Allocation) {
         if let Some(row) = snapshot.node_columns().row(alloc.node_id) {
             self.entry(row)

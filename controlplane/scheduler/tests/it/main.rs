@@ -7,5 +7,6 @@ mod rollout;
 mod scene;
 mod service;
 mod silence;
+mod stopping;
 mod system;
 mod updates;

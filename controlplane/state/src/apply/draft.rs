@@ -145,7 +145,7 @@ impl Draft {
         }
         let key = alloc.job_key();
         if let Some(before) = &before {
-            if !before.terminal() && alloc.terminal() {
+            if before.holds_room() && !alloc.holds_room() {
                 self.capacity_freed(alloc.node_id);
             }
             if before.client_status != alloc.client_status
@@ -182,6 +182,9 @@ impl Draft {
             return;
         };
         self.tables.remove_alloc(id);
+        if alloc.holds_room() {
+            self.capacity_freed(alloc.node_id);
+        }
         self.desired.entry(alloc.node_id).or_default().insert(id);
         self.specs_released.insert(alloc.spec);
         self.jobs_touched.insert(alloc.job_key());

@@ -8,6 +8,9 @@
 //! The plan queue has checked the plan on the newest state it could see. Checking again here costs
 //! little, needs no lock, and makes over-commitment impossible whatever the queue believed: the
 //! answer is a refusal that names the nodes, and the evaluation is still open.
+//!
+//! An allocation that is being stopped holds its room until its node reports its end. For the plan
+//! that stops it the room is free at once: the node starts a successor after the end of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,10 +61,10 @@ impl Draft {
         }
         let mut rejected = BTreeMap::new();
         for alloc in updated {
-            self.update_alloc(&alloc, &mut rejected)?;
+            self.update_alloc(&alloc, snapshot_index, &mut rejected)?;
         }
         for alloc in placed {
-            self.place_alloc(&alloc, &mut rejected)?;
+            self.place_alloc(&alloc, snapshot_index, &mut rejected)?;
         }
         if !rejected.is_empty() {
             let nodes = rejected
@@ -175,6 +178,7 @@ impl Draft {
     fn update_alloc(
         &mut self,
         plan: &Allocation,
+        snapshot_index: u64,
         rejected: &mut BTreeMap<NodeId, NodeRejection>,
     ) -> Result<(), Refusal> {
         let Some(current) = self.tables.alloc(plan.id).cloned() else {
@@ -212,15 +216,9 @@ impl Draft {
             .clone_from(&plan.preempted_allocations);
         if alloc.allocated_resources != current.allocated_resources && !alloc.terminal() {
             // Its present share is its own to keep: taken out before the question is asked.
-            let mut used = match self.node_usage(plan.node_id) {
-                Ok(used) => used,
-                Err(reason) => {
-                    reject(rejected, plan.node_id, reason);
-                    return Ok(());
-                }
-            };
-            used.subtract(&Usage::of(&current.allocated_resources));
-            if let Err(reason) = self.room(&alloc, &used, Readiness::NotReady) {
+            let own = Usage::of(&current.allocated_resources);
+            let room = self.room(&alloc, &own, snapshot_index, Readiness::NotReady);
+            if let Err(reason) = room {
                 reject(rejected, plan.node_id, reason);
                 return Ok(());
             }
@@ -232,6 +230,7 @@ impl Draft {
     fn place_alloc(
         &mut self,
         plan: &Arc<Allocation>,
+        snapshot_index: u64,
         rejected: &mut BTreeMap<NodeId, NodeRejection>,
     ) -> Result<(), Refusal> {
         if self.tables.alloc(plan.id).is_some() {
@@ -242,9 +241,8 @@ impl Draft {
         }
         self.known_spec(plan)?;
         self.known_deployment(plan)?;
-        let room = self
-            .node_usage(plan.node_id)
-            .and_then(|used| self.room(plan, &used, Readiness::Ready));
+        let nothing = Usage::default();
+        let room = self.room(plan, &nothing, snapshot_index, Readiness::Ready);
         if let Err(reason) = room {
             reject(rejected, plan.node_id, reason);
             return Ok(());
@@ -280,21 +278,27 @@ impl Draft {
         }
     }
 
-    fn node_usage(&self, node: NodeId) -> Result<Usage, NodeRejection> {
-        let row = self
-            .tables
-            .columns
-            .row(node)
-            .ok_or(NodeRejection::Unknown)?;
-        Ok(row.used.clone())
+    /// Whether the plan that `ask` belongs to stopped `alloc`, which has not ended yet. One plan of
+    /// a job is made at a time: what was stopped of the job after the plan's snapshot was stopped
+    /// by the plan's own pieces.
+    fn is_stopped_by(&self, ask: &Allocation, alloc: &Allocation, snapshot_index: u64) -> bool {
+        let earlier_piece = snapshot_index != 0
+            && alloc.alloc_modify_index > snapshot_index
+            && alloc.job_id == ask.job_id
+            && alloc.namespace == ask.namespace;
+        alloc.server_terminal()
+            && alloc.holds_room()
+            && (alloc.alloc_modify_index == self.index || earlier_piece)
     }
 
-    /// Whether the allocation fits beside `used`. A new one needs a node that may be placed on; one
-    /// that is there already needs a node that is alive.
+    /// Whether the allocation fits beside what its node has, `own` (its present share) left out. A
+    /// new one needs a node that may be placed on; one that is there already needs a node that is
+    /// alive.
     fn room(
         &self,
         alloc: &Allocation,
-        used: &Usage,
+        own: &Usage,
+        snapshot_index: u64,
         needs: Readiness,
     ) -> Result<(), NodeRejection> {
         let row = self
@@ -314,8 +318,18 @@ impl Draft {
         if !alive {
             return Err(NodeRejection::NotReady);
         }
-        fits(&row.capacity, used, &Usage::of(&alloc.allocated_resources))
-            .map_err(NodeRejection::Exhausted)
+        let ask = Usage::of(&alloc.allocated_resources);
+        let mut used = row.used.clone();
+        used.subtract(own);
+        if fits(&row.capacity, &used, &ask).is_ok() {
+            return Ok(());
+        }
+        // Looked at only where it matters: a node may have hundreds of allocations.
+        let on_node = self.tables.allocs_on_node(alloc.node_id);
+        for leaving in on_node.filter(|it| self.is_stopped_by(alloc, it, snapshot_index)) {
+            used.subtract(&Usage::of(&leaving.allocated_resources));
+        }
+        fits(&row.capacity, &used, &ask).map_err(NodeRejection::Exhausted)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::record::SessionEpoch;
 use crate::tables::{Table, Tables};
 use crate::usage::Usage;
 
-/// A node's facts may shrink under its allocations; a placement after that would be ours.
+/// A node's facts may shrink under its allocations; a placement after that would be ours. What is
+/// being stopped holds its room beside the successor that its own plan placed.
 pub(super) fn over_commitment(tables: &Tables, found: &mut Found) {
     for record in tables.nodes() {
         let id = record.node.id;
@@ -22,7 +23,12 @@ pub(super) fn over_commitment(tables: &Tables, found: &mut Found) {
         if !placed_since {
             continue;
         }
-        let beyond = crate::fit::fits(&row.capacity, &Usage::default(), &row.used);
+        let mut wanted = row.used.clone();
+        let on_node = tables.allocs_on_node(id);
+        for leaving in on_node.filter(|it| it.server_terminal() && it.holds_room()) {
+            wanted.subtract(&Usage::of(&leaving.allocated_resources));
+        }
+        let beyond = crate::fit::fits(&row.capacity, &Usage::default(), &wanted);
         found.unless(beyond.is_ok(), Rule::OverCommitment, || {
             format!("node {id}: {:?}", beyond.err().unwrap_or(Exhausted::Cpu))
         });

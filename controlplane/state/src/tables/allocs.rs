@@ -97,7 +97,7 @@ impl Tables {
                 *group.counter(alloc.client_status) += 1;
             });
         }
-        if !alloc.terminal() && before.is_none_or(|before| !same_usage(before, alloc)) {
+        if alloc.holds_room() && before.is_none_or(|before| !same_usage(before, alloc)) {
             self.columns
                 .add_usage(alloc.node_id, &Usage::of(&alloc.allocated_resources));
         }
@@ -121,7 +121,7 @@ impl Tables {
             let live = !alloc.terminal();
             self.tally(key, |tally| tally.forget(alloc, live));
         }
-        if !alloc.terminal() && after.is_none_or(|after| !same_usage(after, alloc)) {
+        if alloc.holds_room() && after.is_none_or(|after| !same_usage(after, alloc)) {
             self.columns
                 .subtract_usage(alloc.node_id, &Usage::of(&alloc.allocated_resources));
         }
@@ -135,7 +135,8 @@ fn same_counts(before: &Allocation, after: &Allocation) -> bool {
 
 /// Whether two states of one allocation take the same of its node.
 fn same_usage(before: &Allocation, after: &Allocation) -> bool {
-    before.terminal() == after.terminal() && before.allocated_resources == after.allocated_resources
+    before.holds_room() == after.holds_room()
+        && before.allocated_resources == after.allocated_resources
 }
 
 impl GroupTally {

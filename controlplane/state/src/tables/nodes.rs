@@ -30,15 +30,16 @@ impl Tables {
         }
     }
 
-    /// What the live allocations of a node take, from the allocations themselves.
+    /// What the allocations of a node take, and how many of them do, from the allocations
+    /// themselves.
     pub(crate) fn usage_of_node(&self, node: NodeId) -> (Usage, u32) {
         let mut used = Usage::default();
-        let mut live = 0;
-        for alloc in self.allocs_on_node(node).filter(|alloc| !alloc.terminal()) {
+        let mut holding = 0;
+        for alloc in self.allocs_on_node(node).filter(|it| it.holds_room()) {
             used.add(&Usage::of(&alloc.allocated_resources));
-            live += 1;
+            holding += 1;
         }
-        (used, live)
+        (used, holding)
     }
 
     pub(crate) fn put_deployment(&mut self, record: DeploymentRecord) {

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use controlplane_state::command::{AllocChange, Change, PlanApply, Preempted};
+use controlplane_state::command::{AllocChange, Change, NodeBatch, PlanApply, Preempted};
 use controlplane_state::fit::Exhausted;
-use controlplane_state::{Command, NodeRejected, NodeRejection, Outcome, Refusal, Signal};
+use controlplane_state::{
+    Command, NodeRejected, NodeRejection, Outcome, Refusal, Signal, UpdateClass,
+};
 use protocol_model::{
-    AllocatedPort, ClientStatus, DesiredStatus, DesiredTransition, Eligibility, EvalStatus, JobType,
+    AllocId, AllocatedPort, Allocation, ClientStatus, DesiredStatus, DesiredTransition,
+    Eligibility, EvalStatus, JobType,
 };
 
 use crate::harness::{Harness, job, resources, says};
@@ -84,6 +87,88 @@ fn a_stop_in_the_same_plan_makes_room() {
         (old.desired_status, old.next_allocation),
         (DesiredStatus::Stop, Some(new))
     );
+}
+
+/// What a plan that stops `id` says.
+fn stops(id: AllocId) -> AllocChange {
+    let change = Change::Stop {
+        description: "alloc not needed".to_owned(),
+        client_status: None,
+        followup_eval: None,
+    };
+    AllocChange { id, change }
+}
+
+#[test]
+fn a_stopping_allocation_holds_its_room_until_its_node_reports_its_end() {
+    let (mut cluster, node, key) = cluster();
+    let old = cluster.alloc_for(&key, node, 800);
+    let id = old.id;
+    let place = |alloc: &Allocation| PlanApply {
+        placed: vec![Arc::new(alloc.clone())],
+        ..PlanApply::default()
+    };
+    cluster.plan(place(&old));
+    cluster.report(node, vec![says(id, 1, ClientStatus::Running)]);
+    let stopped = cluster.plan(PlanApply {
+        changed: vec![stops(id)],
+        ..PlanApply::default()
+    });
+    let frees = |signal: &Signal| matches!(signal, Signal::CapacityFreed { .. });
+    assert!(!stopped.signals.iter().any(frees), "nothing is free yet");
+    let new = cluster.alloc_for(&key, node, 900);
+    let reason = NodeRejection::Exhausted(Exhausted::Cpu);
+    let rejected = Refusal::PlanRejected(vec![NodeRejected { node, reason }]);
+    assert_eq!(
+        cluster.plan(place(&new)).outcome,
+        Outcome::Refused(rejected)
+    );
+    let epoch = cluster.epoch(node);
+    let ended = cluster.apply(Command::AllocUpdates {
+        batches: vec![NodeBatch {
+            node,
+            epoch,
+            class: UpdateClass::Urgent,
+            seq: 9,
+            reports: vec![says(id, 2, ClientStatus::Complete)],
+        }],
+    });
+    assert!(ended.signals.iter().any(frees), "its end unblocks others");
+    assert_eq!(cluster.plan(place(&new)).outcome, Outcome::PlanApplied);
+}
+
+#[test]
+fn what_an_earlier_piece_of_a_plan_stopped_is_free_for_the_next_one() {
+    let (mut cluster, node, key) = cluster();
+    let other = job("other", JobType::Service);
+    cluster.register(&other);
+    let old = cluster.alloc_for(&key, node, 800);
+    let id = old.id;
+    cluster.plan(PlanApply {
+        placed: vec![Arc::new(old)],
+        ..PlanApply::default()
+    });
+    let snapshot_index = cluster.index;
+    let piece = PlanApply {
+        snapshot_index,
+        changed: vec![stops(id)],
+        ..PlanApply::default()
+    };
+    assert_eq!(cluster.plan(piece).outcome, Outcome::PlanApplied);
+    let mut tried = |snapshot_index, key: &protocol_model::JobKey| {
+        let placed = vec![Arc::new(cluster.alloc_for(key, node, 900))];
+        let piece = PlanApply {
+            snapshot_index,
+            placed,
+            ..PlanApply::default()
+        };
+        cluster.plan(piece).outcome
+    };
+    let reason = NodeRejection::Exhausted(Exhausted::Cpu);
+    let rejected = Outcome::Refused(Refusal::PlanRejected(vec![NodeRejected { node, reason }]));
+    assert_eq!(tried(snapshot_index, &other.key()), rejected, "another job");
+    assert_eq!(tried(snapshot_index + 1, &key), rejected, "a later plan");
+    assert_eq!(tried(snapshot_index, &key), Outcome::PlanApplied);
 }
 
 #[test]

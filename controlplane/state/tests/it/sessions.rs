@@ -392,7 +392,7 @@ fn a_purged_node_has_to_register_again_and_its_jobs_are_looked_at() {
             .node_columns()
             .row(node)
             .expect("the row")
-            .allocs_live,
+            .allocs_holding,
         1
     );
 }

@@ -229,6 +229,13 @@ impl Allocation {
         self.server_terminal() || self.client_terminal()
     }
 
+    /// Whether it takes room of its node: until its node reports its end, also while it is being
+    /// stopped.
+    #[inline]
+    pub fn holds_room(&self) -> bool {
+        !self.client_terminal()
+    }
+
     /// Whether it ran to a good end: every task dead, none failed.
     pub fn ran_successfully(&self) -> bool {
         if self.task_states.is_empty() {
