@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AllocRunner, Directory, Removal, World, kill_order};
+use super::{AllocRunner, Directory, World, kill_order};
 use crate::lifecycle::Stage;
 use crate::outbox::Outbox;
 use crate::task_runner::{KillCause, ShutdownDelay};
@@ -30,8 +30,7 @@ impl AllocRunner {
         if self.ending.is_some() || self.all_dead() {
             return;
         }
-        let wanted_gone = self.spec.alloc().server_terminal() || self.removal != Removal::Kept;
-        let cause = if wanted_gone {
+        let cause = if self.is_wanted_gone() {
             Some(KillCause::AllocStopped)
         } else if self.state.lease_expired {
             Some(KillCause::LeaseExpired)

@@ -51,6 +51,21 @@ impl AllocRunner {
         self.tasks.values().all(TaskRunner::is_dead)
     }
 
+    /// Whether an attempt at any of its tasks has begun, in whatever life of the daemon.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tasks.values().any(TaskRunner::has_begun)
+    }
+
+    /// Whether its tasks are being brought to their end, or are about to be.
+    pub(crate) fn is_ending(&self) -> bool {
+        (self.is_wanted_gone() || self.ending.is_some()) && !self.all_dead()
+    }
+
+    /// Whether the control plane wants it no more.
+    pub(super) fn is_wanted_gone(&self) -> bool {
+        self.spec.alloc().server_terminal() || self.removal != Removal::Kept
+    }
+
     /// Whether a process of any of its tasks may be alive.
     pub(crate) fn has_process(&self) -> bool {
         self.tasks.values().any(TaskRunner::has_process)

@@ -1,17 +1,20 @@
 //! One allocation on this node: its tasks, their order, its end.
 //!
 //! ```text
-//!   accepted -> (held) -> directory building -> built -> tasks start, stage by stage
-//!                                |                            |
-//!                                | failed                     | stop wanted, lead task dead,
-//!                                v                            v a task failed, main tasks dead
-//!                        every task fails        ending: lead, others, sidecars; then poststop
-//!                                |                            |
-//!                                +-------> all dead <---------+
-//!                                              |  (not wanted any more)
-//!                                              v
-//!                                 destroying -> destroyed
+//!   accepted -> (waits) -> directory building -> built -> tasks start, stage by stage
+//!                                 |                            |
+//!                                 | failed                     | stop wanted, lead task dead,
+//!                                 v                            v a task failed, main tasks dead
+//!                         every task fails        ending: lead, others, sidecars; then poststop
+//!                                 |                            |
+//!                                 +-------> all dead <---------+
+//!                                               |  (not wanted any more)
+//!                                               v
+//!                                  destroying -> destroyed
 //! ```
+//!
+//! It waits for the word of the control plane after a restart of the host, for its lease, and for
+//! the end of its predecessor on this node.
 //!
 //! After every event [`AllocRunner::settle`] compares what is with what should be and asks for the
 //! difference: kill waves, stages and starts are functions of the tasks' states, stored nowhere.
@@ -19,7 +22,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol_model::Node;
+use protocol_model::{AllocId, Node};
 
 mod commands;
 mod ending;
@@ -108,6 +111,8 @@ pub struct AllocRunner {
     removal: Removal,
     destroyed: bool,
     upkeep: Upkeep,
+    /// The allocation that has to end before this one may start.
+    awaited: Option<AllocId>,
     lease: Lease,
     health: HealthTracker,
     state: PersistedAlloc,
@@ -129,6 +134,7 @@ impl AllocRunner {
             removal: Removal::Kept,
             destroyed: false,
             upkeep: Upkeep::Kept,
+            awaited: None,
             lease: Lease::Absent,
             health: HealthTracker::new(&spec, None, now),
             state: PersistedAlloc::default(),
@@ -176,6 +182,22 @@ impl AllocRunner {
             self.persist(out);
         }
         held
+    }
+
+    /// Which allocation has to end before this one may start. The time in which it is to become
+    /// healthy begins when it may start.
+    pub(crate) fn set_awaited(&mut self, awaited: Option<AllocId>, now: Now) {
+        let waited = self.waits();
+        self.awaited = awaited;
+        if waited && !self.waits() {
+            let known = self.state.health.map(|health| health.healthy);
+            self.health = HealthTracker::new(&self.spec, known, now);
+        }
+    }
+
+    /// Whether it is to start after the end of another one.
+    fn waits(&self) -> bool {
+        self.awaited.is_some() && !self.all_dead()
     }
 
     /// Something happened to the allocation as a whole.
@@ -264,7 +286,9 @@ impl AllocRunner {
         }
         self.decide_health(out, now);
         self.retire(out);
-        if self.removal == Removal::Wanted && self.all_dead() {
+        // One that waited keeps its successor waiting, too.
+        let may_go = self.all_dead() && self.awaited.is_none();
+        if self.removal == Removal::Wanted && may_go {
             self.removal = Removal::Destroying;
             let alloc = self.spec.id();
             out.push_after(Durability::Synced, Effect::DestroyAlloc { alloc });
@@ -290,7 +314,12 @@ impl AllocRunner {
             })
             | None => None,
         };
-        earliest(earliest(tasks, ending), self.health.poll_timeout())
+        let health = if self.waits() {
+            None
+        } else {
+            self.health.poll_timeout()
+        };
+        earliest(earliest(tasks, ending), health)
     }
 
     /// Nothing runs any more: its secrets do not lie about until somebody collects the allocation.
@@ -308,7 +337,7 @@ impl AllocRunner {
     }
 
     fn decide_health(&mut self, out: &mut Outbox, now: Now) {
-        if self.state.health.is_some() {
+        if self.state.health.is_some() || self.waits() {
             return;
         }
         let members = self.members();

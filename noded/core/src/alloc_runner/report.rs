@@ -30,6 +30,10 @@ impl AllocRunner {
     /// Its status and why: any failed task makes it failed, else any running one running, else any
     /// pending one pending, else it is complete.
     pub fn client_status(&self) -> (ClientStatus, String) {
+        if let Some(awaited) = self.awaited.filter(|_| self.waits()) {
+            let message = format!("Waiting for allocation {} to end", awaited.short());
+            return (ClientStatus::Pending, message);
+        }
         if let Directory::Failed { message } = &self.directory {
             return (ClientStatus::Failed, message.clone());
         }

@@ -12,7 +12,8 @@ use crate::time::Now;
 impl AllocRunner {
     /// Starts every task that may start. Returns whether anything changed.
     pub(super) fn start_permitted(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> bool {
-        if self.state.hold == StartHold::UntilTold || self.awaits_lease() {
+        let held = self.state.hold == StartHold::UntilTold || self.awaited.is_some();
+        if held || self.awaits_lease() {
             return false;
         }
         let (stage, ending) = (self.stage, self.ending.is_some());

@@ -21,6 +21,7 @@ mod getters;
 pub(crate) mod last_heard;
 mod lease_steps;
 pub(crate) mod leases;
+mod predecessors;
 mod restore;
 mod session_events;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use collect::{DiskRelief, NotCollected};
 pub use getters::AllocStatus;
 use last_heard::LastHeard;
 use leases::Leases;
+use predecessors::Predecessors;
 use timers::Timers;
 
 /// Every decision of one node.
@@ -64,6 +66,7 @@ pub struct NodeCore {
     /// Runs that belong to no allocation of this node: they are killed and let go.
     strays: BTreeSet<RunKey>,
     timers: Timers,
+    predecessors: Predecessors,
     leases: Leases,
     last_heard: LastHeard,
     last_reports: BTreeMap<AllocId, AllocReport>,
@@ -185,8 +188,23 @@ impl NodeCore {
         }
     }
 
-    /// Lets an allocation bring about what should be, and reports what changed.
+    /// Lets an allocation bring about what should be, and after its end those that waited for it.
     fn settle(&mut self, alloc: AllocId, now: Now) {
+        let mut due = vec![alloc];
+        while let Some(alloc) = due.pop() {
+            self.settle_one(alloc, now);
+            let runner = self.runners.get(&alloc);
+            if runner.is_none_or(AllocRunner::all_dead) {
+                // None of them waits for it any more, so that this ends.
+                due.extend(self.predecessors.waiting_for(alloc));
+            }
+        }
+    }
+
+    /// Lets an allocation bring about what should be, and reports what changed.
+    fn settle_one(&mut self, alloc: AllocId, now: Now) {
+        let awaited = self.awaited_by(alloc);
+        self.predecessors.set_awaited(alloc, awaited);
         let world = World {
             settings: &self.settings,
             node: &self.node,
@@ -195,7 +213,9 @@ impl NodeCore {
             self.timers.set(alloc, None);
             return;
         };
+        runner.set_awaited(awaited, now);
         let settled = runner.settle(world, &mut self.outbox, now);
+        self.predecessors.note_ending(runner);
         if self.leases.set(alloc, runner.lease_need(), now.moment) {
             runner.lose_lease();
         }
@@ -219,6 +239,7 @@ impl NodeCore {
                 self.runners.remove(&alloc);
                 self.ended.remove(&alloc);
                 self.timers.set(alloc, None);
+                self.predecessors.forget(alloc);
                 self.last_heard.set(alloc, None);
                 self.forget(alloc);
             }

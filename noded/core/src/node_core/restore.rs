@@ -7,6 +7,7 @@ use protocol_model::{AllocId, Node};
 
 use super::last_heard::LastHeard;
 use super::leases::{Kept, Leases};
+use super::predecessors::Predecessors;
 use super::{NodeCore, Timers, Unrunnable, watch_steps};
 use crate::alloc_runner::{AllocRunner, Restoration, World};
 use crate::alloc_set::AllocSet;
@@ -95,6 +96,7 @@ impl NodeCore {
             spec_of: BTreeMap::new(),
             strays: BTreeSet::new(),
             timers: Timers::default(),
+            predecessors: Predecessors::default(),
             leases,
             last_heard: LastHeard::new(heard),
             last_reports: BTreeMap::new(),
@@ -106,6 +108,11 @@ impl NodeCore {
         for (id, restored) in allocs {
             let runs = kept.remove(&id).unwrap_or_default();
             core.restore_alloc(id, restored, runs, since, now);
+        }
+        // All of them are here by now: which waits for which follows from that.
+        let ids: Vec<AllocId> = core.runners.keys().copied().collect();
+        for id in ids {
+            core.settle(id, now);
         }
         if since == Boot::Another {
             // Behind the records of what that means: a daemon that dies before this one is written
@@ -195,7 +202,6 @@ impl NodeCore {
                     AllocRunner::restore(restoration, boot, world, &mut self.outbox, now);
                 self.restore_lease(&mut runner, had, now);
                 self.runners.insert(id, runner);
-                self.settle(id, now);
             }
             Err(problem) => {
                 let unrunnable = Unrunnable {

@@ -237,6 +237,11 @@ impl TaskRunner {
         RunKey::new(self.alloc, self.name.clone(), self.epoch)
     }
 
+    /// Whether an attempt at it was ever made.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.epoch != RunEpoch::default()
+    }
+
     /// Whether it will not run again by itself and nothing of it is left running.
     pub fn is_dead(&self) -> bool {
         self.phase == Phase::Dead && self.strays.is_empty()

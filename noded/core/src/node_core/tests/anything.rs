@@ -38,10 +38,10 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (0..4_000_u64).prop_map(Action::Wait),
         8 => (1..6_u8).prop_map(Action::Step),
         3 => (0..4_usize, 0..2_i32).prop_map(|(offset, code)| Action::Exit(offset, code)),
-        1 => (1..4_u128).prop_map(Action::Stop),
-        1 => (1..4_u128).prop_map(Action::Purge),
-        2 => (1..4_u128, 0..3_u8).prop_map(|(number, scope)| Action::Restart(number, scope)),
-        1 => (1..4_u128).prop_map(Action::Signal),
+        1 => (1..5_u128).prop_map(Action::Stop),
+        1 => (1..5_u128).prop_map(Action::Purge),
+        2 => (1..5_u128, 0..3_u8).prop_map(|(number, scope)| Action::Restart(number, scope)),
+        1 => (1..5_u128).prop_map(Action::Signal),
         2 => Just(Action::Crash),
         1 => Just(Action::Reboot),
         1 => Just(Action::HostCrash),
@@ -143,13 +143,15 @@ proptest! {
         for job in jobs() {
             host.submit(job);
         }
+        let plain = job_with_tasks("plain", vec![task("main")]);
+        host.submit_after(plain, 4, AllocId::from_u128(3));
         for action in actions {
             apply(&mut host, action);
         }
         // The world becomes kind, and everything is stopped.
         host.online = true;
         host.luck = Luck::Good;
-        for number in 1..4 {
+        for number in 1..5 {
             host.stop(AllocId::from_u128(number));
         }
         host.run_for(120_000);

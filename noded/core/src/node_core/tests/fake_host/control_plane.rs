@@ -31,6 +31,21 @@ impl FakeHost {
         self.want(Allocation { spec, ..alloc })
     }
 
+    /// As [`Self::submit_as`]; the allocation takes the place of `previous`.
+    pub(in crate::node_core::tests) fn submit_after(
+        &mut self,
+        job: Job,
+        number: u128,
+        previous: AllocId,
+    ) -> AllocId {
+        let mut alloc = alloc_of(&job, AllocId::from_u128(number));
+        let byte = u8::try_from(number).expect("few jobs");
+        alloc.spec = SpecHash([byte; 32]);
+        alloc.previous_allocation = Some(previous);
+        self.jobs.insert(alloc.spec, Arc::new(job));
+        self.want(alloc)
+    }
+
     pub(in crate::node_core::tests) fn want(&mut self, mut alloc: Allocation) -> AllocId {
         self.index += 1;
         alloc.alloc_modify_index = self.index;

@@ -193,6 +193,10 @@ impl FakeHost {
             .into_iter()
             .find(|live| live.alloc == run.alloc && live.task == run.task);
         assert_eq!(twice, None, "{run} starts while an earlier run is live");
+        let runner = self.core.alloc(run.alloc);
+        let previous = runner.and_then(|it| it.spec().alloc().previous_allocation);
+        let before = previous.and_then(|id| self.live_runs().into_iter().find(|it| it.alloc == id));
+        assert_eq!(before, None, "{run} starts before its predecessor ended");
         let intent = JournalRecord::Intent { run: run.clone() };
         let intent = journal::encode(&intent).expect("encodes");
         assert!(
