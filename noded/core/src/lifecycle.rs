@@ -4,9 +4,9 @@
 //!            all pending   prestart done,     no main      ephemeral        all but
 //!                          sidecars run       pending      poststart dead   poststop dead
 //!   init ------------> prestart ------> main ------> poststart ------> wait-alloc ------> poststop
-//!    ^                    |               |              |                 |     ^           |
-//!    |                    +---------------+--------------+-----------------------+           |
-//!    +------------------------------- restart of all tasks ----------------------------------+
+//!    ^                    |               |              |                 |
+//!    +--------------------+---------------+--------------+-----------------+
+//!                             restart of all tasks
 //! ```
 //!
 //! Stages follow from the tasks' states, permissions from the stage: nothing else is stored. Every

@@ -43,8 +43,8 @@ pub enum CommandError {
         /// The task.
         task: String,
     },
-    /// It is over, or about to be.
-    #[error("the allocation is stopped or being stopped")]
+    /// It is over, or about to be (Nomad's words).
+    #[error("restart of an alloc that should not run")]
     AllocStopping,
     /// Nothing of it runs.
     #[error("no task of the allocation is running")]
@@ -72,7 +72,9 @@ impl AllocRunner {
         out: &mut Outbox,
         now: Now,
     ) -> Result<(), CommandError> {
-        if self.ending.is_some() || self.all_dead() || self.spec.alloc().server_terminal() {
+        // Its main tasks have finished, and poststop tasks clean up after them.
+        let finished = self.stage == Stage::Poststop && scope == RestartScope::All;
+        if self.ending.is_some() || self.all_dead() || self.is_wanted_gone() || finished {
             return Err(CommandError::AllocStopping);
         }
         let reason = "User requested restart";

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use protocol_model::{
-    AllocId, ClientStatus, DeploymentId, Job, RestartPolicy, Task, TaskEventKind, TaskLifecycle,
-    TaskRunState, UpdateStrategy,
+    AllocId, ClientStatus, DeploymentId, Job, JobType, RestartPolicy, Task, TaskEventKind,
+    TaskLifecycle, TaskRunState, UpdateStrategy,
 };
 use protocol_wire::report::JudgedFor;
 
 use super::fake_host::{FakeHost, Manners};
 use crate::DiskRelief;
-use crate::alloc_runner::RestartScope;
+use crate::alloc_runner::{CommandError, RestartScope};
 use crate::event::ExitStatus;
 use crate::lifecycle::Stage;
 use crate::task_runner::Boot;
@@ -199,6 +199,54 @@ fn a_restart_of_all_tasks_runs_finished_ones_again_and_in_order() {
     host.deliver();
     assert_eq!(starts(&host), ["init", "main", "init", "main"]);
     assert_eq!(host.status(1), ClientStatus::Running);
+}
+
+/// What a restart of all tasks is answered once these tasks have ended with 0, one after the other.
+fn restart_all_after(job: &Job, ended: &[&str], manners: Manners) -> Result<(), CommandError> {
+    let job = Job {
+        job_type: JobType::Batch,
+        ..job.clone()
+    };
+    let mut host = FakeHost::with_jobs(vec![job]);
+    host.manners = manners;
+    for task in ended {
+        host.exit(&host.live_run(task), ExitStatus::Code(0));
+        host.deliver();
+    }
+    let before = starts(&host);
+    let answer = host.core.restart(ALLOC, RestartScope::All, at(host.now));
+    host.run_for(60_000);
+    let began_anew = starts(&host)[before.len()..].first() == before.first();
+    assert_eq!(answer.is_ok(), began_anew, "{ended:?}: {:?}", host.log);
+    answer
+}
+
+#[test]
+fn all_tasks_are_restarted_in_every_phase_before_the_end() {
+    let everyone = everyone();
+    let up_to: [&[&str]; 3] = [&[], &["init"], &["init", "announce"]];
+    for ended in up_to {
+        assert_eq!(restart_all_after(&everyone, ended, Manners::Ends), Ok(()));
+    }
+    let refused = Err(CommandError::AllocStopping);
+    let main_ended = ["init", "announce", "main"];
+    // Sidecars are being stopped; the poststop task runs; nothing runs.
+    let sidecars = restart_all_after(&everyone, &main_ended, Manners::Ignores);
+    assert_eq!(sidecars, refused);
+    let poststop = restart_all_after(&everyone, &main_ended, Manners::Ends);
+    assert_eq!(poststop, refused);
+    let all = ["init", "announce", "main", "cleanup"];
+    assert_eq!(restart_all_after(&everyone, &all, Manners::Ends), refused);
+}
+
+#[test]
+fn finished_main_tasks_do_not_run_again_while_a_poststop_task_runs() {
+    let tasks = vec![task("main"), with_hook("cleanup", "poststop", false)];
+    let job = job_with_tasks("once", tasks);
+    let main_runs = restart_all_after(&job, &[], Manners::Ends);
+    assert_eq!(main_runs, Ok(()));
+    let poststop_runs = restart_all_after(&job, &["main"], Manners::Ends);
+    assert_eq!(poststop_runs, Err(CommandError::AllocStopping));
 }
 
 #[test]
