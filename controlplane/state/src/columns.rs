@@ -40,7 +40,7 @@ pub struct NodeRow {
     pub pool: NameId,
     /// What it has for allocations.
     pub capacity: Capacity,
-    /// What allocations take of it that have not ended there, those included that are being stopped.
+    /// What allocations take of it that have not ended: those that are being stopped, too.
     pub used: Usage,
     /// How many those are.
     pub allocs_holding: u32,

@@ -13,3 +13,4 @@ mod restore;
 mod running;
 mod single;
 mod snapshots;
+mod successors;

@@ -11,7 +11,7 @@
 //!
 //! An allocation that has not begun waits for:
 //!
-//! 1. its predecessor (`PreviousAllocation`) and what was preempted for it, however they are stopped;
+//! 1. its predecessor (`PreviousAllocation`) and what was preempted for it, however they stop;
 //! 2. where one of those never began, for what that one waited for;
 //! 3. any allocation that is ending and has a port or a core that it was given.
 //!

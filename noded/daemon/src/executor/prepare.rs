@@ -71,7 +71,7 @@ impl Executor {
                 Hook::Logs => self.logs(prepare, task),
                 Hook::DispatchPayload => self.dispatch_payload(prepare),
                 Hook::Templates => self.templates(prepare, task).map(|variables| {
-                    environment = variables;
+                    environment.extend(variables);
                 }),
             };
             if let Err(Failed { message, recovery }) = done {

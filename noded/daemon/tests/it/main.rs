@@ -2,6 +2,7 @@
 
 mod crashes;
 mod disks;
+mod environment;
 mod fake_server;
 mod following;
 mod heartbeats;
@@ -10,5 +11,6 @@ mod jobs;
 mod keeper;
 mod node;
 mod scene;
+mod successors;
 mod upkeep;
 mod users;
