@@ -1,7 +1,7 @@
 //! Jobs as users send them: job files, and the API's own form.
 
 use protocol_jobspec::{NoFiles, Variables, parse};
-use protocol_model::Job;
+use protocol_model::{Job, json};
 
 use crate::Verdict;
 
@@ -27,7 +27,8 @@ pub fn job_file(data: &[u8]) -> Verdict {
 
 /// A job in the API's JSON.
 pub fn job_document(data: &[u8]) -> Verdict {
-    match serde_json::from_slice::<Job>(data) {
+    // As servers read it, its keys in any case; `read_again` reads the exact ones with the library.
+    match json::from_slice::<Job>(data) {
         Ok(job) => {
             judge(&job);
             Verdict::Understood

@@ -2,7 +2,7 @@
 //! in the text; a key that means nothing is a warning, because API clients send more than we read.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use protocol_model::Job;
+use protocol_model::{Job, json};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
@@ -38,7 +38,7 @@ struct Envelope<'t> {
 pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, Diagnostics> {
     let text = source.text.as_str();
     let envelope: Envelope<'_> =
-        serde_json::from_str(text).map_err(|e| Diagnostics::from(error(source, 0, &e)))?;
+        json::from_str(text).map_err(|e| Diagnostics::from(error(source, 0, &e)))?;
     let (inner, offset) = match envelope.job {
         Some(raw) => (
             raw.get(),
@@ -47,7 +47,7 @@ pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, 
         None => (text, 0),
     };
     let job: Job =
-        serde_json::from_str(inner).map_err(|e| Diagnostics::from(error(source, offset, &e)))?;
+        json::from_str(inner).map_err(|e| Diagnostics::from(error(source, offset, &e)))?;
     if job.id.is_empty() {
         let hint = "a job has at least an \"ID\" and \"TaskGroups\"".to_owned();
         let span = offset..offset + 1;
@@ -74,7 +74,7 @@ pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, 
     Ok(job)
 }
 
-/// Keys that did not survive reading and writing. Null says nothing and may go.
+/// Keys that did not survive reading and writing, in no case. Null says nothing and may go.
 pub(crate) fn ignored_keys(given: &Json, kept: &Json, path: &str, out: &mut Vec<String>) {
     match (given, kept) {
         (Json::Object(given), Json::Object(kept)) => {
@@ -87,7 +87,11 @@ pub(crate) fn ignored_keys(given: &Json, kept: &Json, path: &str, out: &mut Vec<
                 } else {
                     format!("{path}.{key}")
                 };
-                match kept.get(key) {
+                let other_case = || {
+                    let mut kept = kept.iter();
+                    kept.find(|(name, _)| name.eq_ignore_ascii_case(key))
+                };
+                match kept.get(key).or_else(|| Some(other_case()?.1)) {
                     Some(kept) => ignored_keys(value, kept, &path, out),
                     None if says_nothing(value) => {}
                     None => out.push(path),

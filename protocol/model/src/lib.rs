@@ -8,6 +8,7 @@
 //!   `validate` lists every mistake at once, `unhonoured` names what this release does not do yet.
 //! - [`Allocation`], [`Evaluation`], [`Deployment`], [`Node`]: what the cluster makes of it.
 //! - [`ids`]: a type per kind of identifier; [`UnixNanos`]: time as data.
+//! - [`json`]: how documents of users are read: the keys of structures match in any case.
 //!
 //! Nothing here reads a clock, draws an id, or does I/O.
 
@@ -17,6 +18,7 @@ mod deployment;
 mod eval;
 pub mod ids;
 mod instant;
+pub mod json;
 mod metrics;
 mod node;
 pub mod optional_id;

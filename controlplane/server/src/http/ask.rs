@@ -80,7 +80,7 @@ impl Ask {
         self.api.cluster.wall_clock()
     }
 
-    /// Reads the body as JSON.
+    /// Reads the body as JSON, its keys in any case ([`protocol_model::json`]).
     ///
     /// # Errors
     /// Where it is not what is expected.
@@ -88,7 +88,7 @@ impl Ask {
         if self.body.is_empty() {
             return Err(HttpError::bad_request("the request has no body"));
         }
-        serde_json::from_slice(&self.body)
+        protocol_model::json::from_slice(&self.body)
             .map_err(|error| HttpError::bad_request(format!("cannot decode the body: {error}")))
     }
 

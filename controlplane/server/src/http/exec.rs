@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
-use protocol_model::AllocId;
+use protocol_model::{AllocId, json};
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::to_frame;
 use protocol_wire::v1::exec_input::Input;
@@ -26,7 +26,6 @@ use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use protocol_wire::v1::{self, ExecInput};
 use serde::Deserialize;
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::Api;
@@ -108,7 +107,7 @@ async fn shake_hands(api: &Api, socket: &mut WebSocket, known: bool) -> Result<(
         Ok(Some(Ok(Message::Binary(bytes)))) => bytes,
         _ => return Err(HttpError::bad_request("no handshake message came")),
     };
-    let handshake: Handshake = serde_json::from_slice(text)
+    let handshake: Handshake = json::from_slice(text)
         .map_err(|error| HttpError::bad_request(format!("the handshake message: {error}")))?;
     if !api.config.acl_enabled || known {
         return Ok(());
@@ -167,15 +166,17 @@ async fn to_client(
 fn shown(output: &Output) -> String {
     let stream = |name: &str, data: &[u8]| {
         if data.is_empty() {
-            json!({ name: { "close": true } })
+            serde_json::json!({ name: { "close": true } })
         } else {
-            json!({ name: { "data": STANDARD.encode(data) } })
+            serde_json::json!({ name: { "data": STANDARD.encode(data) } })
         }
     };
     match output {
         Output::Stdout(data) => stream("stdout", data),
         Output::Stderr(data) => stream("stderr", data),
-        Output::ExitCode(code) => json!({ "exited": true, "result": { "exit_code": code } }),
+        Output::ExitCode(code) => {
+            serde_json::json!({ "exited": true, "result": { "exit_code": code } })
+        }
     }
     .to_string()
 }
@@ -228,7 +229,7 @@ async fn to_node(
 }
 
 pub(super) fn inputs(text: &[u8]) -> Result<Vec<Input>, HttpError> {
-    let ClientMessage { stdin, tty_size } = serde_json::from_slice(text)
+    let ClientMessage { stdin, tty_size } = json::from_slice(text)
         .map_err(|error| HttpError::bad_request(format!("an exec message: {error}")))?;
     let mut inputs = Vec::new();
     if let Some(StdinPart { data, close }) = stdin {

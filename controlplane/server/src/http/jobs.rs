@@ -231,7 +231,7 @@ pub(super) struct ParseRequest {
     pub(super) variables: String,
     #[serde(deserialize_with = "or_default")]
     canonicalize: bool,
-    #[serde(rename = "HCLv1", alias = "hclv1", deserialize_with = "or_default")]
+    #[serde(rename = "HCLv1", deserialize_with = "or_default")]
     hcl_v1: bool,
 }
 

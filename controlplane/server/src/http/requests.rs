@@ -2,8 +2,8 @@
 //! one of these, and all of them can be fed rubbish without a server (`hack/fuzz`).
 
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
+use protocol_model::json;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use super::acl::BootstrapRequest;
 use super::client_alloc::{RestartBody, SignalBody};
@@ -43,14 +43,14 @@ pub const READERS: &[(&str, Reader)] = &[
 ];
 
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), String> {
-    serde_json::from_slice::<T>(bytes)
+    json::from_slice::<T>(bytes)
         .map(drop)
         .map_err(|error| error.to_string())
 }
 
 /// The body of a registration, a plan or a validation, and what is said of its job.
 fn job(bytes: &[u8]) -> Result<(), String> {
-    let request: JobRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let request: JobRequest = json::from_slice(bytes).map_err(|error| error.to_string())?;
     let mut job = request.job.ok_or("no job")?;
     job.canonicalize();
     drop(job.unhonoured());
@@ -58,7 +58,7 @@ fn job(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn parse(bytes: &[u8]) -> Result<(), String> {
-    let request: ParseRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let request: ParseRequest = json::from_slice(bytes).map_err(|error| error.to_string())?;
     let file = VariableFile {
         name: "variables".to_owned(),
         text: request.variables,
@@ -95,8 +95,7 @@ fn query(bytes: &[u8]) -> Result<(), String> {
     if query.text("task").is_some() {
         refused(exec::request(&query))?;
     }
-    let item =
-        json!({ "Name": "a", "Count": 1, "Meta": { "k": "v" }, "Tags": ["x"], "Stop": false });
+    let item = serde_json::json!({ "Name": "a", "Count": 1, "Meta": { "k": "v" }, "Tags": ["x"], "Stop": false });
     match Filter::of(&query) {
         Ok(Some(filter)) => refused(filter.keeps(&item)),
         other => refused(other),

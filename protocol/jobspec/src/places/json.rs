@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{INHERITED, OF_SERVICES, words};
 use crate::diagnostic::Span;
 use crate::schema::{Field, JOB, Kind, Label, Schema};
+use protocol_model::json;
 use serde_json::value::RawValue;
 
 /// Where the API keeps the ports of a network, which are one kind of block in HCL2.
@@ -19,7 +20,7 @@ struct Envelope<'t> {
 
 /// The job in a text: the whole of it, or its `Job`.
 pub(super) fn job(text: &str) -> Option<&RawValue> {
-    let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
+    let envelope: Envelope<'_> = json::from_str(text).ok()?;
     match envelope.job {
         Some(job) => Some(job),
         None => serde_json::from_str(text).ok(),
@@ -97,6 +98,17 @@ impl<'t> Reader<'t> {
         serde_json::from_str(of.get()).unwrap_or_default()
     }
 
+    /// The value of this key: in its own spelling, or else in another case, as the job is read.
+    fn value(&self, of: &'t RawValue, key: &str) -> Option<&'t RawValue> {
+        let members = self.members(of);
+        let other_case = || {
+            let mut members = members.iter();
+            members.find(|(name, _)| name.eq_ignore_ascii_case(key))
+        };
+        let exact = members.get(key).copied();
+        exact.or_else(|| Some(*other_case()?.1))
+    }
+
     /// The member of this key, with the key as what is shown; null says nothing.
     fn member(
         &self,
@@ -104,7 +116,7 @@ impl<'t> Reader<'t> {
         key: &str,
         schema: Option<&'static Schema>,
     ) -> Option<Part<'t>> {
-        let value = self.members(of).remove(key)?;
+        let value = self.value(of, key)?;
         (value.get() != "null").then(|| Part {
             schema,
             value,
@@ -167,7 +179,7 @@ impl<'t> Reader<'t> {
             Label::None => "Name",
         };
         let named = |value: &&'t RawValue| {
-            let name = self.members(value).remove(label)?;
+            let name = self.value(value, label)?;
             let text: String = serde_json::from_str(name.get()).ok()?;
             (!text.is_empty()).then(|| (text, self.span(name)))
         };

@@ -48,3 +48,29 @@ fn an_unknown_key_is_worth_a_warning() {
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].message, "`TaskGroups[0].Cuont` is not known");
 }
+
+#[test]
+fn keys_match_in_any_case_and_are_not_warned_of() {
+    let text = r#"{"job": {"id": "j", "type": "batch", "meta": {"Owner": "x"},
+        "taskGROUPS": [{"name": "g", "count": 2, "cuont": 3}]}}"#;
+    let parsed = read(text).unwrap();
+    assert_eq!(parsed.job.id, "j");
+    assert_eq!(parsed.job.task_groups[0].count, Some(2));
+    assert_eq!(parsed.job.meta["Owner"], "x");
+    let warnings: Vec<&str> = parsed
+        .warnings
+        .iter()
+        .map(|it| it.message.as_str())
+        .collect();
+    assert_eq!(warnings, ["`taskGROUPS[0].cuont` is not known"]);
+}
+
+#[test]
+fn a_type_error_below_a_key_in_another_case_is_located() {
+    let text = "{\"job\": {\n  \"id\": \"j\",\n  \"priority\": \"high\"\n}}";
+    let problems = read(text).unwrap_err();
+    assert_eq!(
+        (problems.list()[0].line, problems.list()[0].column),
+        (3, 20)
+    );
+}

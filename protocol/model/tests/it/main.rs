@@ -1,5 +1,6 @@
 //! The job model against what real servers answer, and its rules one by one.
 
+mod any_case;
 mod canonical;
 mod fields;
 mod fixtures;

@@ -3,7 +3,7 @@
 use controlplane_server::http::requests::READERS;
 use hack_testkit::jobs;
 use protocol_model::JobType;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{bytes_of, files};
 
@@ -22,7 +22,34 @@ pub(crate) fn job_documents() -> Vec<Vec<u8>> {
     seeds.push(json(jobs::draft(JobType::Batch, "draft", 1)));
     seeds.push(json(jobs::job(JobType::Service, "web", 3)));
     seeds.push(json(jobs::job(JobType::System, "everywhere", 0)));
+    let in_other_case: Vec<_> = seeds.iter().map(|seed| other_case(seed)).collect();
+    seeds.extend(in_other_case);
     seeds
+}
+
+/// The same document with every other key in lower case, and a decoy of the next one before it.
+fn other_case(document: &[u8]) -> Vec<u8> {
+    fn spelled(value: &Value) -> Value {
+        match value {
+            Value::Array(all) => all.iter().map(spelled).collect(),
+            Value::Object(members) => {
+                let members = members
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(position, (key, value))| {
+                        let lower = key.to_ascii_lowercase();
+                        match position % 2 {
+                            0 => vec![(lower, spelled(value))],
+                            _ => vec![(lower, Value::Null), (key.clone(), spelled(value))],
+                        }
+                    });
+                Value::Object(members.collect())
+            }
+            other => other.clone(),
+        }
+    }
+    let value: Value = serde_json::from_slice(document).expect("a seed is JSON");
+    spelled(&value).to_string().into_bytes()
 }
 
 /// Something that each reader of the HTTP API understands, behind the reader's position.
@@ -81,6 +108,10 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
         let position = u8::try_from(position).expect("there are few readers");
         let bodies = bodies(name).into_iter();
         bodies
+            .flat_map(|body| match serde_json::from_slice::<Value>(&body) {
+                Ok(Value::Object(_)) => vec![other_case(&body), body],
+                _ => vec![body],
+            })
             .map(|body| [&[position], body.as_slice()].concat())
             .collect::<Vec<_>>()
     };
@@ -89,7 +120,7 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
 
 /// A registration of a job; `None` for one that no server would take.
 fn request_of(document: &[u8]) -> Option<String> {
-    let job: protocol_model::Job = serde_json::from_slice(document).ok()?;
+    let job: protocol_model::Job = protocol_model::json::from_slice(document).ok()?;
     let mut canonical = job.clone();
     canonical.canonicalize();
     canonical.validate().ok()?;
