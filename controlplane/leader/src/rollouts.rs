@@ -1,6 +1,12 @@
-//! Rollouts that make no progress. A deployment fails when a group of it had no newly healthy
-//! allocation for its `progress_deadline`, or, with a deadline of zero, at its first unhealthy one;
-//! where the group asks for it, the job goes back to its last stable version in the same log entry.
+//! Rollouts that fail, and why:
+//!
+//! | what happened | text |
+//! |---|---|
+//! | an allocation is unhealthy, and its group's `reschedule` has no attempt left for it | unhealthy |
+//! | an allocation is unhealthy, and the group's `progress_deadline` is zero | unhealthy |
+//! | no newly healthy allocation of a group for its `progress_deadline` | deadline |
+//!
+//! Where the group asks for it, the job goes back to its last stable version in the same log entry.
 //!
 //! What happens to healthy rollouts is the scheduler's: this only watches the time. It fails none
 //! for want of what only silent nodes could make healthy: those have another deadline then.
@@ -15,7 +21,7 @@ use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, JobR
 use controlplane_state::{Command, Snapshot};
 use protocol_model::{
     Allocation, ClientStatus, Deployment, DeploymentId, DeploymentStatus, EvalId, EvalTrigger,
-    Evaluation, Job, UnixNanos,
+    Evaluation, Job, ReschedulePolicy, UnixNanos,
 };
 
 use crate::time::Now;
@@ -46,7 +52,7 @@ impl Rollouts {
             ..Self::default()
         };
         for deployment in snapshot.deployments() {
-            rollouts.look_at(deployment, now);
+            rollouts.look_at(snapshot, deployment, now);
         }
         rollouts
     }
@@ -55,7 +61,9 @@ impl Rollouts {
     pub fn on_changed(&mut self, id: DeploymentId, snapshot: &Snapshot, now: Now) {
         self.unwatch(id);
         match snapshot.deployment(id) {
-            Some(deployment) if deployment.status.is_active() => self.look_at(deployment, now),
+            Some(deployment) if deployment.status.is_active() => {
+                self.look_at(snapshot, deployment, now);
+            }
             Some(_) | None => self.forget(id),
         }
     }
@@ -118,7 +126,7 @@ impl Rollouts {
                 self.forget(id);
                 continue;
             };
-            match failure(deployment, now.wall) {
+            match failure(snapshot, deployment, now.wall) {
                 Some(NO_PROGRESS) if waits_for_silent(snapshot, deployment) => {
                     let spans = deployment.task_groups.values();
                     let longest = spans.map(|group| group.progress_deadline).max();
@@ -133,13 +141,13 @@ impl Rollouts {
                     return Some(fail(snapshot, deployment, (reason, stuck), eval, now));
                 }
                 // The wall clock was set back meanwhile: look again when it is there.
-                None => self.look_at(deployment, now),
+                None => self.look_at(snapshot, deployment, now),
             }
         }
     }
 
-    fn look_at(&mut self, deployment: &Deployment, now: Now) {
-        let Some(at) = next_look(deployment) else {
+    fn look_at(&mut self, snapshot: &Snapshot, deployment: &Deployment, now: Now) {
+        let Some(at) = next_look(snapshot, deployment) else {
             return;
         };
         let wait = u64::try_from(at.0.saturating_sub(now.wall.0)).unwrap_or(0);
@@ -160,11 +168,11 @@ impl Rollouts {
 }
 
 /// When a rollout may have failed; never, where nothing is under way or nothing is wrong yet.
-fn next_look(deployment: &Deployment) -> Option<UnixNanos> {
+fn next_look(snapshot: &Snapshot, deployment: &Deployment) -> Option<UnixNanos> {
     if deployment.status != DeploymentStatus::Running {
         return None;
     }
-    if has_unforgiven(deployment) {
+    if has_unforgiven(snapshot, deployment) {
         return Some(UnixNanos(0));
     }
     let waiting = deployment
@@ -174,9 +182,9 @@ fn next_look(deployment: &Deployment) -> Option<UnixNanos> {
     waiting.filter_map(|group| group.require_progress_by).min()
 }
 
-fn failure(deployment: &Deployment, now: UnixNanos) -> Option<&'static str> {
-    let due = next_look(deployment).is_some_and(|at| at <= now);
-    due.then_some(if has_unforgiven(deployment) {
+fn failure(snapshot: &Snapshot, deployment: &Deployment, now: UnixNanos) -> Option<&'static str> {
+    let due = next_look(snapshot, deployment).is_some_and(|at| at <= now);
+    due.then_some(if has_unforgiven(snapshot, deployment) {
         UNHEALTHY
     } else {
         NO_PROGRESS
@@ -209,12 +217,37 @@ fn waits_for_silent(snapshot: &Snapshot, deployment: &Deployment) -> bool {
     })
 }
 
-/// Whether an allocation is unhealthy that nothing is waited for.
-fn has_unforgiven(deployment: &Deployment) -> bool {
-    deployment
-        .task_groups
-        .values()
-        .any(|group| group.progress_deadline.is_zero() && group.unhealthy_allocs > 0)
+/// Whether an allocation is unhealthy, and its group waits for no other attempt at it.
+fn has_unforgiven(snapshot: &Snapshot, deployment: &Deployment) -> bool {
+    let mut groups = deployment.task_groups.values();
+    if groups.any(|group| group.progress_deadline.is_zero() && group.unhealthy_allocs > 0) {
+        return true;
+    }
+    let key = deployment.job_key();
+    let wanted = snapshot.job(&key).filter(|job| {
+        job.version == deployment.job_version && job.create_index == deployment.job_create_index
+    });
+    let Some(job) = wanted else { return false };
+    let limited = job.task_groups.iter().filter_map(|group| {
+        let unhealthy = deployment.task_groups.get(&group.name)?.unhealthy_allocs > 0;
+        let policy = group.reschedule_policy.as_ref()?;
+        (unhealthy && !policy.unlimited()).then_some((group.name.as_str(), policy))
+    });
+    let limited: BTreeMap<&str, &ReschedulePolicy> = limited.collect();
+    // Most rollouts have none: their allocations are not looked at.
+    !limited.is_empty()
+        && snapshot
+            .allocs_by_deployment(deployment.id)
+            .any(|alloc| is_last_attempt(alloc, limited.get(alloc.task_group.as_str()).copied()))
+}
+
+/// Whether an allocation is unhealthy, nobody has taken its place, and nobody will.
+fn is_last_attempt(alloc: &Allocation, policy: Option<&ReschedulePolicy>) -> bool {
+    let health = alloc.deployment_status.as_ref().and_then(|it| it.healthy);
+    health == Some(false)
+        && !alloc.server_terminal()
+        && alloc.next_allocation.is_none()
+        && policy.is_some_and(|policy| !alloc.has_attempt_left(policy))
 }
 
 /// The command that fails a rollout: for a reason, and perhaps without going back, for another.
@@ -288,7 +321,9 @@ fn last_stable(snapshot: &Snapshot, deployment: &Deployment) -> Option<Arc<Job>>
 mod tests {
     use controlplane_state::command::{AllocChange, Change, PlanApply};
     use hack_testkit::{World, allocs, jobs, nodes};
-    use protocol_model::{DeploymentState, JobKey, JobType, UpdateStrategy};
+    use protocol_model::{
+        DeploymentState, JobKey, JobType, RescheduleEvent, RescheduleTracker, UpdateStrategy,
+    };
 
     use super::*;
 
@@ -308,7 +343,11 @@ mod tests {
 
     /// Registers a version and begins its rollout, which has until `progress_deadline` from now.
     fn begin(world: &mut World, command: &str, progress_deadline: Duration) -> DeploymentId {
-        let eval = world.register(job(command));
+        begin_job(world, job(command), progress_deadline)
+    }
+
+    fn begin_job(world: &mut World, job: Job, progress_deadline: Duration) -> DeploymentId {
+        let eval = world.register(job);
         let snapshot = world.snapshot();
         let job = snapshot.job(&eval.job_key()).expect("it is registered");
         let id = DeploymentId::from_u128(0xd0 + u128::from(job.version));
@@ -519,6 +558,99 @@ mod tests {
         let snapshot = world.snapshot();
         let failed = snapshot.deployment(id).expect("kept for people");
         assert_eq!(failed.status, DeploymentStatus::Failed);
+    }
+
+    /// A job of which a failed allocation is tried again so often, and one of its allocations.
+    fn limited(world: &mut World, attempts: u32) -> (DeploymentId, Job) {
+        let mut limited = job("/bin/false");
+        let policy = limited.task_groups[0].reschedule_policy.as_mut();
+        let policy = policy.expect("services have one");
+        policy.unlimited = Some(false);
+        policy.attempts = Some(attempts);
+        policy.interval = Some(Duration::from_secs(3600));
+        (begin_job(world, limited.clone(), DEADLINE), limited)
+    }
+
+    fn only_live(world: &World, id: DeploymentId) -> Allocation {
+        let snapshot = world.snapshot();
+        let mut live = snapshot
+            .allocs_by_deployment(id)
+            .filter(|alloc| !alloc.terminal());
+        Allocation::clone(live.next().expect("one stands"))
+    }
+
+    #[test]
+    fn a_rollout_fails_once_an_unhealthy_alloc_has_no_attempt_left() {
+        let mut world = world();
+        let first = begin(&mut world, "/bin/one", DEADLINE);
+        succeed(&mut world, first);
+        let (second, _) = limited(&mut world, 0);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.report_health(only_live(&world, second).id, false);
+        rollouts.on_changed(second, &world.snapshot(), now(&world));
+        let command = poll(&mut rollouts, &world).expect("long before its deadline");
+        world.expect(command);
+        let snapshot = world.snapshot();
+        let failed = snapshot.deployment(second).expect("kept for people");
+        assert_eq!(
+            failed.status_description,
+            "Failed due to unhealthy allocations - rolling back to job version 0"
+        );
+        let job = snapshot.job(&JobKey::new("default", "web")).expect("there");
+        assert_eq!(job.spec_hash(), self::job("/bin/one").spec_hash());
+    }
+
+    #[test]
+    fn a_rollout_with_one_attempt_fails_with_the_second_allocation() {
+        let mut world = world();
+        let (id, job) = limited(&mut world, 1);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        let first = only_live(&world, id);
+        world.report_health(first.id, false);
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None, "one more is to come");
+        let mut second = allocs::allocation(&world.snapshot(), &job.key(), first.node_id);
+        second.deployment_id = Some(id);
+        second.previous_allocation = Some(first.id);
+        second.reschedule_tracker = Some(RescheduleTracker {
+            events: vec![RescheduleEvent {
+                reschedule_time: world.now(),
+                prev_alloc_id: first.id,
+                prev_node_id: first.node_id,
+                delay: Duration::from_secs(30),
+            }],
+        });
+        let stop = Change::Stop {
+            description: String::new(),
+            client_status: None,
+            followup_eval: None,
+        };
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            changed: vec![AllocChange {
+                id: first.id,
+                change: stop,
+            }],
+            placed: vec![Arc::new(second)],
+            ..PlanApply::default()
+        })));
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.report_health(only_live(&world, id).id, false);
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert!(poll(&mut rollouts, &world).is_some());
+    }
+
+    #[test]
+    fn a_rollout_that_may_try_again_waits_for_its_deadline() {
+        let mut world = world();
+        let id = begin(&mut world, "/bin/one", DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        world.report_health(only_live(&world, id).id, false);
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.wait(DEADLINE);
+        assert!(poll(&mut rollouts, &world).is_some());
     }
 
     #[test]

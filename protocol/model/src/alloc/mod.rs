@@ -21,6 +21,7 @@ use crate::instant::UnixNanos;
 use crate::job::Job;
 use crate::metrics::AllocMetric;
 use crate::nullable;
+use crate::policy::ReschedulePolicy;
 use crate::task_state::{TaskRunState, TaskState};
 
 /// What the control plane wants of an allocation.
@@ -242,6 +243,26 @@ impl Allocation {
             return self.client_status == ClientStatus::Complete;
         }
         self.task_states.values().all(TaskState::successful)
+    }
+
+    /// When it ended: when its last task finished, or when the report came.
+    pub fn ended_at(&self) -> UnixNanos {
+        self.finished_at().unwrap_or(self.modify_time)
+    }
+
+    /// Whether `policy` allows one more attempt after a failure of this allocation. An attempt
+    /// without a delay followed an end that was no failure, and does not count.
+    pub fn has_attempt_left(&self, policy: &ReschedulePolicy) -> bool {
+        if policy.unlimited() || self.desired_transition.should_force_reschedule() {
+            return true;
+        }
+        let ended_at = self.ended_at();
+        let events = self.reschedule_tracker.iter().flat_map(|it| &it.events);
+        let within = events.filter(|event| {
+            !event.delay.is_zero()
+                && ended_at.saturating_since(event.reschedule_time) < policy.interval()
+        });
+        within.count() < policy.attempts() as usize
     }
 
     /// When its last task finished, once all are dead.
