@@ -14,7 +14,7 @@ const ROUND_NANOS: i64 = 1_000_000_000;
 /// Why somebody looks again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// A failed allocation may be tried elsewhere then.
+    /// One that ended may be placed anew then.
     Failed,
     /// A silent one is given up then.
     Window,

@@ -75,9 +75,9 @@ pub struct GroupReport {
     pub destructive: u64,
     /// Left as they are; what is over is not counted.
     pub ignore: u64,
-    /// Tried elsewhere after a failure, now.
+    /// Placed anew after a failure or another end, now.
     pub reschedule_now: u64,
-    /// Tried elsewhere after a failure, later.
+    /// Placed anew after a failure or another end, later.
     pub reschedule_later: u64,
     /// Their node is silent.
     pub disconnect: u64,

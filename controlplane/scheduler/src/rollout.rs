@@ -93,8 +93,8 @@ impl Rollout {
     }
 
     /// How many of the group may be replaced now: `max_parallel`, less those that were and are not
-    /// healthy yet. None, while one of them is unhealthy. One that ended by itself or is silent is
-    /// waited for no longer: where it is placed anew, that one counts.
+    /// healthy yet. None, while one of them is unhealthy. One that is silent is waited for no
+    /// longer: where it is placed anew, that one counts.
     pub(crate) fn limit(
         &self,
         job: &Job,
@@ -269,7 +269,8 @@ pub(crate) enum HeldUp {
     ForGood,
 }
 
-/// What of a group a deployment placed or changed, and is not over or failed.
+/// What of a group a deployment placed or changed, and that stands or ended by itself without a
+/// successor yet.
 fn members<'a>(
     deployment: &Deployment,
     existing: &'a [Arc<Allocation>],
@@ -278,7 +279,7 @@ fn members<'a>(
     existing
         .iter()
         .filter(move |alloc| alloc.deployment_id == Some(id) && !alloc.server_terminal())
-        .filter(|alloc| !alloc.client_terminal() || alloc.client_status == ClientStatus::Failed)
+        .filter(|alloc| alloc.client_status != ClientStatus::Lost)
 }
 
 fn health(alloc: &Allocation) -> Option<bool> {

@@ -97,7 +97,8 @@ impl Deciding<'_> {
             _ if migrating.contains(&previous.id) => "alloc is being migrated",
             // A silent one is dealt with already.
             ClientStatus::Unknown => return,
-            ClientStatus::Pending | ClientStatus::Running | ClientStatus::Complete => {
+            ClientStatus::Complete => "alloc was replaced because it ended",
+            ClientStatus::Pending | ClientStatus::Running => {
                 "alloc is being updated due to job update"
             }
         };

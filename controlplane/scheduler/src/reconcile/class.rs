@@ -28,8 +28,8 @@ pub(super) enum Class {
     Reconnecting,
     /// It has to leave its node.
     Leaving,
-    /// It failed.
-    Failed(Retry),
+    /// It ended, and is wanted still: it failed, or completed without being asked to.
+    Ended(Retry),
     /// It stands.
     Standing,
 }
@@ -54,17 +54,15 @@ pub(super) fn classify(
     if batch && alloc.ran_successfully() && alloc.client_terminal() {
         return Class::Done;
     }
-    if alloc.client_status == ClientStatus::Failed {
-        if alloc.next_allocation.is_some() {
-            return Class::Over;
+    match alloc.client_status {
+        ClientStatus::Failed | ClientStatus::Complete if alloc.next_allocation.is_none() => {
+            Class::Ended(reschedule::retry(group, alloc, now))
         }
-        let policy = group.reschedule_policy.clone().unwrap_or_default();
-        return Class::Failed(reschedule::retry(alloc, &policy, now));
+        ClientStatus::Failed | ClientStatus::Complete | ClientStatus::Lost => Class::Over,
+        ClientStatus::Pending | ClientStatus::Running | ClientStatus::Unknown => {
+            on_node(snapshot, group, alloc, now)
+        }
     }
-    if alloc.client_terminal() {
-        return Class::Over;
-    }
-    on_node(snapshot, group, alloc, now)
 }
 
 /// What the condition of its node makes of an allocation that neither side is done with.

@@ -1,10 +1,10 @@
 //! Reconciliation of one task group of a service or batch job.
 //!
 //! ```text
-//!   every existing allocation --classify--> over | lost | unknown | failed | leaving | standing
-//!   lost, unknown, failed --whoever has their number--> nothing | counts | a gap to fill
+//!   every existing allocation --classify--> over | lost | unknown | ended | leaving | standing
+//!   lost, unknown, ended --whoever has their number--> nothing | counts | a gap to fill
 //!   two with one number --> one goes
-//!   more than count --> failures make way, then what does not run, then the rest
+//!   more than count --> what ended makes way, then what does not run, then the rest
 //!   standing --version--> same | in place | destructive (as many as the rollout allows now)
 //!   fewer than count --> place, what takes the place of something first
 //! ```
@@ -38,7 +38,7 @@ pub(crate) fn group(
     let count = group.count();
     let mut held = sorted.numbers_held();
     sorted.count_silent(count, &mut held);
-    sorted.let_failures_make_way(group, count, &mut held, now);
+    sorted.let_ended_make_way(group, count, &mut held, now);
     sorted.replace_absent(&mut held);
     if rollout.is_halted() {
         sorted.replace_what_is_gone(subject, existing);
@@ -112,8 +112,8 @@ fn sort(
             }
         }
         let mut class = classify(snapshot, job, group, alloc, now);
-        if matches!(class, Class::Failed(_)) && rollout.gave_up_on(alloc) {
-            class = Class::Failed(Retry::Never);
+        if matches!(class, Class::Ended(_)) && rollout.gave_up_on(alloc) {
+            class = Class::Ended(Retry::Never);
         }
         sorted.take(alloc, class, awaited(subject, alloc));
     }

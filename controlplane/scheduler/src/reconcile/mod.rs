@@ -97,9 +97,9 @@ pub(crate) struct Buckets {
     pub(crate) later_at: Option<UnixNanos>,
     /// Leave their node. The placement is among `place`.
     pub(crate) migrate: Vec<Arc<Allocation>>,
-    /// Failed, and tried elsewhere now. The placement is among `place`.
+    /// Ended, and placed anew now. The placement is among `place`.
     pub(crate) reschedule: Vec<Arc<Allocation>>,
-    /// Failed, and tried elsewhere at that time.
+    /// Ended, and placed anew at that time.
     pub(crate) reschedule_at: Vec<(Arc<Allocation>, UnixNanos)>,
     /// Silent, and given up at that time, at which nobody is due yet to look at them.
     pub(crate) give_up_at: Vec<(Arc<Allocation>, UnixNanos)>,

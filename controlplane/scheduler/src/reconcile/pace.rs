@@ -3,8 +3,7 @@
 //!
 //! A node takes a slot from the moment its allocation is replaced until `stagger` has passed and
 //! the new one runs. So the pace holds whatever else makes the scheduler look at the job meanwhile,
-//! and a version that does not start, or fails, goes no further than the slots: its failures are
-//! tried again with each step.
+//! and a version that does not start, or fails, goes no further than the slots.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,16 +41,16 @@ impl Pace {
         })
     }
 
-    /// The slots of `job` at `now`. `failed`: nodes on which this version failed, and has nothing
+    /// The slots of `job` at `now`. `ended`: nodes on which this version ended, and has nothing
     /// that stands.
     pub(super) fn slots(
         self,
         job: &Job,
         existing: &[Arc<Allocation>],
-        failed: &BTreeSet<NodeId>,
+        ended: &BTreeSet<NodeId>,
         now: UnixNanos,
     ) -> Slots {
-        let mut taken = failed.clone();
+        let mut taken = ended.clone();
         let mut again_at = now.saturating_add(self.stagger);
         let successors = existing.iter().filter(|alloc| {
             runs_version(alloc, job)

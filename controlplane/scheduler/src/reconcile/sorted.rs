@@ -27,8 +27,8 @@ pub(super) struct Sorted {
     pub(super) counted: u32,
     /// Placements that take the place of something.
     pub(super) gaps: Vec<Wanted>,
-    /// They failed, and may be tried again.
-    failed: Vec<Failure>,
+    /// They ended, and may be placed anew.
+    ended: Vec<Ended>,
     /// They are silent, and their group waits for them.
     waited_for: Vec<Silent>,
     /// They are silent or lost, and somebody takes their place.
@@ -36,7 +36,7 @@ pub(super) struct Sorted {
 }
 
 #[derive(Debug)]
-struct Failure {
+struct Ended {
     alloc: Arc<Allocation>,
     retry: Retry,
     /// An evaluation is due that will look at it again.
@@ -115,7 +115,7 @@ impl Sorted {
                     ..Wanted::replacing(alloc.name.clone(), alloc)
                 });
             }
-            Class::Failed(retry) => self.failed.push(Failure {
+            Class::Ended(retry) => self.ended.push(Ended {
                 alloc: shared,
                 retry,
                 awaited,
@@ -136,7 +136,7 @@ impl Sorted {
 
     /// The numbers of all that are there: they stand, are done, or leave for a successor.
     pub(super) fn numbers_held(&self) -> Held {
-        if self.failed.is_empty() && self.waited_for.is_empty() && self.absent.is_empty() {
+        if self.ended.is_empty() && self.waited_for.is_empty() && self.absent.is_empty() {
             // Nobody will ask.
             return Held(BTreeSet::new());
         }
@@ -186,9 +186,9 @@ impl Sorted {
         }
     }
 
-    /// What failed takes part in the count, but never at the cost of what stands: where there are
-    /// enough others, or another one has its number, nobody tries it again.
-    pub(super) fn let_failures_make_way(
+    /// What ended takes part in the count, but never at the cost of what stands: where there are
+    /// enough others, or another one has its number, it is not placed anew.
+    pub(super) fn let_ended_make_way(
         &mut self,
         group: &TaskGroup,
         count: u32,
@@ -196,15 +196,15 @@ impl Sorted {
         now: UnixNanos,
     ) {
         let mut free = count.saturating_sub(self.there());
-        let mut failed = std::mem::take(&mut self.failed);
-        failed.sort_by_key(|it| (it.alloc.index(), it.alloc.create_index, it.alloc.id));
+        let mut ended = std::mem::take(&mut self.ended);
+        ended.sort_by_key(|it| (it.alloc.index(), it.alloc.create_index, it.alloc.id));
         let buckets = &mut self.buckets;
-        for failure in failed {
-            let Failure {
-                alloc,
-                retry,
-                awaited,
-            } = failure;
+        for Ended {
+            alloc,
+            retry,
+            awaited,
+        } in ended
+        {
             let tried_now = retry == Retry::Now;
             if !(tried_now || free > 0) || !held.give_to(&alloc) {
                 buckets.stop.push((alloc, NOT_NEEDED));
@@ -281,10 +281,10 @@ fn newest_first(mut allocs: Vec<Arc<Allocation>>) -> Vec<Arc<Allocation>> {
 }
 
 fn retried(group: &TaskGroup, alloc: &Arc<Allocation>, now: UnixNanos) -> Wanted {
-    let policy = group.reschedule_policy.clone().unwrap_or_default();
     Wanted {
-        tracker: Some(reschedule::next_tracker(alloc, &policy, now)),
-        penalized: true,
+        tracker: Some(reschedule::next_tracker(group, alloc, now)),
+        penalized: alloc.client_status == ClientStatus::Failed,
+        elsewhere: alloc.desired_transition.moves_elsewhere(),
         ..Wanted::replacing(alloc.name.clone(), alloc)
     }
 }

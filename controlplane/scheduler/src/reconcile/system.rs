@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::Snapshot;
-use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId};
+use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId, RescheduleTracker};
 
 use super::condition::{Condition, awaited, condition};
 use super::pace::Pace;
 use super::{Buckets, Difference, NOT_NEEDED, Subject, Wanted, difference_of, runs_version};
+use crate::reschedule::{self, Retry};
 
 /// Stops of allocations on nodes that may not have them any more.
 const NOT_HERE: &str = "alloc not needed as node is not feasible";
@@ -58,21 +59,20 @@ pub(crate) fn system(
         covered: BTreeSet::new(),
         results: BTreeSet::new(),
         outdated: Vec::new(),
-        failed: BTreeMap::new(),
+        ended: BTreeMap::new(),
         buckets: Buckets::default(),
     };
     sorting.sort(subject, existing);
+    let retried = sorting.retried();
+    let again = sorting.place_ended_anew(subject);
     let Sorting {
         covered,
         mut outdated,
-        mut failed,
         mut buckets,
         ..
     } = sorting;
     let open = |node: &NodeId| places.get(node) == Some(&Place::Open);
-    failed.retain(|node, _| open(node) && !covered.contains(node));
     let can = |alloc: &Allocation| open(&alloc.node_id) && makes_room(alloc);
-    let retried = failed.keys().copied().collect();
     hold_back(
         subject,
         existing,
@@ -93,7 +93,8 @@ pub(crate) fn system(
         if *place == Place::Open && !covered.contains(node) {
             buckets.place.push(Wanted {
                 node: Some(*node),
-                previous: failed.remove(node),
+                previous: again.get(node).map(|(previous, _)| Arc::clone(previous)),
+                tracker: again.get(node).map(|(_, tracker)| tracker.clone()),
                 ..Wanted::new(name.clone())
             });
         }
@@ -103,7 +104,7 @@ pub(crate) fn system(
 
 /// What is outdated and has to wait for a slot of the group's pace. Those go first that `can` be
 /// replaced now: a node without room must not hold all others up. `retried`: where this version
-/// failed.
+/// ended.
 fn hold_back(
     subject: &Subject<'_>,
     existing: &[Arc<Allocation>],
@@ -121,6 +122,9 @@ fn hold_back(
     buckets.later_at = Some(slots.again_at);
 }
 
+/// What ended on a node, and whether an evaluation is due that will look at it again.
+type Ended = (Arc<Allocation>, bool);
+
 struct Sorting<'a> {
     snapshot: &'a Snapshot,
     job: &'a Job,
@@ -133,8 +137,9 @@ struct Sorting<'a> {
     results: BTreeSet<NodeId>,
     /// They run a version that tasks feel the difference to.
     outdated: Vec<Arc<Allocation>>,
-    /// The newest failure of this very version, by node: another one takes its place.
-    failed: BTreeMap<NodeId, Arc<Allocation>>,
+    /// The newest of this very version that ended and is wanted still, by node: another one takes
+    /// its place. They are in no bucket yet.
+    ended: BTreeMap<NodeId, Ended>,
     buckets: Buckets,
 }
 
@@ -149,7 +154,7 @@ impl Sorting<'_> {
                 self.covered.insert(alloc.node_id);
                 self.buckets.keep.push(Arc::clone(alloc));
             } else if alloc.terminal() {
-                self.is_over(alloc);
+                self.is_over(alloc, awaited(subject, alloc));
             } else {
                 let condition = condition(subject.snapshot, subject.group, alloc, subject.now);
                 self.take(alloc, condition, awaited(subject, alloc));
@@ -157,15 +162,57 @@ impl Sorting<'_> {
         }
     }
 
-    fn is_over(&mut self, alloc: &Arc<Allocation>) {
-        let failed = alloc.client_status == ClientStatus::Failed
+    fn is_over(&mut self, alloc: &Arc<Allocation>, awaited: bool) {
+        let wanted = alloc.client_status != ClientStatus::Lost
             && !alloc.server_terminal()
-            && alloc.next_allocation.is_none();
-        if failed && runs_version(alloc, self.job) {
-            let newest = self.failed.entry(alloc.node_id);
-            newest.or_insert_with(|| Arc::clone(alloc));
+            && alloc.next_allocation.is_none()
+            && runs_version(alloc, self.job);
+        if wanted && !self.ended.contains_key(&alloc.node_id) {
+            let ended = (Arc::clone(alloc), awaited);
+            self.ended.insert(alloc.node_id, ended);
+        } else {
+            self.buckets.ignore.push(Arc::clone(alloc));
         }
-        self.buckets.ignore.push(Arc::clone(alloc));
+    }
+
+    /// The nodes on which this version ended, may be placed anew, and has nothing that stands.
+    fn retried(&self) -> BTreeSet<NodeId> {
+        let open = |node: &&NodeId| {
+            self.places.get(node) == Some(&Place::Open) && !self.covered.contains(node)
+        };
+        self.ended.keys().filter(open).copied().collect()
+    }
+
+    /// Puts what ended into its buckets, and says what is followed now. The node of one that has to
+    /// wait counts as covered.
+    fn place_ended_anew(
+        &mut self,
+        subject: &Subject<'_>,
+    ) -> BTreeMap<NodeId, (Arc<Allocation>, RescheduleTracker)> {
+        let retried = self.retried();
+        let mut now = BTreeMap::new();
+        for (node, (alloc, awaited)) in std::mem::take(&mut self.ended) {
+            if !retried.contains(&node) {
+                self.buckets.ignore.push(alloc);
+                continue;
+            }
+            match reschedule::retry(subject.group, &alloc, subject.now) {
+                Retry::Now => {
+                    let tracker = reschedule::next_tracker(subject.group, &alloc, subject.now);
+                    now.insert(node, (Arc::clone(&alloc), tracker));
+                    self.buckets.ignore.push(alloc);
+                }
+                Retry::At(at) if !awaited => {
+                    self.covered.insert(node);
+                    self.buckets.reschedule_at.push((alloc, at));
+                }
+                Retry::At(_) | Retry::Never => {
+                    self.covered.insert(node);
+                    self.buckets.keep.push(alloc);
+                }
+            }
+        }
+        now
     }
 
     /// `awaited`: an evaluation is due that will look at it again.

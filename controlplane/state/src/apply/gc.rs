@@ -96,14 +96,17 @@ impl Draft {
 }
 
 /// Whether an allocation that does not matter any more went without being asked to, and nobody that
-/// is still known took its place: it was lost, or failed in an older version of `job`. A halted
+/// is still known took its place: it was lost, or ended in an older version of `job`. A halted
 /// rollout, which adds nothing, fills only such gaps, one for each number that nobody has: their
 /// records are kept until the rollout is over.
 pub fn left_a_gap(job: &Job, alloc: &Allocation) -> bool {
-    let failed = alloc.client_status == ClientStatus::Failed
-        && !alloc.server_terminal()
-        && alloc.job_version != job.version;
-    (failed || alloc.client_status == ClientStatus::Lost)
+    let is_result = job.job_type.runs_to_completion() && alloc.ran_successfully();
+    let ended = matches!(
+        alloc.client_status,
+        ClientStatus::Failed | ClientStatus::Complete
+    );
+    let ended = ended && !is_result && !alloc.server_terminal() && alloc.job_version != job.version;
+    (ended || alloc.client_status == ClientStatus::Lost)
         && alloc.next_allocation.is_none()
         && alloc.job_create_index == job.create_index
 }
@@ -168,7 +171,8 @@ impl crate::tables::Tables {
             return true;
         }
         let alone = alloc.next_allocation.is_none();
-        if job.job_type == JobType::Sysbatch && self.node(alloc.node_id).is_none() {
+        let per_node = matches!(job.job_type, JobType::System | JobType::Sysbatch);
+        if per_node && self.node(alloc.node_id).is_none() {
             return true;
         }
         // Wanted, and ended. Another version of a batch job runs again and a failure of an older
@@ -177,16 +181,10 @@ impl crate::tables::Tables {
         if alloc.job_version != job.version {
             return job.job_type != JobType::Sysbatch || !alone || self.is_outdone(alloc);
         }
-        // A result counts whoever took its place meanwhile; a failure is kept until somebody has:
-        // the next attempt starts from it. A system job's is placed anew without a word of it, as
-        // what a service ended well is.
-        let retried = alloc.client_status == ClientStatus::Failed && alone;
-        !match job.job_type {
-            JobType::System => false,
-            JobType::Service => retried,
-            JobType::Batch => retried || alloc.ran_successfully(),
-            JobType::Sysbatch => alone || alloc.ran_successfully(),
-        }
+        // A result counts whoever took its place meanwhile; any other end is kept until somebody
+        // has: how long that one waits is counted from it.
+        let is_result = job.job_type.runs_to_completion() && alloc.ran_successfully();
+        !(alone || is_result)
     }
 
     /// An evaluation that is over and placed nothing that is still known.

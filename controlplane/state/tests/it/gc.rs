@@ -161,12 +161,11 @@ fn what_ended_is_kept_only_where_a_decision_needs_it() {
     use {ClientStatus::*, JobType::*};
     // Of the version that is wanted, and without a successor.
     for (job_type, status, collected) in [
-        // A system job's is placed anew without a word of this one.
-        (System, Failed, 1),
-        (System, Complete, 1),
-        // The next attempt starts from it; what ended well is placed anew.
+        // How long a successor waits is counted from it.
+        (System, Failed, 0),
+        (System, Complete, 0),
         (Service, Failed, 0),
-        (Service, Complete, 1),
+        (Service, Complete, 0),
         // Attempts and results.
         (Batch, Failed, 0),
         (Batch, Complete, 0),
