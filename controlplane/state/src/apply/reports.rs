@@ -257,15 +257,17 @@ impl Draft {
         if stops_itself && after.server_terminal() && !job.stop {
             return Some(EvalTrigger::AllocStop);
         }
-        let failed = after.client_status == ClientStatus::Failed;
-        // For one that has returned, a plan may be on its way that calls off the look at the end
-        // of its window.
-        let looked_at = after.followup_eval_id.is_some() && !before.needs_reconnect();
-        let replaceable = !after.server_terminal() && !looked_at;
-        let rescheduled = group
-            .and_then(|group| group.reschedule_policy.as_ref())
-            .is_some_and(|policy| policy.is_enabled());
-        (failed && replaceable && rescheduled).then_some(EvalTrigger::RetryFailedAlloc)
+        let is_result = job.job_type.runs_to_completion() && complete && after.ran_successfully();
+        if after.server_terminal() || job.stop || is_result {
+            return None;
+        }
+        // It is wanted still. An evaluation that is due later is not enough: a plan may be on its
+        // way that calls it off.
+        Some(if complete {
+            EvalTrigger::AllocStop
+        } else {
+            EvalTrigger::RetryFailedAlloc
+        })
     }
 
     /// Whether a rollout may go on, or has to stop, for what became known of its allocation's

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use controlplane_state::command::NodeSynced;
+use controlplane_state::command::{NodeSynced, Purge};
 use controlplane_state::{
     Command, HelloAnswer, ItemResult, Outcome, RESTORE_BYTES_MAX, RESTORE_SILENCE, Refusal,
     SessionEpoch, Signal, State, Table, invariants,
 };
-use protocol_model::{ClientStatus, Incarnation, JobKey, JobType, NodeStatus};
+use protocol_model::{ClientStatus, EvalTrigger, Incarnation, JobKey, JobType, NodeStatus};
 
 use crate::harness::{
     Harness, begin_of_restore, has_signal, job, knock, node_id, registration, says,
@@ -29,6 +29,34 @@ fn cluster() -> Harness {
 
 fn key(id: &str) -> JobKey {
     JobKey::new("default", id)
+}
+
+#[test]
+fn what_ended_since_the_snapshot_is_evaluated_when_its_node_reports() {
+    for job_type in [JobType::Service, JobType::System] {
+        let mut cluster = Harness::new();
+        let node = cluster.join(1);
+        let web = job("web", job_type);
+        let eval = cluster.register(&web);
+        let alloc = cluster.place(&web.key(), node);
+        cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
+        let over = cluster.finished(eval);
+        cluster.done(Command::EvalsUpsert { evals: vec![over] });
+        let saved = cluster.checkpoint();
+        cluster.deregister(&web.key(), Purge::Keep);
+        cluster.stop(alloc);
+        let ended = says(alloc, 2, ClientStatus::Complete);
+        cluster.report(node, vec![ended.clone()]);
+        cluster.restore(&saved, ANOTHER, 1 << 20);
+        let before = cluster.pending(&web.key());
+        let epoch = cluster.welcome(knock(1, 5, SessionEpoch::NONE)).epoch;
+        cluster.sync(node, epoch, vec![ended]);
+        let after = cluster.pending(&web.key());
+        assert!(
+            after.contains(&EvalTrigger::AllocStop) && after.len() > before.len(),
+            "{job_type:?}: {before:?}, {after:?}"
+        );
+    }
 }
 
 #[test]

@@ -71,6 +71,61 @@ fn a_failure_and_its_evaluation_are_one_entry() {
     assert_eq!(summary.groups["group"].counts.failed, 1);
 }
 
+/// The evaluations of a job of this type, after its one allocation ended like this.
+fn pending_after_end(job_type: JobType, status: ClientStatus, attempts: u32) -> Vec<EvalTrigger> {
+    let mut cluster = Harness::new();
+    let node = cluster.join(1);
+    let mut wanted = job("wanted", job_type);
+    if let Some(policy) = &mut wanted.task_groups[0].reschedule_policy {
+        policy.unlimited = Some(false);
+        policy.attempts = Some(attempts);
+    }
+    let eval = cluster.register(&wanted);
+    let alloc = cluster.place(&wanted.key(), node);
+    let over = cluster.finished(eval);
+    cluster.done(Command::EvalsUpsert { evals: vec![over] });
+    cluster.report(node, vec![says(alloc, 1, ClientStatus::Running)]);
+    assert_eq!(cluster.pending(&wanted.key()), []);
+    cluster.report(node, vec![says(alloc, 2, status)]);
+    cluster.pending(&wanted.key())
+}
+
+#[test]
+fn every_end_of_what_is_wanted_still_triggers_an_evaluation() {
+    use {ClientStatus::*, JobType::*};
+    let failed = vec![EvalTrigger::RetryFailedAlloc];
+    let ended = vec![EvalTrigger::AllocStop];
+    for (job_type, status, expected) in [
+        (Service, Failed, &failed),
+        (Service, Complete, &ended),
+        (System, Failed, &failed),
+        (System, Complete, &ended),
+        (Batch, Failed, &failed),
+        (Batch, Complete, &vec![]),
+        (Sysbatch, Failed, &failed),
+        (Sysbatch, Complete, &vec![]),
+    ] {
+        // Whatever may follow it: that is for the scheduler to say.
+        for attempts in [0, 1] {
+            let found = pending_after_end(job_type, status, attempts);
+            assert_eq!(
+                (job_type, status, &found),
+                (job_type, status, expected),
+                "{attempts} attempts"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_end_of_what_is_stopped_triggers_no_evaluation() {
+    let (mut cluster, node, alloc, key) = running();
+    let before = cluster.pending(&key);
+    cluster.stop(alloc);
+    cluster.report(node, vec![says(alloc, 2, ClientStatus::Complete)]);
+    assert_eq!(cluster.pending(&key), before);
+}
+
 #[test]
 fn the_end_of_an_allocation_frees_its_place() {
     let (mut cluster, node, alloc, _) = running();
