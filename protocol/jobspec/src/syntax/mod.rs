@@ -14,11 +14,13 @@
 
 mod advice;
 mod damage;
+mod flush;
 mod heredoc;
 mod outline;
 mod statement;
 
 pub(crate) use self::damage::Damage;
+pub(crate) use self::flush::flush_expression;
 
 use self::advice::{Advice, Inside};
 use self::outline::{Form, Item, Outline};
@@ -46,7 +48,8 @@ pub(crate) struct Syntax {
 pub(crate) fn parse(source: &Source, problems: &mut Diagnostics) -> Syntax {
     let text = &*heredoc::without_empty_ones(&source.text);
     let first = match hcl_edit::parser::parse_body(text) {
-        Ok(body) => {
+        Ok(mut body) => {
+            flush::flush_body(&mut body, text);
             return Syntax {
                 body,
                 damage: Some(Damage::default()),
@@ -55,7 +58,10 @@ pub(crate) fn parse(source: &Source, problems: &mut Diagnostics) -> Syntax {
         Err(error) => error,
     };
     let mut repair = Repair::new(source, text);
-    let body = repair.run(0..text.len(), Some(first), problems);
+    let mut body = repair.run(0..text.len(), Some(first), problems);
+    if let Some(body) = &mut body {
+        flush::flush_body(body, text);
+    }
     // What is inside of a block whose header is wrong has errors of its own.
     while let Some(inside) = repair.unread.pop() {
         if repair.errors >= SYNTAX_ERRORS_MAX {

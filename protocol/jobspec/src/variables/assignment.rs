@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, Source, Span};
 use crate::eval::{EvalError, Outcome, span_of};
 use crate::inputs::{VariableFile, Variables};
 use crate::suggestion::closest;
-use crate::syntax::{self, Syntax};
+use crate::syntax::{self, Syntax, flush_expression};
 use crate::text::without_mark;
 use crate::type_constraint::TypeConstraint;
 use crate::value::Value;
@@ -195,11 +195,13 @@ fn hidden(name: &str, declaration: &Declaration<'_>, source: &Source, span: &Spa
 }
 
 fn parse_expression(source: &Source) -> Outcome<Expression> {
-    hcl_edit::parser::parse_expr(&source.text).map_err(|error| {
+    let mut expression = hcl_edit::parser::parse_expr(&source.text).map_err(|error| {
         EvalError::new(
             error.location().offset()..error.location().offset() + 1,
             error.message(),
         )
         .hint("texts of lists and maps need their quotes: [\"a\", \"b\"]")
-    })
+    })?;
+    flush_expression(&mut expression, &source.text);
+    Ok(expression)
 }

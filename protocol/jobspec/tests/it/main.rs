@@ -6,6 +6,7 @@ mod errors;
 mod expression_errors;
 mod file_functions;
 mod functions;
+mod heredocs;
 mod hostile;
 mod json_jobs;
 mod language;
