@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use noded_core::env::file::{self, LineError};
+
 /// A rendered template is a configuration file; beyond this it is something else.
 pub const TEMPLATE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -31,10 +33,12 @@ pub enum TemplateError {
     #[error("the result is larger than {TEMPLATE_BYTES_MAX} bytes")]
     TooLarge,
     /// A line of an environment file.
-    #[error("line {line} of the environment is not KEY=value")]
-    NotAnAssignment {
+    #[error("line {line} of the environment")]
+    Environment {
         /// Which line of the result.
         line: usize,
+        /// Why it was refused.
+        source: LineError,
     },
 }
 
@@ -147,56 +151,12 @@ fn evaluate(action: &str, environment: &BTreeMap<String, String>) -> Option<Stri
     Some(environment.get(name).cloned().unwrap_or_default())
 }
 
-/// The variables of a rendered environment file: `KEY=value` lines, comments, blank lines; a value
-/// may be quoted, and `export` before a name is passed over.
+/// The variables of a rendered environment file.
 ///
 /// # Errors
-/// A line is none of these.
+/// A line is no assignment, comment or blank line.
 pub fn environment_of(text: &str) -> Result<BTreeMap<String, String>, TemplateError> {
-    let mut variables = BTreeMap::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let wrong = || TemplateError::NotAnAssignment { line: number + 1 };
-        let assignment = line.strip_prefix("export ").unwrap_or(line);
-        let (name, value) = assignment.split_once('=').ok_or_else(wrong)?;
-        let name = name.trim();
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
-        if name.is_empty() || !name.chars().all(plain) {
-            return Err(wrong());
-        }
-        variables.insert(name.to_owned(), unquoted(value.trim()).ok_or_else(wrong)?);
-    }
-    Ok(variables)
-}
-
-/// A value without its quotes; `None` where a quote is not closed.
-fn unquoted(value: &str) -> Option<String> {
-    if let Some(rest) = value.strip_prefix('\'') {
-        return rest.strip_suffix('\'').map(ToOwned::to_owned);
-    }
-    let Some(rest) = value.strip_prefix('"') else {
-        // A comment needs a space before it.
-        let end = value.find(" #").unwrap_or(value.len());
-        return Some(value[..end].trim_end().to_owned());
-    };
-    let mut result = String::new();
-    let mut letters = rest.strip_suffix('"')?.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' => match letters.next()? {
-                'n' => result.push('\n'),
-                't' => result.push('\t'),
-                'r' => result.push('\r'),
-                other => result.push(other),
-            },
-            '"' => return None,
-            letter => result.push(letter),
-        }
-    }
-    Some(result)
+    file::parse(text).map_err(|(line, source)| TemplateError::Environment { line, source })
 }
 
 #[cfg(test)]
@@ -253,23 +213,5 @@ mod tests {
         let environment = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
         let result = render("{{ x }} [[ env \"A\" ]]", delimiters, &environment);
         assert_eq!(result.as_deref(), Ok("{{ x }} 1"));
-    }
-
-    #[test]
-    fn environment_lines_are_read_as_shells_would() {
-        let text = "# c\n\nA=1\nexport B = two words # note\nC=\"x\\ny\"\nD='#not'\nE=a=b\nF=\n";
-        let expected = [
-            ("A", "1"),
-            ("B", "two words"),
-            ("C", "x\ny"),
-            ("D", "#not"),
-            ("E", "a=b"),
-            ("F", ""),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(environment_of(text), Ok(BTreeMap::from(expected)));
-        for text in ["novalue", "=x", "A B=c", "A=\"open"] {
-            assert!(environment_of(text).is_err(), "{text}");
-        }
     }
 }

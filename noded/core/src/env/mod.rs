@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use protocol_model::{Allocation, Node, Task};
 use serde_json::{Map, Value};
 
+pub mod file;
 mod interpolate;
 pub mod layout;
 mod ports;

@@ -46,8 +46,8 @@ impl Executor {
                 .write_file(prepare.run.alloc, path, rendered.as_bytes(), attributes)
                 .map_err(|error| subject(chain(&error)))?;
             if template.envvars() {
-                let variables = template::environment_of(&rendered)
-                    .map_err(|error| subject(error.to_string()))?;
+                let variables =
+                    template::environment_of(&rendered).map_err(|error| subject(chain(&error)))?;
                 environment.extend(variables.clone());
                 added.extend(variables);
             }
