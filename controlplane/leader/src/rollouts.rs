@@ -2,7 +2,7 @@
 //!
 //! | what happened | text |
 //! |---|---|
-//! | an allocation is unhealthy, and its group's `reschedule` has no attempt left for it | unhealthy |
+//! | an allocation is unhealthy, and its group's `reschedule` has no attempt left | unhealthy |
 //! | an allocation is unhealthy, and the group's `progress_deadline` is zero | unhealthy |
 //! | no newly healthy allocation of a group for its `progress_deadline` | deadline |
 //!

@@ -183,8 +183,8 @@ fn open_file(directory: &OwnedFd, name: &str) -> io::Result<Option<File>> {
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
-/// The newest files of a stream, oldest first. A link or a directory that the task left under such a
-/// name is no log: the others are read. Blocks.
+/// The newest files of a stream, oldest first. A link or a directory that the task left under such
+/// a name is no log: the others are read. Blocks.
 fn list(directory: &OwnedFd, prefix: &str, files_max: usize) -> Result<Vec<LogFile>, Errno> {
     let mut numbers = Vec::new();
     for entry in Dir::read_from(directory)?.take(ENTRIES_MAX) {

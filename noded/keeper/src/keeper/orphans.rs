@@ -7,8 +7,8 @@
 //!   any other name        killed
 //! ```
 //!
-//! The run is known from here on, so a spawn of the same task waits until its cgroup is empty. It is
-//! not taken over alive: without the record nothing says which process is the main one.
+//! The run is known from here on, so a spawn of the same task waits until its cgroup is empty. It
+//! is not taken over alive: without the record nothing says which process is the main one.
 
 use super::Keeper;
 use super::cgroup::CgroupBase;

@@ -12,7 +12,7 @@
 //!   Running       populated  gone                the rest is killed, exited, status unknown
 //!   Ending        empty      reaped              exited, status of the record
 //!   Ending        populated  reaped              the rest is killed, exited, status of the record
-//!   none, damaged populated  -                   killed, exited, status unknown ([`super::orphans`])
+//!   none, damaged populated  -                   killed, exited, unknown ([`super::orphans`])
 //!   lease         -          -                   counted on; a damaged one has run out
 //! ```
 

@@ -10,7 +10,8 @@
 //!
 //! Input: a document and a type. Output: a value, or an error with its line and column.
 //!
-//! - [`any_case`]: wraps a deserializer and learns from `deserialize_struct` which fields there are;
+//! - [`any_case`]: wraps a deserializer and learns from `deserialize_struct` which fields there
+//!   are;
 //! - [`fields`]: matches the keys of one object with these fields;
 //! - [`place`]: where in the whole document an error in a part of it is.
 //!

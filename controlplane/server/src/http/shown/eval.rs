@@ -1,4 +1,5 @@
-//! An evaluation as `/v1/evaluation/:id` and the lists show it: every key that is empty is left out.
+//! An evaluation as `/v1/evaluation/:id` and the lists show it: every key that is empty is left
+//! out.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
