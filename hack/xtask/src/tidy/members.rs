@@ -41,10 +41,23 @@ pub(super) fn check(repo: &Repo, metadata: &Metadata) -> Vec<Finding> {
             ));
         }
         let text = repo.text(&manifest).unwrap_or_default();
-        if !text.contains("[lints]\nworkspace = true") {
-            let what = "the crate does not take the workspace's lints";
-            findings.push(MEMBERS.on(&manifest, what, "add `[lints]` with `workspace = true`"));
-        }
+        let is_library = repo.text(&format!("{folder}/src/lib.rs")).is_some();
+        findings.extend(check_settings(&manifest, text, is_library));
+    }
+    findings
+}
+
+/// The settings that every crate has.
+fn check_settings(path: &str, manifest: &str, is_library: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !manifest.contains("[lints]\nworkspace = true") {
+        let what = "the crate does not take the workspace's lints";
+        findings.push(MEMBERS.on(path, what, "add `[lints]` with `workspace = true`"));
+    }
+    if is_library && !manifest.contains("\ndoctest = false") {
+        let what = "examples in its comments would be tests that no layer runs";
+        let advice = "add `doctest = false` to `[lib]`, and keep examples in tests";
+        findings.push(MEMBERS.on(path, what, advice));
     }
     findings
 }
@@ -95,6 +108,16 @@ mod tests {
             .map(|f| f.line)
             .collect();
         assert_eq!(lines, [Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn every_crate_takes_lints_and_every_library_has_no_doctests() {
+        let whole = "[lib]\ndoctest = false\n[lints]\nworkspace = true\n";
+        assert!(check_settings("a", whole, true).is_empty());
+        let program = "[lints]\nworkspace = true\n";
+        assert!(check_settings("a", program, false).is_empty());
+        assert_eq!(check_settings("a", program, true).len(), 1);
+        assert_eq!(check_settings("a", "", true).len(), 2);
     }
 
     #[test]
