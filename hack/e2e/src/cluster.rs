@@ -33,8 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A server promises to end within ten seconds.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
-/// One cluster at a time: the timing of elections is under test, not that of the test's host.
-static TURN: Semaphore = Semaphore::const_new(1);
+/// Clusters that run at a time. Most of their time is spent waiting; more than two would make
+/// elections late on two cores.
+const CLUSTERS: u32 = 2;
+static TURNS: Semaphore = Semaphore::const_new(CLUSTERS as usize);
 
 /// What a cluster is made of.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub struct Settings {
     pub servers: usize,
     /// Lines for the block `server` of every server's file.
     pub server_block: String,
+    /// Whether no other cluster runs beside it.
+    pub alone: bool,
 }
 
 impl Settings {
@@ -51,7 +55,15 @@ impl Settings {
         Self {
             servers,
             server_block: String::new(),
+            alone: false,
         }
+    }
+
+    /// The same without another cluster beside it: for tests that use all of the host's CPU.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
     }
 
     /// The same, with one more line in the block `server`.
@@ -106,7 +118,8 @@ impl Cluster {
     }
 
     async fn start_on(settings: Settings, net: Option<Net>) -> anyhow::Result<Self> {
-        let turn = TURN.acquire().await?;
+        let turns = if settings.alone { CLUSTERS } else { 1 };
+        let turn = TURNS.acquire_many(turns).await?;
         let mut folder = tempfile::Builder::new().prefix("drover-e2e-").tempdir()?;
         if std::env::var_os(KEEP_VARIABLE).is_some() {
             folder.disable_cleanup(true);

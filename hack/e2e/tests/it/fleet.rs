@@ -161,7 +161,7 @@ async fn must_agree(fleet: &mut Fleet, jobs: &[&BTreeMap<String, String>]) -> an
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_all_come_back_at_once_keep_what_is_tolerated_and_nothing_runs_twice()
 -> anyhow::Result<()> {
-    let cluster = Cluster::start(rare_heartbeats(3)).await?;
+    let cluster = Cluster::start(rare_heartbeats(3).alone()).await?;
     let mut fleet = Fleet::start(&cluster, NODES).await?;
     all_ready(&cluster, NODES).await?;
     register(&cluster, &service("patient", NODES, Some(WINDOW))).await?;
@@ -193,7 +193,7 @@ async fn nodes_that_all_come_back_at_once_keep_what_is_tolerated_and_nothing_run
 #[tokio::test(flavor = "multi_thread")]
 async fn when_all_servers_die_and_come_back_no_node_leaves_and_no_task_is_touched()
 -> anyhow::Result<()> {
-    let mut cluster = Cluster::start(rare_heartbeats(3)).await?;
+    let mut cluster = Cluster::start(rare_heartbeats(3).alone()).await?;
     let mut fleet = Fleet::start(&cluster, NODES).await?;
     all_ready(&cluster, NODES).await?;
     register(&cluster, &service("steady", NODES, None)).await?;
