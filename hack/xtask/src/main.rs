@@ -116,6 +116,7 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
             let options = vm::Options {
                 binaries: binaries.clone(),
                 only: only.clone(),
+                priority: vm::Priority::Normal,
             };
             if *shell {
                 vm::run_shell(&root, &options)?;

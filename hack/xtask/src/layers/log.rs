@@ -1,20 +1,21 @@
-//! Reads the lines of `cargo test -- --show-output` as they come: which crate, which test, what
-//! result.
+//! Reads the output of one test executable (`--show-output`) as it comes: which test, what result.
 //!
 //! ```text
-//! Running|Doc-tests -> a binary begins
 //!   test NAME ... ok|FAILED
 //!   successes:            from here output of passed tests, hidden but searched
 //!     ---- NAME stdout ----
 //!     skipped: needs ...  NAME did not run; why
 //!   failures:             from here output of failed tests, shown
-//!   test result: ...      the tally of this binary
+//!   test result: ...      the tally of this executable
 //! ```
 //!
 //! A test that cannot run here prints a line `skipped: needs ...` and returns; libtest counts it as
 //! passed, and we move it where it belongs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::times::Ended;
 
 /// Whether a line is printed or only kept in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(super) enum Shown {
     No,
 }
 
-/// What the tests of one crate came to.
+/// The results of one executable, or of all of one crate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// As libtest counts: skipped tests are among them.
@@ -33,39 +34,29 @@ pub(super) struct Tally {
     pub(super) skipped: BTreeMap<String, String>,
 }
 
+impl Tally {
+    pub(super) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend(other.skipped);
+    }
+}
+
 /// The state of reading.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LogReader {
-    crate_of_binary: BTreeMap<String, String>,
-    tallies: BTreeMap<String, Tally>,
-    crate_name: String,
+    tally: Tally,
+    ended: Vec<Ended>,
     test_name: Option<String>,
     in_successes: bool,
+    concluded: bool,
 }
 
 impl LogReader {
-    /// `crate_of_binary` maps the file names of test binaries to crates.
-    pub(super) fn new(crate_of_binary: BTreeMap<String, String>) -> Self {
-        Self {
-            crate_of_binary,
-            tallies: BTreeMap::new(),
-            crate_name: "unknown".to_owned(),
-            test_name: None,
-            in_successes: false,
-        }
-    }
-
-    /// Takes one line, without its end.
-    pub(super) fn line(&mut self, line: &str) -> Shown {
-        let trimmed = line.trim_start();
-        if let Some(name) = self.started_binary(trimmed) {
-            self.crate_name = name;
-            self.test_name = None;
-            self.in_successes = false;
-            return Shown::Yes;
-        }
+    /// Takes one line, without its end, and when it came, counted from the start.
+    pub(super) fn line(&mut self, line: &str, at: Duration) -> Shown {
         if let Some(rest) = line.strip_prefix("test result: ") {
-            self.finish_binary(rest);
+            self.conclude(rest);
             return Shown::Yes;
         }
         match line {
@@ -77,7 +68,14 @@ impl LogReader {
             self.test_name = Some(name.to_owned());
         }
         self.note_skip(line);
-        let is_passed_test = line.starts_with("test ") && line.ends_with(" ... ok");
+        let result = result_of(line);
+        if let Some((name, _)) = result {
+            self.ended.push(Ended {
+                name: name.to_owned(),
+                at,
+            });
+        }
+        let is_passed_test = result.is_some_and(|(_, word)| word == "ok");
         if self.in_successes || is_passed_test || line.is_empty() {
             Shown::No
         } else {
@@ -85,35 +83,23 @@ impl LogReader {
         }
     }
 
-    /// What the crates came to.
-    pub(super) fn into_tallies(self) -> BTreeMap<String, Tally> {
-        self.tallies
-    }
-
-    fn started_binary(&self, line: &str) -> Option<String> {
-        if let Some(name) = line.strip_prefix("Doc-tests ") {
-            return Some(name.replace('_', "-"));
-        }
-        let rest = line.strip_prefix("Running ")?;
-        let path = rest.rsplit_once('(')?.1.strip_suffix(')')?;
-        let known = self.crate_of_binary.get(file_name(path)).cloned();
-        Some(known.unwrap_or_else(|| "unknown".to_owned()))
+    /// The results and the ends of all tests; `None` where the executable printed no result, so it
+    /// crashed or was killed.
+    pub(super) fn finish(self) -> (Option<Tally>, Vec<Ended>) {
+        (self.concluded.then_some(self.tally), self.ended)
     }
 
     /// `ok. 3 passed; 1 failed; 0 ignored; ...`
-    fn finish_binary(&mut self, rest: &str) {
-        let mut words = rest.split_whitespace();
-        let (mut passed, mut failed, mut last) = (0, 0, 0);
-        for word in words.by_ref() {
+    fn conclude(&mut self, rest: &str) {
+        let mut last = 0;
+        for word in rest.split_whitespace() {
             match word {
-                "passed;" => passed = last,
-                "failed;" => failed = last,
+                "passed;" => self.tally.passed += last,
+                "failed;" => self.tally.failed += last,
                 _ => last = word.parse().unwrap_or(0),
             }
         }
-        let tally = self.tallies.entry(self.crate_name.clone()).or_default();
-        tally.passed += passed;
-        tally.failed += failed;
+        self.concluded = true;
         self.in_successes = false;
         self.test_name = None;
     }
@@ -127,13 +113,19 @@ impl LogReader {
         let Some(reason) = said.trim_start().strip_prefix("skipped: ") else {
             return;
         };
-        let tally = self.tallies.entry(self.crate_name.clone()).or_default();
         let name = name.or(self.test_name.as_deref()).map_or_else(
-            || format!("test without a name {}", tally.skipped.len() + 1),
+            || format!("test without a name {}", self.tally.skipped.len() + 1),
             str::to_owned,
         );
-        tally.skipped.insert(name, reason.trim().to_owned());
+        self.tally.skipped.insert(name, reason.trim().to_owned());
     }
+}
+
+/// `test NAME ... ok`, `test NAME - should panic ... FAILED`
+fn result_of(line: &str) -> Option<(&str, &str)> {
+    let (name, word) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    let name = name.strip_suffix(" - should panic").unwrap_or(name);
+    matches!(word, "ok" | "FAILED").then_some((name, word))
 }
 
 /// `---- NAME stdout ----`
@@ -141,22 +133,15 @@ fn shown_test(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
-/// The last component of a path.
-pub(super) fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LOG: &str = "\
-     Running unittests src/lib.rs (target/debug/deps/netns-0a1b)
-
+    const LOG: &str = "
 running 3 tests
 test a ... ok
 test b ... ok
-test c ... FAILED
+test c - should panic ... FAILED
 
 successes:
 
@@ -177,73 +162,54 @@ failures:
     c
 
 test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
-
-     Running tests/it/main.rs (/elsewhere/deps/it-77)
-test d ... ok
-test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
-   Doc-tests protocol_model
-test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
 ";
 
-    fn read(log: &str) -> (Vec<String>, BTreeMap<String, Tally>) {
-        let binaries = [("netns-0a1b", "netns"), ("it-77", "noded-daemon")];
-        let binaries = binaries
-            .iter()
-            .map(|(b, c)| ((*b).to_owned(), (*c).to_owned()))
+    fn read(log: &str) -> (Vec<&str>, Option<Tally>, Vec<Ended>) {
+        let mut reader = LogReader::default();
+        let shown = log
+            .lines()
+            .filter(|line| reader.line(line, Duration::ZERO) == Shown::Yes)
             .collect();
-        let mut reader = LogReader::new(binaries);
-        let lines = log.lines().filter(|line| reader.line(line) == Shown::Yes);
-        let shown = lines.map(str::to_owned).collect();
-        (shown, reader.into_tallies())
+        let (tally, ended) = reader.finish();
+        (shown, tally, ended)
     }
 
     #[test]
-    fn results_go_to_the_crate_of_the_binary() {
-        let (_, tallies) = read(LOG);
-        let counts: Vec<(&str, usize, usize)> = tallies
-            .iter()
-            .map(|(name, t)| (name.as_str(), t.passed, t.failed))
-            .collect();
-        assert_eq!(
-            counts,
-            [
-                ("netns", 2, 1),
-                ("noded-daemon", 1, 0),
-                ("protocol-model", 4, 0)
-            ]
-        );
-    }
-
-    #[test]
-    fn a_skipped_test_is_named_with_its_reason() {
-        let (_, tallies) = read(LOG);
-        let skipped: Vec<_> = tallies["netns"].skipped.iter().collect();
+    fn results_are_counted_and_the_skipped_test_is_named() {
+        let (_, tally, ended) = read(LOG);
+        let tally = tally.unwrap();
+        assert_eq!((tally.passed, tally.failed), (2, 1));
+        let skipped: Vec<_> = tally.skipped.iter().collect();
         assert_eq!(
             skipped,
             [(&"b".to_owned(), &"needs CAP_NET_ADMIN".to_owned())]
         );
+        let names: Vec<&str> = ended.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn an_executable_without_a_result_has_no_tally() {
+        let (_, tally, ended) = read("running 2 tests\ntest a ... ok\n");
+        assert_eq!(tally, None);
+        assert_eq!(ended.len(), 1);
     }
 
     #[test]
     fn output_of_passed_tests_is_hidden_and_of_failed_ones_shown() {
-        let (shown, _) = read(LOG);
-        assert!(shown.iter().any(|line| line == "it broke"), "{shown:?}");
-        assert!(!shown.iter().any(|line| line == "some words"), "{shown:?}");
-        assert_eq!(
-            shown
-                .iter()
-                .filter(|line| line.starts_with("test result"))
-                .count(),
-            3
-        );
+        let (shown, _, _) = read(LOG);
+        assert!(shown.contains(&"it broke"), "{shown:?}");
+        assert!(!shown.contains(&"some words"), "{shown:?}");
     }
 
     #[test]
     fn a_skip_written_past_the_capture_is_counted_too() {
-        let (_, tallies) = read(
-            "Running tests/it/main.rs (it-77)\ntest d ... skipped: needs root\nskipped: needs io_uring\n",
+        let (_, tally, _) = read(
+            "test d ... skipped: needs root\nskipped: needs io_uring\n\
+             test result: ok. 2 passed; 0 failed;\n",
         );
-        let names: Vec<&String> = tallies["noded-daemon"].skipped.keys().collect();
+        let tally = tally.unwrap();
+        let names: Vec<&String> = tally.skipped.keys().collect();
         assert_eq!(names, ["d", "test without a name 2"]);
     }
 }

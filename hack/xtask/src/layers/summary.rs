@@ -5,69 +5,8 @@ use std::fmt::Write as _;
 
 use super::Strictness;
 use super::log::Tally;
+use super::plan::{self, LayerName};
 use crate::stage::Outcome;
-
-/// The layers of ARCHITECTURE.md that exist, in the order in which they build on each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum LayerName {
-    /// Decisions: examples, tables, properties; no root, no network.
-    Pure,
-    /// Real processes, sockets, QUIC and disks on this host.
-    Process,
-    /// The kernel: namespaces, cgroups, signals. Needs root.
-    Root,
-    /// The programs themselves: clusters that are killed and restarted.
-    RealProcesses,
-    /// The checks and tools themselves.
-    Tools,
-    /// The README's command from start to end.
-    EndToEnd,
-    /// A host under systemd with all of cgroup v2: an emulated one.
-    RealHost,
-}
-
-/// Each layer with its title and the crates whose tests make it up.
-const LAYERS: &[(LayerName, &str, &[&str])] = &[
-    (
-        LayerName::Pure,
-        "pure",
-        &[
-            "protocol-model",
-            "protocol-jobspec",
-            "protocol-wire",
-            "controlplane-state",
-            "controlplane-scheduler",
-            "controlplane-leader",
-            "noded-core",
-            "hack-fuzz",
-            "hack-sim",
-            "hack-model-check",
-        ],
-    ),
-    (
-        LayerName::Process,
-        "process and quic",
-        &[
-            "protocol-transport",
-            "protocol-client",
-            "controlplane-raft",
-            "controlplane-server",
-            "controlplane-cli",
-            "noded-daemon",
-            "hack-nodesim",
-            "hack-sim-cluster",
-        ],
-    ),
-    (
-        LayerName::Root,
-        "root and syscalls",
-        &["isolation", "netns", "noded-keeper"],
-    ),
-    (LayerName::RealProcesses, "real processes", &["hack-e2e"]),
-    (LayerName::Tools, "tools", &["hack-xtask", "hack-testkit"]),
-    (LayerName::EndToEnd, "end to end", &[]),
-    (LayerName::RealHost, "real host", &[]),
-];
 
 #[derive(Debug, Default)]
 struct Layer {
@@ -89,25 +28,24 @@ pub(super) struct Summary {
     layers: BTreeMap<LayerName, Layer>,
     /// Crates whose tests belong to no layer.
     homeless: Vec<String>,
+    /// Executables without results, with the reason.
+    broken: Vec<String>,
 }
 
 impl Summary {
     /// Sorts the crates' tallies into layers.
     pub(super) fn new(tallies: &BTreeMap<String, Tally>) -> Self {
-        let mut layers: BTreeMap<LayerName, Layer> = LAYERS
-            .iter()
-            .map(|(name, _, _)| (*name, Layer::default()))
+        let mut layers: BTreeMap<LayerName, Layer> = LayerName::ALL
+            .into_iter()
+            .map(|name| (name, Layer::default()))
             .collect();
         let mut homeless = Vec::new();
         for (crate_name, tally) in tallies {
-            let home = LAYERS
-                .iter()
-                .find(|(_, _, crates)| crates.contains(&crate_name.as_str()));
-            let Some((name, _, _)) = home else {
+            let Some(row) = plan::row_of(crate_name) else {
                 homeless.push(crate_name.clone());
                 continue;
             };
-            let layer = layers.entry(*name).or_default();
+            let layer = layers.entry(row.layer).or_default();
             layer.passed += tally.passed.saturating_sub(tally.skipped.len());
             layer.failed += tally.failed;
             layer.skipped.extend(
@@ -117,7 +55,18 @@ impl Summary {
                     .map(|(test, why)| (format!("{crate_name}: {test}"), why.clone())),
             );
         }
-        Self { layers, homeless }
+        Self {
+            layers,
+            homeless,
+            broken: Vec::new(),
+        }
+    }
+
+    /// Notes an executable without results. It counts as one failed test of its layer.
+    pub(super) fn broke(&mut self, crate_name: &str, why: String) {
+        let layer = plan::row_of(crate_name).map_or(LayerName::Tools, |row| row.layer);
+        self.layers.entry(layer).or_default().failed += 1;
+        self.broken.push(why);
     }
 
     /// Notes that a whole layer did not run.
@@ -193,7 +142,7 @@ impl Summary {
             let _ = writeln!(
                 text,
                 "{:<18} {passed:>7} {failed:>7} {skipped:>8}",
-                title(*name)
+                name.title()
             );
         }
         let mut by_reason: BTreeMap<(LayerName, &str), Vec<&str>> = BTreeMap::new();
@@ -203,7 +152,7 @@ impl Summary {
             }
         }
         for ((name, why), whats) in by_reason {
-            let _ = writeln!(text, "skipped in {}: {why}", title(name));
+            let _ = writeln!(text, "skipped in {}: {why}", name.title());
             for what in whats {
                 let _ = writeln!(text, "  {what}");
             }
@@ -212,31 +161,27 @@ impl Summary {
             let _ = writeln!(
                 text,
                 "error: layer {} vanished: not one test was found",
-                title(name)
+                name.title()
             );
         }
         for name in self.wholly_skipped() {
             let _ = writeln!(
                 text,
                 "warning: layer {} was skipped as a whole",
-                title(name)
+                name.title()
             );
         }
         for crate_name in &self.homeless {
             let _ = writeln!(
                 text,
-                "error: the tests of {crate_name} belong to no layer; add it in hack/xtask/src/layers/summary.rs"
+                "error: the tests of {crate_name} belong to no layer; add it in hack/xtask/src/layers/plan.rs"
             );
+        }
+        for why in &self.broken {
+            let _ = writeln!(text, "error: {why}");
         }
         text
     }
-}
-
-fn title(name: LayerName) -> &'static str {
-    LAYERS
-        .iter()
-        .find(|(other, _, _)| *other == name)
-        .map_or("unknown", |(_, title, _)| title)
 }
 
 #[cfg(test)]
@@ -256,10 +201,10 @@ mod tests {
     }
 
     fn full() -> BTreeMap<String, Tally> {
-        LAYERS
-            .iter()
-            .filter_map(|(_, _, crates)| crates.first())
-            .map(|name| ((*name).to_owned(), tally(2, 0, &[])))
+        LayerName::ALL
+            .into_iter()
+            .filter_map(|layer| plan::crates_of(layer).next())
+            .map(|name| (name.to_owned(), tally(2, 0, &[])))
             .collect()
     }
 
@@ -280,7 +225,7 @@ mod tests {
     #[test]
     fn a_vanished_layer_fails_everywhere() {
         let mut tallies = full();
-        tallies.remove("isolation");
+        tallies.remove(plan::crates_of(LayerName::Root).next().unwrap());
         let summary = summary(&tallies);
         assert_eq!(summary.outcome(Strictness::Report), Outcome::Failed);
         assert!(
@@ -293,7 +238,8 @@ mod tests {
     #[test]
     fn a_layer_skipped_as_a_whole_fails_in_ci_and_is_said_elsewhere() {
         let mut tallies = full();
-        tallies.insert("isolation".to_owned(), tally(2, 0, &["a", "b"]));
+        let only = plan::crates_of(LayerName::Root).next().unwrap();
+        tallies.insert(only.to_owned(), tally(2, 0, &["a", "b"]));
         let summary = summary(&tallies);
         assert_eq!(summary.outcome(Strictness::Report), Outcome::Passed);
         assert_eq!(summary.outcome(Strictness::Fail), Outcome::Failed);
@@ -316,6 +262,14 @@ mod tests {
                 .render()
                 .contains("skipped in real host: needs qemu-system-x86_64")
         );
+    }
+
+    #[test]
+    fn an_executable_without_results_fails_the_run() {
+        let mut summary = summary(&full());
+        summary.broke("netns", "netns/it: signal 11".to_owned());
+        assert_eq!(summary.outcome(Strictness::Report), Outcome::Failed);
+        assert!(summary.render().contains("error: netns/it: signal 11"));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::TESTS_TIME_MAX;
 use super::image::Image;
+use super::{Options, Priority, TESTS_TIME_MAX};
 
 /// Programs without optimization, three daemons, a Python or two.
 const MEMORY_MIB: u32 = 2048;
@@ -49,11 +49,14 @@ impl Machine {
         image: &Image,
         load: &Path,
         purpose: Purpose,
-        only: Option<&str>,
+        options: &Options,
     ) -> anyhow::Result<Self> {
         let console = folder.join("console.log");
-        let mut command = hardware(image, load);
-        command.args(["-append", &kernel_command_line(purpose, only)]);
+        let mut command = hardware(image, load, options.priority);
+        command.args([
+            "-append",
+            &kernel_command_line(purpose, options.only.as_deref()),
+        ]);
         // What the guest writes to its disk goes to a file without a name beside the image.
         command.env("TMPDIR", folder);
         match purpose {
@@ -157,8 +160,15 @@ impl Drop for Machine {
 }
 
 /// Two processors, two disks, and nothing else: no display, no network.
-fn hardware(image: &Image, load: &Path) -> Command {
-    let mut command = Command::new("qemu-system-x86_64");
+fn hardware(image: &Image, load: &Path, priority: Priority) -> Command {
+    let mut command = match priority {
+        Priority::Normal => Command::new("qemu-system-x86_64"),
+        Priority::BehindTests => {
+            let mut nice = Command::new("nice");
+            nice.args(["--adjustment=12", "qemu-system-x86_64"]);
+            nice
+        }
+    };
     command
         .args(["-machine", "q35", "-accel", "tcg,thread=multi"])
         .args(["-cpu", "max", "-smp", "2", "-m", &MEMORY_MIB.to_string()])

@@ -41,6 +41,15 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 const NEEDED: &[&str] = &["qemu-system-x86_64", "mmdebstrap", "mke2fs", "strip"];
 
+/// The share of the processors that the guest gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// Like any other program.
+    Normal,
+    /// What tests beside it leave over: they measure time, and the guest's tests do not.
+    BehindTests,
+}
+
 /// What to do with the guest.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
@@ -48,6 +57,7 @@ pub(crate) struct Options {
     pub(crate) binaries: Option<PathBuf>,
     /// Only tests whose name contains this.
     pub(crate) only: Option<String>,
+    pub(crate) priority: Priority,
 }
 
 /// Boots the guest and runs its tests.
@@ -145,7 +155,7 @@ fn start(root: &Path, options: &Options, purpose: Purpose) -> anyhow::Result<Mac
         &binaries,
         PROGRAMS.iter().map(|(_, name)| *name),
     )?;
-    Machine::start(&folder, &image, &load, purpose, options.only.as_deref())
+    Machine::start(&folder, &image, &load, purpose, options)
 }
 
 fn build(root: &Path) -> anyhow::Result<PathBuf> {
