@@ -2,8 +2,10 @@
 //!
 //! - `tidy` holds the tree against the style guide and the architecture.
 //! - `verify` changes nothing: format, lints, tidy, dependencies. `fix` writes what can be mended.
+//! - `check CRATE..` is `verify` and the tests for some crates: the loop of somebody at work.
 //! - `test` runs every test layer and accounts for those that this host cannot run.
 //! - `ci` is what a change must pass: `verify`, then `hack/test`; it prints each stage's time.
+//! - `nightly` is what takes longer: the release build, the quickstart, long searches, figures.
 //! - `vm` runs the tests of a real host in an emulated one, or gives a person a shell there.
 //! - `sim` simulates whole clusters from a seed; a failure says how to see it again.
 //! - `check-handshake` looks at every order of events of a node's handshake, to a depth.
@@ -14,10 +16,12 @@
 //! (a table, JSON lines) and to stderr where it is talk. The exit code is 0 or 1.
 
 mod bench;
+mod check;
 mod cluster;
 mod finding;
 mod layers;
 mod metadata;
+mod nightly;
 mod policy;
 mod repo;
 mod sim;
@@ -50,6 +54,12 @@ enum Verb {
     Tidy,
     /// Check format, lints, tidy and dependencies; writes nothing
     Verify,
+    /// Check what a change to these crates needs: format, tidy, tests; lints of dependents too
+    Check {
+        /// Names or folders of crates
+        #[arg(required = true, value_name = "CRATE")]
+        crates: Vec<String>,
+    },
     /// Rewrite what can be mended: machine-applicable lints, long comments, format
     Fix,
     /// Break the comments that are too long, in these files or folders only
@@ -61,6 +71,12 @@ enum Verb {
     Ci,
     /// Run all test layers and say what was skipped and why (`hack/test` installs what they need)
     Test,
+    /// Run what is too long for every change: release build, quickstart, long searches, all figures
+    Nightly {
+        /// How long each of the three searches lasts
+        #[arg(long, default_value_t = 20)]
+        minutes: u32,
+    },
     /// Run the tests of a real host: a Debian guest under systemd with all of cgroup v2
     Vm {
         /// Give me a root shell in the guest instead
@@ -134,6 +150,8 @@ fn dispatch(verb: &Verb) -> anyhow::Result<Outcome> {
         }
         Verb::Wrap { paths } => stages.run("comments", || wrap(&root, paths)),
         Verb::Tidy => stages.run("tidy", || tidy(&root)),
+        Verb::Check { crates } => check::check(&root, crates, &mut stages)?,
+        Verb::Nightly { minutes } => nightly::nightly(&root, *minutes, &mut stages)?,
         Verb::Verify => verify(&root, &mut stages),
         Verb::Fix => fix(&root, &mut stages),
         Verb::Ci => {

@@ -42,6 +42,8 @@ pub(crate) struct Dependency {
     pub(crate) kind: Option<String>,
     pub(crate) req: String,
     pub(crate) source: Option<String>,
+    pub(crate) features: Vec<String>,
+    pub(crate) uses_default_features: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -98,6 +100,25 @@ impl Metadata {
             .strip_prefix(&self.workspace_root)
             .and_then(|path| path.strip_suffix("Cargo.toml"))
             .map_or("", |path| path.trim_matches('/'))
+    }
+
+    /// The members that depend on one of `crates`, through however many others, in tests too.
+    pub(crate) fn dependents<'a>(&'a self, crates: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+        let mut found = crates.clone();
+        loop {
+            let before = found.len();
+            for member in self.members() {
+                let uses =
+                    |it: &Dependency| it.source.is_none() && found.contains(it.name.as_str());
+                if member.dependencies.iter().any(uses) {
+                    found.insert(&member.name);
+                }
+            }
+            if found.len() == before {
+                break;
+            }
+        }
+        found.difference(crates).copied().collect()
     }
 
     /// The package that `crate_name` means inside the package called `user`.

@@ -50,8 +50,8 @@ pub(super) const PURE: &[&str] = &[
 
 /// Dependencies that one crate adapts for all others.
 const EXCLUSIVE: &[(&str, &[&str])] = &[
-    ("openraft", &["controlplane-raft"]),
-    ("tokio-uring", &["noded-daemon"]),
+    ("openraft", &["controlplane-raft", "hack-features"]),
+    ("tokio-uring", &["noded-daemon", "hack-features"]),
 ];
 
 /// Holds every declared dependency of every member against the table.
@@ -141,6 +141,8 @@ mod tests {
             kind: kind.map(str::to_owned),
             req: "*".to_owned(),
             source: None,
+            features: Vec::new(),
+            uses_default_features: true,
         }
     }
 

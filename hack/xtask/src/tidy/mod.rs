@@ -7,6 +7,7 @@
 
 mod allow;
 mod direction;
+mod features;
 mod front_page;
 mod golden;
 mod leaks;
@@ -42,6 +43,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
     let metadata = Metadata::read(root)?;
     let mut findings = check_texts(&repo);
     findings.extend(direction::check(&metadata));
+    findings.extend(features::check(&metadata));
     findings.extend(purity::check(&repo, &metadata));
     findings.extend(members::check(&repo, &metadata));
     findings.extend(front_page::check(&repo, &metadata));
