@@ -56,9 +56,23 @@ impl TaskPaths {
 }
 
 /// The host path of a path in a job file, which is relative to the task's directory or names one of
-/// the task's directories as the task sees it. What leaves the allocation (`..`) is left to the
-/// shell to refuse: it opens beneath the allocation's directory only.
+/// the task's directories as the task sees it; `..` may lead to the shared directory. What leads
+/// elsewhere keeps its `..`, which the shell refuses.
 pub fn host_path(host: &TaskPaths, seen: &TaskPaths, path: &str) -> String {
+    settled(host, joined(host, seen, path))
+}
+
+/// The path without its `..`, where it leads to a directory that is the task's to use.
+pub(super) fn settled(host: &TaskPaths, joined: String) -> String {
+    let clean = without_dots(&joined);
+    if is_beneath(&clean, &host.task) || is_beneath(&clean, &host.alloc) {
+        clean
+    } else {
+        joined
+    }
+}
+
+fn joined(host: &TaskPaths, seen: &TaskPaths, path: &str) -> String {
     // Where the task's directory is its root, `alloc/x` is what the task calls `/alloc/x`.
     let rooted = (seen.task == "/" && !path.starts_with('/')).then(|| format!("/{path}"));
     let path = rooted.as_deref().unwrap_or(path);
@@ -67,16 +81,34 @@ pub fn host_path(host: &TaskPaths, seen: &TaskPaths, path: &str) -> String {
         (&seen.local, &host.local),
         (&seen.secrets, &host.secrets),
     ] {
-        if let Some(rest) = path.strip_prefix(seen.as_str())
-            && (rest.is_empty() || rest.starts_with('/'))
-        {
-            return format!("{host}{rest}");
+        if is_beneath(path, seen) {
+            return format!("{host}{}", &path[seen.len()..]);
         }
     }
-    if path.starts_with(&host.alloc) || path.starts_with(&host.task) {
+    if is_beneath(path, &host.alloc) || is_beneath(path, &host.task) {
         return path.to_owned();
     }
     format!("{}/{}", host.task, path.trim_start_matches('/'))
+}
+
+fn is_beneath(path: &str, directory: &str) -> bool {
+    let rest = path.strip_prefix(directory);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// An absolute path without `.`, `..` and empty parts.
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 #[cfg(test)]
@@ -97,6 +129,12 @@ mod tests {
             ("alloc/data/x", "alloc/data/x"),
             ("/allocated", "web/allocated"),
             ("${x}.conf", "web/${x}.conf"),
+            ("../alloc/data/x", "alloc/data/x"),
+            ("local/../../alloc/./x", "alloc/x"),
+            ("local//a/../b", "web/local/b"),
+            // Refused by the shell.
+            ("../other/local/x", "web/../other/local/x"),
+            ("../../x", "web/../../x"),
         ] {
             assert_eq!(
                 host_path(&host, &seen, path),
@@ -106,5 +144,10 @@ mod tests {
         }
         let absolute = format!("{base}/web/local/x");
         assert_eq!(host_path(&host, &host, &absolute), absolute);
+        let other = format!("{base}/allocated/x");
+        assert_eq!(
+            host_path(&host, &host, &other),
+            format!("{base}/web{other}")
+        );
     }
 }

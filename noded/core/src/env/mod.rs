@@ -124,14 +124,11 @@ impl<'a> TaskWorld<'a> {
             .collect()
     }
 
-    /// Where the payload of a dispatched job goes on the host: always beneath `local`.
+    /// Where the payload of a dispatched job goes on the host: its path begins in `local`.
     pub(crate) fn dispatch_payload_file(&self) -> Option<String> {
         let file = self.resolve(&self.task.dispatch_payload.as_ref()?.file);
-        Some(format!(
-            "{}/{}",
-            self.host.local,
-            file.trim_start_matches('/')
-        ))
+        let joined = format!("{}/{}", self.host.local, file.trim_start_matches('/'));
+        Some(layout::settled(&self.host, joined))
     }
 
     fn lookup(&self, name: &str) -> Option<String> {

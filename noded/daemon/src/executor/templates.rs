@@ -1,7 +1,7 @@
 //! Rendering templates into the directories of their allocation.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use noded_core::effect::{PrepareTask, PreparedTemplate};
 use protocol_model::{Task, Template};
@@ -65,9 +65,7 @@ impl Executor {
             return Ok(template.embedded_tmpl().to_owned());
         };
         let base = self.allocs.path_of(prepare.run.alloc);
-        let below = Path::new(source)
-            .strip_prefix(&base)
-            .map_err(|_| format!("source {source:?} is outside of the allocation"))?;
+        let below = source_below(&base, source)?;
         let file = self
             .allocs
             .open_beneath(prepare.run.alloc, below, OFlags::RDONLY)
@@ -145,4 +143,36 @@ fn attributes(template: &Template) -> Result<FileAttributes, String> {
         )
     });
     Ok(FileAttributes { mode, owner })
+}
+
+/// A source's path below the allocation's directory. The `..` that noded-core leaves lead to other
+/// tasks, or out of the allocation.
+fn source_below<'s>(base: &Path, source: &'s str) -> Result<&'s Path, String> {
+    let below = Path::new(source).strip_prefix(base).ok();
+    let is_own = |path: &&Path| !path.components().any(|part| part == Component::ParentDir);
+    below.filter(is_own).ok_or_else(|| {
+        format!(
+            "source {source:?} is in neither the task's directory nor the allocation's shared one"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_s_source_is_never_another_task_s_file() {
+        let base = Path::new("/allocs/a");
+        for (source, below) in [
+            ("/allocs/a/web/local/x", Some("web/local/x")),
+            ("/allocs/a/alloc/x", Some("alloc/x")),
+            ("/allocs/a/web/../db/secrets/x", None),
+            ("/allocs/a/web/../../b/x", None),
+            ("/etc/passwd", None),
+        ] {
+            let found = source_below(base, source);
+            assert_eq!(found.ok(), below.map(Path::new), "{source}");
+        }
+    }
 }

@@ -108,7 +108,7 @@ fn every_mistake_of_a_job_is_shown_where_the_file_makes_it() {
      31 |         memory = 5
         |                  ^
 
-    test.nomad:37:25: group "web" > task "t" > template 1 > destination: "../../a" leads out of the task's directory
+    test.nomad:37:25: group "web" > task "t" > template 1 > destination: "../../a" leads out of the allocation's directory
         |
      37 |           destination = "../../${template.value}"
         |                         ^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -206,7 +206,7 @@ fn every_mistake_of_a_job_in_json_is_shown_too() {
      21 |             "MemoryMB": 5 },
         |                         ^
 
-    test.nomad:22:60: group "web" > task "t" > template 1 > destination: "../../a" leads out of the task's directory
+    test.nomad:22:60: group "web" > task "t" > template 1 > destination: "../../a" leads out of the allocation's directory
         |
      22 |           "Templates": [{ "EmbeddedTmpl": "x", "DestPath": "../../a" }]
         |                                                            ^^^^^^^^^

@@ -47,15 +47,20 @@ pub(super) fn check_group(job_type: JobType, group: &TaskGroup, findings: &mut F
     check_disconnect(job_type, group, findings);
 }
 
-pub(super) fn check_restart(restart: &RestartPolicy, findings: &mut Findings) {
+/// A task's own policy. Nomad looks at the intervals of a group's only.
+pub(super) fn check_task_restart(restart: &RestartPolicy, findings: &mut Findings) {
     let mode = findings.parse("mode", restart.mode());
-    let (attempts, delay, interval) = (restart.attempts(), restart.delay(), restart.interval());
-    if attempts == 0 && mode == Some(RestartMode::Delay) {
+    if restart.attempts() == 0 && mode == Some(RestartMode::Delay) {
         findings.refuse_hint(
             "no attempts, and mode delay: the task would wait for nothing",
             "mode = \"fail\" never restarts",
         );
     }
+}
+
+fn check_restart(restart: &RestartPolicy, findings: &mut Findings) {
+    check_task_restart(restart, findings);
+    let (attempts, delay, interval) = (restart.attempts(), restart.delay(), restart.interval());
     if interval < RESTART_INTERVAL_MIN {
         findings.refuse_at(
             "interval",

@@ -33,7 +33,7 @@ pub(super) fn check(job_type: JobType, group: &TaskGroup, task: &Task, findings:
         && Some(restart) != group.restart_policy.as_ref()
     {
         findings.at("restart", |findings| {
-            policy::check_restart(restart, findings);
+            policy::check_task_restart(restart, findings);
         });
     }
     if let Some(lifecycle) = &task.lifecycle {
@@ -176,13 +176,13 @@ fn check_env(task: &Task, findings: &mut Findings) {
 }
 
 fn check_identities(task: &Task, findings: &mut Findings) {
-    let mut names = BTreeSet::from(["default"]);
     if let Some(identity) = &task.identity {
         findings.at("identity", |findings| check_change(identity, findings));
     }
     for identity in &task.identities {
         findings.at(format!("identity {:?}", identity.name), |findings| {
-            if !names.insert(identity.name.as_str()) {
+            // Nomad takes several of one other name.
+            if identity.name == "default" {
                 findings.refuse("is defined twice");
             }
             check_short_name(&identity.name, findings);

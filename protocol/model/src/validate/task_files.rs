@@ -7,6 +7,11 @@ use crate::task::Task;
 use crate::template::{ChangeMode, Template};
 use crate::validate::findings::Findings;
 
+/// How far a task's directory is below the allocation's.
+const TASK_DEPTH: usize = 1;
+/// The same of the task's `local`.
+const LOCAL_DEPTH: usize = 2;
+
 pub(super) fn check(task: &Task, findings: &mut Findings) {
     let mut destinations = BTreeMap::new();
     for (offset, template) in task.templates.iter().enumerate() {
@@ -33,7 +38,7 @@ pub(super) fn check(task: &Task, findings: &mut Findings) {
             if payload.file.is_empty() {
                 findings.refuse("missing");
             } else {
-                check_inside(&payload.file, findings);
+                check_inside(&payload.file, LOCAL_DEPTH, findings);
             }
         });
     }
@@ -48,7 +53,7 @@ fn check_template(template: &Template, findings: &mut Findings) {
     }
     findings.at("destination", |findings| match template.dest_path() {
         "" => findings.refuse("missing"),
-        path => check_inside(path, findings),
+        path => check_inside(path, TASK_DEPTH, findings),
     });
     if template.mode_bits().is_none() {
         let perms = template.perms.as_deref().unwrap_or_default();
@@ -113,6 +118,7 @@ fn check_artifact(artifact: &Artifact, findings: &mut Findings) {
     findings.at("destination", |findings| {
         check_inside(
             artifact.relative_dest.as_deref().unwrap_or_default(),
+            TASK_DEPTH,
             findings,
         );
     });
@@ -150,15 +156,15 @@ fn check_checksum(checksum: &str, findings: &mut Findings) {
     }
 }
 
-/// A path that leads out of the task's directory is refused here, before any node sees it. What
-/// variables lead to is checked by the node.
-fn check_inside(path: &str, findings: &mut Findings) {
-    let mut depth = 0_usize;
+/// Refuses a path that leads out of the allocation's directory, of which the shared directory is a
+/// part. `depth` is how far below that directory the path begins. The node checks the rest: the
+/// directories of other tasks, and what variables lead to.
+fn check_inside(path: &str, mut depth: usize, findings: &mut Findings) {
     for part in path.split('/') {
         match part {
             "" | "." => {}
             ".." if depth == 0 => {
-                findings.refuse(format!("{path:?} leads out of the task's directory"));
+                findings.refuse(format!("{path:?} leads out of the allocation's directory"));
                 return;
             }
             ".." => depth -= 1,

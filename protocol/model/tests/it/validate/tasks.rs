@@ -67,8 +67,8 @@ fn tasks_are_refused_for() {
             "\"script\"",
         ),
         (
-            of_task(json!({"Identities": [{"Name": "a"}, {"Name": "a"}]})),
-            &place("identity \"a\""),
+            of_task(json!({"Identities": [{"Name": "a"}, {"Name": "default"}]})),
+            &place("identity \"default\""),
             "twice",
         ),
         (
@@ -82,6 +82,21 @@ fn tasks_are_refused_for() {
             "\"x\"",
         ),
     ]);
+}
+
+#[test]
+fn what_nomad_accepts_of_a_task_is_accepted() {
+    for task in [
+        json!({"Artifacts": [{"GetterSource": "x", "RelativeDest": "../alloc/x"}]}),
+        json!({"Artifacts": [{"GetterSource": "x", "RelativeDest": ".."}]}),
+        json!({"Templates": [{"EmbeddedTmpl": "x", "DestPath": "../alloc/x"}]}),
+        json!({"DispatchPayload": {"File": "../x"}}),
+        json!({"RestartPolicy": {"Attempts": 100, "Delay": "1m", "Interval": "1s"}}),
+        json!({"Identities": [{"Name": "a"}, {"Name": "a"}]}),
+        json!({"ScalingPolicies": [{"Type": "vertical_cpu"}, {"Type": "vertical_mem"}]}),
+    ] {
+        assert_eq!(of_task(task.clone()).validate(), Ok(()), "{task}");
+    }
 }
 
 #[test]
@@ -155,7 +170,7 @@ fn files_of_a_task_are_refused_for() {
             "\"tree\"",
         ),
         (
-            artifact(json!({"GetterSource": "x", "RelativeDest": ".."})),
+            artifact(json!({"GetterSource": "x", "RelativeDest": "../.."})),
             &place("artifact 1 > destination"),
             "leads out",
         ),
@@ -165,7 +180,7 @@ fn files_of_a_task_are_refused_for() {
             "32 hexadecimal digits",
         ),
         (
-            of_task(json!({"DispatchPayload": {"File": "../x"}})),
+            of_task(json!({"DispatchPayload": {"File": "../../../x"}})),
             &place("dispatch_payload > file"),
             "leads out",
         ),
