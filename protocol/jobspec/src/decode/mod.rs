@@ -184,7 +184,7 @@ impl<'i> Decoder<'_, 'i> {
         let key = field.json.to_owned();
         match field.kind {
             Kind::Blocks(schema) => {
-                decoded.places.insert(field.hcl, view.header_span());
+                decoded.remember(field.hcl, view.header_span());
                 let Some(json) = self.block(schema, view, scope) else {
                     return;
                 };
@@ -197,7 +197,7 @@ impl<'i> Decoder<'_, 'i> {
                 }
             }
             Kind::Keyed(schema) => {
-                decoded.places.insert(field.hcl, view.header_span());
+                decoded.remember(field.hcl, view.header_span());
                 let Some(json) = self.block(schema, view, scope) else {
                     return;
                 };
@@ -257,7 +257,7 @@ impl<'i> Decoder<'_, 'i> {
 
     /// Reports a second appearance of what may appear once; remembers the first.
     fn repeats(&mut self, field: &'static Field, span: &Span, decoded: &mut DecodedBlock) -> bool {
-        if let Some(first) = decoded.places.get(field.hcl) {
+        if let Some(first) = decoded.spans_of(field.hcl).first() {
             let line = self.problems.source.diagnostic(first, "", None).line;
             let message = format!("`{}` is there already", field.hcl);
             self.problems.report(
@@ -267,7 +267,7 @@ impl<'i> Decoder<'_, 'i> {
             );
             return true;
         }
-        decoded.places.insert(field.hcl, span.clone());
+        decoded.remember(field.hcl, span.clone());
         false
     }
 

@@ -29,13 +29,27 @@ pub(crate) struct DecodedBlock {
     pub(crate) span: Span,
     /// Set by `finish` when the block says nothing after all.
     pub(crate) dropped: bool,
-    pub(super) places: BTreeMap<&'static str, Span>,
+    pub(super) places: BTreeMap<&'static str, Vec<Span>>,
 }
 
 impl DecodedBlock {
     /// Where the attribute or (the last) nested block of this name stands.
     pub(crate) fn span_of(&self, name: &str) -> Span {
-        self.places.get(name).unwrap_or(&self.span).clone()
+        self.spans_of(name).last().unwrap_or(&self.span).clone()
+    }
+
+    /// Where each attribute or nested block of this name stands, in the order of the file.
+    pub(crate) fn spans_of(&self, name: &str) -> &[Span] {
+        self.places.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn remember(&mut self, name: &'static str, span: Span) {
+        self.places.entry(name).or_default().push(span);
+    }
+
+    /// Whether the file has the attribute or nested block, be its value right or wrong.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.places.contains_key(name)
     }
 
     pub(crate) fn take(&mut self, key: &str) -> Option<Json> {

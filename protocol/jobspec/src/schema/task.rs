@@ -1,7 +1,7 @@
 //! The `task` block and the small blocks inside.
 
 use super::placement::{AFFINITY, CONSTRAINT};
-use super::policies::{RESTART, TASK_SCALING};
+use super::policies::{RESTART, TASK_SCALING, refuse_second_scaling};
 use super::resources::RESOURCES;
 use super::service::SERVICE;
 use super::template::TEMPLATE;
@@ -153,6 +153,7 @@ static SCHEDULE_CRON: Schema = schema(
 
 /// The identity without a name (or named `default`) is the task's own, the API keeps it apart.
 fn finish_task(block: &mut DecodedBlock, problems: &mut Problems<'_>) {
+    refuse_second_scaling(block, problems);
     let Some(Json::Array(identities)) = block.object.remove("Identities") else {
         return;
     };

@@ -54,6 +54,27 @@ pub(super) fn check(job_type: JobType, group: &TaskGroup, task: &Task, findings:
         findings.at("vault", |findings| check_vault(vault, findings));
     }
     check_actions_and_secrets(task, findings);
+    check_scaling(task, findings);
+}
+
+/// One policy for each resource; job files name the resource, the API the type.
+fn check_scaling(task: &Task, findings: &mut Findings) {
+    let mut types = BTreeSet::new();
+    for (offset, policy) in task.scaling_policies.iter().enumerate() {
+        findings.at(format!("scaling {}", offset + 1), |findings| {
+            let kind = policy.scaling_type.as_str();
+            if !matches!(kind, "vertical_cpu" | "vertical_mem") {
+                findings.at("type", |findings| {
+                    findings.refuse_hint(
+                        format!("{kind:?} is no type of a task's scaling"),
+                        "one of vertical_cpu, vertical_mem",
+                    );
+                });
+            } else if !types.insert(kind) {
+                findings.refuse(format!("{kind} is scaled already"));
+            }
+        });
+    }
 }
 
 fn check_identity(task: &Task, findings: &mut Findings) {

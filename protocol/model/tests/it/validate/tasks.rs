@@ -81,6 +81,18 @@ fn tasks_are_refused_for() {
             &place("restart > mode"),
             "\"x\"",
         ),
+        (
+            of_task(json!({"ScalingPolicies": [{"Max": 1, "Type": "horizontal"}]})),
+            &place("scaling 1 > type"),
+            "\"horizontal\"",
+        ),
+        (
+            of_task(json!({"ScalingPolicies": [
+                {"Type": "vertical_cpu"}, {"Type": "vertical_mem"}, {"Type": "vertical_cpu"}
+            ]})),
+            &place("scaling 3"),
+            "already",
+        ),
     ]);
 }
 
