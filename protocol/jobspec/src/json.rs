@@ -35,7 +35,11 @@ struct Envelope<'t> {
     job: Option<&'t RawValue>,
 }
 
-pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, Diagnostics> {
+/// The job, and the JSON that it was read from.
+pub(crate) fn parse(
+    source: &Source,
+    warnings: &mut Diagnostics,
+) -> Result<(Job, Json), Diagnostics> {
     let text = source.text.as_str();
     let envelope: Envelope<'_> =
         json::from_str(text).map_err(|e| Diagnostics::from(error(source, 0, &e)))?;
@@ -55,12 +59,14 @@ pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, 
             .diagnostic(&span, "this JSON is not a job", Some(hint))
             .into());
     }
-    if let (Ok(given), Ok(kept)) = (serde_json::from_str(inner), serde_json::to_value(&job)) {
-        if is_too_deep(&given) {
-            return Err(source
-                .diagnostic(&(offset..offset + 1), TOO_DEEP, None)
-                .into());
-        }
+    let given: Json =
+        serde_json::from_str(inner).map_err(|e| Diagnostics::from(error(source, offset, &e)))?;
+    if is_too_deep(&given) {
+        return Err(source
+            .diagnostic(&(offset..offset + 1), TOO_DEEP, None)
+            .into());
+    }
+    if let Ok(kept) = serde_json::to_value(&job) {
         let mut ignored = Vec::new();
         ignored_keys(&given, &kept, "", &mut ignored);
         for path in ignored {
@@ -71,7 +77,7 @@ pub(crate) fn parse(source: &Source, warnings: &mut Diagnostics) -> Result<Job, 
             warnings.push(source.diagnostic(&place, format!("`{path}` is not known"), None));
         }
     }
-    Ok(job)
+    Ok((job, given))
 }
 
 /// Keys that did not survive reading and writing, in no case. Null says nothing and may go.

@@ -38,6 +38,7 @@ mod text;
 mod type_constraint;
 mod value;
 mod variables;
+mod written;
 
 pub use self::diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use self::inputs::{Directories, FileError, Inputs, NoFiles, VariableFile, Variables};
@@ -51,6 +52,8 @@ use self::syntax::{Damage, Syntax};
 use self::text::without_mark;
 use hcl_edit::structure::{Block, Body, Structure};
 use protocol_model::Job;
+use serde::Deserialize;
+use serde_json::Value as Json;
 
 /// Largest job file and variable file, as the default of Nomad's `job_max_source_size`.
 pub const SOURCE_BYTES_MAX: usize = 1024 * 1024;
@@ -62,6 +65,16 @@ pub struct Parsed {
     pub job: Job,
     /// What is allowed but probably not meant.
     pub warnings: Vec<Diagnostic>,
+    /// What the file says, with the keys of the API.
+    said: Json,
+}
+
+impl Parsed {
+    /// The job as API JSON with null for everything that the file does not say, as Nomad's parser
+    /// answers it.
+    pub fn written(&self) -> Json {
+        written::written(&self.said, &self.job)
+    }
 }
 
 /// Reads a job file. `name` is what messages call it; a text whose first character is `{` is
@@ -82,19 +95,20 @@ pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, 
     }
     let source = Source::new(name, text);
     let mut warnings = Diagnostics::default();
-    let job = if source.text.trim_start().starts_with('{') {
+    let (job, said) = if source.text.trim_start().starts_with('{') {
         json::parse(&source, &mut warnings)?
     } else {
         let mut machine = Machine::new(inputs);
-        let job = parse_hcl(&source, &mut machine)?;
+        let parsed = parse_hcl(&source, &mut machine)?;
         warnings = machine.warnings;
-        job
+        parsed
     };
     dropped_secrets(&source, &job, &mut warnings);
     warnings.sort();
     Ok(Parsed {
         job,
         warnings: warnings.list().to_vec(),
+        said,
     })
 }
 
@@ -122,7 +136,7 @@ fn dropped_secrets(source: &Source, job: &Job, warnings: &mut Diagnostics) {
     }
 }
 
-fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnostics> {
+fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<(Job, Json), Diagnostics> {
     let mut problems = Diagnostics::default();
     let Syntax { body, damage } = syntax::parse(source, &mut problems);
     let Some(damage) = damage else {
@@ -160,8 +174,8 @@ fn parse_hcl(source: &Source, machine: &mut Machine<'_>) -> Result<Job, Diagnost
             problems.report(source, &span, json::TOO_DEEP, None);
             return Err(problems);
         }
-        match serde_json::from_value(json) {
-            Ok(job) => return Ok(job),
+        match Job::deserialize(&json) {
+            Ok(job) => return Ok((job, json)),
             Err(error) => problems.report(source, &span, error.to_string(), None),
         }
     }

@@ -276,9 +276,10 @@ async fn parse(ask: &Ask) -> Answered {
         .await
         .map_err(|error| HttpError::internal(error.to_string()))?
         .map_err(HttpError::bad_request)?;
-    let mut job = parsed.job;
-    if request.canonicalize {
-        job.canonicalize();
+    if !request.canonicalize {
+        return ask.answer(&parsed.written(), 0);
     }
+    let mut job = parsed.job;
+    job.canonicalize();
     ask.answer(&job, 0)
 }

@@ -20,6 +20,22 @@ async fn a_job_file_is_parsed_with_its_variables() {
     let job = world.put("/v1/jobs/parse", body).await.expect("parsed");
     assert_eq!(job["TaskGroups"][0]["Count"], 3);
     assert_eq!(job["Priority"], 50);
+    let body = json!({ "JobHCL": hcl, "Variables": "count = 3" });
+    let job = world.put("/v1/jobs/parse", body).await.expect("parsed");
+    let group = &job["TaskGroups"][0];
+    assert_eq!([&job["ID"], &group["Count"]], [&json!("web"), &json!(3)]);
+    for (name, value) in [
+        ("Type", &job["Type"]),
+        ("Status", &job["Status"]),
+        ("Priority", &job["Priority"]),
+        ("Namespace", &job["Namespace"]),
+        ("Version", &job["Version"]),
+        ("RestartPolicy", &group["RestartPolicy"]),
+        ("User", &group["Tasks"][0]["User"]),
+        ("Leader", &group["Tasks"][0]["Leader"]),
+    ] {
+        assert!(value.is_null(), "{name}: {value}");
+    }
     let (status, words) = refusal(
         world
             .put("/v1/jobs/parse", json!({ "JobHCL": "job {" }))

@@ -93,7 +93,6 @@ pub(super) static VAULT: Schema = schema(
 )
 .finish(|block, _| {
     block.default("Env", json!(true));
-    block.default("DisableFile", json!(false));
     block.default("ChangeMode", json!("restart"));
 });
 

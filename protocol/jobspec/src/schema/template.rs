@@ -32,8 +32,7 @@ pub(super) static TEMPLATE: Schema = schema(
     block.default("ChangeMode", json!("restart"));
     block.default("Perms", json!("0644"));
     block.default("Splay", json!(FIVE_SECONDS_NS));
-    block.default("Uid", json!(-1));
-    block.default("Gid", json!(-1));
+    block.default("ErrMissingKey", json!(false));
 });
 
 static CHANGE_SCRIPT: Schema = schema(

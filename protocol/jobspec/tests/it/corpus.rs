@@ -6,7 +6,7 @@
 )]
 
 use crate::inputs;
-use protocol_jobspec::parse;
+use protocol_jobspec::{Parsed, parse};
 use serde_json::{Map, Value as Json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,10 +42,10 @@ fn text_of(path: &Path) -> String {
     fs::read_to_string(path).expect("a readable file")
 }
 
-fn parsed(path: &Path) -> Json {
+fn parsed(path: &Path) -> Parsed {
     let name = path.file_name().expect("a name").to_string_lossy();
     match parse(&name, &text_of(path), &mut inputs()) {
-        Ok(parsed) => serde_json::to_value(parsed.job).expect("a job is JSON"),
+        Ok(parsed) => parsed,
         Err(problems) => panic!("{problems}"),
     }
 }
@@ -108,16 +108,32 @@ fn every_parser_fixture_gives_the_expected_job_or_is_refused() {
             );
             continue;
         }
-        let mut job = parsed(&path);
-        // Words of closed sets always have a value in the model; the file does not say these.
-        for (key, default) in [("Status", "pending"), ("Type", "service")] {
-            if is_zero(&case["expect"][key]) && job[key] == default {
-                job[key] = Json::Null;
-            }
-        }
+        let mut job = parsed(&path).written();
+        assert_eq!(job["Type"].is_null(), is_zero(&case["expect"]["Type"]));
+        as_older_parsers_wrote_templates(&mut job);
         let mut found = Vec::new();
         differences("", &case["expect"], &job, &mut found);
         assert!(found.is_empty(), "{file}:\n{}", found.join("\n"));
+    }
+}
+
+/// The list is of a release whose parser wrote -1 for a template without an owner.
+fn as_older_parsers_wrote_templates(job: &mut Json) {
+    let Some(groups) = job["TaskGroups"].as_array_mut() else {
+        return;
+    };
+    let tasks = groups
+        .iter_mut()
+        .filter_map(|it| it["Tasks"].as_array_mut());
+    let templates = tasks
+        .flatten()
+        .filter_map(|it| it["Templates"].as_array_mut());
+    for template in templates.flatten() {
+        for key in ["Uid", "Gid"] {
+            if template[key].is_null() {
+                template[key] = Json::from(-1);
+            }
+        }
     }
 }
 
@@ -138,19 +154,15 @@ fn every_real_job_file_is_parsed() {
     let paths = files(&folder, &["nomad", "hcl"]);
     assert!(paths.len() >= 12, "{} files", paths.len());
     for path in paths {
-        let job = parsed(&path);
-        assert!(
-            job["TaskGroups"]
-                .as_array()
-                .is_some_and(|groups| !groups.is_empty())
-        );
+        assert!(!parsed(&path).job.task_groups.is_empty());
     }
 }
 
 #[test]
 fn undefined_names_of_a_real_job_stay_as_written() {
     let Some(folder) = corpus("real") else { return };
-    let job = parsed(&folder.join("mr-karan--hydra--terraform_modules_restic_conf_restic.nomad"));
+    let file = "mr-karan--hydra--terraform_modules_restic_conf_restic.nomad";
+    let job = parsed(&folder.join(file)).written();
     let task = &job["TaskGroups"][0]["Tasks"][0];
     assert_eq!(
         task["Config"]["command"],
@@ -249,5 +261,24 @@ fn registered_jobs_look_as_a_real_server_stored_them() {
         let mut list = Vec::new();
         strict_differences("", &wanted, &found, &mut list);
         assert!(list.is_empty(), "{name}:\n{}", list.join("\n"));
+    }
+}
+
+#[test]
+fn a_job_as_written_says_the_same_with_fewer_values() {
+    for folder in ["real", "registered"].into_iter().filter_map(corpus) {
+        for path in files(&folder, &["hcl", "nomad"]) {
+            let name = path.display().to_string();
+            let Ok(parsed) = parse(&name, &text_of(&path), &mut inputs()) else {
+                continue;
+            };
+            let written = parsed.written();
+            for key in ["Status", "Stop", "Version", "SubmitTime", "CreateIndex"] {
+                assert_eq!(written[key], Json::Null, "{name}: {key}");
+            }
+            let again: protocol_model::Job =
+                serde_json::from_value(written).expect("a job with nulls is a job");
+            assert_eq!(again, parsed.job, "{name}");
+        }
     }
 }
