@@ -7,10 +7,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use isolation::cgroup::{Hierarchy, Patience, TaskPath};
+use isolation::cgroup::{Hierarchy, Patience, TASKS, TaskPath};
 use isolation::scratch;
 use noded_keeper::client::{Connection, ConnectionError};
-use noded_keeper::keeper::{KeeperError, unfinished_cgroups};
+use noded_keeper::keeper::{KeeperError, is_base_used, unfinished_cgroups};
 use noded_keeper::lock::{self, LockError};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{Message, Refusal, Request, Response};
@@ -93,6 +93,24 @@ pub enum CustodyError {
     /// Its records could not be read.
     #[error("reading keeper's records")]
     Records(#[source] KeeperError),
+    /// Another node's keeper runs tasks in the same cgroups.
+    #[error(
+        "another keeper runs tasks in the cgroups below {}; end that node first, and give each \
+         node of this host a cgroup_base of its own", .base.display()
+    )]
+    BaseShared {
+        /// Below the mount of cgroup v2.
+        base: PathBuf,
+    },
+    /// Whether another keeper uses the cgroups is unknown.
+    #[error("cannot see whether another keeper uses the cgroups below {}", .base.display())]
+    BaseLock {
+        /// Below the mount of cgroup v2.
+        base: PathBuf,
+        /// What the kernel says.
+        #[source]
+        source: Errno,
+    },
     /// A cgroup remains.
     #[error("{count} cgroups could not be removed: {named}")]
     Cgroups {
@@ -278,6 +296,13 @@ fn remove_cgroups(base: &Path) -> Result<(), CustodyError> {
     let Ok(hierarchy) = Hierarchy::open(base) else {
         return Ok(());
     };
+    let tasks = hierarchy.mount().path.join(base).join(TASKS);
+    let base = base.to_owned();
+    match is_base_used(&tasks) {
+        Ok(false) => {}
+        Ok(true) => return Err(CustodyError::BaseShared { base }),
+        Err(source) => return Err(CustodyError::BaseLock { base, source }),
+    }
     let millis = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
     hierarchy
         .remove(Patience::Milliseconds(millis))

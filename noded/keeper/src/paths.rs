@@ -11,7 +11,7 @@ pub const DEFAULT_RUNTIME_DIRECTORY: &str = "/run/drover";
 
 /// Where the task cgroups are when nobody says otherwise and cgroup v2 is the host's only
 /// hierarchy.
-pub const DEFAULT_CGROUP_BASE: &str = "/sys/fs/cgroup/drover";
+pub const DEFAULT_CGROUP_BASE: &str = "/sys/fs/cgroup/drover/tasks";
 
 /// Why the runtime directory cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 
 use super::custody::Tree;
 use crate::protocol::OomKill;
-use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, FileType, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -53,6 +53,21 @@ impl CgroupBase {
         }
     }
 
+    /// Whether no other keeper uses this base, so that whatever runs below it is ours. What is found
+    /// holds until [`Self::share`], but for a keeper of an earlier release: it takes no lock.
+    pub(crate) fn is_ours_alone(&self) -> Result<bool, Errno> {
+        match fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Lets other keepers know that this one uses the base, for as long as it lives (flock(2)).
+    pub(crate) fn share(&self) -> Result<(), Errno> {
+        fs::flock(&self.directory, FlockOperation::NonBlockingLockShared)
+    }
+
     pub(crate) fn task(&self, relative: &str) -> Result<TaskCgroup, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
@@ -74,6 +89,17 @@ impl CgroupBase {
         }
         Ok(names)
     }
+}
+
+/// Whether a keeper uses the cgroups below `path`; one that is not there is used by none.
+///
+/// # Errors
+/// Where it is no directory of cgroup v2, or cannot be locked.
+pub fn is_base_used(path: &Path) -> Result<bool, Errno> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    CgroupBase::open(path)?.is_ours_alone().map(|ours| !ours)
 }
 
 impl TaskCgroup {

@@ -36,6 +36,7 @@ use crate::protocol::{BootNanos, TaskKey, VersionRange};
 use crate::report::tell;
 use crate::signals::{self, SignalsError};
 use cgroup::CgroupBase;
+pub use cgroup::is_base_used;
 use custody::Custody;
 pub use handover::check_state;
 use handover::{Check, inherit};
@@ -229,6 +230,10 @@ pub fn run(
     match left {
         Some((state, descriptors)) => keeper.go_on(state, descriptors),
         None => keeper.recover()?,
+    }
+    // Only after recovery, which wants it alone.
+    if let Err(errno) = keeper.base.share() {
+        tell!("keeper: its cgroup base cannot be locked against other keepers: {errno}");
     }
     tell!("keeper: ready, {} runs known", keeper.custody.run_count());
     crate::report::ready("keeper");

@@ -2,10 +2,15 @@
 //! keeper ran hides its task from recovery, and noded would start the task a second time.
 //!
 //! ```text
-//!   populated cgroup      becomes
-//!   <alloc>/<task>.<run>  killed; the run has exited, status unknown
-//!   any other name        killed
+//!   populated cgroup                becomes
+//!   <alloc>/<task>.<run>            killed; the run has exited, status unknown
+//!   the same, its end acknowledged  killed
+//!   any other name                  killed
+//!   one with keeper in it           left alone
 //! ```
+//!
+//! Two nodes of one host may share a cgroup base by mistake. Each keeper holds a lock of the base,
+//! and one that is not alone kills nothing.
 //!
 //! The run is known from here on, so a spawn of the same task waits until its cgroup is empty. It
 //! is not taken over alive: without the record nothing says which process is the main one.
@@ -19,21 +24,41 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 
 impl Keeper {
-    /// Looks at every cgroup two levels below the base, after the records were read.
+    /// Looks at every cgroup two levels below the base, after the records were read. Where another
+    /// keeper uses the base, too, what is not ours may be its task: nothing is killed.
     pub(super) fn kill_orphans(&mut self, now: Now) {
+        match self.base.is_ours_alone() {
+            Ok(true) => {}
+            Ok(false) => {
+                return tell!(
+                    "keeper: another keeper uses {}; processes without a record stay. Give each \
+                     node of this host a cgroup_base of its own",
+                    self.cgroup_base.display()
+                );
+            }
+            Err(errno) => return tell!("keeper: its cgroup base cannot be locked: {errno}"),
+        }
         let alive = self.custody.runs().filter_map(|(_, run)| {
             let has_ended = matches!(run.phase, Phase::Ended(_));
             (!has_ended).then(|| run.cgroup.clone())
         });
         let alive: BTreeSet<String> = alive.collect();
+        // A base that was given one level too high has keeper below it, and noded.
+        let own = match std::fs::read_to_string("/proc/self/cgroup") {
+            Ok(own) => own,
+            Err(error) => return tell!("keeper: its own cgroup is unknown: {error}"),
+        };
         match find(&self.base, &alive) {
-            Ok(paths) => paths.iter().for_each(|path| self.end_orphan(path, now)),
+            Ok(paths) => {
+                let others = paths.iter().filter(|path| !is_within(&own, path));
+                others.for_each(|path| self.end_orphan(path, now));
+            }
             Err(errno) => tell!("keeper: the task cgroups cannot be listed: {errno}"),
         }
     }
 
     fn end_orphan(&mut self, path: &str, now: Now) {
-        let key = key_of(path).filter(|key| self.custody.run(key).is_none());
+        let key = key_of(path).filter(|key| !self.custody.is_past(key));
         let Some(key) = key else {
             tell!("keeper: cgroup {path} has processes of no known run; killing them");
             match self.base.task(path).and_then(|cgroup| cgroup.kill()) {
@@ -71,7 +96,14 @@ fn ending(now: Now) -> Ending {
     }
 }
 
-/// The populated cgroups that are neither in `alive`, nor above or below one that is.
+/// Whether a process whose /proc/PID/cgroup says `own` is in the cgroup `path`, or below it.
+fn is_within(own: &str, path: &str) -> bool {
+    let mut v2 = own.lines().filter_map(|line| line.strip_prefix("0::"));
+    v2.any(|own| format!("{own}/").contains(&format!("/{path}/")))
+}
+
+/// The populated cgroups of the first two levels that are not in `alive`; one of the first level
+/// only where it holds none of the second and none that is in `alive`.
 fn find(base: &CgroupBase, alive: &BTreeSet<String>) -> Result<Vec<String>, Errno> {
     let mut found = Vec::new();
     for alloc in base.children(None)? {
@@ -109,6 +141,21 @@ fn key_of(path: &str) -> Option<TaskKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cgroup_with_keeper_in_it_is_recognized() {
+        let own = "4:cpu:/tasks\n0::/drover/supervisor\n";
+        for (path, expected) in [
+            ("supervisor", true),
+            ("drover/supervisor", true),
+            ("drover", true),
+            ("super", false),
+            ("tasks", false),
+            ("supervisor/web.1", false),
+        ] {
+            assert_eq!(is_within(own, path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn a_cgroup_names_its_run_only_as_noded_spells_it() {

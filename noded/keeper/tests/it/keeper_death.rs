@@ -2,9 +2,10 @@
 
 use crate::pump::{limits, owner};
 use crate::support::{
-    Conversation, exits_when, ignores_term, key, place, request, shell, wait_until,
+    Conversation, Scene, exits_when, ignores_term, key, place, request, shell, wait_until,
 };
 use noded_keeper::io::retire_streams;
+use noded_keeper::keeper::is_base_used;
 use noded_keeper::protocol::{
     ExitCause, ExitStatus, OsSignal, Refusal, Remains, Request, Response, StopMethod, TaskPhase,
 };
@@ -229,6 +230,56 @@ fn processes_of_no_run_are_killed_and_known_runs_beside_them_stay() {
     let known: Vec<_> = noded.list().into_keys().collect();
     assert_eq!(known, [stays]);
     assert!(cgroups.is_populated("a/stays.1"));
+}
+
+#[test]
+fn two_keepers_with_one_cgroup_base_leave_each_others_tasks_alone() {
+    let Some((cgroups, scene)) = place() else {
+        return;
+    };
+    let (keeper, mut noded) = scene.serve(&cgroups);
+    let ours = key("a", "web", 1);
+    noded.start(
+        request(&ours, &cgroups.task("a/web.1")),
+        &shell("exec sleep 1000"),
+    );
+    let other = Scene::new();
+    let (_other_keeper, mut other_noded) = other.serve(&cgroups);
+    let theirs = key("b", "web", 1);
+    other_noded.start(
+        request(&theirs, &cgroups.task("b/web.1")),
+        &shell("exec sleep 1000"),
+    );
+    keeper.kill();
+    let (_next, mut noded) = scene.serve(&cgroups);
+    for (noded, key) in [(&mut noded, &ours), (&mut other_noded, &theirs)] {
+        let phase = noded.list().remove(key);
+        assert!(
+            matches!(phase, Some(TaskPhase::Running { .. })),
+            "{phase:?}"
+        );
+    }
+    assert!(is_base_used(&cgroups.path).unwrap());
+}
+
+#[test]
+fn an_acknowledged_run_with_processes_is_killed_and_not_told_again() {
+    let Some((cgroups, scene)) = place() else {
+        return;
+    };
+    let (keeper, mut noded) = scene.serve(&cgroups);
+    let key = key("a", "web", 1);
+    let cgroup = cgroups.task("a/web.1");
+    noded.start(request(&key, &cgroup), &shell("exec sleep 1000"));
+    noded.put_down(&key);
+    keeper.kill();
+    let mut survivor = std::process::Command::new("sleep").arg("1000").spawn();
+    let survivor = survivor.as_mut().unwrap();
+    let members = cgroups.path.join("a/web.1/cgroup.procs");
+    std::fs::write(members, survivor.id().to_string()).unwrap();
+    let (_next, mut noded) = scene.serve(&cgroups);
+    survivor.wait().unwrap();
+    assert!(noded.list().is_empty());
 }
 
 #[test]

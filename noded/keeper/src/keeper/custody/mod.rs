@@ -230,6 +230,12 @@ impl Custody {
         self.runs.get(key)
     }
 
+    /// Whether this run is known, or its end was acknowledged, or a later run of its task began.
+    pub(crate) fn is_past(&self, key: &TaskKey) -> bool {
+        let highest = self.floors.highest(key.owner());
+        highest.is_some_and(|highest| key.run_epoch() <= highest)
+    }
+
     pub(crate) fn runs(&self) -> impl Iterator<Item = (&TaskKey, &Run)> {
         self.runs.iter()
     }
