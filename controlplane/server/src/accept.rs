@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use controlplane_raft::Raft;
 use protocol_transport::{
-    Handshake, Listener, Peer, PeerIdentity, Region, Role, StreamKind, close_code,
+    Handshake, LineLimit, Listener, Peer, PeerIdentity, Region, Role, StreamKind, close_code,
 };
 
 use crate::forward::Forward;
 use crate::gateway::Gateway;
+
+static OTHER_REGION: LineLimit = LineLimit::new();
+static STREAM_REFUSED: LineLimit = LineLimit::new();
+static NOT_SERVED: LineLimit = LineLimit::new();
 
 /// What a connection can reach. Clones share everything.
 #[derive(Clone, Debug)]
@@ -39,9 +43,10 @@ async fn serve_peer(peer: Peer, doors: Doors) {
             "this is region {}, the certificate is of region {}",
             doors.region, identity.region
         );
-        tracing::warn!(
-            peer = %identity, remote = %connection.remote_address(), %reason, "peer refused"
-        );
+        if let Some(left_out) = OTHER_REGION.admit() {
+            let remote = connection.remote_address();
+            tracing::warn!(peer = %identity, %remote, %reason, left_out, "peer refused");
+        }
         connection.close(close_code::NOT_WELCOME.into(), reason.as_bytes());
         return;
     }
@@ -68,7 +73,9 @@ async fn serve_stream(
     let kind = match StreamKind::read(&mut recv, identity.role).await {
         Ok(kind) => kind,
         Err(error) => {
-            tracing::warn!(peer = %identity, %error, "a stream was refused");
+            if let Some(left_out) = STREAM_REFUSED.admit() {
+                tracing::warn!(peer = %identity, %error, left_out, "a stream was refused");
+            }
             return;
         }
     };
@@ -90,6 +97,10 @@ async fn serve_stream(
         }
         (StreamKind::Forward, _) => doors.forward.serve(send, recv, &connection).await,
         (kind, Role::Node) => doors.gateway.serve(kind, send, recv, connection).await,
-        (kind, role) => tracing::warn!(%kind, %role, "a stream that nothing serves"),
+        (kind, role) => {
+            if let Some(left_out) = NOT_SERVED.admit() {
+                tracing::warn!(%kind, %role, left_out, "a stream that nothing serves");
+            }
+        }
     }
 }

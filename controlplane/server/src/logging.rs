@@ -1,11 +1,12 @@
 //! Log lines: which of them are written, by the configuration or by `DROVER_LOG`; the level may
 //! change while the server runs.
 
-use tracing::Level;
+use protocol_transport::LineLimit;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::ParseError;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Registry, reload};
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::config::{LOG_LEVELS, LogConfig};
 
@@ -47,6 +48,7 @@ impl Logging {
         let (filter, handle) = reload::Layer::new(filter);
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
         let registry = tracing_subscriber::registry().with(filter);
+        let registry = registry.with(LibraryLines::default());
         if json {
             registry.with(lines.json()).init();
         } else {
@@ -65,6 +67,23 @@ impl Logging {
         let filter = EnvFilter::try_new(directives(level, variable)?)?;
         self.handle.reload(filter)?;
         Ok(LevelSet::with(variable))
+    }
+}
+
+/// Bounds the lines of libraries: strangers cause some of them with every packet (a PING ack that
+/// was never asked for, an Initial with a bad token). Below `info` somebody asked for all of them.
+#[derive(Debug, Default)]
+struct LibraryLines(LineLimit);
+
+impl<S: Subscriber> Layer<S> for LibraryLines {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        let (target, level) = (event.metadata().target(), *event.metadata().level());
+        let is_ours = target.starts_with("controlplane") || target.starts_with("protocol_");
+        if is_ours || level > Level::INFO || self.0.admit().is_some() {
+            return true;
+        }
+        metrics::counter!("drover_library_lines_left_out").increment(1);
+        false
     }
 }
 
@@ -117,6 +136,9 @@ fn directives(level: Level, variable: Option<&str>) -> Result<String, LogError> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn filter(variable: &str) -> Result<String, String> {
@@ -159,6 +181,35 @@ mod tests {
             let set = LevelSet::with(Some(variable));
             assert_eq!(set, LevelSet::Overridden, "{variable}");
         }
+    }
+
+    /// Counts what is written.
+    struct Written(Arc<AtomicUsize>);
+
+    impl<S: Subscriber> Layer<S> for Written {
+        fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn lines_of_libraries_are_bounded_and_ours_are_not() {
+        let written = Arc::new(AtomicUsize::new(0));
+        let registry = tracing_subscriber::registry().with(LibraryLines::default());
+        let subscriber = registry.with(Written(Arc::clone(&written)));
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..100 {
+                tracing::warn!(target: "h2::proto::ping_pong", "recv PING ack that we never sent");
+            }
+            // A second may end between two of them.
+            let of_libraries = written.swap(0, Ordering::Relaxed);
+            assert!((10..=20).contains(&of_libraries), "{of_libraries}");
+            for _ in 0..100 {
+                tracing::warn!(target: "controlplane_server::http", "ours");
+                tracing::debug!(target: "quinn_proto", "asked for");
+            }
+            assert_eq!(written.load(Ordering::Relaxed), 200);
+        });
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! - [`Pool`] keeps one connection per server and opens streams on it.
 //! - [`StreamKind`] is the first byte of every stream.
 //! - [`Secret`] is a token that is not printed with the configuration that holds it.
+//! - [`LineLimit`] bounds the log lines that peers and clients cause.
 //! - [`take_short_turns`] is for the threads that packets wait for.
 //! - [`frame`] is the pure codec (`u32 length | u8 kind | body`); [`FrameReader`] and
 //!   [`FrameWriter`] put it on streams, with a size cap per use.
@@ -35,6 +36,7 @@ mod fault;
 pub mod files;
 pub mod frame;
 mod identity;
+mod line_limit;
 mod listener;
 mod own_certificate;
 mod pool;
@@ -53,6 +55,7 @@ pub use endpoint::{
 };
 pub use fault::Fault;
 pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
+pub use line_limit::LineLimit;
 pub use listener::{Handshake, Listener, Peer};
 pub use own_certificate::UnfitError;
 pub use pool::{OpenError, Pool};

@@ -23,6 +23,11 @@ use tokio::time::timeout;
 
 use crate::endpoint::{Limits, close_code};
 use crate::identity::PeerIdentity;
+use crate::line_limit::LineLimit;
+
+static NOT_AWAITED: LineLimit = LineLimit::new();
+static REFUSED: LineLimit = LineLimit::new();
+static TURNED_AWAY: LineLimit = LineLimit::new();
 
 /// An authenticated connection.
 #[derive(Debug, Clone)]
@@ -92,7 +97,11 @@ async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Send
             match incoming.accept().map(quinn::Connecting::into_0rtt) {
                 Err(error) => tracing::debug!(%address, %error, "handshake failed"),
                 // A server's side can always be used before it is over.
-                Ok(Err(_)) => tracing::error!(%address, "a handshake cannot be waited for"),
+                Ok(Err(_)) => {
+                    if let Some(left_out) = NOT_AWAITED.admit() {
+                        tracing::error!(%address, left_out, "a handshake cannot be waited for");
+                    }
+                }
                 Ok(Ok((connection, over))) => shake_hands(connection, over, limit, &peers).await,
             }
         });
@@ -131,7 +140,9 @@ async fn shake_hands(
     match PeerIdentity::of_connection(&connection) {
         Ok(identity) => place(connection, identity, handshake, peers),
         Err(error) => {
-            tracing::warn!(%address, %error, "peer refused");
+            if let Some(left_out) = REFUSED.admit() {
+                tracing::warn!(%address, %error, left_out, "peer refused");
+            }
             connection.close(close_code::NOT_WELCOME.into(), b"certificate names no role");
         }
     }
@@ -149,7 +160,9 @@ fn place(
         identity,
         handshake,
     }) {
-        tracing::warn!(%address, "accept queue is full, peer turned away");
+        if let Some(left_out) = TURNED_AWAY.admit() {
+            tracing::warn!(%address, left_out, "accept queue is full, peer turned away");
+        }
         refused
             .into_inner()
             .connection

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::{NodeId, NodeStatus};
-use protocol_transport::{FrameReader, FrameWriter, Handshake};
+use protocol_transport::{FrameReader, FrameWriter, Handshake, LineLimit};
 use protocol_wire::kind::{FrameMessage as _, from_datagram, to_datagram};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
@@ -42,6 +42,9 @@ const FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// Frames read ahead of the session's loop.
 const FRAMES_AHEAD_MAX: usize = 8;
 
+static NO_HELLO: LineLimit = LineLimit::new();
+static REFUSED: LineLimit = LineLimit::new();
+
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
     send: quinn::SendStream,
@@ -54,7 +57,10 @@ pub(super) async fn serve(
     let hello = match timeout(HELLO_MAX, read_hello(&mut reader)).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(reason)) => {
-            tracing::warn!(remote = %connection.remote_address(), %reason, "not a node's hello");
+            if let Some(left_out) = NO_HELLO.admit() {
+                let remote = connection.remote_address();
+                tracing::warn!(%remote, %reason, left_out, "not a node's hello");
+            }
             let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
             let _ = refused.send(gateway, &mut writer).await;
             return;
@@ -72,7 +78,9 @@ pub(super) async fn serve(
     let welcome = match knock(gateway, hello, address, &mut handshake).await {
         Ok(welcome) => welcome,
         Err(refused) => {
-            tracing::info!(%node, reason = %refused.message, "node refused");
+            if let Some(left_out) = REFUSED.admit() {
+                tracing::info!(%node, reason = %refused.message, left_out, "node refused");
+            }
             let _ = refused.send(gateway, &mut writer).await;
             return;
         }

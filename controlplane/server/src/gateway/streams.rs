@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use controlplane_state::SessionEpoch;
 use protocol_model::NodeId;
-use protocol_transport::FrameReader;
+use protocol_transport::{FrameReader, LineLimit};
 use protocol_wire::kind::from_frame;
 use protocol_wire::v1;
 use tokio::time::timeout;
@@ -20,6 +20,8 @@ use super::held::SessionEntry;
 
 /// How long a node may take to say whose stream it is.
 const SAID_MAX: Duration = Duration::from_secs(10);
+
+static REFUSED: LineLimit = LineLimit::new();
 
 /// A stream whose session is known.
 #[derive(Debug)]
@@ -69,10 +71,12 @@ pub(super) async fn own(
         sessions.on(node, connection).cloned()
     };
     let Some(entry) = entry else {
-        tracing::warn!(
-            %node, %epoch, remote = %connection.remote_address(),
-            "a stream for a session of another connection was refused"
-        );
+        if let Some(left_out) = REFUSED.admit() {
+            tracing::warn!(
+                %node, %epoch, remote = %connection.remote_address(), left_out,
+                "a stream for a session of another connection was refused"
+            );
+        }
         return Err(format!(
             "session {epoch} of node {node} was made on another connection"
         ));

@@ -11,6 +11,7 @@ use std::time::Duration;
 use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, SessionEpoch};
 use protocol_model::{Node, NodeId};
+use protocol_transport::LineLimit;
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 
@@ -92,6 +93,8 @@ impl Parts {
     }
 }
 
+static NOT_COUNTED: LineLimit = LineLimit::new();
+
 /// Counts a report that could not be taken: it stands at the node, whichever server it turns to
 /// next. The session ends, and the next one brings all of it again.
 pub(super) async fn count_rejected(gateway: &Gateway, node: NodeId, epoch: SessionEpoch) {
@@ -99,8 +102,10 @@ pub(super) async fn count_rejected(gateway: &Gateway, node: NodeId, epoch: Sessi
     let counted = gateway
         .cluster
         .change(Command::SyncRejected { node, epoch });
-    if let Err(error) = counted.await {
-        tracing::warn!(%node, %error, "a complete report that was refused is not counted");
+    if let Err(error) = counted.await
+        && let Some(left_out) = NOT_COUNTED.admit()
+    {
+        tracing::warn!(%node, %error, left_out, "a complete report that was refused is not counted");
     }
 }
 

@@ -18,6 +18,7 @@ use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use protocol_transport::LineLimit;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -43,6 +44,9 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\
     Content-Type: text/plain\r\nContent-Length: 38\r\n\r\ntoo many connections from this address";
 /// The pause after a failed accept: most often there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+static NOT_ACCEPTED: LineLimit = LineLimit::new();
+static TOO_MANY_OF_ONE: LineLimit = LineLimit::new();
 
 /// What connections may cost.
 #[derive(Clone, Copy, Debug)]
@@ -84,13 +88,18 @@ pub(super) async fn listen(
         let (stream, peer, permit) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
+                if let Some(left_out) = NOT_ACCEPTED.admit() {
+                    tracing::warn!(%error, left_out, "a connection was not accepted");
+                }
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Some(place) = places.take(peer.ip()) else {
-            tracing::warn!(%peer, max = limits.per_address_max, "too many connections of one client");
+            if let Some(left_out) = TOO_MANY_OF_ONE.admit() {
+                let max = limits.per_address_max;
+                tracing::warn!(%peer, max, left_out, "too many connections of one client");
+            }
             turn_away(&stream, acceptor.is_some());
             continue;
         };

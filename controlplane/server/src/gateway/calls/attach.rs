@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controlplane_state::{Digest, SessionEpoch};
 use protocol_model::NodeId;
-use protocol_transport::{FrameReader, FrameWriter};
+use protocol_transport::{FrameReader, FrameWriter, LineLimit};
 use protocol_wire::kind::{from_frame, to_frame};
 use protocol_wire::v1;
 use tokio::time::timeout;
@@ -12,6 +12,8 @@ use tokio::time::timeout;
 use super::OPEN_MAX;
 use super::places::{CALLS_OF_NODE_MAX, NodeCalls};
 use crate::gateway::{Gateway, digest};
+
+static REFUSED: LineLimit = LineLimit::new();
 
 /// Takes a node's second connection: it says which session it belongs to, and proves that it is the
 /// node.
@@ -21,8 +23,10 @@ pub(in crate::gateway) async fn attach(
     recv: quinn::RecvStream,
     connection: quinn::Connection,
 ) {
-    if let Err(reason) = try_attach(gateway, send, recv, connection).await {
-        tracing::info!(%reason, "a node's bulk connection was refused");
+    if let Err(reason) = try_attach(gateway, send, recv, connection).await
+        && let Some(left_out) = REFUSED.admit()
+    {
+        tracing::info!(%reason, left_out, "a node's bulk connection was refused");
     }
 }
 
