@@ -1,9 +1,10 @@
 //! One request, read: its path, its parameters, its body, and who asks.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::Api;
+use super::body::WholeBody;
 use super::error::{Answered, HttpError};
 use super::listen::Held;
 use super::query::Query;
@@ -60,7 +62,7 @@ pub(super) struct Ask {
     /// Its parameters.
     pub(super) query: Query,
     /// Its body; empty for reads.
-    pub(super) body: Bytes,
+    pub(super) body: WholeBody,
     /// The body that is too large to hold in memory: whoever serves it takes and reads it. (The
     /// lock is for the compiler: a body alone cannot be shared.)
     pub(super) stream: Mutex<Option<Body>>,
@@ -72,6 +74,8 @@ pub(super) struct Ask {
     pub(super) held: Option<Held>,
     /// Says when the server ends.
     pub(super) stopped: watch::Receiver<bool>,
+    /// The index of what was read last of the state; 0 before.
+    pub(super) read_index: AtomicU64,
 }
 
 impl Ask {
@@ -127,6 +131,16 @@ impl Ask {
     /// The same where `moved` tells the index at which that changed which is asked for: whatever
     /// else happens in its tables wakes nobody, as in Nomad, whose queries watch rows.
     pub(super) async fn snapshot_after(
+        &self,
+        moved: impl Fn(&Snapshot) -> u64 + Send + Sync,
+    ) -> Result<Snapshot, HttpError> {
+        let snapshot = self.moved_snapshot(&moved).await?;
+        self.read_index
+            .store(moved(&snapshot).max(1), Ordering::Relaxed);
+        Ok(snapshot)
+    }
+
+    async fn moved_snapshot(
         &self,
         moved: impl Fn(&Snapshot) -> u64 + Send + Sync,
     ) -> Result<Snapshot, HttpError> {
@@ -202,6 +216,18 @@ impl Ask {
         {
             response.headers_mut().insert("x-nomad-nexttoken", value);
         }
+        Ok(response)
+    }
+
+    /// The answer to a read that found nothing: it tells the index as any other does, so that its
+    /// caller can wait for what is missing.
+    pub(super) fn not_found(&self, error: HttpError) -> Answered {
+        let index = self.read_index.load(Ordering::Relaxed);
+        if self.verb != Verb::Get || error.status != StatusCode::NOT_FOUND || index == 0 {
+            return Err(error);
+        }
+        let mut response = error.into_response();
+        self.put_headers(response.headers_mut(), index);
         Ok(response)
     }
 

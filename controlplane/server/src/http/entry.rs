@@ -1,10 +1,9 @@
 //! Where a request comes in: read, checked, routed, and answered whatever happens.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use axum::body::{Body, Bytes};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, OriginalUri, Request, State};
 use axum::http::request::Parts;
@@ -12,12 +11,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use controlplane_state::AclTokenKind;
 use futures::FutureExt;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use protocol_transport::LineLimit;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::Api;
 use super::ask::{Ask, Caller, Verb};
+use super::body::{Bodies, BodyUse, WholeBody};
 use super::error::{Answered, HttpError};
 use super::listen::Held;
 use super::origin;
@@ -25,8 +24,8 @@ use super::query::{Plus, Query, decode};
 use super::{gzip, route};
 use crate::gateway;
 
-/// How long a client may take to send a body.
-const BODY_MAX: Duration = Duration::from_secs(60);
+static FAILED: LineLimit = LineLimit::new();
+static PANICKED: LineLimit = LineLimit::new();
 
 /// What every request starts with.
 #[derive(Clone, Debug)]
@@ -35,6 +34,7 @@ pub(super) struct Entry {
     pub(super) stopped: watch::Receiver<bool>,
     /// What the operator adds to every answer.
     headers: Arc<Vec<(HeaderName, HeaderValue)>>,
+    bodies: Bodies,
 }
 
 impl Entry {
@@ -51,6 +51,7 @@ impl Entry {
             }
         }
         Self {
+            bodies: Bodies::new(api.config.limits.body_bytes),
             api,
             stopped,
             headers: Arc::new(headers),
@@ -69,13 +70,13 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
     let mut response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            if error.status.is_server_error() {
-                tracing::warn!(request = %line, status = %error.status, error = %error.message);
-            }
+            tell_failure(&line, &error);
             error.into_response()
         }
         Err(_) => {
-            tracing::error!(request = %line, "a request's handler panicked");
+            if let Some(left_out) = PANICKED.admit() {
+                tracing::error!(request = %line, left_out, "a request's handler panicked");
+            }
             HttpError::internal("internal error: see the server's log").into_response()
         }
     };
@@ -88,11 +89,25 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
     response
 }
 
+/// Counts an answer that says that this server or the cluster failed, and logs some of them: a
+/// client that repeats a request must not fill the log. What this release lacks is no failure.
+fn tell_failure(line: &str, error: &HttpError) {
+    let HttpError { status, message } = error;
+    if !status.is_server_error() || *status == StatusCode::NOT_IMPLEMENTED {
+        return;
+    }
+    metrics::counter!("drover_http_failures").increment(1);
+    if let Some(left_out) = FAILED.admit() {
+        tracing::warn!(request = %line, %status, error = %message, left_out, "a request failed");
+    }
+}
+
 async fn answer(entry: Entry, request: Request) -> Answered {
     let Entry {
         api,
         stopped,
         headers: _,
+        bodies,
     } = entry;
     let (mut parts, body) = request.into_parts();
     let uri = match OriginalUri::from_request_parts(&mut parts, &()).await {
@@ -124,12 +139,14 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Method::DELETE => Verb::Delete,
         _ => Verb::Other,
     };
-    let (body, stream) = match verb {
-        Verb::Put if route::reads_body(&path) => {
-            (whole(body, api.config.limits.body_bytes).await?, None)
-        }
-        Verb::Put => (Bytes::new(), Some(body)),
-        _ => (Bytes::new(), None),
+    let body_use = match verb {
+        Verb::Put => route::body_use(&path, &caller, api.config.limits.body_bytes),
+        _ => BodyUse::Unread,
+    };
+    let (body, stream) = match body_use {
+        BodyUse::Unread => (WholeBody::default(), None),
+        BodyUse::Whole { bytes_max } => (bodies.read(body, bytes_max).await?, None),
+        BodyUse::Streamed => (WholeBody::default(), Some(body)),
     };
     let upgrade = upgrade(&mut parts).await;
     let held = parts.extensions.remove::<Held>();
@@ -143,8 +160,10 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         upgrade,
         held,
         stopped,
+        read_index: AtomicU64::new(0),
     };
-    Box::pin(route::route(&mut ask, &path)).await
+    let answered = Box::pin(route::route(&mut ask, &path)).await;
+    answered.or_else(|error| ask.not_found(error))
 }
 
 /// The path's segments, split first and decoded then.
@@ -157,26 +176,6 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, HttpError> {
     path.split('/')
         .map(|segment| decode(segment, Plus::IsPlus))
         .collect()
-}
-
-async fn whole(body: Body, bytes_max: usize) -> Result<Bytes, HttpError> {
-    let whole = timeout(BODY_MAX, Limited::new(body, bytes_max).collect());
-    let whole = whole.await.map_err(|_| {
-        HttpError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            format!("no whole body within {BODY_MAX:?}"),
-        )
-    })?;
-    match whole {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(HttpError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is larger than {bytes_max} bytes"),
-        )),
-        Err(error) => Err(HttpError::bad_request(format!(
-            "cannot read the body: {error}"
-        ))),
-    }
 }
 
 async fn upgrade(parts: &mut Parts) -> Option<WebSocketUpgrade> {

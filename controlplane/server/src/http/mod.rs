@@ -14,6 +14,7 @@
 //! it is; calls to nodes go through the server that holds their session.
 
 mod ask;
+mod body;
 mod client_fs;
 mod entry;
 mod error;

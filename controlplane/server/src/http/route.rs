@@ -1,12 +1,16 @@
 //! Which file serves which path.
 
-use super::ask::Ask;
+use super::ask::{Ask, Caller};
+use super::body::BodyUse;
 use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
     acl, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics, namespaces,
     nodes, operator, search, status,
 };
+
+/// The largest body of `acl/bootstrap`, which strangers may send: it holds one secret.
+const BOOTSTRAP_BYTES_MAX: usize = 4096;
 
 /// Carries one request to what serves it.
 pub(super) async fn route(ask: &mut Ask, path: &[&str]) -> Answered {
@@ -88,7 +92,40 @@ pub(super) fn filters(path: &[&str]) -> bool {
     )
 }
 
-/// Whether the body of a write is read before it is served.
-pub(super) fn reads_body(path: &[&str]) -> bool {
-    path != ["v1", "operator", "snapshot"]
+/// What becomes of the body of a write, whose largest size is `bytes_max` in general. Strangers send
+/// no more than the open routes read.
+pub(super) fn body_use(path: &[&str], caller: &Caller, bytes_max: usize) -> BodyUse {
+    match path {
+        ["v1", "operator", "snapshot"] => BodyUse::Streamed,
+        ["v1", "acl", "bootstrap"] => BodyUse::Whole {
+            bytes_max: bytes_max.min(BOOTSTRAP_BYTES_MAX),
+        },
+        ["v1", "client", "allocation", _, "exec"] => BodyUse::Unread,
+        _ if *caller == Caller::Stranger => BodyUse::Unread,
+        _ => BodyUse::Whole { bytes_max },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_make_no_open_route_read_more_than_it_needs() {
+        const LARGE: usize = 8 << 20;
+        let stranger = |path: &[&str]| body_use(path, &Caller::Stranger, LARGE);
+        let bootstrap = BodyUse::Whole { bytes_max: 4096 };
+        assert_eq!(stranger(&["v1", "acl", "bootstrap"]), bootstrap);
+        let exec = ["v1", "client", "allocation", "a", "exec"];
+        for open in [
+            &exec[..],
+            &["v1", "status", "leader"],
+            &["v1", "agent", "health"],
+        ] {
+            assert_eq!(stranger(open), BodyUse::Unread, "{open:?}");
+        }
+        assert_eq!(body_use(&exec, &Caller::Anyone, LARGE), BodyUse::Unread);
+        let jobs = body_use(&["v1", "jobs"], &Caller::Anyone, LARGE);
+        assert_eq!(jobs, BodyUse::Whole { bytes_max: LARGE });
+    }
 }

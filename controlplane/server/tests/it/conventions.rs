@@ -28,6 +28,28 @@ async fn answers_tell_index_and_leader() {
 }
 
 #[tokio::test]
+async fn a_read_that_finds_nothing_tells_the_index_to_wait_from() {
+    let world = World::start().await;
+    let id = "11111111-2222-3333-4444-555555555555";
+    for path in [
+        "/v1/job/absent".to_owned(),
+        "/v1/job/absent/summary".to_owned(),
+        "/v1/namespace/absent".to_owned(),
+        format!("/v1/allocation/{id}"),
+        format!("/v1/node/{id}"),
+        format!("/v1/evaluation/{id}"),
+        format!("/v1/deployment/{id}"),
+    ] {
+        let (status, head, _) = world.raw(&format!("GET {path} HTTP/1.1"), "").await;
+        assert_eq!(status, 404, "{path}");
+        assert!(head.contains("x-nomad-index: "), "{path}: {head}");
+        assert!(head.contains("content-type: text/plain"), "{path}: {head}");
+    }
+    let (status, head, _) = world.raw("GET /v1/nothing HTTP/1.1", "").await;
+    assert_eq!((status, head.contains("x-nomad-index")), (404, false));
+}
+
+#[tokio::test]
 async fn wrong_methods_and_paths_are_refused_in_plain_text() {
     let world = World::start().await;
     let (status, head, body) = world.raw("PATCH /v1/jobs HTTP/1.1", "").await;
