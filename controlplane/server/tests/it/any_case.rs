@@ -38,7 +38,7 @@ async fn a_job_is_registered_planned_and_validated_in_any_case() {
 #[tokio::test]
 async fn every_other_body_is_read_in_any_case() {
     let world = World::start().await;
-    let file = "job \"j\" { group \"g\" { task \"t\" { driver = \"exec\" } } }";
+    let file = "job \"j\" {\n group \"g\" {\n task \"t\" {\n driver = \"exec\"\n }\n }\n }\n";
     let parsed = world.put("/v1/jobs/parse", json!({ "jobhcl": file })).await;
     assert_eq!(parsed.expect("a job")["ID"], "j");
     let refused = world.put("/v1/jobs/parse", json!({ "JobHCL": file, "hclv1": true }));
