@@ -15,12 +15,6 @@ pub enum SpecError {
         /// The group.
         group: String,
     },
-    /// The job's specification is not there.
-    #[error("job specification {spec} is not on this node")]
-    NoJob {
-        /// The specification.
-        spec: protocol_model::SpecHash,
-    },
     /// The group has nothing to run.
     #[error("task group {group:?} has no tasks")]
     NoTasks {

@@ -174,6 +174,14 @@ pub async fn run(
         "noded starts"
     );
     let core = NodeCore::new(settings, node, restored, kept, boot_id, HostClock.now());
+    let without_spec = core.allocs_without_spec().count();
+    if without_spec > 0 {
+        tracing::warn!(
+            allocs = without_spec,
+            "the journal has lost job specifications; their tasks go on, and a server is asked for \
+             them"
+        );
+    }
     let shell = Shell {
         core,
         clock: Arc::new(HostClock),

@@ -108,7 +108,10 @@ fn executables(
             crate_name: (*name).to_owned(),
             target: target.name,
             program,
-            folder: manifest.parent().unwrap_or_else(|| Path::new("/")).to_owned(),
+            folder: manifest
+                .parent()
+                .unwrap_or_else(|| Path::new("/"))
+                .to_owned(),
             version: version.clone(),
         });
     }

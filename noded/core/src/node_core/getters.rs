@@ -104,6 +104,11 @@ impl NodeCore {
             restored.acknowledged = self.batcher.acknowledged(*id).cloned();
             allocs.insert(*id, restored);
         }
+        for (id, lost) in &self.lost_specs {
+            let mut restored = lost.restored.clone();
+            restored.acknowledged = self.batcher.acknowledged(*id).cloned();
+            allocs.insert(*id, restored);
+        }
         RestoredNode {
             watermark: self.alloc_set.watermark(),
             epoch: self.session.last_epoch(),

@@ -21,6 +21,7 @@ mod getters;
 pub(crate) mod last_heard;
 mod lease_steps;
 pub(crate) mod leases;
+mod lost_specs;
 mod predecessors;
 mod restore;
 mod session_events;
@@ -32,7 +33,7 @@ mod watch_steps;
 use crate::alloc_runner::{AllocRunner, Settled, World};
 use crate::alloc_set::AllocSet;
 use crate::effect::{Durability, Effect, Issued, SessionMessage, StatusBatch, UpdateClass};
-use crate::event::{Event, RunEvent};
+use crate::event::{AllocEvent, Event, RunEvent};
 use crate::journal::JournalRecord;
 use crate::key::{Attempt, BootId, RunKey};
 use crate::outbox::Outbox;
@@ -44,6 +45,7 @@ pub use collect::{DiskRelief, NotCollected};
 pub use getters::AllocStatus;
 use last_heard::LastHeard;
 use leases::Leases;
+use lost_specs::LostSpec;
 use predecessors::Predecessors;
 use timers::Timers;
 
@@ -59,6 +61,8 @@ pub struct NodeCore {
     runners: BTreeMap<AllocId, AllocRunner>,
     /// Allocations that cannot be run as they came; all they do is report that.
     unrunnable: BTreeMap<AllocId, Unrunnable>,
+    /// Allocations that wait for a server to send their job specification.
+    lost_specs: BTreeMap<AllocId, LostSpec>,
     specs: BTreeMap<SpecHash, Arc<Job>>,
     journaled_specs: BTreeSet<SpecHash>,
     /// The spec of every allocation in the journal.
@@ -100,6 +104,8 @@ impl NodeCore {
                 if let Some(runner) = self.runners.get_mut(&alloc) {
                     runner.on_alloc_event(event, now);
                     self.settle(alloc, now);
+                } else if event == AllocEvent::Destroyed {
+                    self.on_destroyed_without_spec(alloc);
                 }
             }
             Event::Leases(answer) => self.on_leases_answer(answer, now),
@@ -164,6 +170,9 @@ impl NodeCore {
     }
 
     fn on_run_event(&mut self, run: &RunKey, event: RunEvent, now: Now) {
+        if self.lost_specs.contains_key(&run.alloc) {
+            return self.on_run_without_spec(run, event);
+        }
         let ended = matches!(event, RunEvent::Exited(_) | RunEvent::StartFailed { .. });
         let world = World {
             settings: &self.settings,
@@ -282,6 +291,7 @@ impl NodeCore {
             self.outbox.journal(JournalRecord::Destroyed { alloc });
             self.forget(alloc);
         }
+        self.remove_without_spec(alloc);
         if let Some(runner) = self.runners.get_mut(&alloc) {
             self.outbox.journal(JournalRecord::DestroyWanted { alloc });
             runner.remove();

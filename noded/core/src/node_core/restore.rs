@@ -7,15 +7,16 @@ use protocol_model::{AllocId, Node};
 
 use super::last_heard::LastHeard;
 use super::leases::{Kept, Leases};
+use super::lost_specs::{KeptTasks, is_alive};
 use super::predecessors::Predecessors;
 use super::{NodeCore, Timers, Unrunnable, watch_steps};
 use crate::alloc_runner::{AllocRunner, Restoration, World};
 use crate::alloc_set::AllocSet;
-use crate::alloc_spec::{AllocSpec, SpecError};
+use crate::alloc_spec::AllocSpec;
 use crate::effect::Effect;
-use crate::event::{KeptPhase, KeptRun};
+use crate::event::KeptRun;
 use crate::journal::{DestroyWanted, JournalRecord, RestoredAlloc, RestoredNode};
-use crate::key::{BootId, RunEpoch};
+use crate::key::BootId;
 use crate::outbox::Outbox;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ use crate::time::Now;
 use crate::update_batcher::UpdateBatcher;
 
 /// Keeper's runs by allocation and task.
-type KeptByTask = BTreeMap<AllocId, BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>>;
+type KeptByTask = BTreeMap<AllocId, KeptTasks>;
 
 /// What is foreign or was dropped may have its version from an earlier incarnation, which counted
 /// otherwise.
@@ -59,9 +60,14 @@ impl NodeCore {
             allocs,
             foreign,
         } = restored;
+        // Version 0 of an allocation whose specification is lost: the watch sends it again.
+        let version = |restored: &RestoredAlloc| match specs.contains_key(&restored.spec) {
+            true => restored.alloc.alloc_modify_index,
+            false => 0,
+        };
         let versions = allocs
             .iter()
-            .map(|(id, restored)| (*id, restored.alloc.alloc_modify_index))
+            .map(|(id, restored)| (*id, version(restored)))
             .collect();
         let mut session = Session::new(epoch, settings.answer_limit, settings.seed, now);
         session.on_durable(watermark);
@@ -91,6 +97,7 @@ impl NodeCore {
             batcher: UpdateBatcher::default(),
             runners: BTreeMap::new(),
             unrunnable: BTreeMap::new(),
+            lost_specs: BTreeMap::new(),
             journaled_specs: specs.keys().copied().collect(),
             specs,
             spec_of: BTreeMap::new(),
@@ -130,60 +137,66 @@ impl NodeCore {
         allocs: &BTreeMap<AllocId, RestoredAlloc>,
     ) -> KeptByTask {
         let mut by_task = KeptByTask::new();
-        for KeptRun { run, phase } in kept {
+        for kept in kept {
+            let run = &kept.run;
             let has_task = |restored: &RestoredAlloc| {
-                let job = self.specs.get(&restored.spec);
-                let group = job.and_then(|job| job.task_group(&restored.alloc.task_group));
-                group.is_some_and(|group| group.task(&run.task).is_some())
+                // Without its specification every run may be one of its tasks'.
+                self.specs.get(&restored.spec).is_none_or(|job| {
+                    let group = job.task_group(&restored.alloc.task_group);
+                    group.is_some_and(|group| group.task(&run.task).is_some())
+                })
             };
             if allocs.get(&run.alloc).is_some_and(has_task) {
+                let KeptRun { run, phase } = kept;
                 let tasks = by_task.entry(run.alloc).or_default();
                 tasks.entry(run.task).or_default().push((run.epoch, phase));
-                continue;
-            }
-            match phase {
-                KeptPhase::Exited(_) | KeptPhase::StartFailed { .. } => {
-                    self.outbox.push(Effect::ReleaseRun { run });
-                }
-                KeptPhase::Starting | KeptPhase::Running { .. } | KeptPhase::Ending => {
-                    self.strays.insert(run.clone());
-                    self.outbox.push(Effect::KillTask { run });
-                }
+            } else {
+                self.disown(kept);
             }
         }
         by_task
     }
 
-    fn restore_alloc(
+    /// A run belongs to no task of this node: it is killed, or let go where it has ended.
+    pub(super) fn disown(&mut self, kept: KeptRun) {
+        let KeptRun { run, phase } = kept;
+        if is_alive(&phase) {
+            self.strays.insert(run.clone());
+            self.outbox.push(Effect::KillTask { run });
+        } else {
+            self.outbox.push(Effect::ReleaseRun { run });
+        }
+    }
+
+    pub(super) fn restore_alloc(
         &mut self,
         id: AllocId,
         restored: RestoredAlloc,
-        kept: BTreeMap<String, Vec<(RunEpoch, KeptPhase)>>,
+        kept: KeptTasks,
         boot: Boot,
         now: Now,
     ) {
+        self.spec_of.insert(id, restored.spec);
+        if let Some(acknowledged) = &restored.acknowledged {
+            self.batcher.set_acknowledged(id, acknowledged.clone());
+        }
+        let Some(job) = self.specs.get(&restored.spec).cloned() else {
+            return self.keep_without_spec(id, restored, kept, boot);
+        };
         let RestoredAlloc {
             alloc,
-            spec: hash,
+            spec: _,
             destroy,
             state,
             tasks,
-            acknowledged,
+            acknowledged: _,
         } = restored;
         let had = if kept.is_empty() {
             Kept::Nothing
         } else {
             Kept::Runs
         };
-        self.spec_of.insert(id, hash);
-        if let Some(acknowledged) = acknowledged {
-            self.batcher.set_acknowledged(id, acknowledged);
-        }
-        let spec = match self.specs.get(&hash) {
-            Some(job) => AllocSpec::new(alloc.clone(), Arc::clone(job)),
-            None => Err(SpecError::NoJob { spec: hash }),
-        };
-        match spec {
+        match AllocSpec::new(alloc.clone(), job) {
             Ok(spec) => {
                 let spec = Arc::new(spec);
                 let restoration = Restoration {

@@ -166,7 +166,11 @@ impl NodeCore {
             .unrunnable
             .values()
             .map(super::watch_steps::unrunnable_report);
-        live.chain(unrunnable).collect()
+        let without_spec = self
+            .lost_specs
+            .iter()
+            .map(|(id, lost)| lost.report(self.batcher.acknowledged(*id)));
+        live.chain(unrunnable).chain(without_spec).collect()
     }
 
     /// A node acts on desired state only from a watch that started after its own sync.

@@ -115,6 +115,7 @@ impl NodeCore {
         let id = alloc.id;
         alloc.job = None;
         alloc.alloc_modify_index = version;
+        self.find_spec(id, hash, &job, now);
         let known = self.runners.get(&id).map(AllocRunner::removal);
         match known {
             // Its id will not come back: what is being destroyed stays destroyed.

@@ -58,20 +58,29 @@ impl Running {
                     .task(task.name())
                     .is_some_and(|task| task.driver != "mock_driver");
                 if gone && of_keeper {
-                    let exit = Exit {
-                        status: ExitStatus::Unknown,
-                        oom_killed: false,
-                        signal_discarded: false,
-                        lease_expired: false,
-                        at: self.shell.clock.wall(),
-                    };
-                    missed.push((task.run(), RunEvent::Exited(exit)));
+                    missed.push((task.run(), self.lost_run()));
                 }
+            }
+        }
+        for run in self.shell.core.runs_without_spec() {
+            if !listed.contains(&run) {
+                missed.push((run, self.lost_run()));
             }
         }
         for (run, event) in missed {
             let now = self.shell.clock.now();
             self.shell.core.on_event(Event::Run { run, event }, now);
         }
+    }
+
+    /// The end of a run that keeper does not know any more.
+    fn lost_run(&self) -> RunEvent {
+        RunEvent::Exited(Exit {
+            status: ExitStatus::Unknown,
+            oom_killed: false,
+            signal_discarded: false,
+            lease_expired: false,
+            at: self.shell.clock.wall(),
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! noded killed while allocations come, are stopped and are forgotten.
 
+use std::path::Path;
+
 use protocol_model::ClientStatus;
 use serde_json::json;
 
@@ -74,6 +76,62 @@ async fn stops_and_removals_survive_kill_9_at_every_step() {
     }
     // Secrets of what runs, and of nothing else.
     eventually(|| scene.mounts().len() == all.len()).await;
+}
+
+/// Flips a bit in every specification that the journal holds; returns how many there are.
+fn damage_specs(journal: &Path) -> usize {
+    const KIND: &[u8] = br#""kind":"spec""#;
+    let mut bytes = std::fs::read(journal).unwrap();
+    let places: Vec<usize> = (0..bytes.len())
+        .filter(|at| bytes[*at..].starts_with(KIND))
+        .collect();
+    for at in &places {
+        bytes[at + KIND.len() + 20] ^= 1;
+    }
+    std::fs::write(journal, bytes).unwrap();
+    places.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_specification_in_the_journal_is_asked_of_a_server() {
+    if !can_run() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let web = job("web", "raw_exec", &sh("exec sleep 1000"), json!({}));
+    let wanted = alloc(&web, 200);
+    let id = wanted.id;
+    scene.server.want(wanted.clone(), &web);
+    scene
+        .server
+        .until("running", |known| is(known, id, ClientStatus::Running))
+        .await;
+    scene.kill();
+    let acked = scene.server.known().watch_acked;
+    assert_eq!(damage_specs(&scene.data().join("node/journal")), 1);
+    scene.start();
+    scene
+        .server
+        .until("it has the specification", |known| {
+            assert!(is(known, id, ClientStatus::Running), "it never fails");
+            known.watch_acked > acked
+        })
+        .await;
+    assert!(
+        scene
+            .log()
+            .contains("the journal has lost job specifications")
+    );
+    assert_eq!(
+        scene.server.known().reports[&id].task_states["main"].restarts,
+        0
+    );
+    scene.server.want(stopped(wanted), &web);
+    scene
+        .server
+        .until("stopped", |known| is(known, id, ClientStatus::Complete))
+        .await;
+    scene.server.forget(id);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod crashes;
 mod fake_host;
 mod groups;
 mod leases;
+mod lost_specs;
 mod predecessors;
 mod restores;
 mod runs;

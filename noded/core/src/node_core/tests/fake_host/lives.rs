@@ -38,6 +38,14 @@ impl FakeHost {
         true
     }
 
+    /// The journal's records of job specifications are damaged.
+    pub(in crate::node_core::tests) fn lose_specs(&mut self) {
+        self.journal.retain(|bytes| {
+            let record = journal::decode(bytes).expect("decodes");
+            !matches!(record, JournalRecord::Spec { .. })
+        });
+    }
+
     fn begin_daemon(&mut self, boot: Boot) {
         self.watching = None;
         self.pending.clear();
