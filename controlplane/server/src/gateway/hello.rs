@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello};
 use controlplane_state::{
-    Command, HelloAnswer, Outcome, SessionEpoch, Snapshot, Welcome, computed_class,
+    Command, HelloAnswer, Outcome, SessionEpoch, Snapshot, Welcome, WelcomeKind, computed_class,
 };
 use protocol_model::{Node, NodeId};
 use protocol_transport::{FrameReader, Handshake};
@@ -23,6 +23,7 @@ use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
 use tokio::time::Instant;
 
 use super::answers::Refuse;
+use super::twins::is_rival;
 use super::{Gateway, digest};
 use crate::cluster::ChangeError;
 
@@ -125,7 +126,7 @@ pub(super) async fn knock(
         );
         return Err(Refuse::new(Reason::Overloaded, text));
     }
-    let answer = greet(gateway, hello, handshake).await;
+    let answer = greet(gateway, hello, address, handshake).await;
     if let Err(refused) = &answer
         && matches!(refused.reason, Reason::WrongSecret | Reason::JoinToken)
     {
@@ -138,6 +139,7 @@ pub(super) async fn knock(
 async fn greet(
     gateway: &Gateway,
     hello: KnownHello,
+    address: IpAddr,
     handshake: &mut Handshake,
 ) -> Result<Welcome, Refuse> {
     let message = &hello.message;
@@ -176,9 +178,19 @@ async fn greet(
         let text = "the connection ended before the node had shown that it is there";
         return Err(Refuse::new(v1::RefusedReason::Malformed, text));
     }
+    let node = knock.node;
+    let is_rival = {
+        let snapshot = gateway.cluster.snapshot();
+        let session = snapshot.node(node).map(|record| record.session);
+        session.is_some_and(|newest| is_rival(newest.epoch, &newest.nonce, &knock))
+    };
+    let other = gateway.session_address(node);
     let command = Command::NodeHello(Box::new(knock));
     match gateway.cluster.change(command).await?.outcome {
         Outcome::Welcome(welcome) => {
+            if is_rival && welcome.kind == WelcomeKind::New {
+                gateway.note_rival(node, address, other);
+            }
             let deadline = Instant::now() + CATCH_UP_MAX;
             match gateway.cluster.at_least(welcome.epoch.0, deadline).await {
                 Ok(_) => Ok(welcome),

@@ -30,10 +30,12 @@ mod session;
 mod specs;
 mod streams;
 mod sync;
+mod twins;
 mod updates;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use controlplane_state::{Digest, SessionEpoch};
@@ -70,6 +72,7 @@ pub struct Gateway {
     heard: liveness::HeardLog,
     detail: detail::DetailCache,
     knocks: Mutex<knocks::Knocks>,
+    twins: Mutex<twins::Twins>,
     specs: specs::SpecCache,
     watch_turns: Semaphore,
     /// Connections to other servers that carry nothing but calls.
@@ -95,6 +98,7 @@ impl Gateway {
             heard: liveness::HeardLog::default(),
             detail: detail::DetailCache::default(),
             knocks: Mutex::default(),
+            twins: Mutex::default(),
             specs: specs::SpecCache::default(),
             watch_turns: Semaphore::new(watch::TURNS),
         });
@@ -179,6 +183,29 @@ impl Gateway {
 
     fn knocks(&self) -> std::sync::MutexGuard<'_, knocks::Knocks> {
         self.knocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs two daemons with one identity, where that is certain and was not said lately. `address`
+    /// is where the newer of them says Hello.
+    fn note_rival(&self, node: NodeId, address: IpAddr, other: Option<IpAddr>) {
+        let twins = self.twins.lock();
+        let mut twins = twins.unwrap_or_else(PoisonError::into_inner);
+        if twins.on_rival(node, Instant::now()) {
+            let other = other.map_or_else(|| "another server".to_owned(), |it| it.to_string());
+            tracing::error!(
+                %node, %address, %other,
+                "two daemons have the identity of one node and end each other's sessions: a \
+                 data_dir was copied; stop one of them, and start it with an empty data_dir if it \
+                 is to be a node of its own"
+            );
+        }
+    }
+
+    /// Where the newest session of `node` comes from, if it is here.
+    fn session_address(&self, node: NodeId) -> Option<IpAddr> {
+        let sessions = self.lock();
+        let connection = &sessions.newest(node)?.connection;
+        Some(connection.remote_address().ip().to_canonical())
     }
 
     /// Takes a session up that was made on `connection`. `false` where there are too many already.

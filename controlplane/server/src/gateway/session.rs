@@ -194,10 +194,8 @@ impl Session<'_> {
                 }
                 changed = news.changed() => {
                     if changed.is_err() || !self.is_current() {
-                        let text = "the session is over as far as the state is concerned";
-                        let refused = Refuse::new(v1::RefusedReason::NotInSession, text);
-                        let _ = refused.send(self.gateway, writer).await;
-                        return text.to_owned();
+                        let refused = Refuse::new(v1::RefusedReason::NotInSession, self.end_reason());
+                        return self.turn_away(refused, writer).await;
                     }
                 }
                 () = &mut owed_until, if !self.sync_done => {
@@ -217,6 +215,19 @@ impl Session<'_> {
                     NodeStatus::Ready | NodeStatus::Initializing
                 )
         })
+    }
+
+    /// Why the state does not have this session any more.
+    fn end_reason(&self) -> EndReason {
+        let snapshot = self.gateway.cluster.snapshot();
+        match snapshot.node(self.node).map(|record| record.session.epoch) {
+            Some(newer) if newer > self.epoch => {
+                format!(
+                    "session {newer}, which a daemon with this node's identity began, replaced it"
+                )
+            }
+            _ => "the session is over as far as the state is concerned".to_owned(),
+        }
     }
 
     async fn on_frame(

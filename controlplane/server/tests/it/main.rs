@@ -37,6 +37,7 @@ mod rubbish;
 mod sessions;
 mod signals;
 mod three;
+mod twins;
 mod validate;
 mod volatile;
 mod world;
