@@ -46,8 +46,8 @@ impl Recovered {
         if self.recorded || index(self.tail.last) >= index(snapshot) {
             return Ok(());
         }
-        let last =
-            index(self.tail.last).map_or("no entry".to_owned(), |last| format!("entry {last}"));
+        let last = index(self.tail.last)
+            .map_or_else(|| "no entry".to_owned(), |last| format!("entry {last}"));
         Err(DirectoryError::Damaged {
             path: self.directory.join("log"),
             reason: format!(

@@ -194,7 +194,8 @@ impl Session<'_> {
                 }
                 changed = news.changed() => {
                     if changed.is_err() || !self.is_current() {
-                        let refused = Refuse::new(v1::RefusedReason::NotInSession, self.end_reason());
+                        let reason = self.end_reason();
+                        let refused = Refuse::new(v1::RefusedReason::NotInSession, reason);
                         return self.turn_away(refused, writer).await;
                     }
                 }

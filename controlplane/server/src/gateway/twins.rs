@@ -2,9 +2,9 @@
 //! other, without end, and neither of them can tell why.
 //!
 //! ```text
-//!   daemon A   Hello (epoch 7) --> 9                    Hello (names 9) --> 12
-//!   daemon B                        Hello --> 11                             Hello (names 11) --> 13
-//!                                                       ^ 11 is newest, and A never had it
+//!   daemon A   Hello --> 9                   Hello (names 9) --> 12
+//!   daemon B                 Hello --> 11                             Hello (names 11) --> 13
+//!                                            ^ 11 is newest, and A never had it
 //! ```
 //!
 //! A daemon that goes on names the newest session, which is its own, or repeats the nonce of the

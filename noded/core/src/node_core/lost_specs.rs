@@ -47,8 +47,8 @@ impl LostSpec {
         })
     }
 
-    /// What the control plane has recorded and the journal says of the tasks, as version 0: a reason
-    /// to send it all.
+    /// What the control plane has recorded and the journal says of the tasks, as version 0: a
+    /// reason to send it all.
     pub(super) fn report(&self, acknowledged: Option<&AckedState>) -> AllocReport {
         let mut states = self.restored.tasks.values();
         let runs = states.any(|task| task.state.state == TaskRunState::Running);

@@ -53,8 +53,8 @@ impl CgroupBase {
         }
     }
 
-    /// Whether no other keeper uses this base, so that whatever runs below it is ours. What is found
-    /// holds until [`Self::share`], but for a keeper of an earlier release: it takes no lock.
+    /// Whether no other keeper uses this base, so that whatever runs below it is ours. That holds
+    /// until [`Self::share`]. A keeper of an earlier release takes no lock and is not seen.
     pub(crate) fn is_ours_alone(&self) -> Result<bool, Errno> {
         match fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
@@ -78,7 +78,9 @@ impl CgroupBase {
     /// Names of the cgroups directly below the base, or below one of them.
     pub(crate) fn children(&self, relative: Option<&str>) -> Result<Vec<String>, Errno> {
         let below = relative.map(|relative| self.task(relative)).transpose()?;
-        let directory = below.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        let directory = below
+            .as_ref()
+            .map_or_else(|| self.directory.as_fd(), AsFd::as_fd);
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(directory)?.take(LISTED_MAX) {
             let entry = entry?;
