@@ -8,6 +8,9 @@
 //!     +--> delayed -----+                              | nack, or no answer in time
 //!                       ^                              v
 //!                       +---- delayed 1 s, 20 s, ... --+--> failed, after three deliveries
+//!
+//!   in flight --requeue: its plan was overtaken--> ready
+//!   in flight --park: plans in flight take the room that it needs--> parked --unpark--> ready
 //! ```
 //!
 //! At-least-once: a worker that dies is noticed by its deadline, and its evaluation is handed out
@@ -20,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use controlplane_state::NodeRejected;
 use protocol_model::{EvalId, Evaluation, JobKey};
 
 use crate::time::Now;
@@ -32,6 +36,24 @@ pub const DELIVERIES_MAX: u32 = 3;
 const NACK_FIRST: Duration = Duration::from_secs(1);
 const NACK_FURTHER: Duration = Duration::from_secs(20);
 
+/// How many times in a row an overtaken evaluation is ready again at once. From then on something
+/// else is wrong, and a pause keeps it from using up a worker...
+pub const AT_ONCE_MAX: u32 = 16;
+/// ...of this length.
+const OVERTAKEN_PAUSE: Duration = Duration::from_millis(100);
+
+/// The plans of an evaluation that were overtaken: refused, wholly or in part, because the state had
+/// changed since they were decided.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overtaken {
+    /// How many plans.
+    pub times: u32,
+    /// How many of their placements were refused.
+    pub placements: usize,
+    /// One of the nodes of the last refusal, and the reason.
+    pub last: Option<NodeRejected>,
+}
+
 /// Proof of a delivery: only its holder may end it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(u64);
@@ -43,6 +65,8 @@ pub struct Delivery {
     pub eval: Arc<Evaluation>,
     /// To be given back with the answer.
     pub token: Token,
+    /// Its plans that were overtaken so far.
+    pub overtaken: Overtaken,
 }
 
 /// What became of a refused evaluation.
@@ -65,7 +89,7 @@ pub struct BrokerStats {
     pub in_flight: usize,
     /// Behind another evaluation of their job.
     pub waiting: usize,
-    /// Not before their time.
+    /// Not before their time, or not before a plan in flight is over.
     pub delayed: usize,
 }
 
@@ -79,6 +103,8 @@ pub struct EvalBroker {
     delayed: BTreeSet<(Duration, EvalId)>,
     in_flight: BTreeMap<EvalId, InFlight>,
     deadlines: BTreeSet<(Duration, EvalId)>,
+    /// Ready as soon as a plan in flight is over.
+    parked: BTreeSet<EvalId>,
     /// The evaluation of a job that is ready, in flight or delayed after a refusal.
     busy: BTreeMap<JobKey, EvalId>,
     /// Behind it: highest priority first, then the newest.
@@ -99,6 +125,7 @@ struct Entry {
     deliveries: u32,
     /// Its place among the delayed ones.
     delayed_until: Option<Duration>,
+    overtaken: Overtaken,
 }
 
 #[derive(Debug)]
@@ -126,6 +153,7 @@ impl EvalBroker {
                 eval: Arc::clone(eval),
                 deliveries: 0,
                 delayed_until: None,
+                overtaken: Overtaken::default(),
             },
         );
         match later {
@@ -147,6 +175,7 @@ impl EvalBroker {
         Some(Delivery {
             eval: Arc::clone(&entry.eval),
             token,
+            overtaken: entry.overtaken.clone(),
         })
     }
 
@@ -187,6 +216,66 @@ impl EvalBroker {
         self.give_up(id, now)
     }
 
+    /// The plan of an evaluation was overtaken: it goes back to its queue, and the delivery does not
+    /// count. `false` where the delivery is not the newest one.
+    pub fn requeue(
+        &mut self,
+        id: EvalId,
+        token: Token,
+        refused: usize,
+        by: Option<NodeRejected>,
+        now: Now,
+    ) -> bool {
+        let Some(times) = self.undeliver(id, token).map(|overtaken| {
+            overtaken.times = overtaken.times.saturating_add(1);
+            overtaken.placements = overtaken.placements.saturating_add(refused);
+            overtaken.last = by.or(overtaken.last.take());
+            overtaken.times
+        }) else {
+            return false;
+        };
+        if times > AT_ONCE_MAX {
+            self.delay(id, now.monotonic + OVERTAKEN_PAUSE);
+        } else {
+            self.make_ready(id);
+        }
+        true
+    }
+
+    /// An evaluation waits until [`Self::unpark`], and the delivery does not count. `false` where it
+    /// is not the newest one.
+    pub fn park(&mut self, id: EvalId, token: Token) -> bool {
+        let parks = self.undeliver(id, token).is_some();
+        if parks {
+            self.parked.insert(id);
+        }
+        parks
+    }
+
+    /// Parked evaluations become ready.
+    pub fn unpark(&mut self) {
+        for id in std::mem::take(&mut self.parked) {
+            self.make_ready(id);
+        }
+    }
+
+    /// Takes a delivery back.
+    fn undeliver(&mut self, id: EvalId, token: Token) -> Option<&mut Overtaken> {
+        if !self.holds(id, token) {
+            return None;
+        }
+        self.land(id);
+        let entry = self.evals.get_mut(&id)?;
+        entry.deliveries = entry.deliveries.saturating_sub(1);
+        Some(&mut entry.overtaken)
+    }
+
+    fn make_ready(&mut self, id: EvalId) {
+        if let Some(entry) = self.evals.get(&id) {
+            self.ready.insert(ready_key(&entry.eval));
+        }
+    }
+
     /// The state says that an evaluation is over: it leaves the broker wherever it is.
     pub fn remove(&mut self, id: EvalId) {
         let Some(entry) = self.evals.remove(&id) else {
@@ -194,6 +283,7 @@ impl EvalBroker {
         };
         let eval = entry.eval;
         self.land(id);
+        self.parked.remove(&id);
         self.ready.remove(&ready_key(&eval));
         if let Some(until) = entry.delayed_until {
             self.delayed.remove(&(until, id));
@@ -269,7 +359,7 @@ impl EvalBroker {
             ready: self.ready.len(),
             in_flight: self.in_flight.len(),
             waiting: self.waiting_count,
-            delayed: self.delayed.len(),
+            delayed: self.delayed.len() + self.parked.len(),
         }
     }
 
@@ -472,6 +562,58 @@ mod tests {
         }
         assert_eq!(broker.take_failed(10).len(), 1);
         assert_eq!(next(&mut broker, at(now)), None);
+    }
+
+    #[test]
+    fn an_overtaken_evaluation_is_ready_at_once_and_never_fails_by_it() {
+        let mut broker = EvalBroker::new();
+        broker.enqueue(&eval(1, "a", 50), at(0));
+        let mut now = at(0);
+        for times in 0..50 {
+            broker.on_timeout(now);
+            let Delivery {
+                eval,
+                token,
+                overtaken,
+            } = broker.dequeue(now).expect("ready");
+            assert_eq!(
+                (overtaken.times, overtaken.placements),
+                (times, 2 * times as usize)
+            );
+            assert!(broker.requeue(eval.id, token, 2, None, now));
+            assert!(!broker.requeue(eval.id, token, 2, None, now));
+            if times >= AT_ONCE_MAX {
+                assert_eq!(broker.stats().ready, 0, "something else is wrong");
+                now = now.plus(OVERTAKEN_PAUSE);
+            }
+        }
+        assert_eq!(broker.take_failed(10).len(), 0);
+        // A worker that dies has as many deliveries left as before.
+        for expected in [Nacked::Again, Nacked::Again, Nacked::Failed] {
+            now = now.plus(Duration::from_secs(60));
+            broker.on_timeout(now);
+            let delivery = broker.dequeue(now).expect("ready");
+            let nacked = broker.nack(delivery.eval.id, delivery.token, now);
+            assert_eq!(nacked, expected);
+        }
+    }
+
+    #[test]
+    fn a_parked_evaluation_is_ready_when_it_is_unparked_and_not_before() {
+        let mut broker = EvalBroker::new();
+        broker.enqueue(&eval(1, "a", 50), at(0));
+        broker.enqueue(&eval(2, "b", 50), at(0));
+        for _ in 0..2 {
+            let delivery = broker.dequeue(at(0)).expect("ready");
+            assert!(broker.park(delivery.eval.id, delivery.token));
+        }
+        broker.on_timeout(at(600));
+        assert_eq!(next(&mut broker, at(600)), None);
+        assert_eq!(broker.stats().delayed, 2);
+        broker.remove(EvalId::from_u128(2));
+        broker.unpark();
+        assert_eq!(next(&mut broker, at(600)), Some(1));
+        assert_eq!(next(&mut broker, at(600)), None);
     }
 
     #[test]

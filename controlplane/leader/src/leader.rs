@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::{Command, SessionEpoch, Signal, Snapshot, covers};
+use controlplane_state::command::PlanApply;
+use controlplane_state::{Command, NodeRejected, SessionEpoch, Signal, Snapshot, Usage, covers};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, NodeId, NodeStatus};
 
 use crate::blocked::{BlockedEvals, Concerns, Freed};
 use crate::broker::{BrokerStats, Delivery, EvalBroker, Nacked, Token};
 use crate::gc::{self, GcThresholds};
+use crate::in_flight::PlansInFlight;
 use crate::liveness::Liveness;
 use crate::owed_syncs::OwedSyncs;
 use crate::rollouts::Rollouts;
@@ -65,6 +67,7 @@ fn goes_on(snapshot: &Snapshot, node: NodeId, epoch: SessionEpoch) -> bool {
 pub struct Leader {
     config: LeaderConfig,
     broker: EvalBroker,
+    in_flight: PlansInFlight,
     blocked: BlockedEvals,
     liveness: Liveness,
     owed: OwedSyncs,
@@ -107,6 +110,7 @@ impl Leader {
         let mut leader = Self {
             config,
             broker: EvalBroker::new(),
+            in_flight: PlansInFlight::default(),
             blocked: BlockedEvals::new(),
             liveness: Liveness::new(config.silence, config.takeover_extra),
             owed: OwedSyncs::default(),
@@ -306,6 +310,47 @@ impl Leader {
     /// A worker could not do it.
     pub fn nack(&mut self, id: EvalId, token: Token, now: Now) -> Nacked {
         self.broker.nack(id, token, now)
+    }
+
+    /// A plan of an evaluation is being committed, in these pieces, until [`Self::on_plan_over`].
+    pub fn on_plan(&mut self, id: EvalId, pieces: &[PlanApply]) {
+        self.in_flight.begin(id, pieces);
+    }
+
+    /// The plan of an evaluation is in the state, as far as it was not refused. Parked evaluations
+    /// become ready: the plan may have taken less than it asked for.
+    pub fn on_plan_over(&mut self, id: EvalId) {
+        self.in_flight.end(id);
+        self.broker.unpark();
+    }
+
+    /// What plans in flight will take of each node, beyond what `snapshot` shows. `snapshot` must
+    /// not be older than that of the call before.
+    pub fn planned(&mut self, snapshot: &Snapshot) -> BTreeMap<NodeId, Usage> {
+        self.in_flight.planned(snapshot)
+    }
+
+    /// A plan was overtaken, wholly or in part: its evaluation is ready again at once, and never
+    /// fails because of it. `false` where the delivery is not the newest one.
+    pub fn requeue(
+        &mut self,
+        id: EvalId,
+        token: Token,
+        refused: usize,
+        by: Option<NodeRejected>,
+        now: Now,
+    ) -> bool {
+        self.broker.requeue(id, token, refused, by, now)
+    }
+
+    /// Plans in flight will take the room that an evaluation needs: it waits until one of them is
+    /// over. `false` where the delivery is not the newest one.
+    pub fn park(&mut self, id: EvalId, token: Token) -> bool {
+        let parks = self.broker.park(id, token);
+        if self.in_flight.is_empty() {
+            self.broker.unpark();
+        }
+        parks
     }
 
     /// Whether a delivery is still the newest of its evaluation: a plan of another is void.

@@ -6,6 +6,7 @@
 //!   `poll_command` answers what has to go into the log; `poll_timeout` when to come back.
 //! - [`broker::EvalBroker`]: one evaluation per job at a time, by priority, at least once.
 //! - [`blocked::BlockedEvals`]: those that found no room, until something that helps changes.
+//! - [`in_flight::PlansInFlight`]: what plans that are being committed will take of the nodes.
 //! - [`plan::check`]: a plan against the newest state, node by node. [`pieces::split`]: one that is
 //!   too large for an entry.
 //! - [`retry::in_vain`]: whether another look at a blocked evaluation found anything new.
@@ -26,6 +27,7 @@ pub mod broker;
 mod deadlines;
 pub mod false_positives;
 pub mod gc;
+pub mod in_flight;
 mod leader;
 pub mod liveness;
 pub mod owed_syncs;
