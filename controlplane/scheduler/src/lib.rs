@@ -14,11 +14,14 @@
 //! 5. write down: placements, stops, updates, later evaluations, the blocked one, and the rollout's
 //!    beginning or end (`rollout`).
 //!
+//! [`schedule_concurrent`] takes into account other decisions that the snapshot does not show yet
+//! ([`Concurrency`]).
 //! [`Scratch`] is what a thread keeps between calls to be faster; it never changes a result.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod ask;
+mod concurrency;
 mod decide;
 mod feasible;
 mod ids;
@@ -36,6 +39,7 @@ use controlplane_state::Snapshot;
 use controlplane_state::command::PlanApply;
 use protocol_model::{AllocMetric, Evaluation, UnixNanos};
 
+pub use concurrency::{Concurrency, Lane, Lanes};
 pub use ids::Seeded;
 pub use scratch::Scratch;
 
@@ -48,9 +52,18 @@ pub struct Decision {
     pub groups: BTreeMap<String, GroupReport>,
     /// Per task group, why not everything could be placed.
     pub failed: BTreeMap<String, AllocMetric>,
+    /// Whether more could be placed if plans in flight took nothing. The evaluation is then decided
+    /// again when one of them is over: it may take less than it asked for.
+    pub crowded_out: bool,
 }
 
 impl Decision {
+    /// How many placements found no node.
+    fn unplaced(&self) -> u64 {
+        let groups = self.failed.values();
+        groups.map(|metric| 1 + metric.coalesced_failures).sum()
+    }
+
     /// Whether anything of the job's allocations changes.
     pub fn changes_something(&self) -> bool {
         !(self.plan.placed.is_empty()
@@ -104,7 +117,8 @@ impl GroupReport {
     }
 }
 
-/// Decides what to do for `eval` on `snapshot`. `seed` is drawn by the caller, once per call.
+/// Decides what to do for `eval` on `snapshot`, without other decisions. `seed` is drawn by the
+/// caller, once per call.
 pub fn schedule(
     snapshot: &Snapshot,
     eval: &Evaluation,
@@ -112,5 +126,25 @@ pub fn schedule(
     scratch: &mut Scratch,
     now: UnixNanos,
 ) -> Decision {
-    decide::Deciding::new(snapshot, eval, seed, scratch, now).run()
+    schedule_concurrent(snapshot, &Concurrency::NONE, eval, seed, scratch, now)
+}
+
+/// As [`schedule`], while other decisions are made and committed.
+pub fn schedule_concurrent(
+    snapshot: &Snapshot,
+    concurrency: &Concurrency,
+    eval: &Evaluation,
+    seed: [u8; 16],
+    scratch: &mut Scratch,
+    now: UnixNanos,
+) -> Decision {
+    let decision = decide::Deciding::new(snapshot, concurrency, eval, seed, scratch, now).run();
+    if concurrency.planned.is_empty() || decision.failed.is_empty() {
+        return decision;
+    }
+    let alone = decide::Deciding::new(snapshot, &Concurrency::NONE, eval, seed, scratch, now).run();
+    Decision {
+        crowded_out: alone.unplaced() < decision.unplaced(),
+        ..decision
+    }
 }

@@ -16,7 +16,13 @@ pub(crate) struct Score {
     anti_affinity: Option<f64>,
     reschedule_penalty: Option<f64>,
     affinity: Option<f64>,
+    /// Whether all of `fill` counts where nodes are compared.
+    own: bool,
 }
+
+/// What part of `fill` counts for a node of another lane. A decision fills the nodes of its own lane
+/// first, but prefers a node of another lane to one that already has the job's allocations.
+const FILL_OF_OTHERS: f64 = 0.01;
 
 impl Score {
     /// The components by the names that users know.
@@ -36,12 +42,22 @@ impl Score {
         sum / f64::from(parts.max(1))
     }
 
+    /// What nodes are compared by: the mean, with little of `fill` for nodes of other lanes.
+    pub(crate) fn order(&self) -> f64 {
+        if self.own {
+            return self.norm();
+        }
+        let fill = self.fill * FILL_OF_OTHERS;
+        Self { fill, ..*self }.norm()
+    }
+
     fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let Self {
             fill,
             anti_affinity,
             reschedule_penalty,
             affinity,
+            own: _,
         } = *self;
         [
             ("binpack", Some(fill)),
@@ -74,6 +90,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) siblings: u32,
     /// An earlier attempt failed there.
     pub(crate) penalized: bool,
+    /// The node is in the decision's lane.
+    pub(crate) own: bool,
 }
 
 impl<'a> Ranking<'a> {
@@ -108,6 +126,9 @@ impl<'a> Ranking<'a> {
             anti_affinity: (asked.siblings > 0).then(collisions),
             reschedule_penalty: asked.penalized.then_some(-1.0),
             affinity: self.affinity(node, scratch),
+            // A refusal now and then costs less than an affinity of the job that does not count, or
+            // allocations that are spread over a part of the nodes only.
+            own: asked.own || self.weight_sum > 0.0 || self.algorithm == SchedulerAlgorithm::Spread,
         }
     }
 

@@ -13,6 +13,7 @@ use protocol_model::{
     Job, JobType, NodeId, TaskGroup, UnixNanos,
 };
 
+use crate::concurrency::Concurrency;
 use crate::feasible::Standing;
 use crate::ids::Seeded;
 use crate::later::Later;
@@ -47,6 +48,7 @@ pub(crate) struct Deciding<'a> {
 impl<'a> Deciding<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
+        concurrency: &Concurrency,
         eval: &'a Evaluation,
         seed: [u8; 16],
         scratch: &'a mut Scratch,
@@ -71,7 +73,7 @@ impl<'a> Deciding<'a> {
             queued: BTreeMap::new(),
             classes: BTreeMap::new(),
             escaped: false,
-            overlay: Overlay::default(),
+            overlay: Overlay::new(snapshot, concurrency),
             later: Later::default(),
             rollout: Rollout::default(),
         }
@@ -275,6 +277,7 @@ impl<'a> Deciding<'a> {
             plan: self.plan,
             groups: self.report,
             failed: self.failed,
+            crowded_out: false,
         }
     }
 }

@@ -185,7 +185,7 @@ fn entry(offset: usize, times: u32, verdict: &Verdict) -> Option<Entry> {
     match verdict {
         Verdict::Filtered(_) | Verdict::Exhausted(_) => None,
         Verdict::Fits { score, tie } => Some(Entry {
-            norm: score.norm(),
+            norm: score.order(),
             tie: *tie,
             offset,
             times,

@@ -332,6 +332,7 @@ impl<'a> Placer<'a> {
             used: &used,
             siblings: tools.overlay.siblings(node.id),
             penalized: past.nodes.contains(&node.id),
+            own: tools.overlay.is_own(node.id),
         };
         Verdict::Fits {
             score: self.ranking.score(node, &asked, tools.scratch),

@@ -1,5 +1,5 @@
-//! What a decision has changed so far on top of its snapshot: room, and where the group's others
-//! are.
+//! What a decision has changed so far on top of its snapshot and of what plans in flight will take:
+//! room, and where the group's others are.
 //!
 //! What other plans stop holds its room until it has ended; what this plan stops gives its room to
 //! this plan, in two ways. What leaves whatever happens gives it back at once. What leaves only for
@@ -11,14 +11,36 @@ use std::collections::BTreeMap;
 use controlplane_state::{NodeRow, Snapshot, Usage};
 use protocol_model::{Allocation, NodeId};
 
+use crate::concurrency::{Concurrency, Lane};
+
 /// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     used: BTreeMap<NodeId, Usage>,
     siblings: BTreeMap<NodeId, u32>,
+    lane: Lane,
 }
 
 impl Overlay {
+    /// The decision has changed nothing yet.
+    pub(crate) fn new(snapshot: &Snapshot, concurrency: &Concurrency) -> Self {
+        let mut overlay = Self {
+            lane: concurrency.lane,
+            ..Self::default()
+        };
+        for (node, usage) in &concurrency.planned {
+            if let Some(row) = snapshot.node_columns().row(*node) {
+                overlay.entry(row).add(usage);
+            }
+        }
+        overlay
+    }
+
+    /// Whether `node` is in this decision's lane.
+    pub(super) fn is_own(&self, node: NodeId) -> bool {
+        self.lane.has(node)
+    }
+
     /// Room on `row`'s node as this decision leaves it.
     pub(super) fn used<'a>(&'a self, row: &'a NodeRow) -> &'a Usage {
         self.used.get(&row.node).unwrap_or(&row.used)
