@@ -2,7 +2,7 @@
 //! daemon, a host or a server that ended meanwhile finds nobody.
 
 use controlplane_leader::broker::Delivery;
-use controlplane_scheduler::Decision;
+use controlplane_scheduler::{Decision, Lane};
 use controlplane_state::{Outcome, Refusal, SessionEpoch, Stamped};
 use noded_core::event::{
     BatchAck, LeasesAnswer, RefusedReason, RunEvent, WatchDelta, WatchMap, Welcome,
@@ -238,7 +238,7 @@ pub enum Waits {
 pub struct Decided {
     pub reign: Reign,
     pub delivery: Delivery,
-    pub attempt: u32,
+    pub lane: Lane,
     pub decision: Decision,
 }
 

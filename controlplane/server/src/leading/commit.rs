@@ -33,20 +33,27 @@ const REST_BUSY_MAX: Duration = Duration::from_millis(50);
 /// Between two attempts at finding out what became of a plan.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Commits a plan, in pieces where it is large; pieces that are still too large for the log are
-/// halved. What was committed before an error stays: the evaluation is open, and the next attempt
-/// finds it. Where the outcome is not known the state shows it by then.
+/// Whether a piece may be halved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Halves {
+    /// It may.
+    Allowed,
+    /// It must not: all or nothing needs one entry.
+    Forbidden,
+}
+
+/// Commits the pieces of a plan; one that is too large for the log is halved where it may be. What
+/// was committed before an error stays: the evaluation is open, and its next decision finds it. Where the outcome is not known the state shows it by then.
 pub(super) async fn commit(
     cluster: &Cluster,
     term: u64,
-    plan: PlanApply,
-    items_max: usize,
+    mut waiting: Vec<PlanApply>,
+    halves: Halves,
 ) -> Result<(), LeadingError> {
-    let mut waiting: Vec<PlanApply> = pieces::split(plan, items_max);
     waiting.reverse();
     while let Some(piece) = waiting.pop() {
         let count = pieces::items(&piece);
-        let splits = count > 1 && items_max != usize::MAX;
+        let splits = count > 1 && halves == Halves::Allowed;
         // Kept only where it may be needed again.
         let again = splits.then(|| piece.clone());
         let command = Command::PlanApply(Box::new(piece));

@@ -1,24 +1,22 @@
 //! The plan queue: decisions are checked against the newest state and proposed, several at a time
-//! (`commit`). A plan that another one overtook is refused by the state itself and scheduled again.
+//! (`commit`). A plan that another one overtook is refused by the state itself, and its evaluation goes
+//! back to its queue: that is no failure, however often it happens.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use controlplane_leader::broker::{ANSWER_MAX, Delivery, Token};
-use controlplane_leader::{Leader, Now, plan, retry};
+use controlplane_leader::broker::{ANSWER_MAX, AT_ONCE_MAX, Delivery, Overtaken, Token};
+use controlplane_leader::{Leader, Now, pieces, plan, retry};
 use controlplane_scheduler::Decision;
 use controlplane_state::command::PlanApply;
-use controlplane_state::{Refusal, Snapshot};
-use protocol_model::{EvalId, JobType};
+use controlplane_state::{NodeRejected, Refusal, Snapshot};
+use protocol_model::EvalId;
 use tokio::task::{Id, JoinSet};
+use tracing::field;
 
-use super::commit::{PIECE_ITEMS_MAX, commit};
-use super::workers::{Decided, Workers};
+use super::commit::{Halves, PIECE_ITEMS_MAX, commit};
+use super::workers::Decided;
 use crate::cluster::{ChangeError, Cluster, LeadingError};
-
-/// Attempts at one delivery: services as Nomad, batch jobs fewer, because throughput matters more.
-const ATTEMPTS_MAX: u32 = 5;
-const ATTEMPTS_BATCH_MAX: u32 = 2;
 
 /// How often deliveries are kept whose plans are in the log's hands: often enough for a deadline,
 /// and seldom enough to cost nothing.
@@ -30,6 +28,8 @@ const KEEP_INTERVAL: Duration = Duration::from_secs(ANSWER_MAX.as_secs() / 6);
 pub(super) struct Plans {
     in_flight: JoinSet<Done>,
     deliveries: HashMap<Id, (EvalId, Token)>,
+    /// Evaluations whose plans broke, and are no longer in flight.
+    broken: Vec<EvalId>,
     /// When those were kept last, by the monotonic clock.
     kept: Duration,
     term: u64,
@@ -39,7 +39,6 @@ pub(super) struct Plans {
 #[derive(Debug)]
 pub(super) struct Done {
     delivery: Delivery,
-    attempt: u32,
     end: End,
 }
 
@@ -47,10 +46,39 @@ pub(super) struct Done {
 enum End {
     /// All of it is in the log.
     Committed,
-    /// Some of it, or nothing: schedule again, on a newer state.
-    Again,
-    /// Nobody knows, the log does not work, or another server leads.
+    /// Some of it, or nothing: to be decided again, on a newer state.
+    Overtaken(Refused),
+    /// All of it, but plans in flight leave no room for more: to be decided again when one is over.
+    CrowdedOut,
+    /// Nobody knows, the log does not work, another server leads, or the plan makes no sense.
     Failed(LeadingError),
+}
+
+/// What was refused of a plan.
+#[derive(Clone, Debug, Default)]
+struct Refused {
+    /// Placements.
+    placements: usize,
+    /// A node that refused one, and why.
+    by: Option<NodeRejected>,
+}
+
+/// What is left to do for an evaluation after the part of its plan that holds.
+#[derive(Clone, Debug)]
+enum Rest {
+    Nothing,
+    Overtaken(Refused),
+    CrowdedOut,
+}
+
+impl From<Rest> for End {
+    fn from(rest: Rest) -> Self {
+        match rest {
+            Rest::Nothing => Self::Committed,
+            Rest::Overtaken(refused) => Self::Overtaken(refused),
+            Rest::CrowdedOut => Self::CrowdedOut,
+        }
+    }
 }
 
 impl Plans {
@@ -59,6 +87,7 @@ impl Plans {
         Self {
             in_flight: JoinSet::new(),
             deliveries: HashMap::new(),
+            broken: Vec::new(),
             kept: Duration::ZERO,
             term,
         }
@@ -78,7 +107,8 @@ impl Plans {
                 Some(done)
             }
             Some(Err(error)) => {
-                self.deliveries.remove(&error.id());
+                let broken = self.deliveries.remove(&error.id());
+                self.broken.extend(broken.map(|(eval, _)| eval));
                 // The broker's deadline hands the evaluation out again.
                 tracing::error!(%error, "a plan broke");
                 None
@@ -90,6 +120,9 @@ impl Plans {
     /// log takes: what is decided before the plan is seen in the state is decided twice. To be
     /// called before deadlines are looked at.
     pub(super) fn keep(&mut self, leader: &mut Leader, now: Now) {
+        for eval in self.broken.drain(..) {
+            leader.on_plan_over(eval);
+        }
         if now.monotonic.saturating_sub(self.kept) < KEEP_INTERVAL {
             return;
         }
@@ -104,145 +137,131 @@ impl Plans {
         &mut self,
         decided: Decided,
         leader: &mut Leader,
-        workers: &Workers,
         cluster: &Cluster,
         now: Now,
     ) {
         let Decided {
-            delivery,
-            attempt,
-            decision,
+            delivery, decision, ..
         } = decided;
-        let Some(Decision { plan, .. }) = decision else {
-            leader.nack(delivery.eval.id, delivery.token, now);
+        let (id, token) = (delivery.eval.id, delivery.token);
+        let Some(decision) = decision else {
+            leader.nack(id, token, now);
             return;
         };
-        if !leader.holds(delivery.eval.id, delivery.token, now) {
+        if !leader.holds(id, token, now) {
             // It took too long, or the evaluation ended meanwhile: the plan is void.
             return;
         }
+        let Decision {
+            plan, crowded_out, ..
+        } = decision;
         let snapshot = cluster.snapshot();
-        if let Some(eval) = retry::in_vain(&snapshot, &plan) {
-            leader.block_again(eval, delivery.token, &snapshot, now);
+        if !crowded_out && let Some(eval) = retry::in_vain(&snapshot, &plan) {
+            log_overtaken(&delivery);
+            leader.block_again(eval, token, &snapshot, now);
             return;
         }
-        let commit = if all_at_once(&snapshot, &delivery) {
+        let whole = all_at_once(&snapshot, &delivery);
+        if whole && crowded_out {
+            leader.park(id, token);
+            return;
+        }
+        let decided = plan.placed.len();
+        metrics::counter!("drover_placements_decided").increment(decided as u64);
+        let commit = if whole {
             plan::Commit::Whole
         } else {
             plan::Commit::Partial
         };
         let checked = plan::check(&snapshot, plan, commit);
-        if checked.rejected.is_empty() {
-            self.propose(cluster, delivery, attempt, checked.plan, End::Committed);
-            return;
-        }
-        for rejected in &checked.rejected {
-            tracing::info!(node = %rejected.node, reason = ?rejected.reason, "plan refused in part");
-        }
+        let rest = match checked.rejected.into_iter().next() {
+            Some(by) => Rest::Overtaken(Refused {
+                placements: decided - checked.plan.placed.len(),
+                by: Some(by),
+            }),
+            None if crowded_out => Rest::CrowdedOut,
+            None => return self.propose(leader, cluster, delivery, checked.plan, Rest::Nothing),
+        };
         // What holds is committed, but the evaluation is not over.
         let part = PlanApply {
             evals: Vec::new(),
             ..checked.plan
         };
         if is_empty(&part) {
-            self.again(
-                Done {
-                    delivery,
-                    attempt,
-                    end: End::Again,
-                },
-                leader,
-                workers,
-                cluster,
-                now,
-            );
+            let end = rest.into();
+            self.on_end(Done { delivery, end }, leader, now);
         } else {
-            self.propose(cluster, delivery, attempt, part, End::Again);
+            self.propose(leader, cluster, delivery, part, rest);
         }
     }
 
     /// A plan ended.
-    pub(super) fn on_done(
-        &mut self,
-        done: Done,
-        leader: &mut Leader,
-        workers: &Workers,
-        cluster: &Cluster,
-        now: Now,
-    ) {
-        match &done.end {
+    pub(super) fn on_done(&mut self, done: Done, leader: &mut Leader, now: Now) {
+        leader.on_plan_over(done.delivery.eval.id);
+        self.on_end(done, leader, now);
+    }
+
+    fn on_end(&mut self, done: Done, leader: &mut Leader, now: Now) {
+        let Done { delivery, end } = done;
+        let (id, token) = (delivery.eval.id, delivery.token);
+        match end {
             End::Committed => {
-                leader.ack(done.delivery.eval.id, done.delivery.token);
+                log_overtaken(&delivery);
+                leader.ack(id, token);
             }
-            End::Again => self.again(done, leader, workers, cluster, now),
+            End::Overtaken(Refused { placements, by }) => {
+                leader.requeue(id, token, placements, by, now);
+                if delivery.overtaken.times == AT_ONCE_MAX {
+                    let job = &delivery.eval.job_id;
+                    tracing::warn!(eval = %id, job, "plans are overtaken again and again");
+                }
+            }
+            End::CrowdedOut => {
+                leader.park(id, token);
+            }
             End::Failed(error) => {
                 if matches!(error, LeadingError::NotLeading(_)) {
                     // Its successor decides anew.
-                    tracing::debug!(eval = %done.delivery.eval.id, %error, "plan is void");
+                    tracing::debug!(eval = %id, %error, "plan is void");
                 } else {
-                    tracing::warn!(eval = %done.delivery.eval.id, %error, "plan was not committed");
+                    tracing::warn!(eval = %id, %error, "plan was not committed");
                 }
-                let reason = format!("its plan was not committed: {error}");
-                leader.note_failure(done.delivery.eval.id, reason);
-                leader.nack(done.delivery.eval.id, done.delivery.token, now);
+                leader.note_failure(id, format!("its plan was not committed: {error}"));
+                leader.nack(id, token, now);
             }
         }
     }
 
-    fn again(
-        &mut self,
-        done: Done,
-        leader: &mut Leader,
-        workers: &Workers,
-        cluster: &Cluster,
-        now: Now,
-    ) {
-        let Done {
-            delivery, attempt, ..
-        } = done;
-        let attempts_max = match delivery.eval.job_type {
-            JobType::Batch | JobType::Sysbatch => ATTEMPTS_BATCH_MAX,
-            JobType::Service | JobType::System => ATTEMPTS_MAX,
-        };
-        if attempt >= attempts_max || !leader.holds(delivery.eval.id, delivery.token, now) {
-            leader.nack(delivery.eval.id, delivery.token, now);
-            return;
-        }
-        if let Err(delivery) = workers.schedule(delivery, cluster.snapshot(), attempt + 1) {
-            leader.nack(delivery.eval.id, delivery.token, now);
-        }
-    }
-
+    /// Commits a plan; `rest` is what is left to do where the log takes all of it.
     fn propose(
         &mut self,
+        leader: &mut Leader,
         cluster: &Cluster,
         delivery: Delivery,
-        attempt: u32,
         plan: PlanApply,
-        committed: End,
+        rest: Rest,
     ) {
         let (cluster, term) = (cluster.clone(), self.term);
-        // All or nothing can only be one entry.
-        let items_max = if all_at_once(&cluster.snapshot(), &delivery) {
-            usize::MAX
+        let (items_max, halves) = if all_at_once(&cluster.snapshot(), &delivery) {
+            (usize::MAX, Halves::Forbidden)
         } else {
-            PIECE_ITEMS_MAX
+            (PIECE_ITEMS_MAX, Halves::Allowed)
         };
         let eval = delivery.eval.id;
-        self.watch(delivery, attempt, async move {
-            match commit(&cluster, term, plan, items_max).await {
-                Ok(()) => committed,
-                Err(LeadingError::Change(ChangeError::Refused(Refusal::PlanRejected(nodes)))) => {
-                    tracing::debug!(%eval, ?nodes, "plan was overtaken");
-                    End::Again
-                }
-                Err(LeadingError::Change(ChangeError::Refused(refusal))) => {
-                    tracing::info!(%eval, %refusal, "plan refused");
-                    End::Again
-                }
+        let pieces = pieces::split(plan, items_max);
+        leader.on_plan(eval, &pieces);
+        self.watch(delivery, async move {
+            match commit(&cluster, term, pieces, halves).await {
+                Ok(()) => rest.into(),
                 Err(LeadingError::Change(ChangeError::OutcomeUnknown)) => {
                     tracing::info!(%eval, "the log stalled: the state shows now what it took");
-                    End::Again
+                    End::Overtaken(Refused::default())
+                }
+                Err(LeadingError::Change(ChangeError::Refused(refusal))) => {
+                    match refused(refusal) {
+                        Ok(refused) => End::Overtaken(refused),
+                        Err(refusal) => End::Failed(ChangeError::Refused(refusal).into()),
+                    }
                 }
                 Err(error) => End::Failed(error),
             }
@@ -250,22 +269,60 @@ impl Plans {
     }
 
     /// The plan of `delivery` is in the log's hands until `ending` says what became of it.
-    fn watch(
-        &mut self,
-        delivery: Delivery,
-        attempt: u32,
-        ending: impl Future<Output = End> + Send + 'static,
-    ) {
+    fn watch(&mut self, delivery: Delivery, ending: impl Future<Output = End> + Send + 'static) {
         let held = (delivery.eval.id, delivery.token);
         let task = self.in_flight.spawn(async move {
             Done {
                 delivery,
-                attempt,
                 end: ending.await,
             }
         });
         self.deliveries.insert(task.id(), held);
     }
+}
+
+/// What a refusal of the state says about a plan that was overtaken.
+///
+/// # Errors
+/// The refusal, where no newer state would have changed it: trying again is no use.
+fn refused(refusal: Refusal) -> Result<Refused, Refusal> {
+    match refusal {
+        Refusal::PlanRejected(nodes) => Ok(Refused {
+            placements: nodes.len(),
+            by: nodes.into_iter().next(),
+        }),
+        Refusal::Malformed(_) | Refusal::DuplicateAlloc(_) | Refusal::UnknownSpec(_) => {
+            Err(refusal)
+        }
+        // Something that the plan names has changed, or is over.
+        _ => Ok(Refused::default()),
+    }
+}
+
+/// One line for an evaluation that is over, if plans of it were overtaken.
+fn log_overtaken(delivery: &Delivery) {
+    let Delivery {
+        eval, overtaken, ..
+    } = delivery;
+    let Overtaken {
+        times,
+        placements,
+        last,
+    } = overtaken;
+    if *times == 0 {
+        return;
+    }
+    let node = last.as_ref().map(|last| field::display(last.node));
+    let reason = last.as_ref().map(|last| field::debug(last.reason));
+    tracing::info!(
+        eval = %eval.id,
+        job = %eval.job_id,
+        times,
+        placements_refused = placements,
+        node,
+        reason,
+        "plans of an evaluation were overtaken"
+    );
 }
 
 fn all_at_once(snapshot: &Snapshot, delivery: &Delivery) -> bool {
@@ -286,6 +343,7 @@ mod tests {
     use controlplane_leader::LeaderConfig;
     use controlplane_leader::gc::GcThresholds;
     use hack_testkit::{World, jobs};
+    use protocol_model::JobType;
 
     use super::*;
 
@@ -308,7 +366,7 @@ mod tests {
         let (eval, token) = (delivery.eval.id, delivery.token);
         let mut plans = Plans::new(1);
         let (tell, told) = tokio::sync::oneshot::channel();
-        plans.watch(delivery, 1, async move { told.await.expect("told") });
+        plans.watch(delivery, async move { told.await.expect("told") });
         let ages = (1..10).map(|turn| turn * (ANSWER_MAX.as_secs() + 30));
         for age in ages.clone() {
             let now = at(age);
@@ -316,7 +374,8 @@ mod tests {
             leader.on_timeout(now);
             assert!(leader.dequeue(now).is_none(), "{age}");
         }
-        tell.send(End::Again).expect("it is waited for");
+        tell.send(End::Overtaken(Refused::default()))
+            .expect("it is waited for");
         assert!(plans.next().await.is_some());
         let last = ages.max().expect("some turns");
         assert!(leader.holds(eval, token, at(last)));

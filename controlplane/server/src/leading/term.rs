@@ -127,12 +127,11 @@ impl Leading {
                 },
                 Some(decided) = self.workers.next() => {
                     let now = self.now();
-                    self.plans.on_decided(decided, &mut self.leader, &self.workers, &self.cluster,
-                        now);
+                    self.plans.on_decided(decided, &mut self.leader, &self.cluster, now);
                 }
                 Some(done) = self.plans.next() => {
                     let now = self.now();
-                    self.plans.on_done(done, &mut self.leader, &self.workers, &self.cluster, now);
+                    self.plans.on_done(done, &mut self.leader, now);
                 }
                 Some(report) = heard.recv() => self.on_heard(report),
                 kept = self.housekeeping.next() => {
@@ -185,11 +184,15 @@ impl Leading {
         let now = self.now();
         self.plans.keep(&mut self.leader, now);
         self.leader.on_timeout(now);
-        while self.workers.idle() {
+        while self.workers.is_open() {
             let Some(delivery) = self.leader.dequeue(now) else {
                 break;
             };
-            if let Err(delivery) = self.workers.schedule(delivery, self.cluster.snapshot(), 1) {
+            let snapshot = self.cluster.snapshot();
+            let planned = self.leader.planned(&snapshot);
+            let ready = self.leader.broker_stats().ready;
+            let scheduled = self.workers.schedule(delivery, snapshot, planned, ready);
+            if let Err(delivery) = scheduled {
                 self.leader.nack(delivery.eval.id, delivery.token, now);
                 break;
             }

@@ -1,21 +1,22 @@
 //! Schedulers: a snapshot and an evaluation in, a decision out, on threads of their own. A panic in
 //! the scheduler costs one evaluation's delivery, never the server.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use controlplane_leader::broker::Delivery;
-use controlplane_scheduler::{Decision, Scratch, schedule};
-use controlplane_state::Snapshot;
+use controlplane_scheduler::{Concurrency, Decision, Lane, Lanes, Scratch, schedule_concurrent};
+use controlplane_state::{Snapshot, Usage};
+use protocol_model::NodeId;
 use protocol_transport::take_short_turns;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::clock::WallClock;
 
-/// Evaluations that wait for a thread: one per thread is handed out at first, the rest are second
-/// attempts of plans that were overtaken.
+/// Evaluations that wait for a thread, and decisions that wait for the loop. Each has a lane, so
+/// that there are never more than threads.
 const JOBS_MAX: usize = 1024;
 
 /// Who schedules.
@@ -33,17 +34,16 @@ pub enum Schedulers {
 struct Job {
     delivery: Delivery,
     snapshot: Snapshot,
-    attempt: u32,
+    concurrency: Concurrency,
 }
 
 /// An evaluation that was scheduled.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) delivery: Delivery,
-    /// The attempt's number, from 1.
-    pub(super) attempt: u32,
     /// `None` where the scheduler panicked.
     pub(super) decision: Option<Decision>,
+    lane: Lane,
 }
 
 /// Whoever schedules. Threads end when this is dropped.
@@ -51,9 +51,8 @@ pub(super) struct Decided {
 pub(super) struct Workers {
     hands: Hands,
     decided: mpsc::Receiver<Decided>,
-    busy: std::cell::Cell<usize>,
-    /// How many evaluations are scheduled at a time.
-    places: usize,
+    /// One for each evaluation that can be scheduled at a time.
+    lanes: Lanes,
 }
 
 /// Where evaluations go.
@@ -83,8 +82,7 @@ impl Workers {
         Self {
             hands,
             decided,
-            busy: std::cell::Cell::new(0),
-            places,
+            lanes: Lanes::new(places),
         }
     }
 
@@ -115,32 +113,36 @@ impl Workers {
         started
     }
 
-    /// Whether somebody waits for work.
-    pub(super) fn idle(&self) -> bool {
-        self.busy.get() < self.places
+    /// Whether another evaluation can be scheduled now.
+    pub(super) fn is_open(&self) -> bool {
+        self.lanes.is_open()
     }
 
-    /// Gives an evaluation to whoever schedules.
+    /// Gives an evaluation to a worker. `planned`: what plans in flight will take; `ready`: how many
+    /// other evaluations are ready.
     ///
     /// # Errors
-    /// The delivery, where too many wait already or no thread is left: to be refused, and handed
-    /// out again later.
+    /// The delivery, where no worker is free: to be refused, and handed out again later.
     pub(super) fn schedule(
-        &self,
+        &mut self,
         delivery: Delivery,
         snapshot: Snapshot,
-        attempt: u32,
+        planned: BTreeMap<NodeId, Usage>,
+        ready: usize,
     ) -> Result<(), Delivery> {
+        let Some(lane) = self.lanes.take(&snapshot, &delivery.eval, ready) else {
+            return Err(delivery);
+        };
         let job = Job {
             delivery,
             snapshot,
-            attempt,
+            concurrency: Concurrency { planned, lane },
         };
-        if self.places == 0 {
-            return Err(job.delivery);
-        }
         match &self.hands {
-            Hands::Threads(queue) => queue.push(job).map_err(|job| job.delivery)?,
+            Hands::Threads(queue) => queue.push(job).map_err(|job| {
+                self.lanes.give_back(lane);
+                job.delivery
+            })?,
             Hands::Runtime { results, clock } => {
                 let (results, clock) = (results.clone(), Arc::clone(clock));
                 tokio::spawn(async move {
@@ -150,15 +152,14 @@ impl Workers {
                 });
             }
         }
-        self.busy.set(self.busy.get() + 1);
         Ok(())
     }
 
     /// The next decision.
     pub(super) async fn next(&mut self) -> Option<Decided> {
         let decided = self.decided.recv().await;
-        if decided.is_some() {
-            self.busy.set(self.busy.get().saturating_sub(1));
+        if let Some(decided) = &decided {
+            self.lanes.give_back(decided.lane);
         }
         decided
     }
@@ -244,11 +245,18 @@ fn decide(job: Job, scratch: &mut Scratch, clock: &dyn WallClock) -> Decided {
     let Job {
         delivery,
         snapshot,
-        attempt,
+        concurrency,
     } = job;
     let seed = *Uuid::new_v4().as_bytes();
     let decision = catch_unwind(AssertUnwindSafe(|| {
-        schedule(&snapshot, &delivery.eval, seed, scratch, clock.now())
+        schedule_concurrent(
+            &snapshot,
+            &concurrency,
+            &delivery.eval,
+            seed,
+            scratch,
+            clock.now(),
+        )
     }));
     if decision.is_err() {
         // Whatever it left in there may be half-done.
@@ -257,7 +265,7 @@ fn decide(job: Job, scratch: &mut Scratch, clock: &dyn WallClock) -> Decided {
     }
     Decided {
         delivery,
-        attempt,
         decision: decision.ok(),
+        lane: concurrency.lane,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controlplane_leader::gc::GcThresholds;
 use controlplane_leader::{Leader, LeaderConfig, Now};
-use controlplane_scheduler::Scratch;
+use controlplane_scheduler::{Lanes, Scratch};
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, Incarnation, NodeId};
@@ -54,8 +54,8 @@ enum Stage {
 pub(super) struct Running {
     pub(super) leader: Leader,
     since: u64,
-    /// Scheduler threads at work.
-    pub(super) busy: usize,
+    /// Of scheduler threads at work.
+    pub(super) lanes: Lanes,
     house: bool,
     pub(super) scratch: Scratch,
     armed: Option<Nanos>,
@@ -162,7 +162,7 @@ impl World {
         let running = Stage::Running(Box::new(Running {
             leader,
             since: snapshot.index(),
-            busy: 0,
+            lanes: Lanes::new(SCHEDULERS),
             house: false,
             scratch: Scratch::new(),
             armed: None,
@@ -277,12 +277,12 @@ impl World {
             running.leader.on_timeout(now);
         }
         while let Some((_, running)) = self.running(ix)
-            && running.busy < SCHEDULERS
+            && running.lanes.is_open()
         {
             let Some(delivery) = running.leader.dequeue(now) else {
                 break;
             };
-            self.work(ix, delivery, 1);
+            self.work(ix, delivery);
         }
         let mut drawn = self.rng.clone();
         let mut ids = || EvalId::from_u128(drawn.id());

@@ -5,10 +5,9 @@ use std::collections::VecDeque;
 
 use controlplane_leader::broker::Delivery;
 use controlplane_leader::{pieces, plan, retry};
-use controlplane_scheduler::{Decision, schedule};
+use controlplane_scheduler::{Concurrency, Decision, schedule_concurrent};
 use controlplane_state::Command;
 use controlplane_state::command::PlanApply;
-use protocol_model::JobType;
 
 use super::change::Then;
 use super::leading::Reign;
@@ -16,9 +15,6 @@ use crate::event::{Answer, Decided, ServerEvent, ServerIx};
 use crate::time::{MILLI, Nanos, wall};
 use crate::world::World;
 
-/// Attempts at one delivery (as the server).
-const ATTEMPTS_MAX: u32 = 5;
-const ATTEMPTS_BATCH_MAX: u32 = 2;
 /// Placements and changes in one entry; few, so that plans have several.
 const PIECE_ITEMS_MAX: usize = 3;
 /// How long the log is everybody else's after a piece, at most (as the server).
@@ -26,14 +22,21 @@ const REST_MAX: Nanos = 50 * MILLI;
 /// Between two attempts at finding out what became of a plan (as the server).
 const SETTLE_PAUSE: Nanos = 100 * MILLI;
 
+/// What is left to do for an evaluation after the part of its plan that holds (as the server).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    Nothing,
+    Overtaken(usize),
+    CrowdedOut,
+}
+
 /// A plan, some of which is in the log's hands.
 #[derive(Debug)]
 pub struct PlanInHand {
     reign: Reign,
     delivery: Delivery,
-    attempt: u32,
-    /// Whether the evaluation is over with it.
-    whole: bool,
+    /// What is left to do for the evaluation after it.
+    rest: Rest,
     /// The pieces that are not.
     waiting: VecDeque<PlanApply>,
 }
@@ -54,7 +57,7 @@ fn in_pieces(plan: PlanApply, commit: plan::Commit) -> VecDeque<PlanApply> {
 
 impl World {
     /// A scheduler thread takes an evaluation.
-    pub(super) fn work(&mut self, ix: ServerIx, delivery: Delivery, attempt: u32) {
+    pub(super) fn work(&mut self, ix: ServerIx, delivery: Delivery) {
         let seed = self.rng.bytes();
         let takes = self.rng.between(MILLI / 5, 15 * MILLI);
         let skew = self.servers[usize::from(ix)].skew;
@@ -65,12 +68,22 @@ impl World {
         let Some((reign, running)) = self.running(ix) else {
             return;
         };
-        running.busy += 1;
-        let decision = schedule(&snapshot, &delivery.eval, seed, &mut running.scratch, now);
+        let ready = running.leader.broker_stats().ready;
+        let lane = running.lanes.take(&snapshot, &delivery.eval, ready);
+        let Some(lane) = lane else {
+            return;
+        };
+        let concurrency = Concurrency {
+            planned: running.leader.planned(&snapshot),
+            lane,
+        };
+        let scratch = &mut running.scratch;
+        let decision =
+            schedule_concurrent(&snapshot, &concurrency, &delivery.eval, seed, scratch, now);
         let decided = Decided {
             reign,
             delivery,
-            attempt,
+            lane,
             decision,
         };
         let event = ServerEvent::Decided(Box::new(decided));
@@ -81,8 +94,10 @@ impl World {
         let Decided {
             reign,
             delivery,
-            attempt,
-            decision: Decision { plan, .. },
+            lane,
+            decision: Decision {
+                plan, crowded_out, ..
+            },
         } = decided;
         let now = self.leader_now(ix);
         let snapshot = self.servers[usize::from(ix)].snapshot.clone();
@@ -92,48 +107,59 @@ impl World {
         if own != reign {
             return;
         }
-        running.busy = running.busy.saturating_sub(1);
-        if !running.leader.holds(delivery.eval.id, delivery.token, now) {
+        running.lanes.give_back(lane);
+        let (id, token) = (delivery.eval.id, delivery.token);
+        if !running.leader.holds(id, token, now) {
             return self.turn(ix);
         }
-        if let Some(eval) = retry::in_vain(&snapshot, &plan) {
-            running
-                .leader
-                .block_again(eval, delivery.token, &snapshot, now);
+        if !crowded_out && let Some(eval) = retry::in_vain(&snapshot, &plan) {
+            running.leader.block_again(eval, token, &snapshot, now);
             return self.turn(ix);
         }
         let whole = snapshot
             .job(&delivery.eval.job_key())
             .is_some_and(|job| job.all_at_once);
+        if whole && crowded_out {
+            running.leader.park(id, token);
+            return self.turn(ix);
+        }
         let commit = if whole {
             plan::Commit::Whole
         } else {
             plan::Commit::Partial
         };
+        let decided = plan.placed.len();
         let checked = plan::check(&snapshot, plan, commit);
-        let in_hand = |plan, whole| PlanInHand {
-            reign,
-            delivery: delivery.clone(),
-            attempt,
-            whole,
-            waiting: in_pieces(plan, commit),
+        let rest = match (checked.rejected.is_empty(), crowded_out) {
+            (false, _) => Rest::Overtaken(decided - checked.plan.placed.len()),
+            (true, true) => Rest::CrowdedOut,
+            (true, false) => Rest::Nothing,
         };
-        if checked.rejected.is_empty() {
-            self.propose_piece(ix, Box::new(in_hand(checked.plan, true)));
-            return self.turn(ix);
-        }
-        let part = PlanApply {
-            evals: Vec::new(),
-            ..checked.plan
+        let part = if rest == Rest::Nothing {
+            checked.plan
+        } else {
+            PlanApply {
+                evals: Vec::new(),
+                ..checked.plan
+            }
         };
-        let empty = part.placed.is_empty()
+        let empty = rest != Rest::Nothing
+            && part.placed.is_empty()
             && part.updated.is_empty()
             && part.changed.is_empty()
             && part.preempted.is_empty();
         if empty {
-            self.again(ix, delivery, attempt);
+            self.follow(ix, &delivery, rest);
         } else {
-            self.propose_piece(ix, Box::new(in_hand(part, false)));
+            let waiting = in_pieces(part, commit);
+            running.leader.on_plan(id, waiting.as_slices().0);
+            let plan = PlanInHand {
+                reign,
+                delivery,
+                rest,
+                waiting,
+            };
+            self.propose_piece(ix, Box::new(plan));
         }
         self.turn(ix);
     }
@@ -164,15 +190,18 @@ impl World {
                 running.leader.holds(id, token, now);
                 return self.server_event(ix, rest, ServerEvent::NextPiece(plan));
             }
-            Answer::Done { .. } if plan.whole => {
-                running.leader.ack(id, token);
+            Answer::Done { .. } => {
+                running.leader.on_plan_over(id);
+                self.follow(ix, &plan.delivery, plan.rest);
             }
-            Answer::Done { .. } | Answer::Refused(_) => {
-                self.again(ix, plan.delivery, plan.attempt);
+            Answer::Refused(_) => {
+                running.leader.on_plan_over(id);
+                self.follow(ix, &plan.delivery, Rest::Overtaken(1));
             }
             // What it left is seen behind a barrier.
             Answer::Unknown => return self.settle_plan(ix, plan),
             Answer::NoLeader => {
+                running.leader.on_plan_over(id);
                 running.leader.nack(id, token, now);
             }
         }
@@ -199,36 +228,34 @@ impl World {
         if own != plan.reign {
             return;
         }
+        let (id, token) = (plan.delivery.eval.id, plan.delivery.token);
         match answer {
             Answer::Done { .. } | Answer::Refused(_) => {
-                self.again(ix, plan.delivery, plan.attempt);
+                running.leader.on_plan_over(id);
+                self.follow(ix, &plan.delivery, Rest::Overtaken(0));
             }
             Answer::Unknown => {
                 return self.server_event(ix, SETTLE_PAUSE, ServerEvent::Settle(plan));
             }
             Answer::NoLeader => {
-                running
-                    .leader
-                    .nack(plan.delivery.eval.id, plan.delivery.token, now);
+                running.leader.on_plan_over(id);
+                running.leader.nack(id, token, now);
             }
         }
         self.turn(ix);
     }
 
-    fn again(&mut self, ix: ServerIx, delivery: Delivery, attempt: u32) {
+    /// What is left to do for an evaluation, now that the state shows what became of its plan.
+    fn follow(&mut self, ix: ServerIx, delivery: &Delivery, rest: Rest) {
         let now = self.leader_now(ix);
         let Some((_, running)) = self.running(ix) else {
             return;
         };
-        let attempts_max = match delivery.eval.job_type {
-            JobType::Batch | JobType::Sysbatch => ATTEMPTS_BATCH_MAX,
-            JobType::Service | JobType::System => ATTEMPTS_MAX,
-        };
         let (id, token) = (delivery.eval.id, delivery.token);
-        if attempt >= attempts_max || !running.leader.holds(id, token, now) {
-            running.leader.nack(id, token, now);
-            return;
-        }
-        self.work(ix, delivery, attempt + 1);
+        match rest {
+            Rest::Nothing => running.leader.ack(id, token),
+            Rest::Overtaken(refused) => running.leader.requeue(id, token, refused, None, now),
+            Rest::CrowdedOut => running.leader.park(id, token),
+        };
     }
 }
