@@ -42,6 +42,7 @@ pub(super) const PURE: &[&str] = &[
     "protocol-model",
     "protocol-jobspec",
     "protocol-wire",
+    "protocol-api",
     "controlplane-state",
     "controlplane-scheduler",
     "controlplane-leader",

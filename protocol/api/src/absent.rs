@@ -1,0 +1,76 @@
+//! What Nomad has and this release does not: answered 501 with the text that is declared here.
+
+use crate::endpoint::Endpoint;
+
+const NODE_POOLS: &str = "not part of this release: node pools as objects";
+const EVENTS: &str = "not part of this release: the event stream";
+const VARIABLES: &str = "not part of this release: variables";
+const SERVICES: &str = "not part of this release: service discovery";
+const SCALING: &str = "not part of this release: scaling policies";
+const VOLUMES: &str = "not part of this release: volumes";
+const THIS: &str = "this is not part of this release";
+const STEERING: &str = "deployments cannot be steered by hand in this release";
+const OPERATOR: &str = "this operator route is not part of this release";
+const AGENT: &str = "this release does not steer agents over HTTP";
+const ACCESS: &str = "policies, roles and further tokens are not in this release";
+
+/// All of them.
+pub(crate) const ALL: &[Endpoint] = &[
+    Endpoint::absent("JobStatuses", "/v1/jobs/statuses", THIS),
+    Endpoint::absent("DispatchJob", "/v1/job/{id...}/dispatch", THIS),
+    Endpoint::absent("ForcePeriodic", "/v1/job/{id...}/periodic/force", THIS),
+    Endpoint::absent("RevertJob", "/v1/job/{id...}/revert", THIS),
+    Endpoint::absent("SetJobStability", "/v1/job/{id...}/stable", THIS),
+    Endpoint::absent("ScaleJob", "/v1/job/{id...}/scale", THIS),
+    Endpoint::absent("JobServices", "/v1/job/{id...}/services", THIS),
+    Endpoint::absent("JobActions", "/v1/job/{id...}/actions", THIS),
+    Endpoint::absent("RunAction", "/v1/job/{id...}/action", THIS),
+    Endpoint::absent("TagVersion", "/v1/job/{id...}/versions/{version}/tag", THIS),
+    Endpoint::absent(
+        "AllocationChecks",
+        "/v1/client/allocation/{id}/checks",
+        THIS,
+    ),
+    Endpoint::absent(
+        "AllocationSnapshot",
+        "/v1/client/allocation/{id}/snapshot",
+        THIS,
+    ),
+    Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
+    Endpoint::absent("FailDeployment", "/v1/deployment/fail/{id}", STEERING),
+    Endpoint::absent("PauseDeployment", "/v1/deployment/pause/{id}", STEERING),
+    Endpoint::absent("PromoteDeployment", "/v1/deployment/promote/{id}", STEERING),
+    Endpoint::absent(
+        "SetAllocationHealth",
+        "/v1/deployment/allocation-health/{id}",
+        STEERING,
+    ),
+    Endpoint::absent("UnblockDeployment", "/v1/deployment/unblock/{id}", STEERING),
+    Endpoint::absent(
+        "DrainNode",
+        "/v1/node/{id}/drain",
+        "draining a node is not part of this release",
+    ),
+    Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
+    Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
+    Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),
+    Endpoint::absent("ListVariables", "/v1/vars", VARIABLES),
+    Endpoint::absent("Variable", "/v1/var/{path...}", VARIABLES),
+    Endpoint::absent("ListServices", "/v1/services", SERVICES),
+    Endpoint::absent("Service", "/v1/service/{rest...}", SERVICES),
+    Endpoint::absent("Scaling", "/v1/scaling/{rest*}", SCALING),
+    Endpoint::absent("ListVolumes", "/v1/volumes", VOLUMES),
+    Endpoint::absent("Volume", "/v1/volume/{rest...}", VOLUMES),
+    Endpoint::absent("ListPlugins", "/v1/plugins", VOLUMES),
+    Endpoint::absent("Plugin", "/v1/plugin/{rest...}", VOLUMES),
+    Endpoint::absent(
+        "FuzzySearch",
+        "/v1/search/fuzzy",
+        "fuzzy search is not part of this release",
+    ),
+    Endpoint::absent("SteerAgent", "/v1/agent/{rest...}", AGENT),
+    Endpoint::absent("Autopilot", "/v1/operator/autopilot/{rest*}", OPERATOR),
+    Endpoint::absent("Keyring", "/v1/operator/keyring/{rest*}", OPERATOR),
+    Endpoint::absent("License", "/v1/operator/license", OPERATOR),
+    Endpoint::absent("AccessControl", "/v1/acl/{rest...}", ACCESS).needs_access_control(),
+];

@@ -1,0 +1,30 @@
+//! Access control.
+
+use protocol_model::nullable::or_default;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::operation::operations;
+
+/// The largest body of [`Bootstrap`], which anybody may send: it holds one secret.
+const BOOTSTRAP_BYTES_MAX: usize = 4096;
+
+operations! {
+    /// make the first token; `BootstrapSecret` is its secret, a UUID (made where it is absent)
+    Bootstrap {} (BootstrapRequest) -> Value = put("/v1/acl/bootstrap")
+        .open()
+        .needs_access_control()
+        .optional_body()
+        .body_bytes_max(BOOTSTRAP_BYTES_MAX);
+    /// describe the caller's token
+    OwnToken {} -> Value = get("/v1/acl/token/self").needs_access_control();
+}
+
+/// The body of [`Bootstrap`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct BootstrapRequest {
+    /// The token's secret; empty = one is made.
+    #[serde(deserialize_with = "or_default")]
+    pub bootstrap_secret: String,
+}

@@ -1,0 +1,98 @@
+//! What nodes are asked: files, output, running tasks, figures of a host.
+
+use protocol_model::nullable::or_default;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::endpoint::{Method, Parameter};
+use crate::operation::operations;
+
+const PATH: Parameter = Parameter::text("path", "below the allocation's directory");
+const OFFSET: Parameter = Parameter::number("offset", "bytes from `origin`");
+const ORIGIN: Parameter = Parameter::text("origin", "`start` or `end`");
+const NODE_ID: Parameter = Parameter::text(
+    "node_id",
+    "the node; with `--dev --node` the server's own if absent",
+);
+const GET_OR_PUT: &[Method] = &[Method::Put, Method::Get];
+const LOGS: &[Parameter] = &[
+    Parameter::text("task", "the task; required"),
+    Parameter::text("type", "`stdout` or `stderr`"),
+    OFFSET,
+    ORIGIN,
+    Parameter::flag("follow", "go on as more is written"),
+    Parameter::flag("plain", "the bytes alone, without frames"),
+];
+const EXEC: &[Parameter] = &[
+    Parameter::text("task", "the task; required"),
+    Parameter::text("command", "a JSON list of the command and its arguments"),
+    Parameter::flag("tty", "with a terminal"),
+    Parameter::flag("ws_handshake", "the token comes as the first message"),
+];
+
+operations! {
+    /// read the output of a task
+    ReadLogs { id } = get("/v1/client/fs/logs/{id}").of_node().parameters(LOGS);
+    /// list a directory
+    ListFiles { id } -> Vec<Value> =
+        get("/v1/client/fs/ls/{id}").of_node().parameters(&[PATH]);
+    /// describe a file
+    StatFile { id } -> Value = get("/v1/client/fs/stat/{id}").of_node().parameters(&[PATH]);
+    /// read a file
+    ReadFile { id } = get("/v1/client/fs/cat/{id}").of_node().parameters(&[PATH]);
+    /// read a part of a file
+    ReadFileAt { id } = get("/v1/client/fs/readat/{id}").of_node().parameters(&[
+        PATH, OFFSET, Parameter::number("limit", "bytes; negative: all of them"),
+    ]);
+    /// follow a file
+    StreamFile { id } = get("/v1/client/fs/stream/{id}").of_node().parameters(&[
+        PATH, OFFSET, ORIGIN, Parameter::flag("follow", "go on as more is written; the default"),
+    ]);
+    /// say what the running tasks of an allocation use
+    AllocationStats { id } -> Value = get("/v1/client/allocation/{id}/stats")
+        .of_node()
+        .parameters(&[Parameter::text("task", "only this task")]);
+    /// restart running tasks
+    RestartAllocation { id } (RestartRequest) -> Value =
+        put("/v1/client/allocation/{id}/restart").of_node().optional_body();
+    /// send a signal to running tasks
+    SignalAllocation { id } (SignalRequest) -> Value =
+        put("/v1/client/allocation/{id}/signal").of_node();
+    /// run a command beside a running task, over a WebSocket
+    ExecAllocation { id } = get("/v1/client/allocation/{id}/exec")
+        .of_node()
+        .token_in_handshake()
+        .parameters(EXEC);
+    /// remove from its node what is left of an allocation that has ended
+    CollectAllocation { id } -> Value =
+        put("/v1/client/allocation/{id}/gc").of_node().methods(GET_OR_PUT);
+    /// remove from a node what is left of all allocations that have ended
+    CollectNode {} -> Value =
+        put("/v1/client/gc").of_node().methods(GET_OR_PUT).parameters(&[NODE_ID]);
+    /// read the figures of a host, and `Updates`: reports that wait on the node or for an answer
+    NodeStats {} -> Value = get("/v1/client/stats").of_node().parameters(&[NODE_ID]);
+}
+
+/// The body of [`RestartAllocation`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct RestartRequest {
+    /// The task; empty = every running one.
+    #[serde(deserialize_with = "or_default")]
+    pub task_name: String,
+    /// Whether tasks that have ended run again, too.
+    #[serde(deserialize_with = "or_default")]
+    pub all_tasks: bool,
+}
+
+/// The body of [`SignalAllocation`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SignalRequest {
+    /// The task; empty = every running one.
+    #[serde(deserialize_with = "or_default")]
+    pub task: String,
+    /// The signal's name: `SIGHUP`.
+    #[serde(deserialize_with = "or_default")]
+    pub signal: String,
+}

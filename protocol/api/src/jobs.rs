@@ -1,0 +1,129 @@
+//! Jobs.
+
+use protocol_model::nullable::or_default;
+use protocol_model::{Deployment, Evaluation, Job, JobSubmission};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::endpoint::Parameter;
+use crate::operation::operations;
+use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
+
+const DIFFS: &[Parameter] = &[
+    Parameter::flag("diffs", "with the differences between versions"),
+    Parameter::number(
+        "diff_version",
+        "differences to this version instead of the one before",
+    ),
+];
+const STOP: &[Parameter] = &[
+    Parameter::flag("purge", "forget the job at once"),
+    Parameter::number(
+        "eval_priority",
+        "priority of the evaluation; the job's if absent",
+    ),
+    NO_SHUTDOWN_DELAY,
+];
+
+operations! {
+    /// list jobs
+    ListJobs {} -> Vec<Value> = get("/v1/jobs").filterable().parameters(&[
+        PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE, Parameter::flag("meta", "with `Meta`"),
+    ]);
+    /// register a job, or a new version of it (`EnforceIndex`, `PreserveCounts`, `EvalPriority`)
+    RegisterJob {} (JobRequest) -> Value = put("/v1/jobs");
+    /// turn a job file into JSON: `null` for what it does not say; with `Canonicalize`, all defaults
+    ParseJob {} (ParseRequest) -> Value = put("/v1/jobs/parse").of_server();
+    /// name every mistake of a job at once, an unknown namespace and a changed type included
+    ValidateJob {} (JobRequest) -> Value = put("/v1/validate/job");
+    /// read a job
+    ReadJob { id } -> Job = get("/v1/job/{id...}");
+    /// register a new version of a job
+    UpdateJob { id } (JobRequest) -> Value = put("/v1/job/{id...}");
+    /// stop a job; for an unknown one the answer has an empty `EvalID`
+    StopJob { id } -> Value = delete("/v1/job/{id...}").parameters(STOP);
+    /// say what registering a job would do, and write nothing
+    PlanJob { id } (JobRequest) -> Value = put("/v1/job/{id...}/plan");
+    /// evaluate a job again (`EvalOptions.ForceReschedule`)
+    EvaluateJob { id } (EvaluateRequest) -> Value =
+        put("/v1/job/{id...}/evaluate").optional_body();
+    /// list the versions of a job, the newest first
+    JobVersions { id } -> Value = get("/v1/job/{id...}/versions").parameters(DIFFS);
+    /// read the text that a version was made from
+    JobSubmissionOf { id } -> JobSubmission = get("/v1/job/{id...}/submission")
+        .parameters(&[Parameter::number("version", "the version; the newest if absent")]);
+    /// list the allocations of a job
+    JobAllocations { id } -> Vec<Value> = get("/v1/job/{id...}/allocations").parameters(&[ALL_OF_NAME]);
+    /// list the evaluations of a job
+    JobEvaluations { id } -> Vec<Evaluation> = get("/v1/job/{id...}/evaluations");
+    /// list the deployments of a job
+    JobDeployments { id } -> Vec<Deployment> = get("/v1/job/{id...}/deployments").parameters(&[ALL_OF_NAME]);
+    /// read the newest deployment of a job, `null` if there is none
+    LatestDeployment { id } -> Option<Deployment> = get("/v1/job/{id...}/deployment");
+    /// count the allocations of a job by group and status
+    JobSummary { id } -> Value = get("/v1/job/{id...}/summary");
+}
+
+/// The body of a registration, a plan or a validation.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobRequest {
+    /// The job; required.
+    pub job: Option<Job>,
+    /// Whether `job_modify_index` has to be the job's.
+    #[serde(deserialize_with = "or_default")]
+    pub enforce_index: bool,
+    /// What the job's index must be; 0 = there is no such job yet.
+    #[serde(deserialize_with = "or_default")]
+    pub job_modify_index: u64,
+    /// The priority of the evaluation; 0 = the job's.
+    #[serde(deserialize_with = "or_default")]
+    pub eval_priority: i32,
+    /// Whether groups that exist keep the count that they have.
+    #[serde(deserialize_with = "or_default")]
+    pub preserve_counts: bool,
+    /// What the job was made from.
+    pub submission: Option<JobSubmission>,
+    /// For plans: whether the difference is wanted.
+    #[serde(deserialize_with = "or_default")]
+    pub diff: bool,
+}
+
+/// The body of [`ParseJob`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ParseRequest {
+    /// The job file.
+    #[serde(rename = "JobHCL", deserialize_with = "or_default")]
+    pub job_hcl: String,
+    /// The text of a variable file.
+    #[serde(deserialize_with = "or_default")]
+    pub variables: String,
+    /// Whether defaults are filled in.
+    #[serde(deserialize_with = "or_default")]
+    pub canonicalize: bool,
+    /// Whether the file is HCL1, which is refused.
+    #[serde(rename = "HCLv1", deserialize_with = "or_default")]
+    pub hcl_v1: bool,
+}
+
+/// The body of [`EvaluateJob`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EvaluateRequest {
+    /// The job's id, or empty.
+    #[serde(rename = "JobID", deserialize_with = "or_default")]
+    pub job_id: String,
+    /// How it is evaluated.
+    #[serde(deserialize_with = "or_default")]
+    pub eval_options: EvalOptions,
+}
+
+/// How a job is evaluated.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EvalOptions {
+    /// Whether failed allocations are replaced whatever their `reschedule` says.
+    #[serde(deserialize_with = "or_default")]
+    pub force_reschedule: bool,
+}

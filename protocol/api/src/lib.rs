@@ -1,0 +1,64 @@
+//! Every operation of the HTTP API, declared once.
+//!
+//! ```text
+//! operations! { ReadJob { id } -> Job = get("/v1/job/{id...}"); .. }
+//!        |                         |
+//!        |                         +-- a type: client.call(ReadJob { id })
+//!        +-- Endpoint: method, path, parameters, body, answer, capability, source
+//!               +-- server: routing, 403, 404, 405, 501, bodies      find()
+//!               +-- hack/fuzz: what bodies are read with             Body::Json { read }
+//!               +-- docs/http-api.md: the table of routes            document::table()
+//!               +-- /v1/openapi.json                                 document::openapi()
+//! ```
+//!
+//! A new operation is a line in the file of its object, and a handler in the server. What Nomad has
+//! and this release does not is declared too ([`absent`]).
+
+mod document;
+mod endpoint;
+mod operation;
+mod parameters;
+mod table;
+mod template;
+
+pub mod absent;
+pub mod acl;
+pub mod agent;
+pub mod allocations;
+pub mod client;
+pub mod deployments;
+pub mod evaluations;
+pub mod jobs;
+pub mod namespaces;
+pub mod nodes;
+pub mod operator;
+pub mod search;
+
+pub use document::{openapi, table};
+pub use endpoint::{
+    Body, Capability, Endpoint, Kind, Method, Parameter, ReadBody, Source, Support,
+};
+pub use operation::Operation;
+pub use table::{Found, NotFound, find};
+pub use template::Parameters;
+
+/// The declarations, object by object, in the order of the documentation.
+const DECLARED: &[&[Endpoint]] = &[
+    jobs::ALL,
+    allocations::ALL,
+    client::ALL,
+    evaluations::ALL,
+    deployments::ALL,
+    nodes::ALL,
+    namespaces::ALL,
+    search::ALL,
+    agent::ALL,
+    operator::ALL,
+    acl::ALL,
+    absent::ALL,
+];
+
+/// Every operation, absent ones included.
+pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
+    DECLARED.iter().copied().flatten()
+}

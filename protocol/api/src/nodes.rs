@@ -1,0 +1,43 @@
+//! Nodes.
+
+use protocol_model::{Allocation, Node, NodeListStub};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::endpoint::Parameter;
+use crate::operation::operations;
+use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, RESOURCES, REVERSE};
+
+operations! {
+    /// list nodes
+    ListNodes {} -> Vec<NodeListStub> = get("/v1/nodes").filterable().parameters(&[
+        PREFIX,
+        PER_PAGE,
+        NEXT_TOKEN,
+        REVERSE,
+        RESOURCES,
+        Parameter::flag("os", "with the attributes of the operating system"),
+    ]);
+    /// read a node
+    ReadNode { id } -> Node = get("/v1/node/{id}");
+    /// list the allocations of a node, whole
+    NodeAllocations { id } -> Vec<Allocation> = get("/v1/node/{id}/allocations");
+    /// let a node take new allocations, or not
+    SetEligibility { id } (EligibilityRequest) -> Value = put("/v1/node/{id}/eligibility");
+    /// evaluate every job that has allocations on a node
+    EvaluateNode { id } -> Value = put("/v1/node/{id}/evaluate");
+    /// forget a node
+    PurgeNode { id } -> Value = put("/v1/node/{id}/purge");
+    /// list what runs on a node and a restored state does not know
+    ForeignAllocations { id } -> Value = get("/v1/node/{id}/foreign-allocations").of_node();
+    /// end what a restored state does not know ([snapshots.md](snapshots.md))
+    ReleaseForeign { id } -> Value = put("/v1/node/{id}/release-foreign").of_node();
+}
+
+/// The body of [`SetEligibility`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct EligibilityRequest {
+    /// `eligible` or `ineligible`.
+    pub eligibility: String,
+}
