@@ -1,12 +1,14 @@
 //! `/v1/acl`: the first management token, and whose token this is.
 
 use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
-use protocol_model::{UnixNanos, format_rfc3339, nullable::or_default};
-use serde::{Deserialize, Serialize};
+use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken};
+use protocol_model::{UnixNanos, format_rfc3339};
+use serde::Serialize;
 use uuid::Uuid;
 
-use super::ask::{Ask, Caller, Verb};
+use super::ask::{Ask, Caller};
 use super::error::{Answered, HttpError};
+use super::route::{Routes, routes};
 use crate::gateway;
 
 /// The file below the data directory that allows another bootstrap: it names the index that the
@@ -61,48 +63,25 @@ impl TokenView {
     }
 }
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    if !ask.api.config.acl_enabled {
-        return Err(HttpError::bad_request("ACL support disabled"));
-    }
-    match (ask.verb, rest) {
-        (Verb::Put, ["bootstrap"]) => bootstrap(ask).await,
-        (Verb::Get, ["token", "self"]) => own(ask).await,
-        (_, ["bootstrap"] | ["token", "self"]) => Err(HttpError::method()),
-        _ => Err(HttpError::not_built(
-            "policies, roles and further tokens are not in this release",
-        )),
-    }
-}
+pub(super) const ROUTES: Routes = routes![Bootstrap => bootstrap, OwnToken => own];
 
-/// The body of a bootstrap.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct BootstrapRequest {
-    /// The token's secret; `""` has one made.
-    #[serde(deserialize_with = "or_default")]
-    bootstrap_secret: String,
-}
-
-impl BootstrapRequest {
-    /// The secret that is asked for, as it is, or a new one.
-    fn secret(self) -> Result<String, HttpError> {
-        let Self { bootstrap_secret } = self;
-        if bootstrap_secret.is_empty() {
-            return Ok(Uuid::new_v4().to_string());
-        }
-        // The only form that clients send: the parser takes three shorter and longer ones, too.
-        let hyphenated = bootstrap_secret.len() == uuid::fmt::Hyphenated::LENGTH;
-        if !hyphenated || Uuid::try_parse(&bootstrap_secret).is_err() {
-            return Err(HttpError::bad_request("invalid acl token"));
-        }
-        Ok(bootstrap_secret)
+/// The secret that is asked for, as it is, or a new one.
+fn secret(request: BootstrapRequest) -> Result<String, HttpError> {
+    let BootstrapRequest { bootstrap_secret } = request;
+    if bootstrap_secret.is_empty() {
+        return Ok(Uuid::new_v4().to_string());
     }
+    // The only form that clients send: the parser takes three shorter and longer ones, too.
+    let hyphenated = bootstrap_secret.len() == uuid::fmt::Hyphenated::LENGTH;
+    if !hyphenated || Uuid::try_parse(&bootstrap_secret).is_err() {
+        return Err(HttpError::bad_request("invalid acl token"));
+    }
+    Ok(bootstrap_secret)
 }
 
 async fn bootstrap(ask: &Ask) -> Answered {
     let request: BootstrapRequest = ask.json_or_default()?;
-    let secret = request.secret()?;
+    let secret = secret(request)?;
     let token = AclToken {
         accessor_id: Uuid::new_v4().to_string(),
         secret_hash: gateway::digest(secret.as_bytes()),

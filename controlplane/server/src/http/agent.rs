@@ -7,13 +7,15 @@ use axum::http::StatusCode;
 use controlplane_raft::{RaftRole, RaftStatus, ServerId, ServerInfo};
 use controlplane_state::COMMAND_LEVEL;
 use futures::future::join_all;
+use protocol_api::agent::{AgentHealth, AgentMembers, AgentSelf, AgentServers, OpenApi, Regions};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::Api;
-use super::ask::{Ask, Verb};
-use super::error::{Answered, HttpError};
+use super::ask::Ask;
+use super::error::Answered;
+use super::route::{Routes, routes};
 use crate::versions::{self, About};
 
 /// The version of Raft's protocol that Nomad's clients expect of members with ids.
@@ -27,24 +29,22 @@ const PROBE_PAUSE: Duration = Duration::from_millis(100);
 /// takes milliseconds, and whoever asks has timeouts of seconds.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Get, ["self"]) => own(ask).await,
-        (Verb::Get, ["members"]) => members(ask).await,
-        (Verb::Get, ["health"]) => health(ask).await,
-        (Verb::Get, ["servers"]) => servers(ask),
-        (_, ["self" | "members" | "health" | "servers"]) => Err(HttpError::method()),
-        _ => Err(HttpError::not_built(
-            "this release does not steer agents over HTTP",
-        )),
-    }
+pub(super) const ROUTES: Routes = routes![
+    Regions => regions,
+    AgentSelf => own,
+    AgentMembers => members,
+    AgentServers => servers,
+    AgentHealth => health,
+    OpenApi => openapi,
+];
+
+/// What this API is, of which no state tells.
+async fn openapi(ask: &Ask) -> Answered {
+    ask.answer(&protocol_api::openapi(versions::BUILD), 0)
 }
 
 /// `/v1/regions`: there is one.
-pub(super) fn regions(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+async fn regions(ask: &Ask) -> Answered {
     ask.answer(
         &[ask.api.config.region.as_str()],
         ask.api.cluster.snapshot().index(),
@@ -284,7 +284,7 @@ fn trouble(status: &RaftStatus, caught_up: bool) -> Option<String> {
 }
 
 /// Where the servers are, for nodes that are configured by hand.
-fn servers(ask: &Ask) -> Answered {
+async fn servers(ask: &Ask) -> Answered {
     let membership = ask.api.cluster.status().membership;
     let all = membership
         .voters

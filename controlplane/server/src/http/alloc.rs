@@ -3,28 +3,34 @@
 use std::sync::Arc;
 
 use controlplane_state::{Command, Snapshot, Table};
+use protocol_api::allocations::{ListAllocations, ReadAllocation, StopAllocation};
 use protocol_model::{
     AllocId, Allocation, AllocationListStub, DesiredTransition, EvalTrigger, ListResources,
 };
 use serde::Serialize;
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::detail::{self, Detail};
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
 use super::lookup;
 use super::page::{ByIndex, Page, page_where};
+use super::route::{Routes, routes};
 use super::shown::AllocShown;
 
-pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
-    let id: AllocId = lookup::id("an allocation", id)?;
-    match (ask.verb, rest) {
-        (Verb::Get, []) => read(ask, id).await,
-        (Verb::Put, ["stop"]) => stop(ask, id).await,
-        (_, [] | ["stop"]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+pub(super) const ROUTES: Routes = routes![
+    ListAllocations => list,
+    ReadAllocation => read,
+    StopAllocation => stop,
+];
+
+/// The allocation that the path names.
+///
+/// # Errors
+/// Where it is no whole id.
+pub(super) fn id(ask: &Ask) -> Result<AllocId, HttpError> {
+    lookup::id("an allocation", ask.parameter("id"))
 }
 
 /// What a list shows of each allocation.
@@ -117,10 +123,7 @@ pub(super) async fn answer_found(
 }
 
 /// `/v1/allocations`.
-pub(super) async fn list(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+async fn list(ask: &Ask) -> Answered {
     let parts = ListParts::of(ask)?;
     let prefix = lookup::prefix(&ask.query)?;
     let namespaces = ask.query.namespaces();
@@ -150,7 +153,8 @@ pub(super) async fn list(ask: &Ask) -> Answered {
 }
 
 /// One allocation with its job and the newest events that any server knows.
-async fn read(ask: &Ask, id: AllocId) -> Answered {
+async fn read(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     let moved = |snapshot: &Snapshot| snapshot.alloc_index(id);
     let snapshot = ask.snapshot_after(&moved).await?;
     let found = snapshot
@@ -175,7 +179,8 @@ struct Stopped {
 }
 
 /// Asks the scheduler to stop an allocation and to place another one for it.
-async fn stop(ask: &Ask, id: AllocId) -> Answered {
+async fn stop(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     let no_shutdown_delay = ask.query.flag("no_shutdown_delay")?;
     let snapshot = ask.api.cluster.consistent().await?;
     let alloc = lookup::alloc(&snapshot, id)?;

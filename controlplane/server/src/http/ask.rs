@@ -9,6 +9,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use controlplane_state::{Snapshot, Table};
+use protocol_api::Parameters;
 use protocol_model::UnixNanos;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,19 +29,6 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 /// A waiting time is lengthened by up to this part of it, so that many queries do not end at once.
 const WAIT_JITTER_PART: u32 = 16;
 
-/// What a request does. `PUT` and `POST` are one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verb {
-    /// It reads.
-    Get,
-    /// It writes.
-    Put,
-    /// It deletes.
-    Delete,
-    /// None of these.
-    Other,
-}
-
 /// Who asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Caller {
@@ -57,8 +45,10 @@ pub(super) enum Caller {
 pub(super) struct Ask {
     /// What it works on.
     pub(super) api: Api,
-    /// What it does.
-    pub(super) verb: Verb,
+    /// Whether it reads and does not write.
+    pub(super) is_read: bool,
+    /// The values of its path.
+    pub(super) parameters: Parameters,
     /// Its parameters.
     pub(super) query: Query,
     /// Its body; empty for reads.
@@ -82,6 +72,12 @@ impl Ask {
     /// Now, by the server's clock.
     pub(super) fn now(&self) -> UnixNanos {
         self.api.cluster.wall_clock()
+    }
+
+    /// The value of a parameter of the path; empty where its operation has no such parameter.
+    pub(super) fn parameter(&self, name: &str) -> &str {
+        let mut named = self.parameters.iter().filter(|(known, _)| *known == name);
+        named.next().map_or("", |(_, value)| value)
     }
 
     /// Reads the body as JSON, its keys in any case ([`protocol_model::json`]).
@@ -223,7 +219,7 @@ impl Ask {
     /// caller can wait for what is missing.
     pub(super) fn not_found(&self, error: HttpError) -> Answered {
         let index = self.read_index.load(Ordering::Relaxed);
-        if self.verb != Verb::Get || error.status != StatusCode::NOT_FOUND || index == 0 {
+        if !self.is_read || error.status != StatusCode::NOT_FOUND || index == 0 {
             return Err(error);
         }
         let mut response = error.into_response();

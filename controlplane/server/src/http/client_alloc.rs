@@ -1,50 +1,45 @@
 //! `/v1/client/allocation/:id` and `/v1/client/stats`: what the node of an allocation is asked to
 //! do or to measure.
 
-use protocol_model::{AllocId, NodeId, nullable::or_default};
+use protocol_api::client::{
+    AllocationStats, CollectAllocation, CollectNode, ExecAllocation, NodeStats, RestartAllocation,
+    RestartRequest, SignalAllocation, SignalRequest,
+};
+use protocol_model::NodeId;
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
-use serde::Deserialize;
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::node_call::{NodeCall, forward_document};
-use super::{exec, lookup};
+use super::route::{Routes, routes};
+use super::{alloc, exec, lookup};
 use crate::dev;
 
-pub(super) async fn route(ask: &mut Ask, id: &str, rest: &[&str]) -> Answered {
-    let id: AllocId = lookup::id("an allocation", id)?;
-    match (ask.verb, rest) {
-        (Verb::Get, ["stats"]) => {
-            let task = ask.query.get("task").unwrap_or("").to_owned();
-            forward_document(ask, id, Request::Stats(v1::StatsRequest { task })).await
-        }
-        (Verb::Put, ["restart"]) => restart(ask, id).await,
-        (Verb::Put, ["signal"]) => signal(ask, id).await,
-        (Verb::Get, ["exec"]) => exec::exec(ask, id).await,
-        (Verb::Get | Verb::Put, ["gc"]) => {
-            let request = Request::CollectGarbage(v1::CollectGarbageRequest {});
-            forward_document(ask, id, request).await
-        }
-        (_, ["checks" | "snapshot" | "pause"]) => {
-            Err(HttpError::not_built("this is not part of this release"))
-        }
-        (_, ["stats" | "restart" | "signal" | "exec" | "gc"]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+pub(super) const ROUTES: Routes = routes![
+    AllocationStats => stats,
+    RestartAllocation => restart,
+    SignalAllocation => signal,
+    ExecAllocation => exec::exec,
+    CollectAllocation => collect,
+    CollectNode => collect_host,
+    NodeStats => host_stats,
+];
+
+async fn stats(ask: &Ask) -> Answered {
+    let task = ask.query.get("task").unwrap_or("").to_owned();
+    let request = Request::Stats(v1::StatsRequest { task });
+    forward_document(ask, alloc::id(ask)?, request).await
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct RestartBody {
-    #[serde(deserialize_with = "or_default")]
-    task_name: String,
-    #[serde(deserialize_with = "or_default")]
-    all_tasks: bool,
+async fn collect(ask: &Ask) -> Answered {
+    let request = Request::CollectGarbage(v1::CollectGarbageRequest {});
+    forward_document(ask, alloc::id(ask)?, request).await
 }
 
-async fn restart(ask: &Ask, id: AllocId) -> Answered {
-    let RestartBody {
+async fn restart(ask: &Ask) -> Answered {
+    let id = alloc::id(ask)?;
+    let RestartRequest {
         task_name: task,
         all_tasks,
     } = ask.json_or_default()?;
@@ -61,37 +56,31 @@ async fn restart(ask: &Ask, id: AllocId) -> Answered {
     .await
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct SignalBody {
-    #[serde(deserialize_with = "or_default")]
-    task: String,
-    #[serde(deserialize_with = "or_default")]
-    signal: String,
-}
-
-async fn signal(ask: &Ask, id: AllocId) -> Answered {
-    let SignalBody { task, signal } = ask.json()?;
+async fn signal(ask: &Ask) -> Answered {
+    let id = alloc::id(ask)?;
+    let SignalRequest { task, signal } = ask.json()?;
     if signal.is_empty() {
         return Err(HttpError::bad_request("must provide a signal"));
     }
     forward_document(ask, id, Request::Signal(v1::SignalRequest { task, signal })).await
 }
 
-/// `/v1/client/stats`, `/v1/client/gc`: of the node that `?node_id=` names, of the server's own one
-/// where it is absent.
-pub(super) async fn host(ask: &Ask, action: &str) -> Answered {
-    let request = match (ask.verb, action) {
-        (Verb::Get, "stats") => Request::HostStats(v1::HostStatsRequest {}),
-        (Verb::Get | Verb::Put, "gc") => Request::CollectGarbage(v1::CollectGarbageRequest {}),
-        (_, "stats" | "gc") => return Err(HttpError::method()),
-        _ => return Err(HttpError::no_route()),
-    };
-    let node = match ask.query.text("node_id") {
-        Some(node) => lookup::id("a node", node)?,
-        None => own_node(ask)?,
-    };
-    of_node(ask, node, request).await
+async fn host_stats(ask: &Ask) -> Answered {
+    let request = Request::HostStats(v1::HostStatsRequest {});
+    of_node(ask, host(ask)?, request).await
+}
+
+async fn collect_host(ask: &Ask) -> Answered {
+    let request = Request::CollectGarbage(v1::CollectGarbageRequest {});
+    of_node(ask, host(ask)?, request).await
+}
+
+/// The node that `?node_id=` names; the server's own one where it is absent.
+fn host(ask: &Ask) -> Result<NodeId, HttpError> {
+    match ask.query.text("node_id") {
+        Some(node) => lookup::id("a node", node),
+        None => own_node(ask),
+    }
 }
 
 /// The node that runs as a child of this server.

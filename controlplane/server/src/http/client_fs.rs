@@ -10,6 +10,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use protocol_api::client::{ListFiles, ReadFile, ReadFileAt, ReadLogs, StatFile, StreamFile};
 use protocol_model::AllocId;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
@@ -17,71 +18,54 @@ use protocol_wire::v1::{self, FileChunk};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::ask::{Ask, Verb};
+use super::alloc;
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::lookup;
 use super::node_call::{NodeCall, Step, forward_document};
+use super::route::{Routes, routes};
 use crate::gateway::STALLED_MAX;
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    let [action, id] = rest else {
-        return Err(HttpError::no_route());
+pub(super) const ROUTES: Routes = routes![
+    ReadLogs => logs,
+    ListFiles => list,
+    StatFile => stat,
+    ReadFile => cat,
+    ReadFileAt => read_at,
+    StreamFile => follow,
+];
+
+async fn list(ask: &Ask) -> Answered {
+    let request = Request::FsList(v1::FsListRequest { path: path(ask) });
+    forward_document(ask, alloc::id(ask)?, request).await
+}
+
+async fn stat(ask: &Ask) -> Answered {
+    let request = Request::FsStat(v1::FsStatRequest { path: path(ask) });
+    forward_document(ask, alloc::id(ask)?, request).await
+}
+
+async fn cat(ask: &Ask) -> Answered {
+    let whole = Span {
+        offset: 0,
+        limit: 0,
     };
-    if !matches!(
-        *action,
-        "ls" | "stat" | "cat" | "readat" | "stream" | "logs"
-    ) {
-        return Err(HttpError::no_route());
-    }
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
-    let id: AllocId = lookup::id("an allocation", id)?;
-    match *action {
-        "ls" => {
-            forward_document(
-                ask,
-                id,
-                Request::FsList(v1::FsListRequest { path: path(ask) }),
-            )
-            .await
-        }
-        "stat" => {
-            forward_document(
-                ask,
-                id,
-                Request::FsStat(v1::FsStatRequest { path: path(ask) }),
-            )
-            .await
-        }
-        "logs" => logs(ask, id).await,
-        "cat" => {
-            read_file(
-                ask,
-                id,
-                Span {
-                    offset: 0,
-                    limit: 0,
-                },
-                Form::Plain,
-                false,
-            )
-            .await
-        }
-        "readat" => {
-            let span = span(ask)?;
-            read_file(ask, id, span, Form::Plain, false).await
-        }
-        _ => {
-            let span = Span {
-                limit: 0,
-                ..span(ask)?
-            };
-            // Nomad's default here, unlike everywhere else.
-            let follow = ask.query.get("follow").is_none() || ask.query.flag("follow")?;
-            read_file(ask, id, span, Form::Framed, follow).await
-        }
-    }
+    read_file(ask, alloc::id(ask)?, whole, Form::Plain, false).await
+}
+
+async fn read_at(ask: &Ask) -> Answered {
+    let id = alloc::id(ask)?;
+    read_file(ask, id, span(ask)?, Form::Plain, false).await
+}
+
+async fn follow(ask: &Ask) -> Answered {
+    let id = alloc::id(ask)?;
+    let span = Span {
+        limit: 0,
+        ..span(ask)?
+    };
+    // Nomad's default here, unlike everywhere else.
+    let follow = ask.query.get("follow").is_none() || ask.query.flag("follow")?;
+    read_file(ask, id, span, Form::Framed, follow).await
 }
 
 /// The file; the allocation's directory where nothing is said.
@@ -118,7 +102,8 @@ fn origin(ask: &Ask) -> Result<v1::Origin, HttpError> {
     }
 }
 
-async fn logs(ask: &Ask, id: AllocId) -> Answered {
+async fn logs(ask: &Ask) -> Answered {
+    let id = alloc::id(ask)?;
     let task = ask
         .query
         .text("task")

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use controlplane_state::Table;
+use protocol_api::deployments::{DeploymentAllocations, ListDeployments, ReadDeployment};
 use protocol_model::{Deployment, DeploymentId};
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::page::{ByIndex, page_where};
+use super::route::{Routes, routes};
 use super::{alloc, lookup};
 
-/// `/v1/deployments`.
-pub(super) async fn list(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+pub(super) const ROUTES: Routes = routes![
+    ListDeployments => list,
+    ReadDeployment => read,
+    DeploymentAllocations => allocations,
+];
+
+async fn list(ask: &Ask) -> Answered {
     let prefix = lookup::prefix(&ask.query)?;
     let namespaces = ask.query.namespaces();
     let filter = Filter::of(&ask.query)?;
@@ -42,33 +46,22 @@ pub(super) async fn list(ask: &Ask) -> Answered {
     ask.answer_page(&page.items, index, page.next_token.as_deref())
 }
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Get, ["allocations", id]) => allocations(ask, id).await,
-        (
-            _,
-            [
-                "fail" | "pause" | "promote" | "allocation-health" | "unblock",
-                _,
-            ],
-        ) => Err(HttpError::not_built(
-            "deployments cannot be steered by hand in this release",
-        )),
-        (Verb::Get, [id]) => {
-            let id: DeploymentId = lookup::id("a deployment", id)?;
-            ask.read(&[Table::Deployments], |snapshot| {
-                let found = snapshot.deployment(id).map(Arc::clone);
-                found.ok_or_else(|| HttpError::not_found("deployment not found"))
-            })
-            .await
-        }
-        (_, [_] | ["allocations", _]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+/// The deployment that the path names.
+fn id(ask: &Ask) -> Result<DeploymentId, HttpError> {
+    lookup::id("a deployment", ask.parameter("id"))
 }
 
-async fn allocations(ask: &Ask, id: &str) -> Answered {
-    let id: DeploymentId = lookup::id("a deployment", id)?;
+async fn read(ask: &Ask) -> Answered {
+    let id = id(ask)?;
+    ask.read(&[Table::Deployments], |snapshot| {
+        let found = snapshot.deployment(id).map(Arc::clone);
+        found.ok_or_else(|| HttpError::not_found("deployment not found"))
+    })
+    .await
+}
+
+async fn allocations(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     alloc::answer_found(ask, alloc::any_moved, |snapshot| {
         snapshot.allocs_by_deployment(id).map(Arc::clone).collect()
     })

@@ -15,13 +15,14 @@ use protocol_transport::LineLimit;
 use tokio::sync::watch;
 
 use super::Api;
-use super::ask::{Ask, Caller, Verb};
+use super::ask::{Ask, Caller};
 use super::body::{Bodies, BodyUse, WholeBody};
 use super::error::{Answered, HttpError};
+use super::gzip;
 use super::listen::Held;
 use super::origin;
 use super::query::{Plus, Query, decode};
-use super::{gzip, route};
+use super::route::{self, Meant};
 use crate::gateway;
 
 static FAILED: LineLimit = LineLimit::new();
@@ -115,8 +116,14 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         Err(never) => match never {},
     };
     let query = Query::parse(uri.query().unwrap_or(""))?;
-    let segments: Vec<String> = segments(uri.path())?;
-    let path: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let path: Vec<String> = segments(uri.path())?;
+    let method = match parts.method {
+        Method::GET | Method::HEAD => Some(protocol_api::Method::Get),
+        Method::PUT | Method::POST => Some(protocol_api::Method::Put),
+        Method::DELETE => Some(protocol_api::Method::Delete),
+        _ => None,
+    };
+    let meant = Meant::by(&path, method);
     if let Some(region) = query.text("region")
         && region != api.config.region.as_str()
     {
@@ -124,23 +131,17 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     }
     origin::check(&parts.headers, uri.authority(), &api.config)?;
     let caller = caller(&api, &parts.headers);
-    if caller == Caller::Stranger && !route::is_open(&path, &query) {
+    if caller == Caller::Stranger && !meant.is_open(&query) {
         return Err(HttpError::permission_denied());
     }
-    if query.text("filter").is_some() && !route::filters(&path) {
+    if query.text("filter").is_some() && !meant.filters() {
         return Err(HttpError::bad_request(
             "?filter is for lists of jobs, allocations, evaluations, deployments and nodes; leave \
              it out here",
         ));
     }
-    let verb = match parts.method {
-        Method::GET | Method::HEAD => Verb::Get,
-        Method::PUT | Method::POST => Verb::Put,
-        Method::DELETE => Verb::Delete,
-        _ => Verb::Other,
-    };
-    let body_use = match verb {
-        Verb::Put => route::body_use(&path, &caller, api.config.limits.body_bytes),
+    let body_use = match method {
+        Some(protocol_api::Method::Put) => meant.body_use(&caller, api.config.limits.body_bytes),
         _ => BodyUse::Unread,
     };
     let (body, stream) = match body_use {
@@ -152,7 +153,8 @@ async fn answer(entry: Entry, request: Request) -> Answered {
     let held = parts.extensions.remove::<Held>();
     let mut ask = Ask {
         api,
-        verb,
+        is_read: method == Some(protocol_api::Method::Get),
+        parameters: Vec::new(),
         query,
         body,
         stream: Mutex::new(stream),
@@ -162,7 +164,7 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         stopped,
         read_index: AtomicU64::new(0),
     };
-    let answered = Box::pin(route::route(&mut ask, &path)).await;
+    let answered = Box::pin(route::serve(&mut ask, meant, &path)).await;
     answered.or_else(|error| ask.not_found(error))
 }
 

@@ -3,20 +3,25 @@
 use std::sync::Arc;
 
 use controlplane_state::Table;
+use protocol_api::evaluations::{EvaluationAllocations, ListEvaluations, ReadEvaluation};
 use protocol_model::{EvalId, EvalStatus, Evaluation};
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::page::{ByIndex, page_where};
+use super::route::{Routes, routes};
 use super::shown::{EvalShown, related};
 use super::{alloc, lookup};
 
+pub(super) const ROUTES: Routes = routes![
+    ListEvaluations => list,
+    ReadEvaluation => read,
+    EvaluationAllocations => allocations,
+];
+
 /// `/v1/evaluations`, perhaps of one job (`?job=`) or in one status (`?status=`).
-pub(super) async fn list(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+async fn list(ask: &Ask) -> Answered {
     let prefix = lookup::prefix(&ask.query)?;
     let namespaces = ask.query.namespaces();
     let job = ask.query.text("job");
@@ -65,29 +70,30 @@ fn status(text: &str) -> Result<EvalStatus, HttpError> {
     })
 }
 
-pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
-    let id: EvalId = lookup::id("an evaluation", id)?;
-    match (ask.verb, rest) {
-        (Verb::Get, []) => {
-            let with_related = ask.query.flag("related")?;
-            ask.read(&[Table::Evals], |snapshot| {
-                let eval = snapshot.eval(id);
-                let eval = eval.ok_or_else(|| HttpError::not_found("eval not found"))?;
-                let related = match with_related {
-                    true => related(eval, |id| snapshot.eval(id)),
-                    false => Vec::new(),
-                };
-                Ok(EvalShown::with_related(Arc::clone(eval), related))
-            })
-            .await
-        }
-        (Verb::Get, ["allocations"]) => {
-            alloc::answer_found(ask, alloc::any_moved, |snapshot| {
-                snapshot.allocs_by_eval(id).map(Arc::clone).collect()
-            })
-            .await
-        }
-        (_, [] | ["allocations"]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+/// The evaluation that the path names.
+fn id(ask: &Ask) -> Result<EvalId, HttpError> {
+    lookup::id("an evaluation", ask.parameter("id"))
+}
+
+async fn read(ask: &Ask) -> Answered {
+    let id = id(ask)?;
+    let with_related = ask.query.flag("related")?;
+    ask.read(&[Table::Evals], |snapshot| {
+        let eval = snapshot.eval(id);
+        let eval = eval.ok_or_else(|| HttpError::not_found("eval not found"))?;
+        let related = match with_related {
+            true => related(eval, |id| snapshot.eval(id)),
+            false => Vec::new(),
+        };
+        Ok(EvalShown::with_related(Arc::clone(eval), related))
+    })
+    .await
+}
+
+async fn allocations(ask: &Ask) -> Answered {
+    let id = id(ask)?;
+    alloc::answer_found(ask, alloc::any_moved, |snapshot| {
+        snapshot.allocs_by_eval(id).map(Arc::clone).collect()
+    })
+    .await
 }

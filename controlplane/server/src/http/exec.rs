@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
-use protocol_model::{AllocId, json};
+use protocol_model::json;
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::to_frame;
 use protocol_wire::v1::exec_input::Input;
@@ -29,6 +29,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::Api;
+use super::alloc;
 use super::ask::{Ask, Caller};
 use super::entry::token_holder;
 use super::error::{Answered, HttpError};
@@ -45,7 +46,8 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// The longest reason that fits into a closing frame (RFC 6455, section 5.5).
 const REASON_BYTES_MAX: usize = 123;
 
-pub(super) async fn exec(ask: &mut Ask, id: AllocId) -> Answered {
+pub(super) async fn exec(ask: &mut Ask) -> Answered {
+    let id = alloc::id(ask)?;
     let upgrade = ask
         .upgrade
         .take()

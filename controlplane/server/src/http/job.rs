@@ -1,57 +1,47 @@
 //! `/v1/job/:id`: one job, read, changed, stopped, and what belongs to it.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
-use protocol_model::{Deployment, EvalTrigger, JobKey, nullable::or_default};
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use protocol_api::jobs::{
+    EvaluateJob, EvaluateRequest, JobAllocations, JobDeployments, JobEvaluations, JobSubmissionOf,
+    JobSummary, JobVersions, LatestDeployment, PlanJob, ReadJob, StopJob, UpdateJob,
+};
+use protocol_model::{Deployment, EvalTrigger, JobKey};
+use serde::Serialize;
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job_register::{self, check_priority, evaluation, runs_now};
+use super::route::{Routes, routes};
 use super::shown::EvalShown;
 use super::{alloc, job_plan, job_versions, jobs, lookup};
 use crate::cluster::ChangeError;
 
-pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
-    let key = JobKey::new(ask.query.namespace(), id);
-    match (ask.verb, rest) {
-        (Verb::Get, []) => read(ask, &key).await,
-        (Verb::Put, []) => job_register::register(ask, Some(id)).await,
-        (Verb::Delete, []) => deregister(ask, key).await,
-        (Verb::Get, ["allocations"]) => allocations(ask, &key).await,
-        (Verb::Get, ["evaluations"]) => evaluations(ask, &key).await,
-        (Verb::Get, ["deployments"]) => deployments(ask, &key).await,
-        (Verb::Get, ["deployment"]) => latest_deployment(ask, &key).await,
-        (Verb::Get, ["summary"]) => summary(ask, &key).await,
-        (Verb::Get, ["versions"]) => job_versions::versions(ask, &key).await,
-        (Verb::Get, ["submission"]) => job_versions::submission(ask, &key).await,
-        (Verb::Put, ["plan"]) => job_plan::plan(ask, id).await,
-        (Verb::Put, ["evaluate"]) => evaluate(ask, &key).await,
-        (
-            _,
-            []
-            | [
-                "allocations" | "evaluations" | "deployments" | "deployment" | "summary"
-                | "versions" | "submission" | "plan" | "evaluate",
-            ],
-        ) => Err(HttpError::method()),
-        (
-            _,
-            [
-                "dispatch" | "periodic" | "revert" | "stable" | "scale" | "services" | "actions"
-                | "action",
-                ..,
-            ]
-            | ["versions", _, "tag"],
-        ) => Err(HttpError::not_built("this is not part of this release")),
-        _ => Err(HttpError::no_route()),
-    }
+pub(super) const ROUTES: Routes = routes![
+    ReadJob => read,
+    UpdateJob => job_register::update,
+    StopJob => deregister,
+    JobAllocations => allocations,
+    JobEvaluations => evaluations,
+    JobDeployments => deployments,
+    LatestDeployment => latest_deployment,
+    JobSummary => summary,
+    JobVersions => job_versions::versions,
+    JobSubmissionOf => job_versions::submission,
+    PlanJob => job_plan::plan,
+    EvaluateJob => evaluate,
+];
+
+/// The job that the path names, in the request's namespace.
+pub(super) fn key(ask: &Ask) -> JobKey {
+    JobKey::new(ask.query.namespace(), ask.parameter("id"))
 }
 
-async fn read(ask: &Ask, key: &JobKey) -> Answered {
+async fn read(ask: &Ask) -> Answered {
+    let key = &key(ask);
     ask.read(&[Table::Jobs], |snapshot| {
         lookup::job(snapshot, key).map(Arc::clone)
     })
@@ -86,7 +76,8 @@ impl Evaluated {
     }
 }
 
-async fn deregister(ask: &Ask, key: JobKey) -> Answered {
+async fn deregister(ask: &Ask) -> Answered {
+    let key = key(ask);
     let purge = if ask.query.flag("purge")? {
         Purge::Forget
     } else {
@@ -138,24 +129,8 @@ fn nothing_to_stop(ask: &Ask, snapshot: &Snapshot) -> Answered {
     ask.answer(&Evaluated::new(None, 0, 0), index)
 }
 
-/// The body of `/v1/job/:id/evaluate`.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct EvaluateRequest {
-    #[serde(rename = "JobID", deserialize_with = "or_default")]
-    job_id: String,
-    #[serde(deserialize_with = "or_default")]
-    eval_options: EvalOptions,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct EvalOptions {
-    #[serde(deserialize_with = "or_default")]
-    force_reschedule: bool,
-}
-
-async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
+async fn evaluate(ask: &Ask) -> Answered {
+    let key = &key(ask);
     let request: EvaluateRequest = ask.json_or_default()?;
     if !request.job_id.is_empty() && request.job_id != key.id {
         return Err(HttpError::bad_request("JobID does not match"));
@@ -185,7 +160,8 @@ async fn evaluate(ask: &Ask, key: &JobKey) -> Answered {
 }
 
 /// Allocations of the job; of earlier jobs of the same name only with `?all=true`.
-async fn allocations(ask: &Ask, key: &JobKey) -> Answered {
+async fn allocations(ask: &Ask) -> Answered {
+    let key = &key(ask);
     let all = ask.query.flag("all")?;
     // A job of the same name that is registered anew hides what was there.
     let moved = |snapshot: &Snapshot| {
@@ -203,7 +179,8 @@ async fn allocations(ask: &Ask, key: &JobKey) -> Answered {
     .await
 }
 
-async fn evaluations(ask: &Ask, key: &JobKey) -> Answered {
+async fn evaluations(ask: &Ask) -> Answered {
+    let key = &key(ask);
     ask.read(&[Table::Evals], |snapshot| {
         let mut evals: Vec<_> = snapshot.evals_by_job(key).map(Arc::clone).collect();
         evals.sort_by_key(|eval| Reverse((eval.create_index, eval.id)));
@@ -212,7 +189,8 @@ async fn evaluations(ask: &Ask, key: &JobKey) -> Answered {
     .await
 }
 
-async fn deployments(ask: &Ask, key: &JobKey) -> Answered {
+async fn deployments(ask: &Ask) -> Answered {
+    let key = &key(ask);
     let all = ask.query.flag("all")?;
     ask.read(&[Table::Deployments], |snapshot| {
         let created = snapshot.job(key).map(|job| job.create_index);
@@ -228,14 +206,16 @@ async fn deployments(ask: &Ask, key: &JobKey) -> Answered {
 }
 
 /// The newest deployment, or `null`.
-async fn latest_deployment(ask: &Ask, key: &JobKey) -> Answered {
+async fn latest_deployment(ask: &Ask) -> Answered {
+    let key = &key(ask);
     ask.read(&[Table::Deployments], |snapshot| {
         Ok(snapshot.latest_deployment(key).map(Arc::clone))
     })
     .await
 }
 
-async fn summary(ask: &Ask, key: &JobKey) -> Answered {
+async fn summary(ask: &Ask) -> Answered {
+    let key = &key(ask);
     ask.read(&[Table::Jobs, Table::JobSummaries], |snapshot| {
         Ok(jobs::summary(snapshot, lookup::job(snapshot, key)?))
     })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use controlplane_scheduler::{Decision, GroupReport, Scratch, schedule};
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
+use protocol_api::jobs::JobRequest;
 use protocol_model::{AllocMetric, EvalTrigger, Evaluation, Job, UnixNanos, nullable};
 use serde::Serialize;
 use uuid::Uuid;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job_diff::{DiffType, JobDiff};
-use super::job_register::{JobRequest, Prepared, evaluation, prepare, runs_now};
+use super::job_register::{Prepared, evaluation, prepare, runs_now};
 
 /// What a plan answers.
 #[derive(Serialize)]
@@ -59,7 +60,8 @@ struct DesiredUpdates {
     reschedule_later: u64,
 }
 
-pub(super) async fn plan(ask: &Ask, id: &str) -> Answered {
+pub(super) async fn plan(ask: &Ask) -> Answered {
+    let id = ask.parameter("id");
     let request: JobRequest = ask.json()?;
     let wants_diff = request.diff;
     let Prepared { job, warnings } = prepare(ask, request.job, Some(id))?;

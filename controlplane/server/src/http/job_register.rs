@@ -6,41 +6,16 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome};
+use protocol_api::jobs::JobRequest;
 use protocol_model::{
     EvalId, EvalTrigger, Evaluation, Job, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
-    nullable::or_default,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::Api;
 use super::ask::{Ask, Caller};
 use super::error::{Answered, HttpError};
-
-/// The body of a registration, a plan or a validation.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct JobRequest {
-    /// The job.
-    pub(super) job: Option<Job>,
-    /// Whether `job_modify_index` has to be the job's.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) enforce_index: bool,
-    /// What the job's must be; 0 = there is no such job yet.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) job_modify_index: u64,
-    /// The priority of the evaluation; 0 = the job's.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) eval_priority: i32,
-    /// Whether groups that are known already keep the count they have.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) preserve_counts: bool,
-    /// What the job was made from.
-    pub(super) submission: Option<JobSubmission>,
-    /// For plans: whether the difference is wanted.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) diff: bool,
-}
 
 /// What a registration answers.
 #[derive(Serialize)]
@@ -65,8 +40,17 @@ pub(super) struct Prepared {
     pub(super) warnings: String,
 }
 
-/// `POST /v1/jobs` and `POST /v1/job/:id`: a new job, or a new version.
-pub(super) async fn register(ask: &Ask, id: Option<&str>) -> Answered {
+/// A new job, or a new version of the one that the body names.
+pub(super) async fn register(ask: &Ask) -> Answered {
+    write(ask, None).await
+}
+
+/// A new version of the job that the path names.
+pub(super) async fn update(ask: &Ask) -> Answered {
+    write(ask, Some(ask.parameter("id"))).await
+}
+
+async fn write(ask: &Ask, id: Option<&str>) -> Answered {
     let request: JobRequest = ask.json()?;
     let eval_priority = request.eval_priority;
     let preserve_counts = request.preserve_counts;

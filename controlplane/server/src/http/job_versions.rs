@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use controlplane_state::Table;
-use protocol_model::{Job, JobKey, JobSubmission};
+use protocol_model::{Job, JobSubmission};
 use serde::Serialize;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
+use super::job;
 use super::job_diff::JobDiff;
 
 /// What is answered, newest first.
@@ -33,7 +34,8 @@ enum Against {
     Version(u64),
 }
 
-pub(super) async fn versions(ask: &Ask, key: &JobKey) -> Answered {
+pub(super) async fn versions(ask: &Ask) -> Answered {
+    let key = &job::key(ask);
     let against = against(ask)?;
     let tables = [Table::JobVersions];
     let snapshot = ask.snapshot(&tables).await?;
@@ -67,7 +69,8 @@ struct Submission {
 }
 
 /// `/v1/job/:id/submission?version=N`: the newest version where none is named.
-pub(super) async fn submission(ask: &Ask, key: &JobKey) -> Answered {
+pub(super) async fn submission(ask: &Ask) -> Answered {
+    let key = &job::key(ask);
     let version: Option<u64> = ask.query.number("version")?;
     ask.read(&[Table::JobVersions], |snapshot| {
         let newest = || snapshot.job_versions(key).next().map(|job| job.version);

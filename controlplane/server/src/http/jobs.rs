@@ -4,35 +4,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::{GroupSummary, Snapshot, Table};
+use protocol_api::jobs::{ListJobs, ParseJob, ParseRequest, RegisterJob, ValidateJob};
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
-use protocol_model::{
-    Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable, nullable::or_default,
-};
-use serde::{Deserialize, Serialize};
+use protocol_model::{Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable};
+use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register;
 use super::page::{ByName, page_where};
 use super::query::Namespaces;
+use super::route::{Routes, routes};
 
 /// Job files that are parsed at a time; further requests wait.
 const PARSING_MAX: usize = 4;
 static PARSING: Semaphore = Semaphore::const_new(PARSING_MAX);
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Get, ["jobs"]) => list(ask).await,
-        (Verb::Put, ["jobs"]) => job_register::register(ask, None).await,
-        (Verb::Put, ["jobs", "parse"]) => parse(ask).await,
-        (Verb::Put, ["validate", "job"]) => job_register::validate(ask).await,
-        (_, ["jobs"] | ["jobs", "parse"] | ["validate", "job"]) => Err(HttpError::method()),
-        (_, ["jobs", "statuses"]) => Err(HttpError::not_built("this is not part of this release")),
-        _ => Err(HttpError::no_route()),
-    }
-}
+pub(super) const ROUTES: Routes = routes![
+    ListJobs => list,
+    RegisterJob => job_register::register,
+    ParseJob => parse,
+    ValidateJob => job_register::validate,
+];
 
 /// A job in lists.
 #[derive(Serialize)]
@@ -219,20 +214,6 @@ fn stub<'a>(
         job_modify_index: job.job_modify_index,
         submit_time: job.submit_time,
     }
-}
-
-/// The body of `/v1/jobs/parse`.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct ParseRequest {
-    #[serde(rename = "JobHCL", deserialize_with = "or_default")]
-    pub(super) job_hcl: String,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) variables: String,
-    #[serde(deserialize_with = "or_default")]
-    canonicalize: bool,
-    #[serde(rename = "HCLv1", deserialize_with = "or_default")]
-    hcl_v1: bool,
 }
 
 /// Job file in, job out. The server's own files and environment are not the caller's to read.

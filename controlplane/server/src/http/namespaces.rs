@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::{Command, Namespace, Table};
-use protocol_model::nullable::{self, or_default};
-use serde::{Deserialize, Serialize};
+use protocol_api::namespaces::{
+    DeleteNamespace, ListNamespaces, NamespaceRequest, ReadNamespace, UpdateNamespace,
+    WriteNamespace,
+};
+use protocol_model::nullable;
+use serde::Serialize;
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
+use super::route::{Routes, routes};
 
 /// The longest name, and what it is made of.
 const NAME_LEN_MAX: usize = 128;
@@ -47,11 +52,15 @@ impl From<&Arc<Namespace>> for NamespaceView {
     }
 }
 
-/// `/v1/namespaces`.
-pub(super) async fn list(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+pub(super) const ROUTES: Routes = routes![
+    ListNamespaces => list,
+    WriteNamespace => write,
+    ReadNamespace => read,
+    UpdateNamespace => update,
+    DeleteNamespace => remove,
+];
+
+async fn list(ask: &Ask) -> Answered {
     let prefix = ask.query.get("prefix").unwrap_or("");
     ask.read(&[Table::Namespaces], |snapshot| {
         let named = |namespace: &&Arc<Namespace>| namespace.name.starts_with(prefix);
@@ -61,39 +70,28 @@ pub(super) async fn list(ask: &Ask) -> Answered {
     .await
 }
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Get, [name]) => {
-            ask.read(&[Table::Namespaces], |snapshot| {
-                let found = snapshot.namespace(name).map(NamespaceView::from);
-                found.ok_or_else(|| HttpError::not_found("namespace not found"))
-            })
-            .await
-        }
-        (Verb::Put, [] | [_]) => upsert(ask, rest.first().copied()).await,
-        (Verb::Delete, [name]) => {
-            let name = (*name).to_owned();
-            let changed = ask
-                .api
-                .cluster
-                .change(Command::NamespaceDelete { name })
-                .await?;
-            ask.done(changed.index)
-        }
-        (_, [] | [_]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+async fn read(ask: &Ask) -> Answered {
+    ask.read(&[Table::Namespaces], |snapshot| {
+        let found = snapshot.namespace(ask.parameter("name"));
+        let found = found.map(NamespaceView::from);
+        found.ok_or_else(|| HttpError::not_found("namespace not found"))
+    })
+    .await
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct NamespaceRequest {
-    #[serde(deserialize_with = "or_default")]
-    name: String,
-    #[serde(deserialize_with = "or_default")]
-    description: String,
-    #[serde(with = "nullable")]
-    meta: BTreeMap<String, String>,
+async fn remove(ask: &Ask) -> Answered {
+    let name = ask.parameter("name").to_owned();
+    let command = Command::NamespaceDelete { name };
+    let changed = ask.api.cluster.change(command).await?;
+    ask.done(changed.index)
+}
+
+async fn write(ask: &Ask) -> Answered {
+    upsert(ask, None).await
+}
+
+async fn update(ask: &Ask) -> Answered {
+    upsert(ask, Some(ask.parameter("name"))).await
 }
 
 async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {

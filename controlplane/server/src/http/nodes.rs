@@ -4,30 +4,42 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use controlplane_state::{Command, Outcome, Snapshot, Table};
+use protocol_api::nodes::{
+    EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes, NodeAllocations, PurgeNode,
+    ReadNode, ReleaseForeign, SetEligibility,
+};
 use protocol_model::{
     Allocation, Eligibility, EvalId, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub,
     UnixNanos,
 };
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
 use super::page::{ByIndex, page_where};
+use super::route::{Routes, routes};
 use super::shown::{AllocShown, NodeShown};
 use super::{client_alloc, detail, lookup};
 
 /// Evaluations that one request may make: one per job with something on the node.
 const EVALS_MAX: usize = 4096;
 
-/// `/v1/nodes`.
-pub(super) async fn list(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+pub(super) const ROUTES: Routes = routes![
+    ListNodes => list,
+    ReadNode => read,
+    NodeAllocations => allocations,
+    SetEligibility => eligibility,
+    EvaluateNode => evaluate,
+    PurgeNode => purge,
+    ForeignAllocations => foreign_allocations,
+    ReleaseForeign => release_foreign,
+];
+
+async fn list(ask: &Ask) -> Answered {
     let parts = ListParts {
         resources: ask.query.flag("resources")?,
         attributes: match ask.query.flag("os")? {
@@ -104,53 +116,37 @@ impl ListParts {
     }
 }
 
-pub(super) async fn route(ask: &Ask, id: &str, rest: &[&str]) -> Answered {
-    let id: NodeId = lookup::id("a node", id)?;
-    match (ask.verb, rest) {
-        (Verb::Get, []) => {
-            ask.read(&[Table::Nodes], |snapshot| {
-                let record = snapshot.node(id);
-                let record = record.ok_or_else(|| HttpError::not_found("node not found"))?;
-                // The object's own index moves with complete reports only.
-                let mut node = Node::clone(&record.node);
-                node.last_alloc_update_index = record.reported_index;
-                Ok(NodeShown::new(Arc::new(node)))
-            })
-            .await
-        }
-        (Verb::Get, ["allocations"]) => allocations(ask, id).await,
-        (Verb::Put, ["eligibility"]) => eligibility(ask, id).await,
-        (Verb::Put, ["purge"]) => purge(ask, id).await,
-        (Verb::Get, ["foreign-allocations"]) => {
-            client_alloc::of_node(ask, id, Request::Foreign(v1::ForeignRequest {})).await
-        }
-        (Verb::Put, ["release-foreign"]) => {
-            let request = Request::ReleaseForeign(v1::ReleaseForeignRequest {});
-            client_alloc::of_node(ask, id, request).await
-        }
-        (Verb::Put, ["evaluate"]) => evaluate(ask, id).await,
-        (Verb::Put, ["drain"]) => Err(HttpError::not_built(
-            "draining a node is not part of this release",
-        )),
-        (
-            _,
-            []
-            | [
-                "allocations"
-                | "eligibility"
-                | "purge"
-                | "evaluate"
-                | "drain"
-                | "foreign-allocations"
-                | "release-foreign",
-            ],
-        ) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+/// The node that the path names.
+fn id(ask: &Ask) -> Result<NodeId, HttpError> {
+    lookup::id("a node", ask.parameter("id"))
+}
+
+async fn read(ask: &Ask) -> Answered {
+    let id = id(ask)?;
+    ask.read(&[Table::Nodes], |snapshot| {
+        let record = snapshot.node(id);
+        let record = record.ok_or_else(|| HttpError::not_found("node not found"))?;
+        // The object's own index moves with complete reports only.
+        let mut node = Node::clone(&record.node);
+        node.last_alloc_update_index = record.reported_index;
+        Ok(NodeShown::new(Arc::new(node)))
+    })
+    .await
+}
+
+async fn foreign_allocations(ask: &Ask) -> Answered {
+    let request = Request::Foreign(v1::ForeignRequest {});
+    client_alloc::of_node(ask, id(ask)?, request).await
+}
+
+async fn release_foreign(ask: &Ask) -> Answered {
+    let request = Request::ReleaseForeign(v1::ReleaseForeignRequest {});
+    client_alloc::of_node(ask, id(ask)?, request).await
 }
 
 /// A node's allocations, whole. Clients expect full objects here, unlike everywhere else.
-async fn allocations(ask: &Ask, id: NodeId) -> Answered {
+async fn allocations(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     let snapshot = ask.snapshot(&[Table::Allocs]).await?;
     let whole = |found: &Arc<Allocation>| {
         let mut alloc = Allocation::clone(found);
@@ -176,13 +172,8 @@ struct NodeChanged {
     index: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct EligibilityRequest {
-    eligibility: String,
-}
-
-async fn eligibility(ask: &Ask, id: NodeId) -> Answered {
+async fn eligibility(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     let request: EligibilityRequest = ask.json()?;
     let eligibility = match request.eligibility.as_str() {
         "eligible" => Eligibility::Eligible,
@@ -203,12 +194,14 @@ async fn eligibility(ask: &Ask, id: NodeId) -> Answered {
     .await
 }
 
-async fn purge(ask: &Ask, id: NodeId) -> Answered {
+async fn purge(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     change(ask, Command::NodePurge { node: id }).await
 }
 
 /// Looks again at every job that has something on the node, or runs on every node of its kind.
-async fn evaluate(ask: &Ask, id: NodeId) -> Answered {
+async fn evaluate(ask: &Ask) -> Answered {
+    let id = id(ask)?;
     let snapshot = ask.api.cluster.consistent().await?;
     let evals = evaluations(&snapshot, id, ask.now())?;
     if evals.is_empty() {

@@ -4,53 +4,38 @@ use axum::http::StatusCode;
 use controlplane_leader::gc::{GcThresholds, collect};
 use controlplane_raft::{Membership, ServerId};
 use controlplane_state::{Command, PreemptionConfig, SchedulerAlgorithm, SchedulerConfig, Table};
-use protocol_model::nullable::or_default;
-use serde::{Deserialize, Serialize};
+use protocol_api::operator::{
+    CollectGarbage, PreemptionConfiguration, RaftConfiguration, ReadScheduler, ReconcileSummaries,
+    RemovePeer, RestoreSnapshot, SaveSnapshot, SchedulerConfiguration, TransferLeadership,
+    WriteScheduler,
+};
 use serde_json::json;
 
 use super::agent::RAFT_PROTOCOL;
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
+use super::route::{Routes, routes};
 use super::{restore, snapshot};
 use crate::membership::{self, MembershipChange, MembershipError};
 
 /// Passes of one forced garbage collection: two million objects.
 const GC_PASSES_MAX: usize = 1000;
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Get, ["raft", "configuration"]) => configuration(ask).await,
-        (Verb::Put, ["raft", "transfer-leadership"]) => transfer(ask).await,
-        (Verb::Delete, ["raft", "peer"]) => remove_peer(ask).await,
-        (Verb::Get, ["snapshot"]) => snapshot::save(ask).await,
-        (Verb::Put, ["snapshot"]) => restore::serve(ask).await,
-        (Verb::Get, ["scheduler", "configuration"]) => scheduler(ask).await,
-        (Verb::Put, ["scheduler", "configuration"]) => set_scheduler(ask).await,
-        (
-            _,
-            ["raft", "configuration" | "transfer-leadership" | "peer"]
-            | ["snapshot"]
-            | ["scheduler", "configuration"],
-        ) => Err(HttpError::method()),
-        (_, ["autopilot" | "keyring" | "license", ..]) => Err(HttpError::not_built(
-            "this operator route is not part of this release",
-        )),
-        _ => Err(HttpError::no_route()),
-    }
-}
+pub(super) const ROUTES: Routes = routes![
+    RaftConfiguration => configuration,
+    TransferLeadership => transfer,
+    RemovePeer => remove_peer,
+    SaveSnapshot => snapshot::save,
+    RestoreSnapshot => restore::serve,
+    ReadScheduler => scheduler,
+    WriteScheduler => set_scheduler,
+    CollectGarbage => collect_garbage,
+    ReconcileSummaries => reconcile_summaries,
+];
 
-/// `/v1/system/gc`.
-pub(super) async fn system(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Put, ["gc"]) => collect_garbage(ask).await,
-        (Verb::Put, ["reconcile", "summaries"]) => {
-            // Counters are derived from what they count by every change of it: they cannot be
-            // wrong.
-            ask.done(ask.api.cluster.snapshot().index())
-        }
-        (_, ["gc"] | ["reconcile", "summaries"]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
+/// Counters are derived from what they count by every change of it: they cannot be wrong.
+async fn reconcile_summaries(ask: &Ask) -> Answered {
+    ask.done(ask.api.cluster.snapshot().index())
 }
 
 /// Forgets everything that is over, whatever its age.
@@ -160,67 +145,38 @@ fn refused(error: &MembershipError) -> HttpError {
 }
 
 /// The scheduler's settings, in the shape of the API.
-#[derive(Serialize, Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct SchedulerView {
-    #[serde(deserialize_with = "or_default")]
-    scheduler_algorithm: String,
-    #[serde(deserialize_with = "or_default")]
-    memory_oversubscription_enabled: bool,
-    #[serde(deserialize_with = "or_default")]
-    reject_job_registration: bool,
-    #[serde(deserialize_with = "or_default")]
-    pause_eval_broker: bool,
-    preemption_config: Option<PreemptionView>,
-    #[serde(skip_deserializing)]
-    create_index: u64,
-    #[serde(skip_deserializing)]
-    modify_index: u64,
-}
-
-#[derive(Serialize, Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct PreemptionView {
-    system_scheduler_enabled: bool,
-    sys_batch_scheduler_enabled: bool,
-    batch_scheduler_enabled: bool,
-    service_scheduler_enabled: bool,
-}
-
-impl From<&SchedulerConfig> for SchedulerView {
-    fn from(config: &SchedulerConfig) -> Self {
-        let algorithm = match config.algorithm {
-            SchedulerAlgorithm::Binpack => "binpack",
-            SchedulerAlgorithm::Spread => "spread",
-        };
-        Self {
-            scheduler_algorithm: algorithm.to_owned(),
-            memory_oversubscription_enabled: config.memory_oversubscription,
-            reject_job_registration: config.reject_job_registration,
-            pause_eval_broker: config.pause_eval_broker,
-            preemption_config: Some(PreemptionView {
-                system_scheduler_enabled: config.preemption.system,
-                sys_batch_scheduler_enabled: config.preemption.sysbatch,
-                batch_scheduler_enabled: config.preemption.batch,
-                service_scheduler_enabled: config.preemption.service,
-            }),
-            create_index: config.create_index,
-            modify_index: config.modify_index,
-        }
+fn scheduler_view(config: &SchedulerConfig) -> SchedulerConfiguration {
+    let algorithm = match config.algorithm {
+        SchedulerAlgorithm::Binpack => "binpack",
+        SchedulerAlgorithm::Spread => "spread",
+    };
+    SchedulerConfiguration {
+        scheduler_algorithm: algorithm.to_owned(),
+        memory_oversubscription_enabled: config.memory_oversubscription,
+        reject_job_registration: config.reject_job_registration,
+        pause_eval_broker: config.pause_eval_broker,
+        preemption_config: Some(PreemptionConfiguration {
+            system_scheduler_enabled: config.preemption.system,
+            sys_batch_scheduler_enabled: config.preemption.sysbatch,
+            batch_scheduler_enabled: config.preemption.batch,
+            service_scheduler_enabled: config.preemption.service,
+        }),
+        create_index: config.create_index,
+        modify_index: config.modify_index,
     }
 }
 
 async fn scheduler(ask: &Ask) -> Answered {
     ask.read(&[Table::SchedulerConfig], |snapshot| {
         let index = snapshot.table_index(&[Table::SchedulerConfig]);
-        let view = SchedulerView::from(snapshot.scheduler_config());
+        let view = scheduler_view(snapshot.scheduler_config());
         Ok(json!({ "SchedulerConfig": view, "Index": index, "KnownLeader": true }))
     })
     .await
 }
 
 async fn set_scheduler(ask: &Ask) -> Answered {
-    let view: SchedulerView = ask.json()?;
+    let view: SchedulerConfiguration = ask.json()?;
     let algorithm = match view.scheduler_algorithm.as_str() {
         "" | "binpack" => SchedulerAlgorithm::Binpack,
         "spread" => SchedulerAlgorithm::Spread,

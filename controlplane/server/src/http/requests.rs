@@ -1,54 +1,47 @@
 //! What requests are read with, as functions of bytes: everything that a caller sends is read by
 //! one of these, and all of them can be fed rubbish without a server (`hack/fuzz`).
 
+use std::collections::BTreeMap;
+
+use protocol_api::Body;
+use protocol_api::jobs::{JobRequest, ParseRequest};
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
 use protocol_model::json;
-use serde::de::DeserializeOwned;
 
-use super::acl::BootstrapRequest;
-use super::client_alloc::{RestartBody, SignalBody};
 use super::entry::segments;
 use super::error::HttpError;
 use super::exec::{self, Handshake};
 use super::filter::Filter;
-use super::job::EvaluateRequest;
-use super::job_register::JobRequest;
-use super::jobs::ParseRequest;
-use super::namespaces::NamespaceRequest;
-use super::nodes::EligibilityRequest;
-use super::operator::SchedulerView;
 use super::query::Query;
-use super::search::SearchRequest;
 
 /// Reads bytes as a server does; what it refuses them with is the error.
 pub type Reader = fn(&[u8]) -> Result<(), String>;
 
-/// Every reader by the part of the API that it reads for. New ones come last: inputs of earlier
-/// findings name them by their position.
-pub const READERS: &[(&str, Reader)] = &[
-    ("job", job),
-    ("parse", parse),
-    ("search", body::<SearchRequest>),
-    ("evaluate", body::<Option<EvaluateRequest>>),
-    ("eligibility", body::<EligibilityRequest>),
-    ("namespace", body::<NamespaceRequest>),
-    ("scheduler", body::<SchedulerView>),
-    ("restart", body::<Option<RestartBody>>),
-    ("signal", body::<SignalBody>),
-    ("handshake", body::<Handshake>),
-    ("exec-input", exec_input),
-    ("path", path),
-    ("query", query),
-    ("bootstrap", body::<Option<BootstrapRequest>>),
-];
+/// Every reader by the part of the API that it reads for: those of the bodies that `protocol-api`
+/// declares, by the names of their types, then those of everything else.
+pub fn readers() -> BTreeMap<&'static str, Reader> {
+    let bodies = protocol_api::endpoints().filter_map(|endpoint| match endpoint.body {
+        Body::Json { name, read, .. } => Some((name, read as Reader)),
+        Body::None | Body::Stream => None,
+    });
+    let others: [(&'static str, Reader); 6] = [
+        ("job", job),
+        ("parse", parse),
+        ("handshake", handshake),
+        ("exec-input", exec_input),
+        ("path", path),
+        ("query", query),
+    ];
+    bodies.chain(others).collect()
+}
 
-fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), String> {
-    json::from_slice::<T>(bytes)
+fn handshake(bytes: &[u8]) -> Result<(), String> {
+    json::from_slice::<Handshake>(bytes)
         .map(drop)
         .map_err(|error| error.to_string())
 }
 
-/// The body of a registration, a plan or a validation, and what is said of its job.
+/// What is said of the job in a registration, a plan or a validation.
 fn job(bytes: &[u8]) -> Result<(), String> {
     let request: JobRequest = json::from_slice(bytes).map_err(|error| error.to_string())?;
     let mut job = request.job.ok_or("no job")?;
@@ -57,6 +50,7 @@ fn job(bytes: &[u8]) -> Result<(), String> {
     job.validate().map_err(|errors| errors.to_string())
 }
 
+/// The job file and the variables in the body of a parse.
 fn parse(bytes: &[u8]) -> Result<(), String> {
     let request: ParseRequest = json::from_slice(bytes).map_err(|error| error.to_string())?;
     let file = VariableFile {

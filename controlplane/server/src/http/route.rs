@@ -1,4 +1,12 @@
-//! Which file serves which path.
+//! Which handler serves which operation of `protocol-api`, and what is said to everybody else.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use futures::future::BoxFuture;
+use protocol_api::{Body, Capability, Endpoint, Found, Method, NotFound, Support};
 
 use super::ask::{Ask, Caller};
 use super::body::BodyUse;
@@ -9,60 +17,138 @@ use super::{
     nodes, operator, search, status,
 };
 
-/// The largest body of `acl/bootstrap`, which strangers may send: it holds one secret.
-const BOOTSTRAP_BYTES_MAX: usize = 4096;
+/// Answers one request.
+pub(super) type Handler = for<'a> fn(&'a mut Ask) -> BoxFuture<'a, Answered>;
+/// Operations by their names, each with its handler.
+pub(super) type Routes = &'static [(&'static str, Handler)];
 
-/// Carries one request to what serves it.
-pub(super) async fn route(ask: &mut Ask, path: &[&str]) -> Answered {
-    let Some((&"v1", rest)) = path.split_first() else {
-        return beside(path);
-    };
-    match rest {
-        ["jobs" | "validate", ..] => jobs::route(ask, rest).await,
-        ["job", id, rest @ ..] => job::route(ask, id, rest).await,
-        ["allocations"] => alloc::list(ask).await,
-        ["allocation", id, rest @ ..] => alloc::route(ask, id, rest).await,
-        ["evaluations"] => evals::list(ask).await,
-        ["evaluation", id, rest @ ..] => evals::route(ask, id, rest).await,
-        ["deployments"] => deployments::list(ask).await,
-        ["deployment", rest @ ..] => deployments::route(ask, rest).await,
-        ["nodes"] => nodes::list(ask).await,
-        ["node", "pools"] | ["node", "pool", ..] => Err(unbuilt("node pools as objects")),
-        ["node", id, rest @ ..] => nodes::route(ask, id, rest).await,
-        ["client", "fs", rest @ ..] => client_fs::route(ask, rest).await,
-        ["client", "allocation", id, rest @ ..] => client_alloc::route(ask, id, rest).await,
-        ["client", action] => client_alloc::host(ask, action).await,
-        ["search", rest @ ..] => search::route(ask, rest).await,
-        ["namespaces"] => namespaces::list(ask).await,
-        ["namespace", rest @ ..] => namespaces::route(ask, rest).await,
-        ["agent", rest @ ..] => agent::route(ask, rest).await,
-        ["regions"] => agent::regions(ask),
-        ["status", rest @ ..] => status::route(ask, rest),
-        ["operator", rest @ ..] => operator::route(ask, rest).await,
-        ["system", rest @ ..] => operator::system(ask, rest).await,
-        ["metrics"] => metrics::route(ask).await,
-        ["acl", rest @ ..] => acl::route(ask, rest).await,
-        ["event", ..] => Err(unbuilt("the event stream")),
-        ["vars" | "var", ..] => Err(unbuilt("variables")),
-        ["services" | "service", ..] => Err(unbuilt("service discovery")),
-        ["scaling", ..] => Err(unbuilt("scaling policies")),
-        ["volumes" | "volume" | "plugins" | "plugin", ..] => Err(unbuilt("volumes")),
-        _ => Err(HttpError::no_route()),
+/// `Operation => handler, ..` as [`Routes`].
+macro_rules! routes {
+    ($($operation:ident => $handler:expr),+ $(,)?) => {{
+        use protocol_api::Operation as _;
+        &[$((
+            $operation::ENDPOINT.name,
+            |ask| Box::pin($handler(ask)) as futures::future::BoxFuture<'_, _>,
+        )),+]
+    }};
+}
+pub(super) use routes;
+
+const ALL: &[Routes] = &[
+    acl::ROUTES,
+    agent::ROUTES,
+    alloc::ROUTES,
+    client_alloc::ROUTES,
+    client_fs::ROUTES,
+    deployments::ROUTES,
+    evals::ROUTES,
+    job::ROUTES,
+    jobs::ROUTES,
+    metrics::ROUTES,
+    namespaces::ROUTES,
+    nodes::ROUTES,
+    operator::ROUTES,
+    search::ROUTES,
+    status::ROUTES,
+];
+
+static HANDLERS: LazyLock<HashMap<&'static str, Handler>> =
+    LazyLock::new(|| ALL.iter().copied().flatten().copied().collect());
+
+/// What a request means.
+#[derive(Debug)]
+pub(super) enum Meant {
+    /// This operation.
+    Operation(Found),
+    /// A path of the API by a method that it does not have.
+    Method(&'static Endpoint),
+    /// No path of the API.
+    Nothing,
+}
+
+impl Meant {
+    /// What `path` and `method` mean; `None` is a method of no operation.
+    pub(super) fn by(path: &[String], method: Option<Method>) -> Self {
+        match protocol_api::find(path, method) {
+            Ok(found) => Self::Operation(found),
+            Err(NotFound::Method { other }) => Self::Method(other),
+            Err(NotFound::Path) => Self::Nothing,
+        }
+    }
+
+    fn endpoint(&self) -> Option<&'static Endpoint> {
+        match self {
+            Self::Operation(found) => Some(found.endpoint),
+            Self::Method(other) => Some(other),
+            Self::Nothing => None,
+        }
+    }
+
+    /// Whether callers without a token are served although access control is on.
+    pub(super) fn is_open(&self, query: &Query) -> bool {
+        match self.endpoint().map(|it| it.capability) {
+            Some(Capability::None) => true,
+            // The token comes as the first message: read as `exec` reads it, or what is no
+            // handshake there would be open here.
+            Some(Capability::ManagementInHandshake) => query.flag("ws_handshake") == Ok(true),
+            Some(Capability::Management) | None => false,
+        }
+    }
+
+    /// Whether `?filter=` chooses from what is answered.
+    pub(super) fn filters(&self) -> bool {
+        self.endpoint().is_some_and(|it| it.filterable)
+    }
+
+    /// What becomes of the body, whose largest size is `bytes_max` in general. Strangers send no
+    /// more than the open operations read.
+    pub(super) fn body_use(&self, caller: &Caller, bytes_max: usize) -> BodyUse {
+        let Self::Operation(found) = self else {
+            return BodyUse::Unread;
+        };
+        match found.endpoint.body {
+            Body::None => BodyUse::Unread,
+            Body::Stream => BodyUse::Streamed,
+            Body::Json { bytes_max: own, .. } => {
+                let is_open = found.endpoint.capability == Capability::None;
+                if *caller == Caller::Stranger && !is_open {
+                    return BodyUse::Unread;
+                }
+                let bytes_max = own.map_or(bytes_max, |own| own.min(bytes_max));
+                BodyUse::Whole { bytes_max }
+            }
+        }
     }
 }
 
-/// 501 for what users of the API know and this release does not do yet.
-fn unbuilt(what: &str) -> HttpError {
-    HttpError::not_built(format!("not part of this release: {what}"))
+/// Carries a request to the handler of the operation that it means.
+///
+/// # Errors
+/// 404, 405 or 501 where there is none; those of the handler.
+pub(super) async fn serve(ask: &mut Ask, meant: Meant, path: &[String]) -> Answered {
+    if meant.endpoint().is_some_and(|it| it.needs_access_control) && !ask.api.config.acl_enabled {
+        return Err(HttpError::bad_request("ACL support disabled"));
+    }
+    let found = match meant {
+        Meant::Operation(found) => found,
+        Meant::Method(_) => return Err(HttpError::method()),
+        Meant::Nothing => return beside(path),
+    };
+    if let Support::Absent(why) = found.endpoint.support {
+        return Err(HttpError::not_built(why));
+    }
+    let name = found.endpoint.name;
+    let handler = HANDLERS.get(name);
+    let handler = handler.ok_or_else(|| HttpError::internal(format!("{name} has no handler")))?;
+    ask.parameters = found.parameters;
+    handler(ask).await
 }
 
 /// What is not below `/v1`.
-fn beside(path: &[&str]) -> Answered {
-    use axum::http::StatusCode;
-    use axum::response::{IntoResponse, Redirect};
-    match path {
-        [] => Ok(Redirect::temporary("/ui/").into_response()),
-        ["ui", ..] => Err(HttpError::new(
+fn beside(path: &[String]) -> Answered {
+    match path.first().map(String::as_str) {
+        None => Ok(Redirect::temporary("/ui/").into_response()),
+        Some("ui") => Err(HttpError::new(
             StatusCode::NOT_FOUND,
             "this release has no web interface yet; the API is below /v1",
         )),
@@ -70,62 +156,44 @@ fn beside(path: &[&str]) -> Answered {
     }
 }
 
-/// Whether a path is served to callers without a token although access control is on.
-pub(super) fn is_open(path: &[&str], query: &Query) -> bool {
-    match path {
-        ["v1", "status", "leader"] | ["v1", "agent", "health"] | ["v1", "acl", "bootstrap"] => true,
-        // The token comes as the first message: read as `exec` reads it, or what is no handshake
-        // there would be open here.
-        ["v1", "client", "allocation", _, "exec"] => query.flag("ws_handshake") == Ok(true),
-        _ => false,
-    }
-}
-
-/// Whether a path is a list that `?filter=` chooses from.
-pub(super) fn filters(path: &[&str]) -> bool {
-    matches!(
-        path,
-        [
-            "v1",
-            "jobs" | "allocations" | "evaluations" | "deployments" | "nodes"
-        ]
-    )
-}
-
-/// What becomes of the body of a write, whose largest size is `bytes_max` in general. Strangers send
-/// no more than the open routes read.
-pub(super) fn body_use(path: &[&str], caller: &Caller, bytes_max: usize) -> BodyUse {
-    match path {
-        ["v1", "operator", "snapshot"] => BodyUse::Streamed,
-        ["v1", "acl", "bootstrap"] => BodyUse::Whole {
-            bytes_max: bytes_max.min(BOOTSTRAP_BYTES_MAX),
-        },
-        ["v1", "client", "allocation", _, "exec"] => BodyUse::Unread,
-        _ if *caller == Caller::Stranger => BodyUse::Unread,
-        _ => BodyUse::Whole { bytes_max },
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn strangers_make_no_open_route_read_more_than_it_needs() {
-        const LARGE: usize = 8 << 20;
-        let stranger = |path: &[&str]| body_use(path, &Caller::Stranger, LARGE);
-        let bootstrap = BodyUse::Whole { bytes_max: 4096 };
-        assert_eq!(stranger(&["v1", "acl", "bootstrap"]), bootstrap);
-        let exec = ["v1", "client", "allocation", "a", "exec"];
-        for open in [
-            &exec[..],
-            &["v1", "status", "leader"],
-            &["v1", "agent", "health"],
-        ] {
-            assert_eq!(stranger(open), BodyUse::Unread, "{open:?}");
+    fn each_operation_of_this_release_has_one_handler_and_no_other_has_one() {
+        let built = |it: &&Endpoint| it.support == Support::Built;
+        let declared: BTreeSet<&str> = protocol_api::endpoints()
+            .filter(built)
+            .map(|it| it.name)
+            .collect();
+        let mut served = BTreeSet::new();
+        for (name, _) in ALL.iter().copied().flatten() {
+            assert!(served.insert(*name), "{name} has two handlers");
         }
-        assert_eq!(body_use(&exec, &Caller::Anyone, LARGE), BodyUse::Unread);
-        let jobs = body_use(&["v1", "jobs"], &Caller::Anyone, LARGE);
-        assert_eq!(jobs, BodyUse::Whole { bytes_max: LARGE });
+        assert_eq!(served, declared);
+    }
+
+    fn body_use(method: Method, path: &str, caller: &Caller) -> BodyUse {
+        const LARGE: usize = 8 << 20;
+        let path: Vec<String> = path.split('/').map(str::to_owned).collect();
+        Meant::by(&path, Some(method)).body_use(caller, LARGE)
+    }
+
+    #[test]
+    fn strangers_make_no_operation_read_more_than_it_needs() {
+        let stranger = |path| body_use(Method::Put, path, &Caller::Stranger);
+        let bootstrap = BodyUse::Whole { bytes_max: 4096 };
+        assert_eq!(stranger("v1/acl/bootstrap"), bootstrap);
+        for closed in ["v1/jobs", "v1/client/allocation/a/exec", "v1/status/leader"] {
+            assert_eq!(stranger(closed), BodyUse::Unread, "{closed}");
+        }
+        let jobs = body_use(Method::Put, "v1/jobs", &Caller::Anyone);
+        let bytes_max = 8 << 20;
+        assert_eq!(jobs, BodyUse::Whole { bytes_max });
+        let snapshot = body_use(Method::Put, "v1/operator/snapshot", &Caller::Anyone);
+        assert_eq!(snapshot, BodyUse::Streamed);
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use controlplane_state::{IdPrefix, Snapshot, Table};
-use protocol_model::nullable::or_default;
-use serde::{Deserialize, Serialize};
+use protocol_api::search::{Search, SearchRequest};
+use serde::Serialize;
 
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::query::Namespaces;
+use super::route::{Routes, routes};
 
 /// Matches per kind; whether there were more is told.
 const MATCHES_MAX: usize = 20;
@@ -30,15 +31,6 @@ const TABLES: [Table; 6] = [
     Table::Namespaces,
 ];
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct SearchRequest {
-    #[serde(deserialize_with = "or_default")]
-    prefix: String,
-    #[serde(deserialize_with = "or_default")]
-    context: String,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct SearchAnswer {
@@ -47,16 +39,7 @@ struct SearchAnswer {
     index: u64,
 }
 
-pub(super) async fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Put, []) => search(ask).await,
-        (_, []) => Err(HttpError::method()),
-        (_, ["fuzzy"]) => Err(HttpError::not_built(
-            "fuzzy search is not part of this release",
-        )),
-        _ => Err(HttpError::no_route()),
-    }
-}
+pub(super) const ROUTES: Routes = routes![Search => search];
 
 async fn search(ask: &Ask) -> Answered {
     let request: SearchRequest = ask.json()?;

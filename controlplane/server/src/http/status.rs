@@ -1,25 +1,21 @@
 //! `/v1/status`: who leads, and who belongs.
 
-use super::ask::{Ask, Verb};
-use super::error::{Answered, HttpError};
+use protocol_api::agent::{Leader, Peers};
 
-pub(super) fn route(ask: &Ask, rest: &[&str]) -> Answered {
-    match (ask.verb, rest) {
-        (Verb::Get, ["leader"]) => leader(ask),
-        (Verb::Get, ["peers"]) => peers(ask),
-        (_, ["leader" | "peers"]) => Err(HttpError::method()),
-        _ => Err(HttpError::no_route()),
-    }
-}
+use super::ask::Ask;
+use super::error::Answered;
+use super::route::{Routes, routes};
+
+pub(super) const ROUTES: Routes = routes![Leader => leader, Peers => peers];
 
 /// The leader's QUIC address as `host:port`; empty where nobody leads.
-fn leader(ask: &Ask) -> Answered {
+async fn leader(ask: &Ask) -> Answered {
     let leader = ask.api.leader().and_then(|leader| leader.info);
     let address = leader.map(|info| info.address).unwrap_or_default();
     ask.answer(&address, ask.api.cluster.snapshot().index())
 }
 
-fn peers(ask: &Ask) -> Answered {
+async fn peers(ask: &Ask) -> Answered {
     let membership = ask.api.cluster.status().membership;
     let addresses: Vec<String> = membership
         .voters

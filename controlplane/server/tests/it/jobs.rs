@@ -90,24 +90,37 @@ async fn stopping_a_job_that_is_not_there_succeeds_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_whose_id_has_a_slash_is_reached_by_its_encoded_path() {
+async fn a_job_whose_id_has_a_slash_is_reached_whether_it_is_encoded_or_not() {
     let world = World::start().await;
     let id = "team/web one%";
     world
         .put("/v1/jobs", json!({ "Job": service("team/web") }))
         .await
         .expect("registered");
-    let path = "/v1/job/team%2Fweb";
-    assert_eq!(world.get(path).await.expect("the job")["ID"], "team/web");
-    let summary = world
-        .get(&format!("{path}/summary"))
-        .await
-        .expect("its summary");
-    assert_eq!(summary["JobID"], "team/web");
-    assert_eq!(refusal(world.get("/v1/job/team/web").await).0, 404);
+    for path in ["/v1/job/team%2Fweb", "/v1/job/team/web"] {
+        assert_eq!(world.get(path).await.expect("the job")["ID"], "team/web");
+        let summary = world.get(&format!("{path}/summary")).await;
+        assert_eq!(summary.expect("its summary")["JobID"], "team/web");
+        let evals = world.get(&format!("{path}/evaluations")).await;
+        assert_eq!(evals.expect("a list")[0]["JobID"], "team/web");
+    }
+    assert_eq!(refusal(world.get("/v1/job/team").await).0, 404);
     // A space makes no id, whatever the path says.
     let refused = world.put("/v1/jobs", json!({ "Job": service(id) })).await;
     assert_eq!(refusal(refused).0, 400);
+}
+
+#[tokio::test]
+async fn a_job_named_like_a_suffix_is_reached_by_its_encoded_path() {
+    let world = World::start().await;
+    let body = json!({ "Job": service("a/plan") });
+    world.put("/v1/jobs", body).await.expect("registered");
+    let job = world.get("/v1/job/a%2Fplan").await.expect("the job");
+    assert_eq!(job["ID"], "a/plan");
+    // Not encoded, it is the plan of the job `a`, which is no read.
+    assert_eq!(refusal(world.get("/v1/job/a/plan").await).0, 405);
+    let stopped = world.delete("/v1/job/a%2Fplan?purge=true").await;
+    stopped.expect("stopped");
 }
 
 #[tokio::test]

@@ -1,149 +1,74 @@
-//! Every route that `docs/http-api.md` lists, with every method: who may ask, and what is served.
-//! That the list is whole is seen in the router's source.
+//! Every operation that `protocol-api` declares, with every method, with and without a token, with
+//! and without a filter: who may ask, and what is served.
 
-use std::collections::BTreeSet;
-
+use protocol_api::{Capability, Endpoint, Method, Support, endpoints};
 use serde_json::json;
 
 use crate::world::World;
 
-const DOCUMENT: &str = include_str!("../../../../docs/http-api.md");
-/// Where paths are told apart.
-const ROUTERS: [&str; 16] = [
-    include_str!("../../src/http/acl.rs"),
-    include_str!("../../src/http/agent.rs"),
-    include_str!("../../src/http/alloc.rs"),
-    include_str!("../../src/http/client_alloc.rs"),
-    include_str!("../../src/http/client_fs.rs"),
-    include_str!("../../src/http/deployments.rs"),
-    include_str!("../../src/http/evals.rs"),
-    include_str!("../../src/http/job.rs"),
-    include_str!("../../src/http/jobs.rs"),
-    include_str!("../../src/http/namespaces.rs"),
-    include_str!("../../src/http/nodes.rs"),
-    include_str!("../../src/http/operator.rs"),
-    include_str!("../../src/http/route.rs"),
-    include_str!("../../src/http/search.rs"),
-    include_str!("../../src/http/status.rs"),
-    include_str!("../../src/http/metrics/mod.rs"),
-];
-/// What is served without a token although access control is on, by any method.
-const PUBLIC: [&str; 3] = ["/v1/status/leader", "/v1/agent/health", "/v1/acl/bootstrap"];
 const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"];
 /// No object has it.
 const ID: &str = "11111111-2222-3333-4444-555555555555";
 
-/// A line of the table: paths, and methods that they have.
-struct Row {
-    paths: Vec<String>,
-    methods: BTreeSet<String>,
+/// A path that means this operation and no object.
+fn path_of(endpoint: &Endpoint) -> String {
+    let segments = endpoint.path.split('/').map(|segment| match segment {
+        _ if !segment.starts_with('{') => segment,
+        _ => ID,
+    });
+    segments.collect::<Vec<_>>().join("/")
 }
 
-impl Row {
-    fn has(&self, method: &str) -> bool {
-        // `PUT` and `POST` are one, and so are `GET` and `HEAD`.
-        let listed = match method {
-            "POST" => "PUT",
-            "HEAD" => "GET",
-            other => other,
-        };
-        self.methods.contains(listed)
-    }
-}
-
-fn rows() -> Vec<Row> {
-    let (_, table) = DOCUMENT.split_once("## Routes").expect("a table");
-    let rows = table.lines().filter(|line| line.starts_with("| `/v1/"));
-    rows.map(|line| {
-        let mut cells = line.trim_matches('|').split('|').map(str::trim);
-        let paths = cells.next().expect("paths").split('`').skip(1).step_by(2);
-        let methods = cells.next().expect("methods").split(", ");
-        Row {
-            paths: paths.flat_map(expanded).collect(),
-            methods: methods.map(str::to_owned).collect(),
-        }
-    })
-    .collect()
-}
-
-/// `/v1/a/{b,c}/:id` is two paths.
-fn expanded(path: &str) -> Vec<String> {
-    let path = path.replace(":id", ID);
-    let Some((before, rest)) = path.split_once('{') else {
-        return vec![path];
+/// The operation that a path of [`path_of`] and a method mean; `PUT` and `POST` are one, and so are
+/// `GET` and `HEAD`.
+fn meant(path: &str, method: &str) -> Option<&'static Endpoint> {
+    let method = match method {
+        "GET" | "HEAD" => Method::Get,
+        "PUT" | "POST" => Method::Put,
+        "DELETE" => Method::Delete,
+        _ => return None,
     };
-    let (choices, after) = rest.split_once('}').expect("a closing brace");
-    let choices = choices.split(',');
-    choices
-        .map(|word| format!("{before}{word}{after}"))
-        .collect()
+    let path: Vec<&str> = path.split('/').skip(1).collect();
+    protocol_api::find(&path, Some(method))
+        .ok()
+        .map(|it| it.endpoint)
 }
 
-#[test]
-fn every_word_that_the_router_knows_is_in_the_document() {
-    let listed: BTreeSet<String> = rows()
-        .iter()
-        .flat_map(|row| &row.paths)
-        .flat_map(|path| path.split('/').map(str::to_owned))
-        .collect();
-    let mut routed = 0;
-    for source in ROUTERS {
-        let (source, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
-        // What is served, or carried on to what serves it; refusals need not be listed.
-        let arms = source.lines().filter(|line| {
-            let line = line.trim();
-            let is_arm = line.starts_with("(Verb::") || line.starts_with("[\"");
-            is_arm && line.contains("=>") && !line.contains("Err(")
-        });
-        for arm in arms {
-            let (pattern, _) = arm.split_once("=>").expect("an arm");
-            for word in pattern.split('"').skip(1).step_by(2) {
-                assert!(
-                    listed.contains(word),
-                    "{word} is routed and not documented: {arm}"
-                );
-                routed += 1;
-            }
-        }
-    }
-    assert!(
-        routed > 60,
-        "the arms of the routers were not found: {routed}"
-    );
+fn is_open(path: &str) -> bool {
+    let mut open = endpoints().filter(|it| it.capability == Capability::None);
+    open.any(|it| it.path == path)
 }
 
 #[tokio::test]
-async fn without_a_token_only_what_is_public_is_served() {
+async fn without_a_token_only_open_operations_are_served() {
     let world = World::start_with(|config| config.acl_enabled = true).await;
-    let extra = ["/v1/nothing", "/v1/vars", "/v1/event/stream", "/v1"].map(str::to_owned);
-    let paths = rows().into_iter().flat_map(|row| row.paths).chain(extra);
-    let mut public = BTreeSet::new();
-    for path in paths {
+    let beside = ["/v1/nothing", "/v1"].map(str::to_owned);
+    for path in endpoints().map(path_of).chain(beside) {
         for method in METHODS {
             // However it is written.
             for head in [
                 format!("{method} {path} HTTP/1.1"),
                 format!("{method} {path}/ HTTP/1.1"),
                 format!("{method} {path}?stale HTTP/1.1\r\nX-Nomad-Token: wrong"),
+                format!("{method} {path}?filter=ID+is+empty HTTP/1.1"),
                 format!("{method} {path} HTTP/1.1\r\nAuthorization: Bearer wrong"),
             ] {
                 let (status, _, body) = world.raw(&head, "{}").await;
-                if PUBLIC.contains(&path.as_str()) {
+                if is_open(&path) {
                     assert_ne!(status, 403, "{head}: {body}");
-                    public.insert(path.clone());
-                } else {
-                    assert_eq!(status, 403, "{head}: {body}");
-                    let words = if method == "HEAD" {
-                        ""
-                    } else {
-                        "Permission denied"
-                    };
-                    assert_eq!(body, words, "{head}");
+                    continue;
                 }
+                assert_eq!(status, 403, "{head}: {body}");
+                let words = match method {
+                    "HEAD" => "",
+                    _ => "Permission denied",
+                };
+                assert_eq!(body, words, "{head}");
             }
         }
     }
-    assert_eq!(public.len(), PUBLIC.len(), "{public:?}");
+    let open = endpoints().filter(|it| is_open(it.path)).count();
+    assert_eq!(open, 3, "one more or less is a decision, not an accident");
 }
 
 #[tokio::test]
@@ -172,27 +97,101 @@ async fn exec_is_open_only_to_a_handshake_that_is_one() {
     }
 }
 
-#[tokio::test]
-async fn what_the_document_lists_is_served_with_its_methods_and_no_other() {
+/// A world with access control, and its first token.
+async fn with_token() -> (World, String) {
     let world = World::start_with(|config| config.acl_enabled = true).await;
     let token = world.put("/v1/acl/bootstrap", json!({})).await;
     let token = token.expect("the first token")["SecretID"].clone();
-    let token = token.as_str().expect("a secret");
-    for row in rows() {
-        for path in &row.paths {
-            for method in METHODS {
-                // Restores nothing: an empty body is no snapshot.
-                let head = format!("{method} {path} HTTP/1.1\r\nX-Nomad-Token: {token}");
-                let (status, _, body) = world.raw(&head, "").await;
-                if row.has(method) {
+    (world, token.as_str().expect("a secret").to_owned())
+}
+
+#[tokio::test]
+async fn each_operation_is_served_by_its_methods_and_no_other() {
+    let (world, token) = with_token().await;
+    let mut served = 0;
+    for path in endpoints().map(path_of) {
+        for method in METHODS {
+            // Restores nothing: an empty body is no snapshot.
+            let head = format!("{method} {path} HTTP/1.1\r\nX-Nomad-Token: {token}");
+            let (status, _, body) = world.raw(&head, "").await;
+            match meant(&path, method).map(|it| it.support) {
+                None => assert_eq!(status, 405, "{method} {path}: {body}"),
+                Some(Support::Absent(why)) => {
+                    assert_eq!(status, 501, "{method} {path}");
+                    assert!(method == "HEAD" || body == why, "{method} {path}: {body}");
+                }
+                Some(Support::Built) => {
+                    served += 1;
+                    let refused = [403, 405, 501].contains(&status);
                     assert!(
-                        ![403, 405, 501].contains(&status) && body != "404 page not found",
-                        "{method} {path} is listed: {status} {body}"
+                        !refused && body != "404 page not found",
+                        "{method} {path}: {status} {body}"
                     );
-                } else {
-                    assert_eq!(status, 405, "{method} {path} is not listed: {body}");
                 }
             }
+        }
+    }
+    assert!(served > 100, "{served}");
+    for path in ["/v1/nothing", "/v1", "/v2/jobs", "/v1/jobs/a/b"] {
+        let head = format!("GET {path} HTTP/1.1\r\nX-Nomad-Token: {token}");
+        let (status, _, body) = world.raw(&head, "").await;
+        assert_eq!(
+            (status, body.as_str()),
+            (404, "404 page not found"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_filter_is_taken_by_filterable_lists_alone() {
+    let (world, token) = with_token().await;
+    for endpoint in endpoints().filter(|it| it.takes(Method::Get)) {
+        let path = path_of(endpoint);
+        let head = format!("GET {path}?filter=ID+is+empty HTTP/1.1\r\nX-Nomad-Token: {token}");
+        let (status, _, body) = world.raw(&head, "").await;
+        if endpoint.filterable {
+            assert_eq!(status, 200, "{path}: {body}");
+            let head = format!("GET {path}?filter=( HTTP/1.1\r\nX-Nomad-Token: {token}");
+            assert_eq!(world.raw(&head, "").await.0, 400, "{path}");
+        } else {
+            assert_eq!(status, 400, "{path}: {body}");
+            assert!(body.contains("?filter is for lists"), "{path}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_access_control_its_operations_are_refused_by_name() {
+    let world = World::start().await;
+    for endpoint in endpoints().filter(|it| it.needs_access_control) {
+        for method in ["GET", "PUT", "DELETE"] {
+            let head = format!("{method} {} HTTP/1.1", path_of(endpoint));
+            let (status, _, body) = world.raw(&head, "").await;
+            assert_eq!(
+                (status, body.as_str()),
+                (400, "ACL support disabled"),
+                "{head}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_json_body_of_a_wrong_type_is_a_located_400() {
+    let world = World::start().await;
+    for endpoint in endpoints() {
+        let protocol_api::Body::Json { name, .. } = endpoint.body else {
+            continue;
+        };
+        if endpoint.needs_access_control {
+            continue;
+        }
+        let method = endpoint.methods[0].name();
+        for body in ["[1", "\"text\"", "{\"a\": \u{1}}"] {
+            let head = format!("{method} {} HTTP/1.1", path_of(endpoint));
+            let (status, _, words) = world.raw(&head, body).await;
+            assert_eq!(status, 400, "{head} {name} {body}: {words}");
         }
     }
 }

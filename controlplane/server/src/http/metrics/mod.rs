@@ -12,14 +12,16 @@ use std::fmt::Write as _;
 
 use axum::http::header;
 use axum::response::IntoResponse;
+use protocol_api::agent::Metrics;
 use protocol_model::UnixNanos;
 use serde_json::{Value, json};
 
 use self::gauges::gauges;
 pub(super) use self::recorder::install;
 use self::recorder::{counters, histograms};
-use super::ask::{Ask, Verb};
+use super::ask::Ask;
 use super::error::{Answered, HttpError};
+use super::route::{Routes, routes};
 
 /// One number with its name.
 struct Reading {
@@ -27,10 +29,9 @@ struct Reading {
     value: f64,
 }
 
-pub(super) async fn route(ask: &Ask) -> Answered {
-    if ask.verb != Verb::Get {
-        return Err(HttpError::method());
-    }
+pub(super) const ROUTES: Routes = routes![Metrics => metrics];
+
+async fn metrics(ask: &Ask) -> Answered {
     let api = ask.api.clone();
     // A pass over all jobs: not on a thread that serves sockets.
     let gauges = tokio::task::spawn_blocking(move || gauges(&api));

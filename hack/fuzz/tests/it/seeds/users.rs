@@ -1,6 +1,6 @@
 //! What users and programs send: job files, jobs, requests.
 
-use controlplane_server::http::requests::READERS;
+use controlplane_server::http::requests::readers;
 use hack_testkit::jobs;
 use protocol_model::JobType;
 use serde_json::{Value, json};
@@ -56,31 +56,33 @@ fn other_case(document: &[u8]) -> Vec<u8> {
 pub(crate) fn requests() -> Vec<Vec<u8>> {
     let bodies = |name: &str| -> Vec<Vec<u8>> {
         let texts = match name {
-            "job" => job_documents()
+            "job" | "JobRequest" => job_documents()
                 .iter()
                 .filter_map(|job| request_of(job))
                 .collect(),
-            "parse" => bytes_of(files("hack/jobs", ""))
+            "parse" | "ParseRequest" => bytes_of(files("hack/jobs", ""))
                 .into_iter()
                 .map(|file| json!({ "JobHCL": String::from_utf8_lossy(&file), "Variables": "" }))
                 .map(|body| body.to_string())
                 .collect(),
-            "search" => vec![json!({ "Prefix": "a", "Context": "jobs" }).to_string()],
-            "evaluate" => vec![
+            "SearchRequest" => vec![json!({ "Prefix": "a", "Context": "jobs" }).to_string()],
+            "EvaluateRequest" => vec![
                 json!({ "JobID": "a", "EvalOptions": { "ForceReschedule": true } }).to_string(),
                 "null".to_owned(),
             ],
-            "eligibility" => vec![json!({ "NodeID": "a", "Eligibility": "eligible" }).to_string()],
-            "namespace" => {
+            "EligibilityRequest" => {
+                vec![json!({ "NodeID": "a", "Eligibility": "eligible" }).to_string()]
+            }
+            "NamespaceRequest" => {
                 vec![json!({ "Name": "a", "Description": "b", "Meta": { "k": "v" } }).to_string()]
             }
-            "scheduler" => vec![
+            "SchedulerConfiguration" => vec![
                 json!({ "SchedulerAlgorithm": "spread", "PauseEvalBroker": false,
                     "PreemptionConfig": { "ServiceSchedulerEnabled": true } })
                 .to_string(),
             ],
-            "restart" => vec![json!({ "TaskName": "t", "AllTasks": false }).to_string()],
-            "signal" => vec![json!({ "Task": "t", "Signal": "SIGHUP" }).to_string()],
+            "RestartRequest" => vec![json!({ "TaskName": "t", "AllTasks": false }).to_string()],
+            "SignalRequest" => vec![json!({ "Task": "t", "Signal": "SIGHUP" }).to_string()],
             "handshake" => vec![json!({ "version": 1, "auth_token": "secret" }).to_string()],
             "exec-input" => vec![
                 json!({ "stdin": { "data": "aGFsbG8K" } }).to_string(),
@@ -96,15 +98,16 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
                 "filter=Name+matches+%22%5Ea%22+or+Meta.k+contains+%60v%60".to_owned(),
                 "task=t&tty=true&command=%5B%22/bin/sh%22%2C%22-c%22%5D".to_owned(),
             ],
-            "bootstrap" => vec![
+            "BootstrapRequest" => vec![
                 json!({ "BootstrapSecret": "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a" }).to_string(),
                 "{}".to_owned(),
             ],
-            unknown => panic!("the reader {unknown} has no seeds"),
+            // Bodies of which nothing more is known than that they are objects.
+            _ => vec!["{}".to_owned()],
         };
         texts.into_iter().map(String::into_bytes).collect()
     };
-    let with_position = |(position, (name, _)): (usize, &(&str, _))| {
+    let with_position = |(position, name): (usize, &str)| {
         let position = u8::try_from(position).expect("there are few readers");
         let bodies = bodies(name).into_iter();
         bodies
@@ -115,7 +118,11 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
             .map(|body| [&[position], body.as_slice()].concat())
             .collect::<Vec<_>>()
     };
-    READERS.iter().enumerate().flat_map(with_position).collect()
+    readers()
+        .into_keys()
+        .enumerate()
+        .flat_map(with_position)
+        .collect()
 }
 
 /// A registration of a job; `None` for one that no server would take.
