@@ -1,6 +1,7 @@
 //! `drover operator`: the replicated log's members, and the state as a file.
 
 use clap::{Args, Subcommand};
+use protocol_api::agent::OpenApi;
 use protocol_client::{Client, ClientError, Query};
 use protocol_model::nullable;
 use serde::Deserialize;
@@ -23,6 +24,8 @@ pub(crate) enum OperatorCommand {
     /// What only a person may decide about a node
     #[command(subcommand)]
     Node(OperatorNodeCommand),
+    /// Print the HTTP API of the server as an OpenAPI document
+    Openapi,
 }
 
 #[derive(Subcommand, Debug)]
@@ -81,6 +84,12 @@ impl OperatorCommand {
             Self::Raft(command) => command.run(session).await,
             Self::Snapshot(command) => command.run(session).await,
             Self::Node(command) => command.run(session).await,
+            Self::Openapi => {
+                let client = session.client()?;
+                let document = client.call(&OpenApi, &Query::new()).await?.value;
+                session.out.json(&document)?;
+                Ok(Exit::SUCCESS)
+            }
         }
     }
 }

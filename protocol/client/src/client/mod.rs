@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::Method;
 use hyper::body::Frame;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use protocol_api::Operation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
@@ -38,6 +39,15 @@ pub struct Client {
     patience: Duration,
     /// An idle connection: taken for a request, put back after its answer was read.
     kept: Arc<Mutex<Option<HttpConnection>>>,
+}
+
+/// The method by which this client asks for an operation.
+fn method_of<O: Operation>(_: &O) -> Method {
+    match O::ENDPOINT.methods.first() {
+        Some(protocol_api::Method::Put) => Method::PUT,
+        Some(protocol_api::Method::Delete) => Method::DELETE,
+        Some(protocol_api::Method::Get) | None => Method::GET,
+    }
 }
 
 impl Client {
@@ -99,13 +109,46 @@ impl Client {
         query::encode(text)
     }
 
+    /// Carries out an operation that takes no body.
+    ///
+    /// # Errors
+    /// Where the server is not reached, refuses, or answers something else.
+    pub async fn call<O: Operation<Body = ()>>(
+        &self,
+        operation: &O,
+        query: &Query,
+    ) -> Result<Answer<O::Answer>, ClientError> {
+        let method = method_of(operation);
+        self.exchange_json(method, &operation.path(), query, None)
+            .await
+    }
+
+    /// Carries out an operation with a body.
+    ///
+    /// # Errors
+    /// As [`Self::call`]; where the body has no form in JSON.
+    pub async fn call_with<O: Operation>(
+        &self,
+        operation: &O,
+        query: &Query,
+        body: &O::Body,
+    ) -> Result<Answer<O::Answer>, ClientError> {
+        let path = operation.path();
+        let bytes = serde_json::to_vec(body).map_err(|source| ClientError::Build {
+            path: path.clone(),
+            source: Box::new(source),
+        })?;
+        self.exchange_json(method_of(operation), &path, query, Some(bytes.into()))
+            .await
+    }
+
     /// Reads `path`.
     pub async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
         query: &Query,
     ) -> Result<Answer<T>, ClientError> {
-        self.call(Method::GET, path, query, None).await
+        self.exchange_json(Method::GET, path, query, None).await
     }
 
     /// Writes `body` to `path`.
@@ -119,7 +162,7 @@ impl Client {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
-        self.call(Method::PUT, path, query, Some(bytes.into()))
+        self.exchange_json(Method::PUT, path, query, Some(bytes.into()))
             .await
     }
 
@@ -154,7 +197,8 @@ impl Client {
         query: &Query,
         body: Bytes,
     ) -> Result<Answer<T>, ClientError> {
-        self.call(Method::PUT, path, query, Some(body)).await
+        self.exchange_json(Method::PUT, path, query, Some(body))
+            .await
     }
 
     /// Deletes `path`.
@@ -163,7 +207,7 @@ impl Client {
         path: &str,
         query: &Query,
     ) -> Result<Answer<T>, ClientError> {
-        self.call(Method::DELETE, path, query, None).await
+        self.exchange_json(Method::DELETE, path, query, None).await
     }
 
     /// Reads `path` as text.

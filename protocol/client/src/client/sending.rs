@@ -19,7 +19,7 @@ use crate::query::Query;
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 impl Client {
-    pub(super) async fn call<T: DeserializeOwned>(
+    pub(super) async fn exchange_json<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
