@@ -42,8 +42,8 @@ pub const AT_ONCE_MAX: u32 = 16;
 /// ...of this length.
 const OVERTAKEN_PAUSE: Duration = Duration::from_millis(100);
 
-/// The plans of an evaluation that were overtaken: refused, wholly or in part, because the state had
-/// changed since they were decided.
+/// The plans of an evaluation that were overtaken: refused, wholly or in part, because the state
+/// had changed since they were decided.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Overtaken {
     /// How many plans.
@@ -216,8 +216,8 @@ impl EvalBroker {
         self.give_up(id, now)
     }
 
-    /// The plan of an evaluation was overtaken: it goes back to its queue, and the delivery does not
-    /// count. `false` where the delivery is not the newest one.
+    /// The plan of an evaluation was overtaken: it goes back to its queue, and the delivery does
+    /// not count. `false` where the delivery is not the newest one.
     pub fn requeue(
         &mut self,
         id: EvalId,
@@ -229,7 +229,7 @@ impl EvalBroker {
         let Some(times) = self.undeliver(id, token).map(|overtaken| {
             overtaken.times = overtaken.times.saturating_add(1);
             overtaken.placements = overtaken.placements.saturating_add(refused);
-            overtaken.last = by.or(overtaken.last.take());
+            overtaken.last = by.or_else(|| overtaken.last.take());
             overtaken.times
         }) else {
             return false;
@@ -242,8 +242,8 @@ impl EvalBroker {
         true
     }
 
-    /// An evaluation waits until [`Self::unpark`], and the delivery does not count. `false` where it
-    /// is not the newest one.
+    /// An evaluation waits until [`Self::unpark`], and the delivery does not count. `false` where
+    /// it is not the newest one.
     pub fn park(&mut self, id: EvalId, token: Token) -> bool {
         let parks = self.undeliver(id, token).is_some();
         if parks {

@@ -21,8 +21,8 @@ pub struct PlansInFlight {
 
 #[derive(Debug)]
 struct Piece {
-    /// Its last placement: where the piece is too large for the log it is halved, and this one is in
-    /// the second half.
+    /// Its last placement: where the piece is too large for the log it is halved, and this one is
+    /// in the second half.
     last: AllocId,
     takes: BTreeMap<NodeId, Usage>,
 }
@@ -50,8 +50,8 @@ impl PlansInFlight {
         self.plans.is_empty()
     }
 
-    /// What plans will take of each node, beyond what `snapshot` shows. `snapshot` must not be older
-    /// than that of the call before.
+    /// What plans will take of each node, beyond what `snapshot` shows. `snapshot` must not be
+    /// older than that of the call before.
     pub fn planned(&mut self, snapshot: &Snapshot) -> BTreeMap<NodeId, Usage> {
         for pieces in self.plans.values_mut() {
             while let Some(piece) =

@@ -20,8 +20,8 @@ pub(crate) struct Score {
     own: bool,
 }
 
-/// What part of `fill` counts for a node of another lane. A decision fills the nodes of its own lane
-/// first, but prefers a node of another lane to one that already has the job's allocations.
+/// What part of `fill` counts for a node of another lane. A decision fills the nodes of its own
+/// lane first, but prefers a node of another lane to one that already has the job's allocations.
 const FILL_OF_OTHERS: f64 = 0.01;
 
 impl Score {

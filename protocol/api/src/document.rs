@@ -204,6 +204,10 @@ mod tests {
 
     /// With `DROVER_REWRITE=1` the page is rewritten instead.
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the page is read and rewritten by this test alone"
+    )]
     fn the_documentation_has_the_table_of_routes() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/http-api.md");
         let page = std::fs::read_to_string(&path).unwrap();

@@ -140,8 +140,8 @@ pub struct Endpoint {
     about: &'static str,
     /// The methods; the first is the one that this project's clients use.
     pub methods: &'static [Method],
-    /// The path: `/v1/job/{id...}/plan`. `{name}` is one segment, `{name...}` one or more, `{name*}`
-    /// any number.
+    /// The path: `/v1/job/{id...}/plan`. `{name}` is one segment, `{name...}` one or more,
+    /// `{name*}` any number.
     pub path: &'static str,
     /// Its own query parameters.
     pub parameters: &'static [Parameter],

@@ -32,7 +32,8 @@ operations! {
     ]);
     /// register a job, or a new version of it (`EnforceIndex`, `PreserveCounts`, `EvalPriority`)
     RegisterJob {} (JobRequest) -> Value = put("/v1/jobs");
-    /// turn a job file into JSON: `null` for what it does not say; with `Canonicalize`, all defaults
+    /// turn a job file into JSON: `null` for what it does not say; with `Canonicalize`, all
+    /// defaults
     ParseJob {} (ParseRequest) -> Value = put("/v1/jobs/parse").of_server();
     /// name every mistake of a job at once, an unknown namespace and a changed type included
     ValidateJob {} (JobRequest) -> Value = put("/v1/validate/job");

@@ -43,7 +43,8 @@ pub(super) enum Halves {
 }
 
 /// Commits the pieces of a plan; one that is too large for the log is halved where it may be. What
-/// was committed before an error stays: the evaluation is open, and its next decision finds it. Where the outcome is not known the state shows it by then.
+/// was committed before an error stays: the evaluation is open, and its next decision finds it.
+/// Where the outcome is not known the state shows it by then.
 pub(super) async fn commit(
     cluster: &Cluster,
     term: u64,

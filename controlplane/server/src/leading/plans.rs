@@ -1,6 +1,6 @@
 //! The plan queue: decisions are checked against the newest state and proposed, several at a time
-//! (`commit`). A plan that another one overtook is refused by the state itself, and its evaluation goes
-//! back to its queue: that is no failure, however often it happens.
+//! (`commit`). A plan that another one overtook is refused by the state itself, and its evaluation
+//! goes back to its queue: that is no failure, however often it happens.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -118,8 +118,8 @@ impl Workers {
         self.lanes.is_open()
     }
 
-    /// Gives an evaluation to a worker. `planned`: what plans in flight will take; `ready`: how many
-    /// other evaluations are ready.
+    /// Gives an evaluation to a worker. `planned`: what plans in flight will take; `ready`: how
+    /// many other evaluations are ready.
     ///
     /// # Errors
     /// The delivery, where no worker is free: to be refused, and handed out again later.

@@ -41,6 +41,14 @@ pub struct PlanInHand {
     waiting: VecDeque<PlanApply>,
 }
 
+/// Whether a plan without its evaluations changes nothing.
+fn is_empty(part: &PlanApply) -> bool {
+    part.placed.is_empty()
+        && part.updated.is_empty()
+        && part.changed.is_empty()
+        && part.preempted.is_empty()
+}
+
 impl PlanInHand {
     pub(super) fn reign(&self) -> Reign {
         self.reign
@@ -143,12 +151,7 @@ impl World {
                 ..checked.plan
             }
         };
-        let empty = rest != Rest::Nothing
-            && part.placed.is_empty()
-            && part.updated.is_empty()
-            && part.changed.is_empty()
-            && part.preempted.is_empty();
-        if empty {
+        if rest != Rest::Nothing && is_empty(&part) {
             self.follow(ix, &delivery, rest);
         } else {
             let waiting = in_pieces(part, commit);

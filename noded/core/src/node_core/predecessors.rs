@@ -18,6 +18,7 @@
 //! Nothing of this is stored: it follows from what the journal says is wanted and has begun. An
 //! allocation that never began is not destroyed while it waits, so that rule 2 finds it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_model::{AllocId, AllocatedResources, Allocation};
@@ -56,10 +57,10 @@ impl Predecessors {
         let id = runner.id();
         if !runner.is_ending() {
             self.ending.remove(&id);
-        } else if !self.ending.contains_key(&id) {
+        } else if let Entry::Vacant(unknown) = self.ending.entry(id) {
             let claims = claims(&runner.spec().alloc().allocated_resources);
             if !claims.is_empty() {
-                self.ending.insert(id, claims);
+                unknown.insert(claims);
             }
         }
     }

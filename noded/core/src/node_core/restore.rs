@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Node};
+use protocol_model::{AllocId, Job, Node, SpecHash};
 
 use super::last_heard::LastHeard;
 use super::leases::{Kept, Leases};
@@ -26,6 +26,19 @@ use crate::update_batcher::UpdateBatcher;
 
 /// Keeper's runs by allocation and task.
 type KeptByTask = BTreeMap<AllocId, KeptTasks>;
+
+/// The versions of the allocations. 0 where the specification is lost: the watch sends it again.
+fn versions(
+    allocs: &BTreeMap<AllocId, RestoredAlloc>,
+    specs: &BTreeMap<SpecHash, Arc<Job>>,
+) -> BTreeMap<AllocId, u64> {
+    let version = |restored: &RestoredAlloc| match specs.contains_key(&restored.spec) {
+        true => restored.alloc.alloc_modify_index,
+        false => 0,
+    };
+    let versions = allocs.iter().map(|(id, restored)| (*id, version(restored)));
+    versions.collect()
+}
 
 /// What is foreign or was dropped may have its version from an earlier incarnation, which counted
 /// otherwise.
@@ -60,15 +73,7 @@ impl NodeCore {
             allocs,
             foreign,
         } = restored;
-        // Version 0 of an allocation whose specification is lost: the watch sends it again.
-        let version = |restored: &RestoredAlloc| match specs.contains_key(&restored.spec) {
-            true => restored.alloc.alloc_modify_index,
-            false => 0,
-        };
-        let versions = allocs
-            .iter()
-            .map(|(id, restored)| (*id, version(restored)))
-            .collect();
+        let versions = versions(&allocs, &specs);
         let mut session = Session::new(epoch, settings.answer_limit, settings.seed, now);
         session.on_durable(watermark);
         let alloc_set = AllocSet::new(

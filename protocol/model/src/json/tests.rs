@@ -17,9 +17,9 @@ struct Tree {
     count: u32,
     meta: BTreeMap<String, String>,
     config: BTreeMap<String, Value>,
-    parent: Option<Box<Tree>>,
-    children: Vec<Tree>,
-    named: BTreeMap<String, Tree>,
+    parent: Option<Box<Self>>,
+    children: Vec<Self>,
+    named: BTreeMap<String, Self>,
     choice: Option<Choice>,
     pair: Option<Pair>,
 }
@@ -264,6 +264,21 @@ impl Writer {
         }
         self.out += "},";
         self.key("Choice");
+        self.choice(choice.as_ref());
+        self.out.push(',');
+        self.key("Pair");
+        match pair {
+            None => self.out += "null",
+            Some(Pair(tree, number)) => {
+                self.out.push('[');
+                self.tree(tree);
+                self.out += &format!(", {number}]");
+            }
+        }
+        self.out.push('}');
+    }
+
+    fn choice(&mut self, choice: Option<&Choice>) {
         match choice {
             None => self.out += "null",
             Some(Choice::Plain) => self.out += "\"Plain\"",
@@ -277,17 +292,6 @@ impl Writer {
                 self.out += "}}";
             }
         }
-        self.out.push(',');
-        self.key("Pair");
-        match pair {
-            None => self.out += "null",
-            Some(Pair(tree, number)) => {
-                self.out.push('[');
-                self.tree(tree);
-                self.out += &format!(", {number}]");
-            }
-        }
-        self.out.push('}');
     }
 
     fn comma(&mut self, position: usize) {
