@@ -56,19 +56,19 @@ fn encode(text: &str, into: &mut String) {
 /// ```
 macro_rules! operations {
     ($(
-        #[doc = $about:literal]
+        $(#[doc = $about:literal])+
         $name:ident { $($value:ident),* } $(($body:ty))? $(-> $answer:ty)?
             = $made:ident($path:literal) $(. $narrowed:ident($($argument:tt)*))*;
     )+) => {
         $(
             $crate::operation::operation! {
-                @type $about $name { $($value),* }
+                @type [concat!($($about),+)] $name { $($value),* }
             }
             $crate::operation::operation! {
                 @impl $name { $($value),* } [$($body)?] [$($answer)?]
                 {
                     $crate::endpoint::Endpoint::$made($path)
-                        .named(stringify!($name), $about)
+                        .named(stringify!($name), concat!($($about),+))
                         $(.json::<$body>(stringify!($body)))?
                         $(.answers(stringify!($answer)))?
                         $(.$narrowed($($argument)*))*
@@ -87,12 +87,12 @@ macro_rules! operations {
 pub(crate) use operations;
 
 macro_rules! operation {
-    (@type $about:literal $name:ident {}) => {
+    (@type [$about:expr] $name:ident {}) => {
         #[doc = $about]
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
     };
-    (@type $about:literal $name:ident { $($value:ident),+ }) => {
+    (@type [$about:expr] $name:ident { $($value:ident),+ }) => {
         #[doc = $about]
         #[derive(Clone, Copy, Debug)]
         pub struct $name<'a> {
