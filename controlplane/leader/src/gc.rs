@@ -5,9 +5,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use controlplane_state::Snapshot;
 use controlplane_state::command::GcCollect;
+use controlplane_state::{Command, Snapshot};
 use protocol_model::{EvalId, JobType, NodeStatus, UnixNanos};
+
+use crate::part::{Effect, LeaderPart};
+use crate::time::Now;
 
 /// Objects named in one command, so that applying it never pauses readers for long.
 pub const COLLECT_MAX: usize = 2000;
@@ -50,6 +53,45 @@ impl GcThresholds {
         } = *self;
         let shortest = evals.min(jobs).min(nodes).min(deployments);
         (shortest / 2).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX)
+    }
+}
+
+/// When to look for garbage, as a part of the leader.
+#[derive(Debug)]
+pub(crate) struct Garbage {
+    keep: GcThresholds,
+    due: Duration,
+}
+
+impl Garbage {
+    pub(crate) fn new(keep: GcThresholds, now: Now) -> Self {
+        let due = now.monotonic + keep.look_every();
+        Self { keep, due }
+    }
+}
+
+impl LeaderPart for Garbage {
+    fn poll(
+        &mut self,
+        snapshot: &Snapshot,
+        _: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Effect> {
+        if now.monotonic < self.due {
+            return None;
+        }
+        let found = collect(snapshot, &self.keep, snapshot.now().max(now.wall));
+        // There may be more: look again soon, but let others go first.
+        let wait = match &found {
+            Some(_) => LOOK_EVERY_MIN,
+            None => self.keep.look_every(),
+        };
+        self.due = now.monotonic + wait;
+        found.map(Command::GcCollect).map(Effect::Command)
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        Some(self.due)
     }
 }
 

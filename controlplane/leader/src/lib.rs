@@ -2,8 +2,10 @@
 //! time it is, and carries out what they answer.
 //!
 //! - [`Leader`]: the parts together. `take_over` builds them from a snapshot; `on_applied` feeds
-//!   them what the log applied; `dequeue`, `ack`, `nack` are for the scheduler's workers;
-//!   `poll_command` answers what has to go into the log; `poll_timeout` when to come back.
+//!   them what the log applied; `poll_effect` answers what has to be done; `poll_timeout` when to
+//!   come back.
+//! - `part::LeaderPart`: what each part answers to; [`evaluations::Evaluations`] is the one that
+//!   the scheduler's workers ask (`dequeue`, `ack`, `nack`).
 //! - [`broker::EvalBroker`]: one evaluation per job at a time, by priority, at least once.
 //! - [`blocked::BlockedEvals`]: those that found no room, until something that helps changes.
 //! - [`in_flight::PlansInFlight`]: what plans that are being committed will take of the nodes.
@@ -25,12 +27,14 @@
 pub mod blocked;
 pub mod broker;
 mod deadlines;
+pub mod evaluations;
 pub mod false_positives;
 pub mod gc;
 pub mod in_flight;
 mod leader;
 pub mod liveness;
 pub mod owed_syncs;
+mod part;
 pub mod pieces;
 pub mod plan;
 pub mod retry;
@@ -41,4 +45,5 @@ pub mod unaccepted;
 pub mod windows;
 
 pub use leader::{Leader, LeaderConfig};
+pub use part::Effect;
 pub use time::Now;

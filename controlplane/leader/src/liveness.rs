@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controlplane_state::SessionEpoch;
-use protocol_model::NodeId;
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
+use protocol_model::{EvalId, NodeId, NodeStatus};
 
 use crate::deadlines::{Due, NodeDeadlines};
+use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
 
 /// Nodes in one expiry: a larger outage takes several log entries.
@@ -19,6 +20,12 @@ pub const EXPIRED_MAX: usize = 4096;
 /// How long a server may report nothing, not even that it heard nobody, before it counts as gone.
 /// It reports every 200 ms.
 const SERVER_SILENCE: Duration = Duration::from_millis(800);
+
+/// What a node without a session gets once, beyond its silence: the cluster was restored, or the
+/// node's report was overdue, and it has to find out and knock anew. Its waiting is 15 s at most;
+/// taking all tasks of a host for lost that only came late costs far more than the rest of the
+/// minute.
+pub(crate) const KNOCK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// Deadlines of every node in a session.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub struct Liveness {
     through: BTreeMap<NodeId, Through>,
     /// When each server last reported.
     reports: BTreeMap<u64, Duration>,
+    /// Whether the last effect was a barrier, asked for to settle what is in doubt.
+    finding_out: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +65,7 @@ impl Liveness {
             returning: BTreeMap::new(),
             through: BTreeMap::new(),
             reports: BTreeMap::new(),
+            finding_out: false,
         }
     }
 
@@ -213,11 +223,6 @@ impl Liveness {
         gone
     }
 
-    /// When the next node's time is over.
-    pub fn poll_timeout(&self) -> Option<Duration> {
-        self.nodes.first()
-    }
-
     /// How many nodes are watched.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -227,6 +232,91 @@ impl Liveness {
     pub fn is_empty(&self) -> bool {
         self.nodes.len() == 0
     }
+}
+
+impl LeaderPart for Liveness {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a part names the signals that it acts on"
+    )]
+    fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
+        for signal in applied.signals {
+            match signal {
+                // The server that asked for it may be behind, and send the node elsewhere.
+                Signal::NodeSessionStarted { node, epoch } => {
+                    self.begin(*node, *epoch, self.to_move, now);
+                }
+                Signal::NodeSessionClosed(node) => {
+                    // What is heard of the old session means nothing any more.
+                    self.forget(*node);
+                    self.watch(*node, SessionEpoch::NONE, KNOCK_AGAIN_MAX, now);
+                }
+                Signal::NodeStatusChanged {
+                    node, epoch, to, ..
+                } => match to {
+                    // Its session began with the same entry, and was given the time that a Welcome
+                    // needs.
+                    NodeStatus::Initializing => {}
+                    NodeStatus::Ready => self.watch(*node, *epoch, Duration::ZERO, now),
+                    NodeStatus::Disconnected | NodeStatus::Down => self.forget(*node),
+                },
+                Signal::NodeRemoved(node) => self.forget(*node),
+                _ => {}
+            }
+        }
+    }
+
+    fn on_quorum_lost(&mut self, _: Duration, now: Now) {
+        self.on_deaf(now);
+    }
+
+    fn poll(
+        &mut self,
+        snapshot: &Snapshot,
+        _: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Effect> {
+        // Nothing failed since the barrier was asked for.
+        if std::mem::take(&mut self.finding_out) {
+            self.settle(|node, epoch| goes_on(snapshot, node, epoch));
+        }
+        if self.is_in_doubt() {
+            self.finding_out = true;
+            return Some(Effect::Command(Command::Barrier));
+        }
+        let nodes = self.poll_expired(now);
+        (!nodes.is_empty()).then_some(Effect::Command(Command::HeartbeatMissed { nodes }))
+    }
+
+    fn on_failed(&mut self, effect: &Effect, now: Now) {
+        self.finding_out = false;
+        if let Effect::Command(Command::HeartbeatMissed { nodes }) = effect {
+            for (node, epoch) in nodes {
+                self.put_back(*node, *epoch, now);
+            }
+        }
+    }
+
+    fn on_refused(&mut self, _: &Effect, _: &str) {
+        self.finding_out = false;
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        self.nodes.first()
+    }
+}
+
+/// Whether the state has a node in the session of that epoch; in any, or on its way to one, where
+/// the epoch is none.
+fn goes_on(snapshot: &Snapshot, node: NodeId, epoch: SessionEpoch) -> bool {
+    let of_epoch = |newest| epoch == SessionEpoch::NONE || newest == epoch;
+    snapshot.node(node).is_some_and(|record| {
+        let silent = matches!(
+            record.node.status,
+            NodeStatus::Disconnected | NodeStatus::Down
+        );
+        !silent && of_epoch(record.session.epoch)
+    })
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use controlplane_state::{SessionEpoch, Snapshot};
-use protocol_model::{NodeId, NodeStatus};
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
+use protocol_model::{EvalId, NodeId, NodeStatus};
 
 use crate::deadlines::{AGAIN_AFTER, Due, NodeDeadlines};
 use crate::liveness::EXPIRED_MAX;
+use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
 
 /// How long a session may owe its complete report: the same that the node and its server allow
@@ -59,9 +60,43 @@ impl OwedSyncs {
         }
         overdue
     }
+}
 
-    /// When the next report is overdue.
-    pub fn poll_timeout(&self) -> Option<Duration> {
+impl LeaderPart for OwedSyncs {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a part names the signals that it acts on"
+    )]
+    fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
+        for signal in applied.signals {
+            match signal {
+                Signal::NodeSessionStarted { node, epoch } => {
+                    self.watch(*node, *epoch, Duration::ZERO, now);
+                }
+                Signal::NodeSessionClosed(node) | Signal::NodeRemoved(node) => self.forget(*node),
+                Signal::NodeStatusChanged { node, to, .. } if *to != NodeStatus::Initializing => {
+                    self.forget(*node);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn on_quorum_lost(&mut self, _: Duration, now: Now) {
+        self.on_stuck(now);
+    }
+
+    fn poll(
+        &mut self,
+        snapshot: &Snapshot,
+        _: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Effect> {
+        let nodes = self.poll_overdue(snapshot, now);
+        (!nodes.is_empty()).then_some(Effect::Command(Command::SyncDeadline { nodes }))
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
         self.nodes.first()
     }
 }

@@ -18,12 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, JobRegister};
-use controlplane_state::{Command, Snapshot};
+use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{
     Allocation, ClientStatus, Deployment, DeploymentId, DeploymentStatus, EvalId, EvalTrigger,
     Evaluation, Job, ReschedulePolicy, UnixNanos,
 };
 
+use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
 
 const NO_PROGRESS: &str = "Failed due to progress deadline";
@@ -82,7 +83,7 @@ impl Rollouts {
 
     /// The state refused the command for a failed one. Where the job was to go back, the rollout
     /// fails without it and says why; anything else is refused because somebody else ended it.
-    pub fn on_refused(&mut self, update: &DeploymentStatusUpdate, refusal: String) {
+    fn on_refused_update(&mut self, update: &DeploymentStatusUpdate, refusal: String) {
         let id = update.change.id;
         if update.revert.is_some() {
             self.stuck.insert(id, refusal);
@@ -101,11 +102,6 @@ impl Rollouts {
             self.unwatch(id);
             self.watch(id, earliest);
         }
-    }
-
-    /// When the next one has to be looked at, by the monotonic clock.
-    pub fn poll_timeout(&self) -> Option<Duration> {
-        self.order.first().map(|(at, _)| *at)
     }
 
     /// The end of one that failed. It is not watched any more: see [`Self::again`].
@@ -164,6 +160,54 @@ impl Rollouts {
         let at = at.max(self.earliest);
         self.due.insert(id, at);
         self.order.insert((at, id));
+    }
+}
+
+impl LeaderPart for Rollouts {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a part names the signals that it acts on"
+    )]
+    fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
+        for signal in applied.signals {
+            match signal {
+                Signal::DeploymentChanged(id) => self.on_changed(*id, applied.snapshot, now),
+                Signal::DeploymentRemoved(id) => self.forget(*id),
+                _ => {}
+            }
+        }
+    }
+
+    fn on_quorum_lost(&mut self, silence: Duration, now: Now) {
+        let soon = now.monotonic + silence;
+        if self.poll_timeout().is_some_and(|due| due < soon) {
+            self.not_before(soon + silence);
+        }
+    }
+
+    fn poll(
+        &mut self,
+        snapshot: &Snapshot,
+        ids: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Effect> {
+        self.poll_command(snapshot, ids, now).map(Effect::Command)
+    }
+
+    fn on_failed(&mut self, effect: &Effect, _: Now) {
+        if let Effect::Command(Command::DeploymentStatus(update)) = effect {
+            self.again(update.change.id);
+        }
+    }
+
+    fn on_refused(&mut self, effect: &Effect, why: &str) {
+        if let Effect::Command(Command::DeploymentStatus(update)) = effect {
+            self.on_refused_update(update, why.to_owned());
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        self.order.first().map(|(at, _)| *at)
     }
 }
 
@@ -480,7 +524,7 @@ mod tests {
             panic!("it failed")
         };
         assert!(update.revert.is_some());
-        rollouts.on_refused(&update, "there is no namespace default".to_owned());
+        rollouts.on_refused_update(&update, "there is no namespace default".to_owned());
         // What happens to it meanwhile does not make it try again.
         rollouts.on_changed(second, &world.snapshot(), now(&world));
         let command = poll(&mut rollouts, &world).expect("without going back");

@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use controlplane_state::command::Unaccepted;
-use controlplane_state::{SessionEpoch, Snapshot};
-use protocol_model::{NodeId, NodeStatus, UnixNanos};
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
+use protocol_model::{EvalId, NodeId, NodeStatus, UnixNanos};
 
 use crate::deadlines::{AGAIN_AFTER, Due, NodeDeadlines};
+use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
 
 /// How long a node may take to accept an allocation, from when both are there. Far above what a
@@ -98,9 +99,53 @@ impl PendingAllocs {
         }
         expired
     }
+}
 
-    /// When the next node has to be looked at.
-    pub fn poll_timeout(&self) -> Option<Duration> {
+impl LeaderPart for PendingAllocs {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a part names the signals that it acts on"
+    )]
+    fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
+        for signal in applied.signals {
+            match signal {
+                Signal::NodeStatusChanged {
+                    node, epoch, to, ..
+                } => {
+                    if *to == NodeStatus::Ready {
+                        self.watch(*node, *epoch, now);
+                    } else {
+                        self.forget(*node);
+                    }
+                }
+                Signal::NodeRemoved(node) => self.forget(*node),
+                Signal::AllocsDesired { node, .. } => {
+                    let record = applied.snapshot.node(*node);
+                    let ready = record.filter(|it| it.node.status == NodeStatus::Ready);
+                    if let Some(record) = ready {
+                        self.watch(*node, record.session.epoch, now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn on_quorum_lost(&mut self, _: Duration, now: Now) {
+        self.on_stuck(now);
+    }
+
+    fn poll(
+        &mut self,
+        snapshot: &Snapshot,
+        _: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Effect> {
+        let nodes = self.poll_expired(snapshot, now);
+        (!nodes.is_empty()).then_some(Effect::Command(Command::PendingExpired { nodes }))
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
         self.nodes.first()
     }
 }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use controlplane_state::{SessionEpoch, Snapshot, WindowEnd};
-use protocol_model::{NodeId, NodeStatus};
+use controlplane_state::{Command, SessionEpoch, Signal, Snapshot, WindowEnd};
+use protocol_model::{EvalId, NodeId, NodeStatus};
 
 use crate::deadlines::{AGAIN_AFTER, Due, NodeDeadlines};
 use crate::liveness::EXPIRED_MAX;
+use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
 
 /// The longest and the shortest time to the next look at a window that is open: the clock that its
@@ -78,9 +79,43 @@ impl DisconnectWindows {
         }
         expired
     }
+}
 
-    /// When the next node has to be looked at.
-    pub fn poll_timeout(&self) -> Option<Duration> {
+impl LeaderPart for DisconnectWindows {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a part names the signals that it acts on"
+    )]
+    fn on_applied(&mut self, applied: Applied<'_>, now: Now) {
+        for signal in applied.signals {
+            match signal {
+                Signal::NodeStatusChanged {
+                    node, epoch, to, ..
+                } => {
+                    if *to == NodeStatus::Disconnected {
+                        self.watch(*node, *epoch, now);
+                    } else {
+                        self.forget(*node);
+                    }
+                }
+                Signal::NodeRemoved(node) => self.forget(*node),
+                Signal::AllocsDesired { node, .. } => self.on_changed(*node, now),
+                _ => {}
+            }
+        }
+    }
+
+    fn poll(
+        &mut self,
+        snapshot: &Snapshot,
+        _: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Option<Effect> {
+        let nodes = self.poll_expired(snapshot, now);
+        (!nodes.is_empty()).then_some(Effect::Command(Command::WindowExpired { nodes }))
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
         self.nodes.first()
     }
 }

@@ -1,12 +1,21 @@
 //! What a leader does at take-over, with deadlines, and with what the log refused.
 
-use controlplane_state::State;
+use std::sync::Arc;
+
 use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
+use controlplane_state::{Command, State};
 use hack_testkit::{World, allocs, jobs, nodes};
-use protocol_model::{ClientStatus, Eligibility, JobKey, JobType, UnixNanos};
+use protocol_model::{
+    ClientStatus, Eligibility, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos,
+};
 
 use super::*;
 use crate::owed_syncs::SYNC_MAX;
+
+fn command_of(effect: Effect) -> Command {
+    let Effect::Command(command) = effect;
+    command
+}
 
 fn at(seconds: u64) -> Now {
     Now {
@@ -37,7 +46,9 @@ fn config() -> LeaderConfig {
 
 fn poll(leader: &mut Leader, world: &World, now: Now) -> Option<Command> {
     let mut ids = || EvalId::from_u128(2);
-    leader.poll_command(&world.snapshot(), &mut ids, now)
+    leader
+        .poll_effect(&world.snapshot(), &mut ids, now)
+        .map(command_of)
 }
 
 /// Applies a command, and tells the leader.
@@ -157,12 +168,12 @@ fn no_lease_counts_while_nobody_knows_what_became_of_an_expiry() {
         let missed = Command::HeartbeatMissed { nodes };
         assert_eq!(poll(&mut leader, &world, due), Some(missed.clone()));
         assert!(!hear(&mut leader, due));
-        leader.on_command_failed(missed.clone(), due);
+        leader.on_failed(&Effect::Command(missed.clone()), due);
         assert!(!hear(&mut leader, due));
         // Whatever follows it in the log tells.
         for _ in 0..2 {
             assert_eq!(poll(&mut leader, &world, due), Some(Command::Barrier));
-            leader.on_command_failed(Command::Barrier, due);
+            leader.on_failed(&Effect::Command(Command::Barrier), due);
             assert!(!hear(&mut leader, due));
         }
         assert_eq!(poll(&mut leader, &world, due), Some(Command::Barrier));
@@ -190,12 +201,18 @@ fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
     for attempt in 1..=3 {
         let now = at(attempt * 100);
         leader.on_timeout(now);
-        let delivery = leader.dequeue(now).expect("it is handed out");
-        leader.note_failure(delivery.eval.id, format!("attempt {attempt} was too large"));
-        leader.nack(delivery.eval.id, delivery.token, now);
+        let delivery = leader.evaluations.dequeue(now).expect("it is handed out");
+        leader
+            .evaluations
+            .note_failure(delivery.eval.id, format!("attempt {attempt} was too large"));
+        leader
+            .evaluations
+            .nack(delivery.eval.id, delivery.token, now);
     }
     let mut ids = || EvalId::from_u128(2);
-    let command = leader.poll_command(&snapshot, &mut ids, at(400));
+    let command = leader
+        .poll_effect(&snapshot, &mut ids, at(400))
+        .map(command_of);
     let Some(Command::EvalsUpsert { evals, .. }) = command else {
         panic!("it is written off: {command:?}")
     };
@@ -219,7 +236,7 @@ fn an_expiry_that_the_log_did_not_take_is_not_repeated_for_who_was_heard_since()
     let nodes = vec![(node, epoch)];
     let missed = Command::HeartbeatMissed { nodes };
     assert_eq!(poll(&mut leader, &world, at(5)), Some(missed.clone()));
-    leader.on_command_failed(missed.clone(), at(6));
+    leader.on_failed(&Effect::Command(missed.clone()), at(6));
     assert_eq!(poll(&mut leader, &world, at(6)), Some(Command::Barrier));
     assert_eq!(poll(&mut leader, &world, at(6)), None);
     leader.on_heard(node, epoch, Duration::ZERO, at(8));
@@ -333,8 +350,10 @@ fn given_up() -> (World, Leader, Command) {
     for attempt in 1..=3 {
         let now = at(attempt * 100);
         leader.on_timeout(now);
-        let delivery = leader.dequeue(now).expect("it is handed out");
-        leader.nack(delivery.eval.id, delivery.token, now);
+        let delivery = leader.evaluations.dequeue(now).expect("it is handed out");
+        leader
+            .evaluations
+            .nack(delivery.eval.id, delivery.token, now);
     }
     let command = poll(&mut leader, &world, at(400)).expect("it is written off");
     (world, leader, command)
@@ -344,7 +363,7 @@ fn given_up() -> (World, Leader, Command) {
 fn a_write_off_that_the_log_did_not_take_is_proposed_again() {
     let (mut world, mut leader, command) = given_up();
     assert_eq!(poll(&mut leader, &world, at(400)), None);
-    leader.on_command_failed(command.clone(), at(401));
+    leader.on_failed(&Effect::Command(command.clone()), at(401));
     assert_eq!(poll(&mut leader, &world, at(401)), Some(command.clone()));
     apply(&mut world, &mut leader, command, at(401));
     let failed = world.snapshot().eval(EvalId::from_u128(1)).cloned();
@@ -356,7 +375,7 @@ fn a_write_off_that_the_log_did_not_take_is_proposed_again() {
 fn a_write_off_that_the_log_took_after_all_is_not_proposed_again() {
     let (mut world, mut leader, command) = given_up();
     apply(&mut world, &mut leader, command.clone(), at(401));
-    leader.on_command_failed(command, at(402));
+    leader.on_failed(&Effect::Command(command), at(402));
     assert_eq!(poll(&mut leader, &world, at(402)), None);
 }
 
@@ -381,8 +400,10 @@ fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
     for attempt in 1..=3 {
         let now = at(attempt * 100);
         leader.on_timeout(now);
-        while let Some(delivery) = leader.dequeue(now) {
-            leader.nack(delivery.eval.id, delivery.token, now);
+        while let Some(delivery) = leader.evaluations.dequeue(now) {
+            leader
+                .evaluations
+                .nack(delivery.eval.id, delivery.token, now);
         }
     }
     // Neither the log nor the state takes what has the third one in it.
@@ -394,7 +415,9 @@ fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
             next_id += 1;
             EvalId::from_u128(next_id)
         };
-        let command = leader.poll_command(&world.snapshot(), &mut ids, at(400));
+        let command = leader
+            .poll_effect(&world.snapshot(), &mut ids, at(400))
+            .map(command_of);
         let Some(command) = command else {
             break;
         };
@@ -404,7 +427,7 @@ fn of_a_write_off_that_is_refused_everything_else_is_written_off() {
             panic!("{command:?}")
         };
         if evals.iter().any(|eval| eval.id == bad) {
-            leader.on_command_refused(&command, "it is bad".to_owned());
+            leader.on_refused(&Effect::Command(command.clone()), "it is bad");
         } else {
             apply(&mut world, &mut leader, command, at(400));
         }
@@ -448,7 +471,7 @@ fn room_in_another_pool_or_datacenter_wakes_nobody() {
         };
         let synced = Command::NodeSynced(Box::new(synced));
         apply(&mut world, &mut leader, synced, at(2));
-        leader.blocked_stats().0
+        leader.evaluations.blocked_stats().0
     };
     assert_eq!(joins(1, "gpu", "dc1"), 1);
     assert_eq!(joins(2, "default", "eu"), 1);
@@ -474,7 +497,7 @@ fn an_evaluation_that_was_tried_in_vain_waits_for_what_came_after_its_look() {
     world.expect(Command::EvalsUpsert { evals });
     let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
     let mut look = |appears_later: bool| {
-        let delivery = leader.dequeue(at(1)).expect("it is tried");
+        let delivery = leader.evaluations.dequeue(at(1)).expect("it is tried");
         eval.snapshot_index = world.snapshot().index();
         if appears_later {
             for eligibility in [Eligibility::Ineligible, Eligibility::Eligible] {
@@ -483,13 +506,21 @@ fn an_evaluation_that_was_tried_in_vain_waits_for_what_came_after_its_look() {
             }
         }
         let (token, snapshot) = (delivery.token, world.snapshot());
-        assert!(leader.block_again(eval.clone(), token, &snapshot, at(1)));
-        assert!(!leader.block_again(eval.clone(), token, &snapshot, at(1)));
-        leader.blocked_stats().0
+        assert!(
+            leader
+                .evaluations
+                .block_again(eval.clone(), token, &snapshot, at(1))
+        );
+        assert!(
+            !leader
+                .evaluations
+                .block_again(eval.clone(), token, &snapshot, at(1))
+        );
+        leader.evaluations.blocked_stats().0
     };
     assert_eq!(look(true), 0, "it did not see the room that appeared");
     assert_eq!(look(false), 1);
-    assert!(leader.dequeue(at(1)).is_none());
+    assert!(leader.evaluations.dequeue(at(1)).is_none());
 }
 
 #[test]
@@ -524,8 +555,8 @@ fn the_end_of_what_is_being_stopped_unblocks_who_waits_for_its_room() {
     };
     let stop = Command::PlanApply(Box::new(stop));
     apply(&mut world, &mut leader, stop, at(1));
-    assert_eq!(leader.blocked_stats().0, 1, "it runs still");
+    assert_eq!(leader.evaluations.blocked_stats().0, 1, "it runs still");
     let ended = world.report(old.id, ClientStatus::Complete);
     leader.on_applied(ended.index, &ended.signals, &world.snapshot(), at(2));
-    assert_eq!(leader.blocked_stats().0, 0);
+    assert_eq!(leader.evaluations.blocked_stats().0, 0);
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use controlplane_leader::{Leader, Now};
+use controlplane_leader::{Effect, Leader, Now};
 use controlplane_state::Command;
 use tokio::task::JoinSet;
 
@@ -61,7 +61,7 @@ pub(super) fn on_kept(kept: Kept, leader: &mut Leader, now: Now) {
         // The state knows better: somebody else did it, or it does not hold any more.
         Err((command, LeadingError::Change(ChangeError::Refused(refusal)))) => {
             tracing::debug!(%refusal, "housekeeping was refused");
-            leader.on_command_refused(&command, refusal.to_string());
+            leader.on_refused(&Effect::Command(command), &refusal.to_string());
         }
         // To try again at once would not help.
         Err((
@@ -69,11 +69,11 @@ pub(super) fn on_kept(kept: Kept, leader: &mut Leader, now: Now) {
             LeadingError::Change(error @ (ChangeError::TooLarge(_) | ChangeError::OldServer(_))),
         )) => {
             tracing::warn!(%error, "housekeeping was refused");
-            leader.on_command_refused(&command, error.to_string());
+            leader.on_refused(&Effect::Command(command), &error.to_string());
         }
         Err((command, error)) => {
             tracing::warn!(%error, "housekeeping was not taken into the log");
-            leader.on_command_failed(command, now);
+            leader.on_failed(&Effect::Command(command), now);
         }
     }
 }

@@ -121,14 +121,14 @@ impl Plans {
     /// called before deadlines are looked at.
     pub(super) fn keep(&mut self, leader: &mut Leader, now: Now) {
         for eval in self.broken.drain(..) {
-            leader.on_plan_over(eval);
+            leader.evaluations.on_plan_over(eval);
         }
         if now.monotonic.saturating_sub(self.kept) < KEEP_INTERVAL {
             return;
         }
         self.kept = now.monotonic;
         for (eval, token) in self.deliveries.values() {
-            leader.holds(*eval, *token, now);
+            leader.evaluations.holds(*eval, *token, now);
         }
     }
 
@@ -145,10 +145,10 @@ impl Plans {
         } = decided;
         let (id, token) = (delivery.eval.id, delivery.token);
         let Some(decision) = decision else {
-            leader.nack(id, token, now);
+            leader.evaluations.nack(id, token, now);
             return;
         };
-        if !leader.holds(id, token, now) {
+        if !leader.evaluations.holds(id, token, now) {
             // It took too long, or the evaluation ended meanwhile: the plan is void.
             return;
         }
@@ -158,12 +158,12 @@ impl Plans {
         let snapshot = cluster.snapshot();
         if !crowded_out && let Some(eval) = retry::in_vain(&snapshot, &plan) {
             log_overtaken(&delivery);
-            leader.block_again(eval, token, &snapshot, now);
+            leader.evaluations.block_again(eval, token, &snapshot, now);
             return;
         }
         let whole = all_at_once(&snapshot, &delivery);
         if whole && crowded_out {
-            leader.park(id, token);
+            leader.evaluations.park(id, token);
             return;
         }
         let decided = plan.placed.len();
@@ -197,7 +197,7 @@ impl Plans {
 
     /// A plan ended.
     pub(super) fn on_done(&mut self, done: Done, leader: &mut Leader, now: Now) {
-        leader.on_plan_over(done.delivery.eval.id);
+        leader.evaluations.on_plan_over(done.delivery.eval.id);
         self.on_end(done, leader, now);
     }
 
@@ -207,17 +207,17 @@ impl Plans {
         match end {
             End::Committed => {
                 log_overtaken(&delivery);
-                leader.ack(id, token);
+                leader.evaluations.ack(id, token);
             }
             End::Overtaken(Refused { placements, by }) => {
-                leader.requeue(id, token, placements, by, now);
+                leader.evaluations.requeue(id, token, placements, by, now);
                 if delivery.overtaken.times == AT_ONCE_MAX {
                     let job = &delivery.eval.job_id;
                     tracing::warn!(eval = %id, job, "plans are overtaken again and again");
                 }
             }
             End::CrowdedOut => {
-                leader.park(id, token);
+                leader.evaluations.park(id, token);
             }
             End::Failed(error) => {
                 if matches!(error, LeadingError::NotLeading(_)) {
@@ -226,8 +226,10 @@ impl Plans {
                 } else {
                     tracing::warn!(eval = %id, %error, "plan was not committed");
                 }
-                leader.note_failure(id, format!("its plan was not committed: {error}"));
-                leader.nack(id, token, now);
+                leader
+                    .evaluations
+                    .note_failure(id, format!("its plan was not committed: {error}"));
+                leader.evaluations.nack(id, token, now);
             }
         }
     }
@@ -249,7 +251,7 @@ impl Plans {
         };
         let eval = delivery.eval.id;
         let pieces = pieces::split(plan, items_max);
-        leader.on_plan(eval, &pieces);
+        leader.evaluations.on_plan(eval, &pieces);
         self.watch(delivery, async move {
             match commit(&cluster, term, pieces, halves).await {
                 Ok(()) => rest.into(),
@@ -362,7 +364,10 @@ mod tests {
             wall: world.now(),
         };
         let mut leader = Leader::take_over(&world.snapshot(), config, Duration::ZERO, at(0));
-        let delivery = leader.dequeue(at(0)).expect("the job is to be placed");
+        let delivery = leader
+            .evaluations
+            .dequeue(at(0))
+            .expect("the job is to be placed");
         let (eval, token) = (delivery.eval.id, delivery.token);
         let mut plans = Plans::new(1);
         let (tell, told) = tokio::sync::oneshot::channel();
@@ -372,17 +377,17 @@ mod tests {
             let now = at(age);
             plans.keep(&mut leader, now);
             leader.on_timeout(now);
-            assert!(leader.dequeue(now).is_none(), "{age}");
+            assert!(leader.evaluations.dequeue(now).is_none(), "{age}");
         }
         tell.send(End::Overtaken(Refused::default()))
             .expect("it is waited for");
         assert!(plans.next().await.is_some());
         let last = ages.max().expect("some turns");
-        assert!(leader.holds(eval, token, at(last)));
+        assert!(leader.evaluations.holds(eval, token, at(last)));
         // From now on a worker has it, and the deadline is the worker's.
         let late = at(last + ANSWER_MAX.as_secs());
         plans.keep(&mut leader, late);
         leader.on_timeout(late);
-        assert!(!leader.holds(eval, token, late));
+        assert!(!leader.evaluations.holds(eval, token, late));
     }
 }

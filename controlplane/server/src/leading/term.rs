@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controlplane_leader::{Leader, LeaderConfig, Now};
+use controlplane_leader::{Effect, Leader, LeaderConfig, Now};
 use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{EvalId, Incarnation};
 use tokio::sync::{mpsc, watch};
@@ -185,22 +185,25 @@ impl Leading {
         self.plans.keep(&mut self.leader, now);
         self.leader.on_timeout(now);
         while self.workers.is_open() {
-            let Some(delivery) = self.leader.dequeue(now) else {
+            let Some(delivery) = self.leader.evaluations.dequeue(now) else {
                 break;
             };
             let snapshot = self.cluster.snapshot();
-            let planned = self.leader.planned(&snapshot);
-            let ready = self.leader.broker_stats().ready;
+            let planned = self.leader.evaluations.planned(&snapshot);
+            let ready = self.leader.evaluations.broker_stats().ready;
             let scheduled = self.workers.schedule(delivery, snapshot, planned, ready);
             if let Err(delivery) = scheduled {
-                self.leader.nack(delivery.eval.id, delivery.token, now);
+                self.leader
+                    .evaluations
+                    .nack(delivery.eval.id, delivery.token, now);
                 break;
             }
         }
         if self.housekeeping.is_idle() {
             let snapshot = self.cluster.snapshot();
             let mut ids = || EvalId(Uuid::new_v4());
-            if let Some(command) = self.leader.poll_command(&snapshot, &mut ids, now) {
+            let effect = self.leader.poll_effect(&snapshot, &mut ids, now);
+            if let Some(Effect::Command(command)) = effect {
                 self.housekeeping
                     .start(self.cluster.clone(), self.term, command);
             }
@@ -268,10 +271,10 @@ impl Leading {
     }
 
     fn stats(&self) -> LeadingStats {
-        let (blocked, blocked_escaped) = self.leader.blocked_stats();
+        let (blocked, blocked_escaped) = self.leader.evaluations.blocked_stats();
         LeadingStats {
             leading: true,
-            broker: self.leader.broker_stats(),
+            broker: self.leader.evaluations.broker_stats(),
             blocked,
             blocked_escaped,
             nodes: self.leader.nodes_watched(),

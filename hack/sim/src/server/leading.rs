@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use controlplane_leader::gc::GcThresholds;
-use controlplane_leader::{Leader, LeaderConfig, Now};
+use controlplane_leader::{Effect, Leader, LeaderConfig, Now};
 use controlplane_scheduler::{Lanes, Scratch};
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
@@ -279,7 +279,7 @@ impl World {
         while let Some((_, running)) = self.running(ix)
             && running.lanes.is_open()
         {
-            let Some(delivery) = running.leader.dequeue(now) else {
+            let Some(delivery) = running.leader.evaluations.dequeue(now) else {
                 break;
             };
             self.work(ix, delivery);
@@ -291,7 +291,8 @@ impl World {
         if let Some((_, running)) = self.running(ix)
             && !running.house
         {
-            command = running.leader.poll_command(&snapshot, &mut ids, now);
+            let effect = running.leader.poll_effect(&snapshot, &mut ids, now);
+            command = effect.map(|Effect::Command(command)| command);
             command = command.filter(|it| !forgotten(mutant, it));
             if mutant == Some(Mutant::OneNodePerExpiry) {
                 command = running.one_by_one(command);
@@ -350,12 +351,11 @@ impl World {
         match answer {
             Answer::Done { .. } => {}
             Answer::Refused(refusal) => {
-                running
-                    .leader
-                    .on_command_refused(&command, refusal.to_string());
+                let effect = Effect::Command(command);
+                running.leader.on_refused(&effect, &refusal.to_string());
             }
             Answer::NoLeader | Answer::Unknown => {
-                running.leader.on_command_failed(command, now);
+                running.leader.on_failed(&Effect::Command(command), now);
             }
         }
         self.turn(ix);

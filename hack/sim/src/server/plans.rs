@@ -76,13 +76,13 @@ impl World {
         let Some((reign, running)) = self.running(ix) else {
             return;
         };
-        let ready = running.leader.broker_stats().ready;
+        let ready = running.leader.evaluations.broker_stats().ready;
         let lane = running.lanes.take(&snapshot, &delivery.eval, ready);
         let Some(lane) = lane else {
             return;
         };
         let concurrency = Concurrency {
-            planned: running.leader.planned(&snapshot),
+            planned: running.leader.evaluations.planned(&snapshot),
             lane,
         };
         let scratch = &mut running.scratch;
@@ -117,18 +117,21 @@ impl World {
         }
         running.lanes.give_back(lane);
         let (id, token) = (delivery.eval.id, delivery.token);
-        if !running.leader.holds(id, token, now) {
+        if !running.leader.evaluations.holds(id, token, now) {
             return self.turn(ix);
         }
         if !crowded_out && let Some(eval) = retry::in_vain(&snapshot, &plan) {
-            running.leader.block_again(eval, token, &snapshot, now);
+            running
+                .leader
+                .evaluations
+                .block_again(eval, token, &snapshot, now);
             return self.turn(ix);
         }
         let whole = snapshot
             .job(&delivery.eval.job_key())
             .is_some_and(|job| job.all_at_once);
         if whole && crowded_out {
-            running.leader.park(id, token);
+            running.leader.evaluations.park(id, token);
             return self.turn(ix);
         }
         let commit = if whole {
@@ -143,19 +146,18 @@ impl World {
             (true, true) => Rest::CrowdedOut,
             (true, false) => Rest::Nothing,
         };
-        let part = if rest == Rest::Nothing {
-            checked.plan
-        } else {
-            PlanApply {
-                evals: Vec::new(),
-                ..checked.plan
-            }
-        };
+        let mut part = checked.plan;
+        if rest != Rest::Nothing {
+            part.evals.clear();
+        }
         if rest != Rest::Nothing && is_empty(&part) {
             self.follow(ix, &delivery, rest);
         } else {
             let waiting = in_pieces(part, commit);
-            running.leader.on_plan(id, waiting.as_slices().0);
+            running
+                .leader
+                .evaluations
+                .on_plan(id, waiting.as_slices().0);
             let plan = PlanInHand {
                 reign,
                 delivery,
@@ -190,22 +192,22 @@ impl World {
         match answer {
             Answer::Done { .. } if !plan.waiting.is_empty() => {
                 // The log is everybody else's for a moment, and the evaluation still in hand.
-                running.leader.holds(id, token, now);
+                running.leader.evaluations.holds(id, token, now);
                 return self.server_event(ix, rest, ServerEvent::NextPiece(plan));
             }
             Answer::Done { .. } => {
-                running.leader.on_plan_over(id);
+                running.leader.evaluations.on_plan_over(id);
                 self.follow(ix, &plan.delivery, plan.rest);
             }
             Answer::Refused(_) => {
-                running.leader.on_plan_over(id);
+                running.leader.evaluations.on_plan_over(id);
                 self.follow(ix, &plan.delivery, Rest::Overtaken(1));
             }
             // What it left is seen behind a barrier.
             Answer::Unknown => return self.settle_plan(ix, plan),
             Answer::NoLeader => {
-                running.leader.on_plan_over(id);
-                running.leader.nack(id, token, now);
+                running.leader.evaluations.on_plan_over(id);
+                running.leader.evaluations.nack(id, token, now);
             }
         }
         self.turn(ix);
@@ -234,15 +236,15 @@ impl World {
         let (id, token) = (plan.delivery.eval.id, plan.delivery.token);
         match answer {
             Answer::Done { .. } | Answer::Refused(_) => {
-                running.leader.on_plan_over(id);
+                running.leader.evaluations.on_plan_over(id);
                 self.follow(ix, &plan.delivery, Rest::Overtaken(0));
             }
             Answer::Unknown => {
                 return self.server_event(ix, SETTLE_PAUSE, ServerEvent::Settle(plan));
             }
             Answer::NoLeader => {
-                running.leader.on_plan_over(id);
-                running.leader.nack(id, token, now);
+                running.leader.evaluations.on_plan_over(id);
+                running.leader.evaluations.nack(id, token, now);
             }
         }
         self.turn(ix);
@@ -256,9 +258,12 @@ impl World {
         };
         let (id, token) = (delivery.eval.id, delivery.token);
         match rest {
-            Rest::Nothing => running.leader.ack(id, token),
-            Rest::Overtaken(refused) => running.leader.requeue(id, token, refused, None, now),
-            Rest::CrowdedOut => running.leader.park(id, token),
+            Rest::Nothing => running.leader.evaluations.ack(id, token),
+            Rest::Overtaken(refused) => running
+                .leader
+                .evaluations
+                .requeue(id, token, refused, None, now),
+            Rest::CrowdedOut => running.leader.evaluations.park(id, token),
         };
     }
 }
