@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -97,7 +98,10 @@ impl Node {
     }
 
     fn make(cluster: &Cluster, number: usize) -> anyhow::Result<Self> {
-        let name = format!("drover-e2e-{}-{number}", std::process::id());
+        // Cgroups are named after nodes, and clusters run beside each other.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("drover-e2e-{}-{made}", std::process::id());
         let run_dir = tempfile::Builder::new()
             .prefix("drover-e2e-")
             .tempdir_in(TMPFS)?;

@@ -67,7 +67,7 @@ fn tasks_are_refused_for() {
             "\"script\"",
         ),
         (
-            of_task(json!({"Identities": [{"Name": "a"}, {"Name": "default"}]})),
+            of_task(json!({"Identity": {"Env": true}, "Identities": [{"Name": "default"}]})),
             &place("identity \"default\""),
             "twice",
         ),
@@ -142,7 +142,7 @@ fn files_of_a_task_are_refused_for() {
             "missing",
         ),
         (
-            template(json!({"DestPath": "local/../../x"})),
+            template(json!({"DestPath": "local/../../../x"})),
             &place("template 1 > destination"),
             "leads out",
         ),
