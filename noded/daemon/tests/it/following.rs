@@ -9,13 +9,18 @@ use protocol_wire::v1::node_request::Request;
 use serde_json::json;
 
 use crate::fake_server::next;
-use crate::jobs::{alloc, is, job, sh};
+use crate::jobs::{alloc, eventually, is, job, sh};
 use crate::scene::{Scene, can_run};
 
-/// A node with one task that prints nothing.
+/// A node with one task that prints a line and nothing more.
 async fn quiet() -> (Scene, AllocId) {
     let scene = Scene::new();
-    let job = job("quiet", "raw_exec", &sh("exec sleep 1000"), json!({}));
+    let job = job(
+        "quiet",
+        "raw_exec",
+        &sh("echo begun; exec sleep 1000"),
+        json!({}),
+    );
     let alloc = alloc(&job, 1);
     let id = alloc.id;
     scene.server.want(alloc, &job);
@@ -30,6 +35,7 @@ fn read(path: &str, follow: bool) -> Request {
     Request::FsRead(v1::FsReadRequest {
         path: path.to_owned(),
         follow,
+        origin: v1::Origin::End.into(),
         ..v1::FsReadRequest::default()
     })
 }
@@ -40,12 +46,16 @@ async fn followed_files_without_news_send_a_heartbeat_each_second() {
         return;
     }
     let (scene, id) = quiet().await;
+    // A log file is made with its first line.
+    let output = scene.alloc_path(id).join("alloc/logs/main.stdout.0");
+    eventually(|| std::fs::read(&output).is_ok_and(|bytes| bytes == b"begun\n")).await;
     let logs = Request::Logs(v1::LogsRequest {
         task: "main".to_owned(),
         follow: true,
+        origin: v1::Origin::End.into(),
         ..v1::LogsRequest::default()
     });
-    for request in [logs, read("alloc/logs/main.stderr.0", true)] {
+    for request in [logs, read("alloc/logs/main.stdout.0", true)] {
         let begun = Instant::now();
         let (_writer, mut reader) = scene.server.open(id, request.clone()).await;
         for number in 0..3 {
