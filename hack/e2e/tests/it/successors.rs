@@ -56,7 +56,8 @@ async fn a_static_port_is_handed_on_when_its_holder_has_ended() -> anyhow::Resul
         .await?;
     let new = eventually("a successor", PATIENCE, async || {
         let alloc = old.read().await?;
-        Ok(alloc["NextAllocation"].as_str().map(str::to_owned))
+        let next = alloc["NextAllocation"].as_str().filter(|id| !id.is_empty());
+        Ok(next.map(str::to_owned))
     })
     .await?;
     let new = Running::find(&cluster, "web", &new);
