@@ -41,6 +41,14 @@ pub enum IdentityError {
     NoCertificate { what: &'static str },
     #[error("our own certificate names no role")]
     Role(#[source] PeerIdentityError),
+    #[error("using {certificate} with {key}, and {authority} as authority")]
+    Files {
+        certificate: PathBuf,
+        key: PathBuf,
+        authority: PathBuf,
+        #[source]
+        source: Box<Self>,
+    },
 }
 
 impl Identity {
@@ -81,7 +89,12 @@ impl Identity {
             certificate: read(certificate)?,
             key: files::read_key(key)?,
         };
-        Self::from_pem(&read(authority)?, &own)
+        Self::from_pem(&read(authority)?, &own).map_err(|source| IdentityError::Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            authority: authority.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     /// When all of our certificate and its authority's are valid: from and until, since 1970.

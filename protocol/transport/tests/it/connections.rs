@@ -9,8 +9,8 @@ use super::{authority, endpoint, identity};
 #[tokio::test]
 async fn a_node_reaches_a_server_and_each_knows_the_other() {
     let authority = authority();
-    let server = endpoint(identity(&authority, Role::Server, "global"));
-    let node = endpoint(identity(&authority, Role::Node, "global"));
+    let server = endpoint(identity(&authority, Role::Server, "EU-West"));
+    let node = endpoint(identity(&authority, Role::Node, "EU-West"));
     let mut listener = server.listen();
     let address = server.local_address().expect("an address");
     node.connect(address).await.expect("connects");
