@@ -1,13 +1,21 @@
-//! What this server shows to others: refused at start where nobody would accept it, and watched,
-//! since the day on which it ends is the day on which everybody hangs up.
+//! What this server shows to others: refused at start where nobody would accept it, replaced while
+//! it serves, and watched, since the day on which it ends is the day on which everybody hangs up.
+//!
+//! ```text
+//! SIGHUP --> load --> Certificates::replace --+--> QUIC: connections from now on
+//!                                             +--> HTTPS: connections from now on
+//!                                             `--> watch_end
+//! ```
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use protocol_transport::{Identity, Role};
+use protocol_transport::{Endpoint, Identity, Role};
+use tokio::sync::watch;
 
-use crate::config::{Config, TlsConfig};
-use crate::dev;
+use crate::config::{Config, HttpTls, TlsConfig};
+use crate::{dev, tls};
 
 /// How long before its end a certificate is warned of: time for an operator who is away.
 const WARNED_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -31,18 +39,77 @@ pub fn load(config: &Config) -> anyhow::Result<Identity> {
     Ok(identity)
 }
 
-/// Warns every day from a month before the end of the certificate or its authority's.
-pub(crate) async fn watch_end(identity: Identity) {
+/// How a new connection to the HTTP API is served; `None` = plain.
+pub(crate) type Https = Option<Arc<rustls::ServerConfig>>;
+
+/// The certificates of a running server. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    endpoint: Endpoint,
+    http: HttpTls,
+    identity: watch::Sender<Identity>,
+    https: watch::Sender<Https>,
+}
+
+impl Certificates {
+    /// Those that `endpoint` shows already.
+    ///
+    /// # Errors
+    /// When HTTPS cannot be served with them.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        http: HttpTls,
+        identity: Identity,
+    ) -> anyhow::Result<Self> {
+        let https = tls::https(http, &identity)?;
+        Ok(Self {
+            endpoint,
+            http,
+            identity: watch::Sender::new(identity),
+            https: watch::Sender::new(https),
+        })
+    }
+
+    /// Shows others from the next connection on; connections that stand go on with what they have.
+    ///
+    /// # Errors
+    /// When these are another role's or region's, or cannot be used. Those in use stay then.
+    pub fn replace(&self, identity: Identity) -> anyhow::Result<()> {
+        let https = tls::https(self.http, &identity)?;
+        self.endpoint.use_identity(&identity)?;
+        self.https.send_replace(https);
+        self.identity.send_replace(identity);
+        Ok(())
+    }
+
+    /// What QUIC shows, as it changes.
+    pub(crate) fn identity(&self) -> watch::Receiver<Identity> {
+        self.identity.subscribe()
+    }
+
+    /// How HTTP is served, as it changes.
+    pub(crate) fn https(&self) -> watch::Receiver<Https> {
+        self.https.subscribe()
+    }
+}
+
+/// Warns every day from a month before the end of the certificate or its authority's, and whenever
+/// one that ends as soon is shown.
+pub(crate) async fn watch_end(mut identity: watch::Receiver<Identity>) {
     loop {
-        if let Some(left) = left(&identity, SystemTime::now()) {
+        let left = left(&identity.borrow_and_update(), SystemTime::now());
+        if let Some(left) = left {
             let days = left.as_secs() / LOOK_EVERY.as_secs();
             tracing::warn!(
                 days,
                 "this server's certificate, or its authority's, ends soon: make another one with \
-                 `drover tls` and restart this server"
+                 `drover tls` and send this server SIGHUP"
             );
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            Ok(()) = identity.changed() => {}
+        }
     }
 }
 

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
+use controlplane_server::certificates::{self, Certificates};
 use controlplane_server::config::Config;
 use controlplane_server::data_dir::{self, Chosen};
 use controlplane_server::logging::{LevelSet, Logging};
 use controlplane_server::threads::half_of_processors;
-use controlplane_server::{Server, certificates, dev};
+use controlplane_server::{Server, dev};
 use protocol_transport::take_short_turns;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -102,19 +103,20 @@ async fn serve(arguments: Arguments, config: Config, logging: Logging) -> anyhow
         .then(|| signal(SignalKind::hangup()))
         .transpose()
         .context("cannot listen for SIGHUP")?;
-    if let Some(file) = arguments.config.clone()
-        && let Some(mut hangup) = hangup.take()
-    {
-        tokio::spawn(async move {
-            while hangup.recv().await.is_some() {
-                on_hangup(&file, &logging);
-            }
-        });
-    }
     if let Some(doubt) = config.liveness.doubt() {
         tracing::warn!("{doubt}");
     }
     let mut server = Server::start(config).await?;
+    if let Some(file) = arguments.config.clone()
+        && let Some(mut hangup) = hangup.take()
+    {
+        let certificates = server.certificates().clone();
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                on_hangup(&file, &logging, &certificates);
+            }
+        });
+    }
     tracing::info!(
         http = %server.http_address(), quic = %server.quic_address()?, "serving"
     );
@@ -166,22 +168,37 @@ async fn hung_up(hangup: &mut Option<Signal>) {
     }
 }
 
-/// Reads the file again for the one thing that can change while a server runs.
-fn on_hangup(path: &std::path::Path, logging: &Logging) {
-    let read = Config::load(path).map_err(anyhow::Error::from);
-    let set = read.and_then(|config| Ok((config.log.level, logging.set_level(config.log.level)?)));
-    match set {
-        // Whoever changed more than that has to hear of it at every level that is usual.
-        Ok((level, LevelSet::Counts)) => tracing::warn!(
-            %level, "SIGHUP: log_level is read; all other settings and certificates need a restart"
-        ),
-        Ok((level, LevelSet::Overridden)) => tracing::warn!(
+/// Reads the file again for what can change while a server runs.
+fn on_hangup(path: &std::path::Path, logging: &Logging, certificates: &Certificates) {
+    let config = match Config::load(path) {
+        Ok(config) => config,
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            tracing::error!(error = %format!("{error:#}"), "SIGHUP: nothing is changed");
+            return;
+        }
+    };
+    let level = config.log.level;
+    // Whoever changed more than that has to hear of it at every level that is usual.
+    match logging.set_level(level) {
+        Ok(LevelSet::Counts) => tracing::warn!(
             %level,
-            "SIGHUP: log_level is read and changes nothing: DROVER_LOG is set; all other settings \
-             and certificates need a restart"
+            "SIGHUP: log_level and the certificates are read; all other settings need a restart"
+        ),
+        Ok(LevelSet::Overridden) => tracing::warn!(
+            %level,
+            "SIGHUP: log_level is read and changes nothing: DROVER_LOG is set; the certificates are \
+             read; all other settings need a restart"
         ),
         Err(error) => {
-            tracing::error!(error = %format!("{error:#}"), "SIGHUP: nothing is changed");
+            let error = anyhow::Error::from(error);
+            tracing::error!(error = %format!("{error:#}"), "SIGHUP: log_level stays as it was");
+        }
+    }
+    match certificates::load(&config).and_then(|identity| certificates.replace(identity)) {
+        Ok(()) => tracing::info!("new connections are shown the certificate that was read"),
+        Err(error) => {
+            tracing::error!(error = %format!("{error:#}"), "the certificate in use stays");
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::accept::{Doors, accept};
+use crate::certificates::Certificates;
 use crate::clock::{HostClock, WallClock};
 use crate::cluster::Cluster;
 use crate::config::Config;
@@ -25,7 +26,7 @@ use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::loops::Loops;
 use crate::machine::StateMachine;
 use crate::threads::HttpThreads;
-use crate::{certificates, tls, versions};
+use crate::{certificates, versions};
 
 /// Liveness reports that wait for the leader's loop.
 const REPORTS_MAX: usize = 64;
@@ -58,6 +59,7 @@ pub struct Ground {
 pub struct Server {
     cluster: Cluster,
     endpoint: Endpoint,
+    certificates: Certificates,
     loops: Loops,
     /// `None` = it serves no HTTP.
     http: Option<HttpPart>,
@@ -91,7 +93,7 @@ impl Server {
             .context("the HTTP listener has no address")?;
         let at = advertised(config.http.advertise.as_deref(), address);
         let (mut server, api) = Self::assemble(config, &ground, at).await?;
-        server.serve_http(api, &ground, http)?;
+        server.serve_http(api, http)?;
         Ok(server)
     }
 
@@ -118,7 +120,9 @@ impl Server {
         let (gateway, updates) = Gateway::new(cluster.clone(), &config);
         let mut loops = Loops::default();
         let leading = begin(&mut loops, &config, ground, &cluster, &gateway, updates);
-        let ending = certificates::watch_end(ground.identity.clone());
+        let certificates =
+            Certificates::new(endpoint.clone(), config.http.tls, ground.identity.clone())?;
+        let ending = certificates::watch_end(certificates.identity());
         loops.spawn("the look at the certificate", ending);
         let api = Api {
             cluster: cluster.clone(),
@@ -130,27 +134,22 @@ impl Server {
         let server = Self {
             cluster,
             endpoint,
+            certificates,
             loops,
             http: None,
         };
         Ok((server, api))
     }
 
-    fn serve_http(
-        &mut self,
-        api: Api,
-        ground: &Ground,
-        listener: TcpListener,
-    ) -> anyhow::Result<()> {
+    fn serve_http(&mut self, api: Api, listener: TcpListener) -> anyhow::Result<()> {
         let address = listener
             .local_addr()
             .context("the HTTP listener has no address")?;
-        let https = tls::https(&api.config, &ground.identity)?;
         let threads = HttpThreads::start().context("cannot start the threads of the HTTP API")?;
         let listener =
             moved(listener, threads.handle()).context("cannot serve the HTTP listener")?;
         let (stop, stopped) = watch::channel(false);
-        let serving = http::serve(api, listener, https, stopped);
+        let serving = http::serve(api, listener, self.certificates.https(), stopped);
         self.loops
             .spawn_on(threads.handle(), "the HTTP API", serving);
         self.http = Some(HttpPart {
@@ -172,6 +171,11 @@ impl Server {
         self.endpoint
             .local_address()
             .context("the QUIC endpoint has no address")
+    }
+
+    /// What it shows to others.
+    pub fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     /// The cluster.

@@ -6,14 +6,14 @@ use anyhow::Context as _;
 use protocol_transport::Identity;
 use protocol_transport::tls::{ClientCertificate, https_server};
 
-use crate::config::{Config, HttpTls};
+use crate::config::HttpTls;
 
 /// How the HTTP API is served; `None` = plain.
 pub(crate) fn https(
-    config: &Config,
+    tls: HttpTls,
     identity: &Identity,
 ) -> anyhow::Result<Option<Arc<rustls::ServerConfig>>> {
-    let clients = match config.http.tls {
+    let clients = match tls {
         HttpTls::Off => return Ok(None),
         HttpTls::On => ClientCertificate::Unasked,
         HttpTls::Mutual => ClientCertificate::Required,

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use controlplane_raft::{RaftRole, RaftStatus, ServerId, ServerInfo};
+use controlplane_raft::{RaftRole, ServerId, ServerInfo};
 use controlplane_state::COMMAND_LEVEL;
 use futures::future::join_all;
 use protocol_api::agent::{AgentHealth, AgentMembers, AgentSelf, AgentServers, OpenApi, Regions};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::Api;
 use super::ask::Ask;
 use super::error::Answered;
 use super::route::{Routes, routes};
+use super::{Api, health};
 use crate::versions::{self, About};
 
 /// The version of Raft's protocol that Nomad's clients expect of members with ids.
@@ -25,16 +24,12 @@ const PROBE_MAX: Duration = Duration::from_secs(2);
 /// The pause before it is asked again: a connection may have to be made anew first.
 const PROBE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a server that is asked for its health may take to apply what it lacks: a healthy one
-/// takes milliseconds, and whoever asks has timeouts of seconds.
-const CATCH_UP_MAX: Duration = Duration::from_secs(2);
-
 pub(super) const ROUTES: Routes = routes![
     Regions => regions,
     AgentSelf => own,
     AgentMembers => members,
     AgentServers => servers,
-    AgentHealth => health,
+    AgentHealth => health::health,
     OpenApi => openapi,
 ];
 
@@ -237,52 +232,6 @@ fn role(role: RaftRole) -> &'static str {
     }
 }
 
-/// Whether this server does its part: a voter that has applied what a majority had when it was
-/// asked. Whoever restarts one server after another waits for this before the next one.
-async fn health(ask: &Ask) -> Answered {
-    let index = ask.api.cluster.snapshot().index();
-    if ask.query.text("type") == Some("client") {
-        return ask.answer(&Value::Object(serde_json::Map::new()), index);
-    }
-    let raft = ask.api.cluster.raft();
-    let caught_up = matches!(timeout(CATCH_UP_MAX, raft.read_barrier()).await, Ok(Ok(_)));
-    let trouble = match raft.is_removed() {
-        true => Some("no member of the cluster any more: it was removed or replaced".to_owned()),
-        false => trouble(&ask.api.cluster.status(), caught_up),
-    };
-    let ok = trouble.is_none();
-    let server = json!({ "ok": ok, "message": trouble.unwrap_or_else(|| "ok".to_owned()) });
-    let mut response = ask.answer(&json!({ "server": server }), index)?;
-    if !ok {
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    }
-    Ok(response)
-}
-
-/// What keeps a server from doing its part. `caught_up` says whether it could apply all that was on
-/// a majority: without one, no server can say so.
-fn trouble(status: &RaftStatus, caught_up: bool) -> Option<String> {
-    if let Some(failure) = &status.failure {
-        return Some(failure.to_string());
-    }
-    let Some(leader) = &status.leader else {
-        return Some("no cluster leader".to_owned());
-    };
-    if !status.membership.voters.contains_key(&status.id) {
-        return Some("not a voter of the cluster".to_owned());
-    }
-    if caught_up {
-        return None;
-    }
-    if leader.id == status.id {
-        return Some("leads, but no majority of the servers answers".to_owned());
-    }
-    Some(format!(
-        "not caught up with the leader: applied {} of {} entries that it knows of",
-        status.applied_index, status.committed_index
-    ))
-}
-
 /// Where the servers are, for nodes that are configured by hand.
 async fn servers(ask: &Ask) -> Answered {
     let membership = ask.api.cluster.status().membership;
@@ -292,66 +241,4 @@ async fn servers(ask: &Ask) -> Answered {
         .chain(membership.learners.values());
     let addresses: Vec<&str> = all.map(|info| info.address.as_str()).collect();
     ask.answer(&addresses, ask.api.cluster.snapshot().index())
-}
-
-#[cfg(test)]
-mod tests {
-    use controlplane_raft::{Leader, Membership};
-
-    use super::*;
-
-    /// A follower that belongs to the cluster and knows its leader.
-    fn follower() -> RaftStatus {
-        let [own, leader] = [1, 2].map(ServerId::from_u64);
-        let voters = [own, leader].map(|id| (id, ServerInfo::default()));
-        RaftStatus {
-            id: own,
-            role: RaftRole::Follower,
-            term: 3,
-            leader: Some(Leader {
-                id: leader,
-                info: None,
-            }),
-            last_index: 90,
-            committed_index: 90,
-            applied_index: 40,
-            snapshot_index: 0,
-            purged_index: 0,
-            membership: Membership {
-                voters: voters.into(),
-                ..Membership::default()
-            },
-            failure: None,
-        }
-    }
-
-    #[test]
-    fn a_voter_that_has_what_the_others_have_is_well() {
-        assert_eq!(trouble(&follower(), true), None);
-    }
-
-    #[test]
-    fn a_server_that_only_knows_its_leader_is_not_well() {
-        let said = trouble(&follower(), false).expect("it is behind");
-        assert!(said.contains("applied 40 of 90"), "{said}");
-        let leads = RaftStatus {
-            id: ServerId::from_u64(2),
-            ..follower()
-        };
-        let said = trouble(&leads, false).expect("it is alone");
-        assert!(said.contains("no majority"), "{said}");
-    }
-
-    #[test]
-    fn who_knows_no_leader_or_does_not_vote_is_not_well() {
-        let alone = RaftStatus {
-            leader: None,
-            ..follower()
-        };
-        assert_eq!(trouble(&alone, true).as_deref(), Some("no cluster leader"));
-        let mut learner = follower();
-        learner.membership.voters.remove(&ServerId::from_u64(1));
-        let said = trouble(&learner, true).expect("it is on its way");
-        assert!(said.contains("not a voter"), "{said}");
-    }
 }

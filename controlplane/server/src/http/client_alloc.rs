@@ -12,9 +12,9 @@ use protocol_wire::v1::node_request::Request;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::node_call::{NodeCall, forward_document};
+use super::own_node::OwnNode;
 use super::route::{Routes, routes};
 use super::{alloc, exec, lookup};
-use crate::dev;
 
 pub(super) const ROUTES: Routes = routes![
     AllocationStats => stats,
@@ -85,16 +85,16 @@ fn host(ask: &Ask) -> Result<NodeId, HttpError> {
 
 /// The node that runs as a child of this server.
 fn own_node(ask: &Ask) -> Result<NodeId, HttpError> {
-    let Some(file) = &ask.api.config.own_node else {
-        return Err(HttpError::bad_request(
+    match ask.api.own_node() {
+        OwnNode::Absent => Err(HttpError::bad_request(
             "must provide ?node_id: this server has no node of its own",
-        ));
-    };
-    let known = dev::read_node_identity(file).map_err(|error| {
-        let file = file.display();
-        HttpError::internal(format!("cannot read the node's identity {file}: {error}"))
-    })?;
-    known.ok_or_else(|| HttpError::not_found("No path to node: this server's node has not joined"))
+        )),
+        OwnNode::NotJoined => Err(HttpError::not_found(
+            "No path to node: this server's node has not joined",
+        )),
+        OwnNode::Known(node) => Ok(node),
+        OwnNode::Unreadable(error) => Err(HttpError::internal(error)),
+    }
 }
 
 /// A call to a node that answers one JSON document or none, as the answer of the request.

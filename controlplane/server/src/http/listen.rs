@@ -29,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use super::first_bytes::FirstBytes;
 use super::places::{Place, Places};
 use super::plain_http;
+use crate::certificates::Https;
 
 /// How long a client may take to send a request's head, and how long a connection may wait for the
 /// next one.
@@ -66,15 +67,14 @@ pub(super) struct Held {
     _counted: Arc<(Place, OwnedSemaphorePermit)>,
 }
 
-/// Accepts connections until `stopped` says so.
+/// Accepts connections until `stopped` says so, each with the certificate of its time.
 pub(super) async fn listen(
     router: Router,
     listener: TcpListener,
-    https: Option<Arc<rustls::ServerConfig>>,
+    https: watch::Receiver<Https>,
     limits: ListenLimits,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let acceptor = https.map(TlsAcceptor::from);
     let permits = limits.connections_max.min(Semaphore::MAX_PERMITS);
     let permits = Arc::new(Semaphore::new(permits));
     let places = Places::new(limits.per_address_max);
@@ -95,6 +95,7 @@ pub(super) async fn listen(
                 continue;
             }
         };
+        let acceptor = https.borrow().clone().map(TlsAcceptor::from);
         let Some(place) = places.take(peer.ip()) else {
             if let Some(left_out) = TOO_MANY_OF_ONE.admit() {
                 let max = limits.per_address_max;
@@ -104,7 +105,7 @@ pub(super) async fn listen(
             continue;
         };
         let opening = Opening {
-            acceptor: acceptor.clone(),
+            acceptor,
             limit: limits.opening,
         };
         let (router, stopped) = (router.clone(), stopped.clone());
@@ -235,7 +236,13 @@ mod tests {
             }),
         );
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(listen(router, listener, None, limits, stopped));
+        tokio::spawn(listen(
+            router,
+            listener,
+            watch::channel(None).1,
+            limits,
+            stopped,
+        ));
         Listening {
             address,
             answer,
@@ -299,7 +306,13 @@ mod tests {
             opening: PATIENCE,
             ..limits()
         };
-        tokio::spawn(listen(router, listener, None, limits, stopped));
+        tokio::spawn(listen(
+            router,
+            listener,
+            watch::channel(None).1,
+            limits,
+            stopped,
+        ));
         let ask = async || {
             let mut stream = TcpStream::connect(address).await.expect("connects");
             // One that is turned away may be closed already.

@@ -21,9 +21,11 @@ mod error;
 mod filter;
 mod first_bytes;
 mod gzip;
+mod health;
 mod listen;
 mod node_call;
 mod origin;
+mod own_node;
 mod page;
 mod places;
 mod plain_http;
@@ -65,6 +67,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::listen::ListenLimits;
+use crate::certificates::Https;
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::gateway::Gateway;
@@ -106,10 +109,10 @@ pub fn router(api: Api, stopped: watch::Receiver<bool>) -> Router {
 }
 
 /// Serves the API until `stopped` says so; requests that go on then are cut off after two seconds.
-pub async fn serve(
+pub(crate) async fn serve(
     api: Api,
     listener: TcpListener,
-    https: Option<Arc<rustls::ServerConfig>>,
+    https: watch::Receiver<Https>,
     stopped: watch::Receiver<bool>,
 ) {
     metrics::install();

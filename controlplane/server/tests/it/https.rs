@@ -73,6 +73,45 @@ async fn a_client_has_to_show_who_it_is_where_the_server_asks() {
 }
 
 #[tokio::test]
+async fn another_certificate_is_shown_from_the_next_connection_on() {
+    let world = world(HttpTls::On).await;
+    let (before, _) = files(&world);
+    let address = format!("https://{}", world.server.http_address());
+    let standing = Client::new(address.parse().expect("an address"), &before).expect("a client");
+    let query = Query::new();
+    standing
+        .get::<Value>("/v1/jobs", &query)
+        .await
+        .expect("is let in");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let region = protocol_transport::Region::global();
+    let made = controlplane_server::dev::certificates(elsewhere.path(), &region).expect("made");
+    let load = |pair: &controlplane_server::dev::CertificateFiles| {
+        protocol_transport::Identity::load(&made.ca, &pair.certificate, &pair.key).expect("loads")
+    };
+    let foreign = world.server.certificates().replace(load(&made.node));
+    assert!(foreign.is_err(), "of a node");
+    ask(&world, "https", &before)
+        .await
+        .expect("nothing changed");
+    let replaced = world.server.certificates().replace(load(&made.server));
+    replaced.expect("of a server of this region");
+    assert_eq!(
+        trouble(ask(&world, "https", &before).await),
+        TlsTrouble::UnknownAuthority
+    );
+    let after = TlsFiles {
+        ca: Some(made.ca.clone()),
+        ..TlsFiles::default()
+    };
+    ask(&world, "https", &after).await.expect("is let in");
+    standing
+        .get::<Value>("/v1/jobs", &query)
+        .await
+        .expect("its connection goes on");
+}
+
+#[tokio::test]
 async fn the_wrong_scheme_is_named() {
     let secure = world(HttpTls::On).await;
     let plain = ask(&secure, "http", &TlsFiles::default()).await;

@@ -182,11 +182,27 @@ async fn a_call_without_node_id_is_for_the_servers_own_node() {
     let node = FakeNode::join(&world).await;
     let (code, words) = refusal(world.get("/v1/client/stats").await);
     assert_eq!(code, 404, "{words}");
+    let (code, words) = refusal(world.get("/v1/agent/health").await);
+    assert_eq!(code, 500);
+    assert!(words.contains("the node has not joined"), "{words}");
     let identity = format!("drover-node-identity 1\n{}\n00ff\n", node.id);
     std::fs::write(&file, identity).expect("is written");
     let stats = world.get("/v1/client/stats").await.expect("statistics");
     assert_eq!(stats["Timestamp"], 1);
     world.get("/v1/client/gc").await.expect("collected");
+    let well = json!({ "ok": true, "message": "ok" });
+    for (path, wanted) in [
+        (
+            "/v1/agent/health",
+            json!({ "server": well, "client": well }),
+        ),
+        ("/v1/agent/health?type=client", json!({ "client": well })),
+        ("/v1/agent/health?type=server", json!({ "server": well })),
+    ] {
+        assert_eq!(world.get(path).await.expect("is well"), wanted, "{path}");
+    }
+    let unknown = refusal(world.get("/v1/agent/health?type=both").await);
+    assert_eq!(unknown.0, 400, "{}", unknown.1);
     let nobody = "/v1/client/stats?node_id=00000000-0000-4000-8000-000000000000";
     assert_eq!(refusal(world.get(nobody).await).0, 404);
 }

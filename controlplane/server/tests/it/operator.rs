@@ -21,6 +21,8 @@ async fn the_server_shows_itself_and_its_peers() {
     );
     let health = world.get("/v1/agent/health").await.expect("health");
     assert_eq!(health["server"]["ok"], json!(true));
+    let client = world.get("/v1/agent/health?type=client").await;
+    assert_eq!(client.expect("it has no node"), json!({}));
     assert_eq!(
         world.get("/v1/regions").await.expect("regions"),
         json!(["global"])

@@ -117,8 +117,38 @@ fn sighup_ends_nothing_and_reads_the_log_level_again() {
     running.wait_for("nothing is changed");
     write_config(directory.path(), "debug");
     running.signal(Signal::HUP);
-    let line = running.wait_for("log_level is read");
+    let line = running.wait_for("log_level and the certificates are read");
     assert!(line.contains("DEBUG"), "{line}");
+    running.signal(Signal::TERM);
+    let status = running.ended();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn sighup_shows_the_certificate_that_is_there_now() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = write_config(directory.path(), "info");
+    let made = dev::certificates(directory.path(), &Region::global()).expect("certificates");
+    let mut running = Running::start(&config);
+    running.wait_for("serving");
+    let own = std::fs::read(&made.server.certificate).expect("is there");
+    std::fs::write(&made.server.certificate, "no certificate").expect("is written");
+    running.signal(Signal::HUP);
+    let line = running.wait_for("the certificate in use stays");
+    let name = made.server.certificate.display().to_string();
+    assert!(line.contains(&name), "{line}");
+    let of_node = std::fs::read(&made.node.certificate).expect("is there");
+    let key_of_node = std::fs::read(&made.node.key).expect("is there");
+    let key = std::fs::read(&made.server.key).expect("is there");
+    std::fs::write(&made.server.certificate, of_node).expect("is written");
+    std::fs::write(&made.server.key, key_of_node).expect("is written");
+    running.signal(Signal::HUP);
+    let line = running.wait_for("the certificate in use stays");
+    assert!(line.contains("of a node, not of a server"), "{line}");
+    std::fs::write(&made.server.certificate, own).expect("is written");
+    std::fs::write(&made.server.key, key).expect("is written");
+    running.signal(Signal::HUP);
+    running.wait_for("new connections are shown");
     running.signal(Signal::TERM);
     let status = running.ended();
     assert!(status.success(), "{status}");

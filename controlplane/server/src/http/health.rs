@@ -1,0 +1,163 @@
+//! `/v1/agent/health`: whether this server and its own node do their part.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use controlplane_raft::RaftStatus;
+use protocol_model::NodeStatus;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::Api;
+use super::ask::Ask;
+use super::error::{Answered, HttpError};
+use super::own_node::OwnNode;
+
+/// How long a server that is asked for its health may take to apply what it lacks: a healthy one
+/// takes milliseconds, and whoever asks has timeouts of seconds.
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+
+/// Answers `server`, and `client` where the server has a node of its own; 500 where one of them is
+/// not well. Whoever restarts one server after another waits for this before the next one.
+pub(super) async fn health(ask: &Ask) -> Answered {
+    let (server, client) = match ask.query.text("type") {
+        None => (true, true),
+        Some("server") => (true, false),
+        Some("client") => (false, true),
+        Some(other) => {
+            let message = format!("type is {other:?}; \"server\" and \"client\" are known");
+            return Err(HttpError::bad_request(message));
+        }
+    };
+    let mut parts = Map::new();
+    if server {
+        parts.insert("server".to_owned(), part(server_trouble(&ask.api).await));
+    }
+    if client && let Some(trouble) = node_trouble(&ask.api) {
+        parts.insert("client".to_owned(), part(trouble));
+    }
+    let well = parts.values().all(|part| part["ok"] == true);
+    let index = ask.api.cluster.snapshot().index();
+    let mut response = ask.answer(&Value::Object(parts), index)?;
+    if !well {
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    Ok(response)
+}
+
+fn part(trouble: Option<String>) -> Value {
+    json!({ "ok": trouble.is_none(), "message": trouble.unwrap_or_else(|| "ok".to_owned()) })
+}
+
+/// A server does its part when it is a voter that has applied what a majority had when it was
+/// asked.
+async fn server_trouble(api: &Api) -> Option<String> {
+    let raft = api.cluster.raft();
+    let caught_up = matches!(timeout(CATCH_UP_MAX, raft.read_barrier()).await, Ok(Ok(_)));
+    match raft.is_removed() {
+        true => Some("no member of the cluster any more: it was removed or replaced".to_owned()),
+        false => trouble(&api.cluster.status(), caught_up),
+    }
+}
+
+/// What keeps the server's own node from doing its part; `None` where it has none.
+fn node_trouble(api: &Api) -> Option<Option<String>> {
+    let node = match api.own_node() {
+        OwnNode::Absent => return None,
+        OwnNode::NotJoined => return Some(Some("the node has not joined".to_owned())),
+        OwnNode::Unreadable(error) => return Some(Some(error)),
+        OwnNode::Known(node) => node,
+    };
+    let snapshot = api.cluster.snapshot();
+    Some(match snapshot.node(node).map(|record| record.node.status) {
+        Some(NodeStatus::Ready) => None,
+        Some(status) => Some(format!("the node is {}", status.as_str())),
+        None => Some("the node has not joined".to_owned()),
+    })
+}
+
+/// What keeps a server from doing its part. `caught_up` says whether it could apply all that was on
+/// a majority: without one, no server can say so.
+fn trouble(status: &RaftStatus, caught_up: bool) -> Option<String> {
+    if let Some(failure) = &status.failure {
+        return Some(failure.to_string());
+    }
+    let Some(leader) = &status.leader else {
+        return Some("no cluster leader".to_owned());
+    };
+    if !status.membership.voters.contains_key(&status.id) {
+        return Some("not a voter of the cluster".to_owned());
+    }
+    if caught_up {
+        return None;
+    }
+    if leader.id == status.id {
+        return Some("leads, but no majority of the servers answers".to_owned());
+    }
+    Some(format!(
+        "not caught up with the leader: applied {} of {} entries that it knows of",
+        status.applied_index, status.committed_index
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use controlplane_raft::{Leader, Membership, RaftRole, ServerId, ServerInfo};
+
+    use super::*;
+
+    /// A follower that belongs to the cluster and knows its leader.
+    fn follower() -> RaftStatus {
+        let [own, leader] = [1, 2].map(ServerId::from_u64);
+        let voters = [own, leader].map(|id| (id, ServerInfo::default()));
+        RaftStatus {
+            id: own,
+            role: RaftRole::Follower,
+            term: 3,
+            leader: Some(Leader {
+                id: leader,
+                info: None,
+            }),
+            last_index: 90,
+            committed_index: 90,
+            applied_index: 40,
+            snapshot_index: 0,
+            purged_index: 0,
+            membership: Membership {
+                voters: voters.into(),
+                ..Membership::default()
+            },
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn a_voter_that_has_what_the_others_have_is_well() {
+        assert_eq!(trouble(&follower(), true), None);
+    }
+
+    #[test]
+    fn a_server_that_only_knows_its_leader_is_not_well() {
+        let said = trouble(&follower(), false).expect("it is behind");
+        assert!(said.contains("applied 40 of 90"), "{said}");
+        let leads = RaftStatus {
+            id: ServerId::from_u64(2),
+            ..follower()
+        };
+        let said = trouble(&leads, false).expect("it is alone");
+        assert!(said.contains("no majority"), "{said}");
+    }
+
+    #[test]
+    fn who_knows_no_leader_or_does_not_vote_is_not_well() {
+        let alone = RaftStatus {
+            leader: None,
+            ..follower()
+        };
+        assert_eq!(trouble(&alone, true).as_deref(), Some("no cluster leader"));
+        let mut learner = follower();
+        learner.membership.voters.remove(&ServerId::from_u64(1));
+        let said = trouble(&learner, true).expect("it is on its way");
+        assert!(said.contains("not a voter"), "{said}");
+    }
+}
