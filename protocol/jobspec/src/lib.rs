@@ -101,6 +101,7 @@ pub fn parse(name: &str, text: &str, inputs: &mut dyn Inputs) -> Result<Parsed, 
         let mut machine = Machine::new(inputs);
         let parsed = parse_hcl(&source, &mut machine)?;
         warnings = machine.warnings;
+        machine.undefined.report(&source, &mut warnings);
         parsed
     };
     dropped_secrets(&source, &job, &mut warnings);

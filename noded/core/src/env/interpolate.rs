@@ -3,8 +3,8 @@
 //! A name that nobody knows stays as it was written (Nomad's rule), so that a shell inside the task
 //! may still resolve it.
 
-use protocol_model::Node;
-use serde_json::Value;
+use protocol_model::{Node, ReferenceForm, replace_references};
+use serde_json::{Map, Value};
 
 /// What `${name}` is where the node says it: everything that may be named, beside the environment
 /// itself.
@@ -26,45 +26,46 @@ pub(crate) fn node_value(node: &Node, region: &str, name: &str) -> Option<String
     })
 }
 
-/// Replaces every `${name}` that `lookup` knows.
-pub(crate) fn replace(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, reference) = rest.split_at(start);
-        result.push_str(before);
-        let Some(end) = reference.find('}') else {
-            rest = reference;
-            break;
-        };
-        let name = reference[2..end].trim();
-        match lookup(name) {
-            Some(value) => result.push_str(&value),
-            None => result.push_str(&reference[..=end]),
-        }
-        rest = &reference[end + 1..];
-    }
-    result.push_str(rest);
-    result
+/// Finds the value of a name, written with dots.
+pub type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// Replaces every `${name}` that `lookup` knows. In most places Nomad replaces this form only.
+pub fn replace(text: &str, lookup: &Lookup<'_>) -> String {
+    replace_references(text, |reference| match reference.form {
+        ReferenceForm::Plain => lookup(&reference.name),
+        ReferenceForm::Spaced | ReferenceForm::Indexed => None,
+    })
 }
 
-/// Replaces in every text of a driver's configuration, keys included.
-pub(crate) fn replace_json(value: &Value, lookup: &dyn Fn(&str) -> Option<String>) -> Value {
+/// Replaces in every text of a driver's configuration, keys included. Nomad evaluates it as HCL2:
+/// an index means the same as a dot, and `node` leads to the node's attributes, too.
+pub fn replace_config(config: &Map<String, Value>, lookup: &Lookup<'_>) -> Map<String, Value> {
+    let fields = config.iter();
+    fields
+        .map(|(key, value)| (replace_hcl(key, lookup), replace_json(value, lookup)))
+        .collect()
+}
+
+fn replace_hcl(text: &str, lookup: &Lookup<'_>) -> String {
+    replace_references(text, |reference| {
+        let name = &*reference.name;
+        let below_node = name.strip_prefix("node.");
+        let of_node = below_node.filter(|it| it.starts_with("attr.") || it.starts_with("meta."));
+        lookup(of_node.unwrap_or(name))
+    })
+}
+
+fn replace_json(value: &Value, lookup: &Lookup<'_>) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-        Value::String(text) => Value::String(replace(text, lookup)),
+        Value::String(text) => Value::String(replace_hcl(text, lookup)),
         Value::Array(items) => Value::Array(
             items
                 .iter()
                 .map(|item| replace_json(item, lookup))
                 .collect(),
         ),
-        Value::Object(fields) => Value::Object(
-            fields
-                .iter()
-                .map(|(key, value)| (replace(key, lookup), replace_json(value, lookup)))
-                .collect(),
-        ),
+        Value::Object(fields) => Value::Object(replace_config(fields, lookup)),
     }
 }
 
@@ -76,18 +77,37 @@ mod tests {
         (name == "attr.kernel.name").then(|| "linux".to_owned())
     }
 
+    /// Each text with what it is outside of a configuration and within one.
     #[test]
     fn known_names_are_replaced_and_unknown_ones_stay() {
-        for (text, expected) in [
-            ("", ""),
-            ("plain $HOME", "plain $HOME"),
-            ("on ${attr.kernel.name}!", "on linux!"),
-            ("${ attr.kernel.name }${attr.kernel.name}", "linuxlinux"),
-            ("${attr.other}", "${attr.other}"),
-            ("é ${unclosed", "é ${unclosed"),
-            ("${}", "${}"),
+        for (text, outside, within) in [
+            ("", "", ""),
+            ("plain $HOME", "plain $HOME", "plain $HOME"),
+            ("on ${attr.kernel.name}!", "on linux!", "on linux!"),
+            ("${a ${attr.kernel.name}", "${a linux", "${a linux"),
+            ("${ attr.kernel.name }", "${ attr.kernel.name }", "linux"),
+            (
+                "${attr[\"kernel.name\"]}",
+                "${attr[\"kernel.name\"]}",
+                "linux",
+            ),
+            (
+                "${attr.kernel[\"name\"]}",
+                "${attr.kernel[\"name\"]}",
+                "linux",
+            ),
+            (
+                "${node.attr.kernel.name}",
+                "${node.attr.kernel.name}",
+                "linux",
+            ),
+            ("${attr.other}", "${attr.other}", "${attr.other}"),
+            ("${meta[\"x\"]}", "${meta[\"x\"]}", "${meta[\"x\"]}"),
+            ("é ${unclosed", "é ${unclosed", "é ${unclosed"),
+            ("${}", "${}", "${}"),
         ] {
-            assert_eq!(replace(text, &lookup), expected);
+            assert_eq!(replace(text, &lookup), outside);
+            assert_eq!(replace_hcl(text, &lookup), within);
         }
     }
 

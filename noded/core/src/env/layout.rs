@@ -9,7 +9,7 @@
 
 use protocol_model::AllocId;
 
-use crate::settings::TaskRoot;
+use crate::driver::TaskRoot;
 
 /// The directory of an allocation on the host.
 pub fn alloc_directory(alloc_root: &str, alloc: AllocId) -> String {

@@ -6,17 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{Allocation, Node, Task};
+use protocol_model::{Allocation, Node, Task, variable_name};
 use serde_json::{Map, Value};
 
 pub mod file;
-mod interpolate;
+pub mod interpolate;
 pub mod layout;
 mod ports;
 
 use crate::alloc_spec::AllocSpec;
+use crate::driver::TaskRoot;
 use crate::effect::PreparedTemplate;
-use crate::settings::{Settings, TaskRoot};
+use crate::settings::Settings;
 use crate::task_runner::RunContext;
 use layout::TaskPaths;
 
@@ -41,8 +42,7 @@ impl<'a> TaskWorld<'a> {
         let root = settings
             .drivers
             .get(&task.driver)
-            .copied()
-            .unwrap_or(TaskRoot::Host);
+            .map_or(TaskRoot::Host, |driver| driver.root);
         let host = TaskPaths::on_host(&settings.alloc_root, spec.id(), &task.name);
         let seen = TaskPaths::as_seen(root, &settings.alloc_root, spec.id(), &task.name);
         let region = region(spec, settings);
@@ -96,15 +96,8 @@ impl<'a> TaskWorld<'a> {
 
     /// The driver's configuration with its `${...}` resolved.
     pub(crate) fn resolve_config(&self, config: &BTreeMap<String, Value>) -> Map<String, Value> {
-        config
-            .iter()
-            .map(|(key, value)| {
-                (
-                    key.clone(),
-                    interpolate::replace_json(value, &|name| self.lookup(name)),
-                )
-            })
-            .collect()
+        let config = config.clone().into_iter().collect();
+        interpolate::replace_config(&config, &|name| self.lookup(name))
     }
 
     /// The task's templates with their paths on the host.
@@ -131,10 +124,18 @@ impl<'a> TaskWorld<'a> {
         Some(layout::settled(&self.host, joined))
     }
 
+    /// A variable is found as it is written, and as the environment spells it: of a port `my-db`
+    /// both `NOMAD_PORT_my-db` and `NOMAD_PORT_my_db`.
     fn lookup(&self, name: &str) -> Option<String> {
         let variable = name.strip_prefix("env.").unwrap_or(name);
+        let respelt = || {
+            let is_ours = variable.starts_with("NOMAD_");
+            self.environment
+                .get(&is_ours.then(|| variable_name(variable))?)
+        };
         self.environment
             .get(variable)
+            .or_else(respelt)
             .cloned()
             .or_else(|| interpolate::node_value(self.node, self.region, name))
     }
@@ -147,7 +148,7 @@ impl<'a> TaskWorld<'a> {
         meta.extend(self.task.meta.clone());
         for (key, value) in meta {
             let value = self.resolve(&value);
-            let key = clean_name(&key);
+            let key = variable_name(&key);
             self.environment
                 .insert(format!("NOMAD_META_{}", key.to_uppercase()), value.clone());
             self.environment.insert(format!("NOMAD_META_{key}"), value);
@@ -235,19 +236,6 @@ fn resource_variables(alloc: &Allocation, task: &str) -> BTreeMap<String, String
         set("NOMAD_CPU_CORES", cores.join(","));
     }
     variables
-}
-
-/// A name that a shell can use as part of a variable's name.
-fn clean_name(name: &str) -> String {
-    name.chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter
-            } else {
-                '_'
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{AllocatedPort, Allocation};
-
-use super::clean_name;
+use protocol_model::{AllocatedPort, Allocation, variable_name};
 
 /// The variables of every port of the allocation, and of the task's own (the older form).
 pub(super) fn variables(alloc: &Allocation, task: &str) -> BTreeMap<String, String> {
@@ -43,7 +41,7 @@ fn add(variables: &mut BTreeMap<String, String>, port: &AllocatedPort) {
         to,
         host_ip,
     } = port;
-    let label = clean_name(label);
+    let label = variable_name(label);
     let inside = if *to > 0 { *to } else { *value };
     let mut set = |kind: &str, text: String| {
         variables.insert(format!("NOMAD_{kind}_{label}"), text);

@@ -141,6 +141,35 @@ fn configuration_templates_and_payload_are_resolved() {
     });
 }
 
+#[test]
+fn names_are_found_as_written_and_as_the_environment_spells_them() {
+    let mut main = task("main");
+    main.env.insert("my-own".to_owned(), "own".to_owned());
+    main.env
+        .insert("ADDRESS".to_owned(), "${NOMAD_ADDR_db-x}".to_owned());
+    let texts = serde_json::json!([
+        "${NOMAD_PORT_db-x} ${NOMAD_PORT_db_x} ${env.NOMAD_PORT_db-x}",
+        "${NOMAD_META_my-key} ${NOMAD_META_my_key} ${NOMAD_META_MY.KEY}",
+        "${my-own} ${my_own} ${env[\"my-own\"]}",
+        "${meta[\"rack\"]} ${attr[\"kernel.name\"]} ${node.meta.rack} ${ node.datacenter }",
+    ]);
+    main.config.insert("args".to_owned(), texts);
+    world_of(main, |world| {
+        assert_eq!(world.environment()["ADDRESS"], "[fe80::1]:20002");
+        let config = world.resolve_config(&world.task.config);
+        let expected = serde_json::json!([
+            "5432 5432 5432",
+            "group group group",
+            "own ${my_own} own",
+            "r7 linux r7 dc1",
+        ]);
+        assert_eq!(config["args"], expected);
+        let elsewhere = "${meta[\"rack\"]} ${ meta.rack } ${meta.rack} ${NOMAD_PORT_db-x}";
+        let resolved = "${meta[\"rack\"]} ${ meta.rack } r7 5432";
+        assert_eq!(world.resolve(elsewhere), resolved);
+    });
+}
+
 /// The documented names, without those of services, bridges, tokens and plugins, which this release
 /// does not have; `*` = each port's label.
 const DOCUMENTED: &str = "ALLOC_DIR TASK_DIR SECRETS_DIR MEMORY_LIMIT MEMORY_MAX_LIMIT CPU_LIMIT \

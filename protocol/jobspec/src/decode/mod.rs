@@ -72,6 +72,10 @@ impl<'i> Decoder<'_, 'i> {
         {
             finish(&mut decoded, &mut self.problems);
         }
+        if schema.name == "task" {
+            let undefined = &mut self.machine.undefined;
+            undefined.add_task(span_of(view.body), &decoded.object);
+        }
         (!decoded.dropped).then_some(Json::Object(decoded.object))
     }
 

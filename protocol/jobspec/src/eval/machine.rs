@@ -1,5 +1,6 @@
 //! What all evaluations of one parse share: the inputs, and the budget that bounds them together.
 
+use super::undefined::Undefined;
 use crate::diagnostic::Diagnostics;
 use crate::inputs::Inputs;
 use crate::value::Value;
@@ -18,6 +19,8 @@ pub(super) const EXPRESSION_COST: u64 = 128;
 pub(crate) struct Machine<'i> {
     pub(crate) inputs: &'i mut dyn Inputs,
     pub(crate) warnings: Diagnostics,
+    /// Names that stay in the text for the node and that no node knows by itself.
+    pub(crate) undefined: Undefined,
     /// Variables and locals (`var.x`) whose own definition failed: using one is no further error.
     pub(crate) broken: BTreeSet<String>,
     /// How often the seed was drawn from, by `uuidv4()` and `bcrypt()`.
@@ -32,6 +35,7 @@ impl<'i> Machine<'i> {
         Self {
             inputs,
             warnings: Diagnostics::default(),
+            undefined: Undefined::default(),
             broken: BTreeSet::new(),
             identifiers: 0,
             patterns: BTreeMap::new(),

@@ -19,6 +19,7 @@ mod operation;
 mod scope;
 mod template;
 mod traversal;
+mod undefined;
 
 pub(crate) use self::machine::{Exhausted, Machine};
 pub(crate) use self::scope::{Scope, Unknown};

@@ -138,11 +138,7 @@ impl Evaluator<'_, '_> {
         self.spend(text.len() as u64, &span)?;
         let value = format!("${{{text}}}");
         if !is_filled_in_on_the_node(name) {
-            let message = format!("nothing defines `{name}`: it stays in the text as `{value}`");
-            let hint = "a variable of this file is written `var.NAME`".to_owned();
-            self.machine
-                .warnings
-                .report(self.source, &span, message, Some(hint));
+            self.machine.undefined.add(&span, text, name);
         }
         Ok(Value::String(value))
     }

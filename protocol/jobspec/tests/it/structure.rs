@@ -257,6 +257,34 @@ fn a_name_that_nothing_defines_is_worth_a_warning() {
 }
 
 #[test]
+fn a_name_that_env_defines_in_either_form_is_no_warning() {
+    let task = |name: &str, inside: &str| format!("task \"{name}\" {{\n{inside}\n}}\n");
+    let uses = "config {\n args = [\"${foo}\", \"${foo-bar}\", \"${a.b}\"]\n}";
+    let block = "env {\n foo = 1\n foo-bar = 2\n}\nconfig {\n args = [\"${foo} ${foo-bar}\"]\n}";
+    let attribute = format!("env = {{ foo = 1, foo-bar = 2, \"a.b\" = 3 }}\n{uses}");
+    let template = format!("template {{\n data = \"\"\n env = true\n}}\n{uses}");
+    let warned = |text: String| -> Vec<String> {
+        let parsed = read(&text).expect("a good file");
+        parsed.warnings.into_iter().map(|w| w.message).collect()
+    };
+    let job = |inside: String| format!("job \"j\" {{\n{inside}}}\n");
+    for inside in [block, &attribute, &template] {
+        assert_eq!(
+            warned(job(task("t", inside))),
+            Vec::<String>::new(),
+            "{inside}"
+        );
+    }
+    let elsewhere = job(task("t", &attribute) + &task("u", uses));
+    assert_eq!(warned(elsewhere).len(), 3);
+    let local = format!(
+        "locals {{\n a = \"${{foo}}\"\n}}\n{}",
+        job(task("t", block))
+    );
+    assert_eq!(warned(local), Vec::<String>::new());
+}
+
+#[test]
 fn a_duration_without_unit_is_worth_a_warning() {
     let text = "job \"j\" {\n task \"t\" {\n kill_timeout = 30\n}\n}";
     let parsed = read(text).unwrap();

@@ -4,6 +4,7 @@
 //! `rows.rs` is the whole list of the former. Whoever makes a block work deletes its row.
 
 mod probes;
+mod references;
 mod rows;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use crate::group::TaskGroup;
 use crate::job::Job;
 use crate::task::Task;
 use rows::ROWS;
+
+pub use probes::KNOWN_DRIVERS;
 
 /// A block of a job that is stored but has no effect, or one that nobody may have meant.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -34,7 +37,8 @@ impl std::fmt::Display for Warning {
 
 impl Job {
     /// Names each block that this release stores without doing what it says, or whose effect may
-    /// surprise, in the order of the job; each place once, however often the block stands there.
+    /// surprise, and each `${...}` that nothing replaces, in the order of the job; each place once,
+    /// however often the block stands there.
     /// Meant for canonical jobs.
     pub fn unhonoured(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -45,14 +49,21 @@ impl Job {
                 warnings.push(row.warning("", row.block));
             }
         }
+        let mut search = references::Search::new();
+        search.job(self, &mut warnings);
         for group in &self.task_groups {
-            unhonoured_group(self, group, &mut warnings);
+            unhonoured_group(self, group, &mut search, &mut warnings);
         }
         warnings
     }
 }
 
-fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
+fn unhonoured_group(
+    job: &Job,
+    group: &TaskGroup,
+    search: &mut references::Search,
+    warnings: &mut Vec<Warning>,
+) {
     let place = format!("group {:?} > ", group.name);
     for row in ROWS {
         let block = match row.probe {
@@ -74,6 +85,7 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
             message: format!("disconnect: {words}"),
         });
     }
+    search.group(group, &place, warnings);
     for task in &group.tasks {
         let place = format!("{place}task {:?} > ", task.name);
         for row in ROWS {
@@ -84,6 +96,7 @@ fn unhonoured_group(job: &Job, group: &TaskGroup, warnings: &mut Vec<Warning>) {
             };
             warnings.extend(block.map(|block| row.warning(&place, &block)));
         }
+        search.task((job, group, task), &place, warnings);
     }
 }
 

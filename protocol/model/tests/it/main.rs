@@ -5,6 +5,7 @@ mod canonical;
 mod fields;
 mod fixtures;
 mod properties;
+mod references;
 mod shapes;
 mod spec_hash;
 mod unhonoured;
