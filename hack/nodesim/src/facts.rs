@@ -2,17 +2,17 @@
 //! come from the fleet's seed, so that the same fleet can come back.
 
 use noded_core::Settings;
-use noded_core::settings::TaskRoot;
+use noded_core::driver::{DriverCapabilities, TaskRoot};
 use noded_daemon::identity::NodeIdentity;
 use protocol_model::{DriverInfo, NetworkResource, Node, NodeId};
 
 use crate::draws::Draws;
 
-/// The drivers that are imitated, and what their tasks would see as `/`.
-const DRIVERS: [(&str, TaskRoot); 3] = [
-    ("exec", TaskRoot::OwnRoot),
-    ("raw_exec", TaskRoot::Host),
-    ("mock_driver", TaskRoot::Host),
+/// The drivers that are imitated, and what they can do.
+const DRIVERS: [(&str, DriverCapabilities); 3] = [
+    ("exec", DriverCapabilities::of(TaskRoot::OwnRoot)),
+    ("raw_exec", DriverCapabilities::of(TaskRoot::Host)),
+    ("mock_driver", DriverCapabilities::of(TaskRoot::Host)),
 ];
 
 /// What a node may give away.
@@ -53,7 +53,7 @@ pub fn settings(process: [u8; 16], life: u64) -> Settings {
         *byte ^= own;
     }
     let mut settings = Settings::new("/nodesim", seed);
-    settings.drivers = DRIVERS.map(|(name, root)| (name.to_owned(), root)).into();
+    settings.drivers = DRIVERS.map(|(name, it)| (name.to_owned(), it)).into();
     settings
 }
 

@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use noded_core::effect::StartTask;
 use noded_core::event::{AllocEvent, LeasesAnswer, Recovery, RunEvent};
 use noded_core::{Effect, Event, Moment};
-use noded_daemon::driver::DriverConfig;
+use noded_daemon::config::DriverSettings;
+use noded_daemon::drivers::{self, Checked, DriverError, MockConfig, StartFailed};
 use noded_daemon::hands::Hands;
 use noded_daemon::upkeep::DiskUse;
 use protocol_model::{AllocId, Node};
@@ -80,9 +81,7 @@ impl IdleHands {
 
     /// What a task will do: `mock_driver` says it in the job, others run until they are ended.
     fn script(&self, task: &StartTask) -> Result<Script, RunEvent> {
-        let parsed = DriverConfig::parse(&task.driver, &task.config);
-        let config = parsed.map_err(|error| failed(error.to_string(), Recovery::Hopeless))?;
-        let DriverConfig::Mock(mock) = config else {
+        let Some(mock) = mock_of(task).map_err(StartFailed::from)? else {
             return Ok(Script {
                 start_after: self.manners.start_delay,
                 run_for: None,
@@ -125,6 +124,16 @@ impl Hands for IdleHands {
 
     fn is_too_full(&self, _measured: DiskUse) -> bool {
         false
+    }
+}
+
+/// What the job says of a task of `mock_driver`; `None` = it is another driver's.
+fn mock_of(task: &StartTask) -> Result<Option<MockConfig>, DriverError> {
+    let driver = drivers::find(&task.driver);
+    let driver = driver.ok_or_else(|| DriverError::Unavailable(task.driver.clone()))?;
+    match DriverSettings::unset(driver).check(&task.config)? {
+        Checked::Sandboxed(_) => Ok(None),
+        Checked::Own => MockConfig::parse(&task.config).map(Some),
     }
 }
 

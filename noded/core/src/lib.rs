@@ -35,6 +35,7 @@
 pub mod alloc_runner;
 pub mod alloc_set;
 pub mod alloc_spec;
+pub mod driver;
 pub mod effect;
 pub mod env;
 pub mod event;

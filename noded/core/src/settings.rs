@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use protocol_model::reconnect::ANSWER_LIMIT;
 
+use crate::driver::{DriverCapabilities, TaskRoot};
+
 /// The node's settings, as far as decisions depend on them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
@@ -14,8 +16,8 @@ pub struct Settings {
     pub region: String,
     /// What `NOMAD_PARENT_CGROUP` says: our part of the cgroup tree; empty = nothing.
     pub parent_cgroup: String,
-    /// What tasks of each driver see as `/`. A driver that is not listed does not exist here.
-    pub drivers: BTreeMap<String, TaskRoot>,
+    /// The drivers that jobs may use here.
+    pub drivers: BTreeMap<String, DriverCapabilities>,
     /// The longest kill timeout that a job may ask for (Nomad's `max_kill_timeout`, 30 s).
     pub kill_timeout_max: Duration,
     /// How many terminal allocations are kept for their logs before the oldest are destroyed
@@ -38,8 +40,11 @@ impl Settings {
             region: "global".to_owned(),
             parent_cgroup: String::new(),
             drivers: BTreeMap::from([
-                ("exec".to_owned(), TaskRoot::OwnRoot),
-                ("raw_exec".to_owned(), TaskRoot::Host),
+                ("exec".to_owned(), DriverCapabilities::of(TaskRoot::OwnRoot)),
+                (
+                    "raw_exec".to_owned(),
+                    DriverCapabilities::of(TaskRoot::Host),
+                ),
             ]),
             kill_timeout_max: Duration::from_secs(30),
             terminal_allocs_max: 50,
@@ -54,18 +59,9 @@ impl Settings {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reconfigured {
     /// As [`Settings::drivers`].
-    pub drivers: BTreeMap<String, TaskRoot>,
+    pub drivers: BTreeMap<String, DriverCapabilities>,
     /// As [`Settings::kill_timeout_max`].
     pub kill_timeout_max: Duration,
     /// As [`Settings::terminal_allocs_max`].
     pub terminal_allocs_max: usize,
-}
-
-/// What a task sees as `/`, and with it how its directories are named in its environment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TaskRoot {
-    /// Its own directory: `/alloc`, `/local`, `/secrets` (`exec`).
-    OwnRoot,
-    /// The host's file system: host paths (`raw_exec`).
-    Host,
 }

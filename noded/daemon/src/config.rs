@@ -15,7 +15,7 @@ use noded_keeper::client::Starter;
 use noded_keeper::paths::DEFAULT_RUNTIME_DIRECTORY;
 use protocol_transport::{Region, Secret};
 
-pub use drivers::{DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
+pub use drivers::{DENIED_GIDS, DENIED_UIDS, DriverSettings, Drivers, HOST_IPC, HOST_PIDS};
 pub use file::{
     ConfigFile, DriverBlock, HostVolumeBlock, ParseError, PluginBlock, ReservedBlock, TlsBlock,
 };

@@ -9,7 +9,6 @@
 
 mod limits;
 mod masks;
-mod mock;
 mod networks;
 mod prepare;
 mod sandbox;
@@ -18,6 +17,7 @@ mod teardown;
 mod templates;
 mod users;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::alloc_dir::AllocRoot;
 use crate::clock;
 use crate::config::LiveConfig;
+use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
 use crate::keeper_link::{CallError, KeeperHandle, chain};
 use crate::os_signal;
@@ -57,13 +58,13 @@ pub struct Executor {
     pub keeper: KeeperHandle,
     /// What running tasks were started with.
     pub sandboxes: SandboxStore,
-    mocks: mock::MockRuns,
+    own: BTreeMap<&'static str, Box<dyn OwnRuns>>,
     networks: Networks,
     blocking: Semaphore,
 }
 
 impl Executor {
-    /// An executor. What mock tasks do is told to `inputs`.
+    /// An executor. What drivers do that run their tasks themselves is told to `inputs`.
     pub fn new(
         config: LiveConfig,
         allocs: AllocRoot,
@@ -80,7 +81,7 @@ impl Executor {
             hierarchy,
             keeper,
             sandboxes,
-            mocks: mock::MockRuns::new(inputs),
+            own: own_runs(&inputs),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
     }
@@ -159,8 +160,13 @@ impl Executor {
         }
     }
 
+    /// Asks the driver to end a run that it has itself; `false` where keeper has it.
+    fn stop_own(&self, run: &RunKey) -> bool {
+        self.own.values().any(|runs| runs.stop(run))
+    }
+
     async fn stop(&self, run: RunKey, signal: &str, kill_after: Duration) -> Vec<Event> {
-        if self.mocks.stop(&run) {
+        if self.stop_own(&run) {
             return Vec::new();
         }
         let Some(key) = keeper_key(&run) else {
@@ -180,7 +186,7 @@ impl Executor {
     }
 
     async fn kill(&self, run: RunKey) -> Vec<Event> {
-        if self.mocks.stop(&run) {
+        if self.stop_own(&run) {
             return Vec::new();
         }
         let Some(key) = keeper_key(&run) else {

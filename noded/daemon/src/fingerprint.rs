@@ -12,7 +12,7 @@ pub(crate) mod runtime;
 use std::path::Path;
 
 use isolation::enforcement::{CgroupMode, Enforcement, enforcement};
-use noded_core::settings::TaskRoot;
+use noded_core::driver::Ability;
 use protocol_model::{
     DriverInfo, HostVolume, NetworkResource, Node, NodeCpuResources, NodeDiskResources,
     NodeMemoryResources, NodeReservedResources, NodeResources, ReservedCpuResources,
@@ -187,7 +187,7 @@ fn add_drivers(node: &mut Node, config: &Config, enforcement: &Enforcement) {
         update_time: None,
     };
     for (name, settings) in config.drivers.iter() {
-        if settings.enabled == Switch::Off && !settings.processes {
+        if settings.enabled == Switch::Off && !settings.has(Ability::Processes) {
             continue;
         }
         let info = if settings.enabled == Switch::Off {
@@ -195,10 +195,10 @@ fn add_drivers(node: &mut Node, config: &Config, enforcement: &Enforcement) {
                 health_description: "disabled".to_owned(),
                 ..DriverInfo::default()
             }
-        } else if settings.root == TaskRoot::OwnRoot && !enforcement.seccomp {
+        } else if let Some(lacks) = settings.driver.lacks(enforcement) {
             DriverInfo {
                 detected: true,
-                health_description: "the kernel has no seccomp filters".to_owned(),
+                health_description: lacks.to_owned(),
                 ..DriverInfo::default()
             }
         } else {

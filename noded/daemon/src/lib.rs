@@ -15,7 +15,7 @@
 //! - [`shell`] owns the core: the only task that decides.
 //! - [`session`] carries one attempt at a session; a second connection brings [`calls`] (logs,
 //!   files, exec, restart, signal, stats).
-//! - [`executor`] does what an allocation needs, one effect at a time per allocation;
+//! - [`drivers`] are what tasks are run by; [`executor`] does what an allocation needs, one effect at a time per allocation;
 //!   [`keeper_link`] is its way to the process that owns the tasks.
 //! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:
 //!   a process that simulates many nodes has others.
@@ -34,7 +34,7 @@ pub mod config;
 pub mod custody;
 pub mod daemon;
 pub mod data_dir;
-pub mod driver;
+pub mod drivers;
 pub mod executor;
 pub mod file_io;
 mod file_watch;

@@ -2,7 +2,7 @@
 //! this file and [`super::AllocRoot`] are what makes it true.
 
 use isolation::Identity;
-use noded_core::settings::TaskRoot;
+use noded_core::driver::TaskRoot;
 use protocol_model::AllocId;
 
 /// First of the ids that no distribution gives to users, containers or services (systemd's "Users,

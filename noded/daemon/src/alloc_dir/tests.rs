@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use noded_core::settings::TaskRoot;
+use noded_core::driver::TaskRoot;
 
 use super::*;
 

@@ -3,64 +3,30 @@
 
 use std::collections::BTreeMap;
 
-use noded_core::settings::TaskRoot;
+use noded_core::driver::{Ability, DriverCapabilities, TaskRoot};
 
 use super::file::{ConfigFile, DriverBlock};
 use super::ranges::Ranges;
 use super::{ConfigError, Switch, invalid};
+use crate::drivers::{self, Driver, DriverError};
 
 /// Ids beyond this one mean "leave it as it is" to the kernel.
 const ID_HIGHEST: u32 = u32::MAX - 1;
 
-/// What is the same on every node for one driver.
-#[derive(Debug)]
-struct Known {
-    name: &'static str,
-    root: TaskRoot,
-    processes: bool,
-    enabled: Switch,
-    /// Keys of its block besides `enabled`.
-    keys: &'static [&'static str],
-}
-
-const DENIED_UIDS: &str = "denied_host_uids";
-const DENIED_GIDS: &str = "denied_host_gids";
+/// Users that no task runs as.
+pub const DENIED_UIDS: &str = "denied_host_uids";
+/// Groups that no task is in.
+pub const DENIED_GIDS: &str = "denied_host_gids";
 /// Lets jobs say `pid_mode = "host"`.
 pub const HOST_PIDS: &str = "allow_host_pid_mode";
 /// Lets jobs say `ipc_mode = "host"`.
 pub const HOST_IPC: &str = "allow_host_ipc_mode";
 
-const KNOWN: [Known; 3] = [
-    Known {
-        name: "exec",
-        root: TaskRoot::OwnRoot,
-        processes: true,
-        enabled: Switch::On,
-        keys: &[DENIED_UIDS, DENIED_GIDS, HOST_PIDS, HOST_IPC],
-    },
-    Known {
-        name: "raw_exec",
-        root: TaskRoot::Host,
-        processes: true,
-        enabled: Switch::Off,
-        keys: &[DENIED_UIDS, DENIED_GIDS],
-    },
-    Known {
-        name: "mock_driver",
-        root: TaskRoot::Host,
-        processes: false,
-        enabled: Switch::Off,
-        keys: &[],
-    },
-];
-
 /// The settings of one driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverSettings {
-    /// What its tasks see as `/`.
-    pub root: TaskRoot,
-    /// Whether its tasks are processes of this host, with directories and output.
-    pub processes: bool,
+    /// The driver.
+    pub driver: &'static dyn Driver,
     /// Whether jobs may use it.
     pub enabled: Switch,
     /// Users that none of its tasks runs as.
@@ -87,26 +53,27 @@ impl Drivers {
             .chain(plugins.map(|(name, block)| ("plugin", name, block)))
             .collect();
         for (kind, name, _) in &blocks {
-            if !KNOWN.iter().any(|known| known.name == *name) {
-                let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+            if drivers::find(name).is_none() {
+                let names: Vec<_> = drivers::ALL.iter().map(|driver| driver.name()).collect();
                 let problem = format!("there is no such driver; there are {}", names.join(", "));
                 return Err(invalid(&format!("{kind} {name:?}"), problem));
             }
         }
-        KNOWN
-            .iter()
-            .map(|known| {
-                let mut own = blocks.iter().filter(|(_, name, _)| *name == known.name);
+        drivers::ALL
+            .into_iter()
+            .map(|driver| {
+                let known = driver.name();
+                let mut own = blocks.iter().filter(|(_, name, _)| *name == known);
                 let settings = match (own.next(), own.next()) {
-                    (None, _) => read(known, "driver", &DriverBlock::default())?,
-                    (Some((kind, _, block)), None) => read(known, kind, block)?,
+                    (None, _) => read(driver, "driver", &DriverBlock::default())?,
+                    (Some((kind, _, block)), None) => read(driver, kind, block)?,
                     (Some(_), Some(_)) => {
-                        let field = format!("driver {:?}", known.name);
+                        let field = format!("driver {known:?}");
                         let problem = "it is also in a `plugin` block; keep one of them";
                         return Err(invalid(&field, problem));
                     }
                 };
-                Ok((known.name, settings))
+                Ok((known, settings))
             })
             .collect::<Result<_, _>>()
             .map(Self)
@@ -116,6 +83,15 @@ impl Drivers {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&DriverSettings> {
         self.0.get(name)
+    }
+
+    /// As [`Self::find`], for a task that needs it.
+    ///
+    /// # Errors
+    /// This release has none of that name.
+    pub fn of(&self, name: &str) -> Result<&DriverSettings, DriverError> {
+        self.find(name)
+            .ok_or_else(|| DriverError::Unavailable(name.to_owned()))
     }
 
     /// All of them, by name.
@@ -129,15 +105,55 @@ impl Drivers {
         self.find(name).is_some_and(|it| it.enabled == Switch::On)
     }
 
-    /// Those that jobs may use, and what their tasks see as `/`.
+    /// Those that jobs may use.
     #[must_use]
-    pub fn enabled(&self) -> BTreeMap<String, TaskRoot> {
+    pub fn enabled(&self) -> BTreeMap<String, DriverCapabilities> {
         let on = self.0.iter().filter(|(_, it)| it.enabled == Switch::On);
-        on.map(|(name, it)| ((*name).to_owned(), it.root)).collect()
+        on.map(|(name, it)| ((*name).to_owned(), it.driver.capabilities()))
+            .collect()
+    }
+
+    /// The names of those that have an ability, for whoever asked another one for it.
+    #[must_use]
+    pub fn with(&self, ability: Ability) -> String {
+        let able = self.0.iter().filter(|(_, it)| it.has(ability));
+        let names: Vec<_> = able.map(|(name, _)| *name).collect();
+        names.join(", ")
     }
 }
 
-fn read(known: &Known, kind: &str, block: &DriverBlock) -> Result<DriverSettings, ConfigError> {
+impl DriverSettings {
+    /// Those of a node whose configuration has no block of the driver.
+    #[must_use]
+    pub fn unset(driver: &'static dyn Driver) -> Self {
+        Self {
+            driver,
+            enabled: driver.enabled(),
+            denied_uids: Ranges::default(),
+            denied_gids: Ranges::default(),
+            host_pids: Switch::Off,
+            host_ipc: Switch::Off,
+        }
+    }
+
+    /// Whether the driver has an ability.
+    #[must_use]
+    pub fn has(&self, ability: Ability) -> bool {
+        self.driver.capabilities().has(ability)
+    }
+
+    /// What its tasks see as `/`.
+    #[must_use]
+    pub fn root(&self) -> TaskRoot {
+        self.driver.capabilities().root
+    }
+}
+
+fn read(
+    driver: &'static dyn Driver,
+    kind: &str,
+    block: &DriverBlock,
+) -> Result<DriverSettings, ConfigError> {
     let DriverBlock {
         enabled,
         denied_host_uids,
@@ -145,14 +161,14 @@ fn read(known: &Known, kind: &str, block: &DriverBlock) -> Result<DriverSettings
         allow_host_pid_mode,
         allow_host_ipc_mode,
     } = block;
-    let field = |key: &str| format!("{kind} {:?}.{key}", known.name);
+    let field = |key: &str| format!("{kind} {:?}.{key}", driver.name());
     for (key, given) in [
         (DENIED_UIDS, denied_host_uids.is_some()),
         (DENIED_GIDS, denied_host_gids.is_some()),
         (HOST_PIDS, allow_host_pid_mode.is_some()),
         (HOST_IPC, allow_host_ipc_mode.is_some()),
     ] {
-        if given && !known.keys.contains(&key) {
+        if given && !driver.settings().contains(&key) {
             return Err(invalid(&field(key), "this driver has no such setting"));
         }
     }
@@ -164,9 +180,8 @@ fn read(known: &Known, kind: &str, block: &DriverBlock) -> Result<DriverSettings
         )
     };
     Ok(DriverSettings {
-        root: known.root,
-        processes: known.processes,
-        enabled: enabled.map_or(known.enabled, Switch::from),
+        driver,
+        enabled: enabled.map_or(driver.enabled(), Switch::from),
         denied_uids: ids(DENIED_UIDS, denied_host_uids)?,
         denied_gids: ids(DENIED_GIDS, denied_host_gids)?,
         host_pids: allow_host_pid_mode.unwrap_or(false).into(),

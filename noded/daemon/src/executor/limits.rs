@@ -5,10 +5,10 @@ use noded_core::effect::StartTask;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Every task has the node's ceiling of processes, which protects the host. `exec` gets every limit
-/// of its resources besides; `raw_exec` only its share of the processors, as users of Nomad know
-/// it.
-pub(super) fn limits(start: &StartTask, pids_max: u32) -> CgroupLimits {
+/// Every task has the node's ceiling of processes, which protects the host, and its share of the
+/// processors; its memory is limited where its driver does that: `raw_exec` does not, as users of
+/// Nomad know it.
+pub(super) fn limits(start: &StartTask, pids_max: u32, memory: bool) -> CgroupLimits {
     let mut limits = CgroupLimits {
         pids_max: Some(pids_max),
         ..CgroupLimits::default()
@@ -18,7 +18,7 @@ pub(super) fn limits(start: &StartTask, pids_max: u32) -> CgroupLimits {
         return limits;
     };
     limits.cpu_weight = Some(cpu_weight(given.cpu.cpu_shares));
-    if start.driver == "exec" {
+    if memory {
         let bytes = |mib: i64| u64::try_from(mib).unwrap_or(0).saturating_mul(MIB);
         let (reserved, most) = (given.memory.memory_mb, given.memory.memory_max_mb);
         let ceiling = if most > 0 { most } else { reserved };
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_task_has_the_node_s_ceiling_of_processes_and_only_exec_one_of_memory() {
+    fn every_task_has_the_node_s_ceiling_of_processes_and_one_of_memory_where_its_driver_has_it() {
         let job = serde_json::json!({
             "ID": "web", "TaskGroups": [{"Name": "group", "Tasks": [{"Name": "main"}]}],
         });
@@ -60,22 +60,22 @@ mod tests {
         let job = serde_json::from_value(job).unwrap();
         let spec = AllocSpec::new(serde_json::from_value(alloc).unwrap(), Arc::new(job)).unwrap();
         let spec = Arc::new(spec);
-        let of = |driver: &str, task: &str| {
+        let of = |memory: bool, task: &str| {
             let start = StartTask {
                 run: RunKey::new(spec.id(), task, RunEpoch(1)),
                 spec: Arc::clone(&spec),
-                driver: driver.to_owned(),
+                driver: "any".to_owned(),
                 config: serde_json::Map::new(),
                 user: String::new(),
                 environment: BTreeMap::new(),
             };
-            let limits = limits(&start, 100);
+            let limits = limits(&start, 100, memory);
             (limits.pids_max, limits.memory_max_bytes)
         };
-        assert_eq!(of("exec", "main"), (Some(100), Some(64 * MIB)));
-        assert_eq!(of("raw_exec", "main"), (Some(100), None));
+        assert_eq!(of(true, "main"), (Some(100), Some(64 * MIB)));
+        assert_eq!(of(false, "main"), (Some(100), None));
         // Also one that has no resources of its own.
-        assert_eq!(of("exec", "other"), (Some(100), None));
+        assert_eq!(of(true, "other"), (Some(100), None));
     }
 
     #[test]

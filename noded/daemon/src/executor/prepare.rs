@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use isolation::Identity;
+use noded_core::driver::{Ability, TaskRoot};
 use noded_core::effect::{Hook, PrepareTask};
 use noded_core::event::{Recovery, RunEvent};
-use noded_core::settings::TaskRoot;
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_model::{NetworkMode, Task};
@@ -14,7 +14,8 @@ use protocol_model::{NetworkMode, Task};
 use super::Executor;
 use super::users::identity_of;
 use crate::alloc_dir::{FileAttributes, TaskAccess};
-use crate::driver::{DriverConfig, DriverError};
+use crate::config::{DriverSettings, Switch};
+use crate::drivers::DriverError;
 use crate::keeper_link::chain;
 use crate::os_signal;
 
@@ -88,16 +89,15 @@ impl Executor {
     fn validate(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
         let node = self.config.now();
         let config = task.config.clone().into_iter().collect();
-        match DriverConfig::parse(&task.driver, &config) {
+        let driver = node.drivers.of(&task.driver);
+        let driver = driver.map_err(|error| Failed::hopeless(error.to_string()))?;
+        match driver.check(&config) {
             // A value that is not resolved yet is looked at again when the task starts.
             Err(DriverError::Invalid { .. }) if has_references(&config) => {}
             Err(error) => return Err(Failed::hopeless(error.to_string())),
-            Ok(parsed) => {
-                let allowed = parsed.check_allowed(&node.drivers);
-                allowed.map_err(|error| Failed::hopeless(error.to_string()))?;
-            }
+            Ok(_) => {}
         }
-        if !node.drivers.is_on(&task.driver) {
+        if driver.enabled == Switch::Off {
             let problem = format!("driver {:?} is off on this node", task.driver);
             return Err(Failed::hopeless(problem));
         }
@@ -118,11 +118,12 @@ impl Executor {
         for network in &prepare.spec.group().networks {
             match network.mode() {
                 NetworkMode::Host => {}
-                NetworkMode::None if task.driver == "exec" => {}
+                NetworkMode::None if driver.has(Ability::NoNetwork) => {}
                 NetworkMode::None => {
-                    return Err(Failed::hopeless(
-                        "network mode none needs a driver with isolation: exec",
-                    ));
+                    let able = node.drivers.with(Ability::NoNetwork);
+                    return Err(Failed::hopeless(format!(
+                        "network mode none needs a driver with isolation: {able}"
+                    )));
                 }
                 NetworkMode::Bridge | NetworkMode::Cni(_) | NetworkMode::Unknown(_) => {
                     return Err(Failed::hopeless(format!(
@@ -132,8 +133,9 @@ impl Executor {
                 }
             }
         }
-        if task.driver == "raw_exec" && !task.volume_mounts.is_empty() {
-            return Err(Failed::hopeless("driver raw_exec cannot mount volumes"));
+        if !driver.has(Ability::Volumes) && !task.volume_mounts.is_empty() {
+            let problem = format!("driver {} cannot mount volumes", task.driver);
+            return Err(Failed::hopeless(problem));
         }
         Ok(())
     }
@@ -155,8 +157,8 @@ impl Executor {
         let settings = config.drivers.find(driver);
         // A task without a process needs no way for one.
         let root = settings
-            .filter(|settings| settings.processes)
-            .map_or(TaskRoot::OwnRoot, |settings| settings.root);
+            .filter(|settings| settings.has(Ability::Processes))
+            .map_or(TaskRoot::OwnRoot, DriverSettings::root);
         TaskAccess::new(owner, root)
     }
 
@@ -173,7 +175,10 @@ impl Executor {
 
     fn logs(&self, prepare: &PrepareTask, task: &Task) -> Result<(), Failed> {
         let log = task.log_config.clone().unwrap_or_default();
-        if log.disabled() || task.driver == "mock_driver" {
+        let config = self.config.now();
+        let writes = config.drivers.find(&task.driver);
+        let writes = writes.is_some_and(|driver| driver.has(Ability::Processes));
+        if log.disabled() || !writes {
             return Ok(());
         }
         let run = TaskKey::new(

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use isolation::{
-    Access, Bind, Capabilities, Identity, Namespace, Network, Resource, ResourceLimit, Root,
-    SandboxSpec,
-};
+use isolation::cgroup::CgroupLimits;
+use isolation::{Access, Bind, Identity, Network, Resource, ResourceLimit, SandboxSpec};
+use noded_core::driver::{Ability, TaskRoot};
 use noded_core::effect::StartTask;
-use noded_core::event::{Recovery, RunEvent};
+use noded_core::env::interpolate::{replace, replace_config};
+use noded_core::event::Recovery;
 use noded_keeper::client::seal_plan;
 use noded_keeper::io::OutputStream;
 use noded_keeper::protocol::{Refusal, Request, SpawnRequest, StdioSource};
@@ -22,7 +22,8 @@ use super::sandbox::KeptSandbox;
 use super::users::identity_of;
 use super::{Executor, cgroup_of, keeper_key};
 use crate::alloc_dir::group_of;
-use crate::driver::{DriverConfig, ExecConfig, HostView, Program, RawExecConfig};
+use crate::config::Config;
+use crate::drivers::{Checked, HostPaths, StartFailed, TaskInputs};
 use crate::keeper_link::{CallError, chain};
 
 /// The kernel needs milliseconds; a program on a slow network disk more.
@@ -31,34 +32,6 @@ const START_TIMEOUT_MS: u64 = 30_000;
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Variables of noded's own environment that say something about the host rather than about noded.
 const HOST_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
-/// A start that failed.
-pub(super) struct StartFailed {
-    message: String,
-    recovery: Recovery,
-}
-
-impl StartFailed {
-    fn hopeless(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            recovery: Recovery::Hopeless,
-        }
-    }
-
-    fn possible(error: &dyn std::error::Error) -> Self {
-        Self {
-            message: chain(error),
-            recovery: Recovery::Possible,
-        }
-    }
-}
-
-impl From<StartFailed> for RunEvent {
-    fn from(failed: StartFailed) -> Self {
-        let StartFailed { message, recovery } = failed;
-        Self::StartFailed { message, recovery }
-    }
-}
 
 impl Executor {
     /// Asks keeper for a process. Its events tell the rest.
@@ -66,27 +39,14 @@ impl Executor {
         self: &std::sync::Arc<Self>,
         start: StartTask,
     ) -> Result<(), StartFailed> {
-        let config = DriverConfig::parse(&start.driver, &start.config)
-            .map_err(|error| StartFailed::hopeless(error.to_string()))?;
-        config
-            .check_allowed(&self.config.now().drivers)
-            .map_err(|error| StartFailed::hopeless(error.to_string()))?;
-        if let DriverConfig::Mock(config) = config {
-            if let Some(message) = config.start_error {
-                let recovery = if config.start_error_recoverable {
-                    Recovery::Possible
-                } else {
-                    Recovery::Hopeless
-                };
-                return Err(StartFailed { message, recovery });
-            }
-            self.mocks.start(start.run, config);
-            return Ok(());
+        let node = self.config.now();
+        if let Checked::Own = node.drivers.of(&start.driver)?.check(&start.config)?
+            && let Some(runs) = self.own.get(start.driver.as_str())
+        {
+            return runs.start(start.run, &start.config);
         }
         let run = start.run.clone();
-        let (request, descriptors) = self
-            .blocking(move |own| own.spawn_request(&start, &config))
-            .await?;
+        let (request, descriptors) = self.blocking(move |own| own.spawn_request(&start)).await?;
         match self.keeper.call(request, descriptors).await {
             Ok(_) => Ok(()),
             Err(CallError::Refused(refusal)) => Err(refused(&refusal)),
@@ -99,14 +59,10 @@ impl Executor {
     }
 
     /// Everything that keeper needs. Blocks.
-    fn spawn_request(
-        &self,
-        start: &StartTask,
-        config: &DriverConfig,
-    ) -> Result<(Request, Vec<OwnedFd>), StartFailed> {
+    fn spawn_request(&self, start: &StartTask) -> Result<(Request, Vec<OwnedFd>), StartFailed> {
         let key = keeper_key(&start.run)
             .ok_or_else(|| StartFailed::hopeless("the task's name is not one for a file"))?;
-        let spec = self.sandbox(start, config)?;
+        let spec = self.sandbox(start)?;
         let plan = isolation::plan(&spec).map_err(|error| StartFailed::hopeless(chain(&error)))?;
         let path = cgroup_of(&key).map_err(|error| StartFailed::hopeless(chain(&error)))?;
         let cgroup = self
@@ -114,7 +70,7 @@ impl Executor {
             .create_task(&path)
             .map_err(|error| StartFailed::possible(&error))?;
         let unenforced = cgroup
-            .apply_limits(&limits(start, self.config.now().task_pids_max))
+            .apply_limits(&self.limits(start)?)
             .map_err(|error| StartFailed::possible(&error))?;
         for limit in unenforced {
             tracing::debug!(run = %start.run, "{limit}");
@@ -155,58 +111,43 @@ impl Executor {
         Ok((request, descriptors))
     }
 
-    fn sandbox(
-        &self,
-        start: &StartTask,
-        config: &DriverConfig,
-    ) -> Result<SandboxSpec, StartFailed> {
+    fn sandbox(&self, start: &StartTask) -> Result<SandboxSpec, StartFailed> {
         let node = self.config.now();
         let identity =
             identity_of(&node, &start.driver, &start.user).map_err(StartFailed::hopeless)?;
         self.give_directories(start, &identity)?;
         let identity = in_group(identity, group_of(start.run.alloc));
-        let base = self.allocs.path_of(start.run.alloc);
-        let layout = layout(&base, &start.run.task);
-        let (mut spec, program, denied): (_, &Program, &[String]) = match config {
-            DriverConfig::Exec(exec) => {
-                let mut spec = SandboxSpec::exec(layout.clone(), identity, &exec.program.command);
-                narrow(&mut spec, exec);
-                let (paths, binds) = (node.chroot_paths.clone(), self.binds(start)?);
-                let masked = masks(&node, &paths, &binds).map_err(StartFailed::hopeless)?;
-                spec.root = Root::ReadOnlyHostView {
-                    layout,
-                    paths,
-                    binds,
-                    masked,
-                };
-                spec.network = network(start);
-                (spec, &exec.program, &[])
-            }
-            DriverConfig::RawExec(RawExecConfig {
-                program,
-                denied_envvars,
-            }) => {
-                let mut spec = SandboxSpec::raw_exec(layout, &program.command);
-                spec.identity = identity;
-                (spec, program, denied_envvars)
-            }
-            DriverConfig::Mock(_) => {
-                return Err(StartFailed::hopeless("a mock task has no sandbox"));
-            }
+        let host = host_variables(&identity);
+        let config = replace_config(&start.config, &|name| host_value(&host, name));
+        let driver = node.drivers.of(&start.driver)?;
+        let Checked::Sandboxed(task) = driver.check(&config)? else {
+            let problem = format!("a task of driver {} has no sandbox", start.driver);
+            return Err(StartFailed::hopeless(problem));
         };
-        spec.args.clone_from(&program.args);
-        spec.oom_score_adj = program.oom_score_adj;
+        let base = self.allocs.path_of(start.run.alloc);
+        let view = match driver.root() {
+            TaskRoot::OwnRoot => self.view(&node, start)?,
+            TaskRoot::Host => HostPaths::default(),
+        };
+        let mut spec = task.sandbox(TaskInputs {
+            identity,
+            layout: layout(&base, &start.run.task),
+            network: network(start),
+            view,
+        });
         spec.resource_limits = vec![ResourceLimit {
             resource: Resource::OpenFiles,
             soft: Some(node.task_open_files),
             hard: None,
         }];
-        if let Some(directory) = &program.work_dir {
-            spec.working_directory.clone_from(directory);
-        }
-        let host = host_variables(&spec.identity);
-        spec.env = environment(host, &start.environment, denied);
+        spec.env = environment(host, &start.environment, task.denied_variables());
         Ok(spec)
+    }
+
+    fn limits(&self, start: &StartTask) -> Result<CgroupLimits, StartFailed> {
+        let node = self.config.now();
+        let memory = node.drivers.of(&start.driver)?.has(Ability::MemoryLimit);
+        Ok(limits(start, node.task_pids_max, memory))
     }
 
     /// A user that only the task's templates name is known now: until here the directories were
@@ -220,6 +161,17 @@ impl Executor {
         self.allocs
             .build_task(start.run.alloc, &start.run.task, access)
             .map_err(|error| StartFailed::possible(&error))
+    }
+
+    /// What a task with a root of its own sees of the host.
+    fn view(&self, node: &Config, start: &StartTask) -> Result<HostPaths, StartFailed> {
+        let (paths, binds) = (node.chroot_paths.clone(), self.binds(start)?);
+        let masked = masks(node, &paths, &binds).map_err(StartFailed::hopeless)?;
+        Ok(HostPaths {
+            paths,
+            binds,
+            masked,
+        })
     }
 
     /// Host volumes of the group, where the task mounts them.
@@ -278,17 +230,6 @@ fn in_group(identity: Identity, group: u32) -> Identity {
     Identity::User { uid, gid, groups }
 }
 
-fn narrow(spec: &mut SandboxSpec, exec: &ExecConfig) {
-    spec.capabilities = Capabilities::Only(exec.capabilities);
-    spec.first_process = exec.first_process;
-    if exec.host_pids == HostView::Host {
-        spec.namespaces.remove(&Namespace::Pid);
-    }
-    if exec.host_ipc == HostView::Host {
-        spec.namespaces.remove(&Namespace::Ipc);
-    }
-}
-
 fn network(start: &StartTask) -> Network {
     let isolated = start
         .spec
@@ -333,15 +274,25 @@ fn host_variables(identity: &Identity) -> BTreeMap<String, String> {
     variables
 }
 
-/// The host's variables beneath the task's.
+/// What a reference that noded-core left names among the host's variables.
+fn host_value(host: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    host.get(name.strip_prefix("env.").unwrap_or(name)).cloned()
+}
+
+/// The host's variables beneath the task's, which may refer to them: `PATH = "/opt:${PATH}"`.
 fn environment(
     host: BTreeMap<String, String>,
     of_task: &BTreeMap<String, String>,
     denied: &[String],
 ) -> BTreeMap<String, String> {
+    let value_of = |value: &str| replace(value, &|name| host_value(&host, name));
+    let of_task: Vec<_> = of_task
+        .iter()
+        .map(|(name, value)| (name.clone(), value_of(value)))
+        .collect();
     let mut environment = host;
     environment.retain(|name, _| !denied.contains(name));
-    environment.extend(of_task.clone());
+    environment.extend(of_task);
     environment
 }
 
@@ -369,6 +320,9 @@ mod tests {
         assert_eq!(host()["USER"], "root");
         let own = BTreeMap::from([("PATH".to_owned(), "/own".to_owned())]);
         assert_eq!(environment(host(), &own, &[])["PATH"], "/own");
+        let longer = BTreeMap::from([("PATH".to_owned(), "/opt:${PATH}:${env.X}".to_owned())]);
+        let path = format!("/opt:{}:${{env.X}}", host()["PATH"]);
+        assert_eq!(environment(host(), &longer, &[])["PATH"], path);
         let denied = ["PATH".to_owned()];
         assert!(!environment(host(), &BTreeMap::new(), &denied).contains_key("PATH"));
     }

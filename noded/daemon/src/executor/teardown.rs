@@ -28,7 +28,7 @@ impl Executor {
     /// Lets go of everything that a run had. Keeper is told last: until then it names the run to
     /// the next noded, which does what this one did not get to.
     pub(super) async fn release(self: &Arc<Self>, run: RunKey) {
-        self.mocks.forget(&run);
+        self.own.values().for_each(|runs| runs.forget(&run));
         let Some(key) = keeper_key(&run) else { return };
         let held = key.clone();
         self.blocking(move |own| own.let_go(&run, &held)).await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use noded_core::driver::TaskRoot;
 use noded_core::effect::{PrepareTask, PreparedTemplate};
 use protocol_model::{Task, Template};
 use rustix::fs::OFlags;
@@ -89,7 +90,9 @@ impl Executor {
         task: &Task,
         destination: &Path,
     ) -> Result<(), String> {
-        if task.driver != "exec" {
+        let config = self.config.now();
+        let driver = config.drivers.find(&task.driver);
+        if driver.is_none_or(|driver| driver.root() == TaskRoot::Host) {
             return Ok(());
         }
         let root = self.allocs.path_of(prepare.run.alloc).join(&task.name);
@@ -97,7 +100,6 @@ impl Executor {
             return Ok(());
         };
         let seen = Path::new("/").join(below);
-        let config = self.config.now();
         let host = config.chroot_paths.iter().filter(|path| path.exists());
         let volumes = task.volume_mounts.iter().filter_map(|mount| {
             let destination = mount.destination.as_deref().filter(|path| !path.is_empty());

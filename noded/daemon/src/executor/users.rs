@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
 use isolation::{Identity, lookup_identity};
-use noded_core::settings::TaskRoot;
+use noded_core::driver::TaskRoot;
 
 use crate::config::{Config, DriverSettings};
 use crate::keeper_link::chain;
 
-/// Nomad's default for tasks with a root of their own.
-const SANDBOX_USER: &str = "nobody";
 /// The user of a server's unit (docs/install.md).
 const SERVER_USER: &str = "drover";
 
@@ -21,11 +19,9 @@ pub(super) fn identity_of(config: &Config, driver: &str, user: &str) -> Result<I
         .drivers
         .find(driver)
         .ok_or_else(|| format!("driver {driver:?} is not available on this node"))?;
-    let sandboxed = settings.root == TaskRoot::OwnRoot;
-    let name = match (user, sandboxed) {
-        ("", true) => SANDBOX_USER,
-        ("", false) => "",
-        (user, _) => user,
+    let name = match user {
+        "" => settings.driver.default_user().unwrap_or_default(),
+        user => user,
     };
     let identity = if name.is_empty() {
         Identity::Keeper
@@ -35,7 +31,7 @@ pub(super) fn identity_of(config: &Config, driver: &str, user: &str) -> Result<I
             format!("user: {reason}; make it on this node, or name another")
         })?
     };
-    if sandboxed {
+    if settings.root() == TaskRoot::OwnRoot {
         may_have_a_sandbox(driver, name, &identity, config)?;
     }
     is_not_denied(driver, name, &identity, settings)?;

@@ -1,11 +1,13 @@
 //! What keeper says of runs, and what it does not know any more.
 
+use noded_core::driver::Ability;
 use noded_core::event::{Exit, ExitStatus, RunEvent};
 use noded_core::task_runner::Phase;
 use noded_core::{Event, RunKey};
 use noded_keeper::protocol::TaskReport;
 
 use super::Running;
+use crate::drivers;
 use crate::keeper_events;
 use crate::keeper_link::KeeperNews;
 
@@ -53,10 +55,10 @@ impl Running {
                     | Phase::Starting { .. }
                     | Phase::Dead => false,
                 };
-                let of_keeper = alloc
-                    .spec()
-                    .task(task.name())
-                    .is_some_and(|task| task.driver != "mock_driver");
+                let of_keeper = alloc.spec().task(task.name()).is_some_and(|task| {
+                    let driver = drivers::find(&task.driver);
+                    driver.is_none_or(|it| it.capabilities().has(Ability::Processes))
+                });
                 if gone && of_keeper {
                     missed.push((task.run(), self.lost_run()));
                 }

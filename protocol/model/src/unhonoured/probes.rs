@@ -13,8 +13,8 @@ use crate::service::Service;
 use crate::task::Task;
 use crate::template::Template;
 
-/// Drivers that nodes have.
-const DRIVERS: [&str; 3] = ["exec", "raw_exec", "mock_driver"];
+/// Drivers that nodes of this release have.
+pub const KNOWN_DRIVERS: [&str; 3] = ["exec", "mock_driver", "raw_exec"];
 
 fn has_checks(services: &[Service]) -> bool {
     services.iter().any(|service| !service.checks.is_empty())
@@ -81,7 +81,7 @@ pub(super) fn has_own_migrate(group: &TaskGroup) -> bool {
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {
-    (!DRIVERS.contains(&task.driver.as_str())).then_some(task.driver.as_str())
+    (!KNOWN_DRIVERS.contains(&task.driver.as_str())).then_some(task.driver.as_str())
 }
 
 /// Every canonical task has the default identity; only one that says something else is news.

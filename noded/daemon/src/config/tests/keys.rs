@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use noded_core::settings::TaskRoot;
-
 use super::*;
 
 const BASE: [(&str, &str); 3] = [
@@ -177,7 +175,7 @@ const TASKS: [Row; 14] = [
     (
         "plugin.config.enabled",
         "plugin \"raw_exec\" {\n config { enabled = true }\n}",
-        |it| it.drivers.enabled().get("raw_exec") == Some(&TaskRoot::Host),
+        |it| it.drivers.is_on("raw_exec"),
     ),
     (
         "plugin.config.denied_host_uids",
