@@ -53,11 +53,12 @@ pub enum Mutant {
     IndexTwice,
     FactsUnkept,
     SilentStays,
+    PredecessorUntold,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -102,6 +103,7 @@ impl Mutant {
         Self::IndexTwice,
         Self::FactsUnkept,
         Self::SilentStays,
+        Self::PredecessorUntold,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -195,6 +197,9 @@ impl Mutant {
             Self::SilentStays => {
                 "silence: whom an operator stops stays as long as its node is silent"
             }
+            Self::PredecessorUntold => {
+                "updates: a node is not told whose place on it an allocation takes"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -227,7 +232,9 @@ impl Mutant {
             | Self::ConfirmsLeaderless
             | Self::StopsAllOfIt
             | Self::PlacedBeside => Scenario::Leased,
-            Self::RollsAllAtOnce | Self::RolloutsUnwatched => Scenario::Rolling,
+            Self::RollsAllAtOnce | Self::RolloutsUnwatched | Self::PredecessorUntold => {
+                Scenario::Rolling
+            }
             Self::SilentStays => Scenario::Operators,
             _ => Scenario::Storm,
         }

@@ -13,8 +13,9 @@ use super::DeploymentChange;
 pub struct PlanApply {
     /// The evaluation that was scheduled.
     pub eval_id: Option<EvalId>,
-    /// The index of the snapshot that the plan was checked against; 0 = it was not said. A plan
-    /// made before the cluster's present incarnation is void.
+    /// The index of the snapshot that the plan was made from; 0 = it was not said. A plan made
+    /// before the cluster's present incarnation is void. What was stopped of the job since is taken
+    /// for stopped by an earlier piece of this plan, which may have its room.
     pub snapshot_index: u64,
     /// New allocations: `job` absent, `spec` set, ids never seen before.
     pub placed: Vec<Arc<Allocation>>,

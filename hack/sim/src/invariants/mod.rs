@@ -33,6 +33,7 @@ mod somebody_looks;
 mod state_holds;
 mod stops_are_heeded;
 mod stops_leave_enough;
+mod successors_wait;
 mod watermark;
 mod windows_end;
 
@@ -185,6 +186,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(one_live_run::OneLiveRun),
         Box::<run_epochs::RunEpochs>::default(),
         Box::<never_again::NeverAgain>::default(),
+        Box::<successors_wait::SuccessorsWait>::default(),
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::<one_leased::OneLeased>::default(),
         Box::<leases_end::LeasesEnd>::default(),

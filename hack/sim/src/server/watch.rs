@@ -64,6 +64,7 @@ impl World {
     pub(super) fn turn_watch(&mut self, ix: ServerIx, conn: ConnId) {
         let hasty = self.mutant == Some(Mutant::WatchBeforeSync);
         let mute = self.mutant == Some(Mutant::SilentWatch);
+        let untold = self.mutant == Some(Mutant::PredecessorUntold);
         let server = &mut self.servers[usize::from(ix)];
         let Some(session) = server.conns.get_mut(&conn) else {
             return;
@@ -95,10 +96,18 @@ impl World {
         let Ok(messages) = told else {
             return self.end_stream(ix, conn);
         };
-        for message in messages {
-            if let ToNode::Map(map) = &message {
-                let index = map.at.index;
-                self.observe(Observation::MapSent { node, epoch, index });
+        for mut message in messages {
+            match &mut message {
+                ToNode::Map(map) => {
+                    let index = map.at.index;
+                    self.observe(Observation::MapSent { node, epoch, index });
+                }
+                ToNode::Delta(delta) if untold => {
+                    for desired in &mut delta.changed {
+                        desired.alloc.previous_allocation = None;
+                    }
+                }
+                _ => {}
             }
             self.send_to_node(conn, Stream::Watch, message);
         }

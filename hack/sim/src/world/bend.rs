@@ -156,7 +156,8 @@ impl World {
             .retain(|it| !it.previous_allocation.is_some_and(stays));
     }
 
-    /// What a leased one is told to stop for is placed with the same plan, where it was.
+    /// What a leased one is told to stop for is placed with the same plan, where it was; nothing
+    /// tells the node that it takes that one's place.
     fn place_beside(&self, plan: &mut PlanApply) {
         for change in &plan.changed {
             let stops = matches!(change.change, Change::Stop { .. });
@@ -174,7 +175,7 @@ impl World {
             successor.id = other_id(alloc.id);
             successor.client_status = ClientStatus::Pending;
             successor.desired_transition = DesiredTransition::default();
-            successor.previous_allocation = Some(alloc.id);
+            successor.previous_allocation = None;
             successor.alloc_states.clear();
             plan.placed.push(Arc::new(successor));
         }

@@ -270,3 +270,8 @@ fn facts_that_are_acknowledged_and_not_kept_are_found() {
 fn a_silent_allocation_that_heeds_no_operator_is_found() {
     assert_found(Mutant::SilentStays, &["stops_are_heeded"]);
 }
+
+#[test]
+fn a_node_that_does_not_know_whose_place_an_allocation_takes_is_found() {
+    assert_found(Mutant::PredecessorUntold, &["successors_wait"]);
+}
