@@ -30,13 +30,19 @@ pub enum Commit {
     Whole,
 }
 
-/// Checks a plan against the newest state.
-pub fn check(snapshot: &Snapshot, mut plan: PlanApply, commit: Commit) -> Checked {
+/// Checks a plan against the newest state, and against what plans in flight will take of each node
+/// (`planned`): the log refuses an entry whole where one of its nodes is overtaken.
+pub fn check(
+    snapshot: &Snapshot,
+    planned: &BTreeMap<NodeId, Usage>,
+    mut plan: PlanApply,
+    commit: Commit,
+) -> Checked {
     let mut rejected: BTreeMap<NodeId, NodeRejection> = BTreeMap::new();
     let mut suspects = plan.nodes();
     // Each round takes the placements of a node out, or is the last one.
     loop {
-        let found = refusals(snapshot, &plan, &suspects);
+        let found = refusals(snapshot, planned, &plan, &suspects);
         if found.is_empty() {
             break;
         }
@@ -63,6 +69,7 @@ pub fn check(snapshot: &Snapshot, mut plan: PlanApply, commit: Commit) -> Checke
 /// Which of `suspects` refuse what the plan wants of them.
 fn refusals(
     snapshot: &Snapshot,
+    planned: &BTreeMap<NodeId, Usage>,
     plan: &PlanApply,
     suspects: &BTreeSet<NodeId>,
 ) -> BTreeMap<NodeId, NodeRejection> {
@@ -76,7 +83,8 @@ fn refusals(
     by_node
         .iter()
         .filter_map(|(node, asks)| {
-            let reason = check_node(snapshot, *node, asks, &leaving).err()?;
+            let planned = planned.get(node);
+            let reason = check_node(snapshot, planned, *node, asks, &leaving).err()?;
             Some((*node, reason))
         })
         .collect()
@@ -106,6 +114,7 @@ fn keeps_shape(snapshot: &Snapshot, ask: &Allocation) -> bool {
 
 fn check_node(
     snapshot: &Snapshot,
+    planned: Option<&Usage>,
     node: NodeId,
     asks: &[&Arc<Allocation>],
     leaving: &BTreeSet<AllocId>,
@@ -119,6 +128,9 @@ fn check_node(
         return Err(NodeRejection::NotReady);
     }
     let mut used = row.used.clone();
+    if let Some(planned) = planned {
+        used.add(planned);
+    }
     for alloc in snapshot.allocs_on_node(node) {
         if leaving.contains(&alloc.id) && alloc.holds_room() {
             used.subtract(&Usage::of(&alloc.allocated_resources));
@@ -195,6 +207,12 @@ mod tests {
         alloc
     }
 
+    /// What is left of a plan where no other one is in flight.
+    fn checked(world: &World, plan: &PlanApply) -> Checked {
+        let none = BTreeMap::new();
+        check(&world.snapshot(), &none, plan.clone(), Commit::Partial)
+    }
+
     fn place(world: &mut World, alloc: &Allocation) {
         world.expect(Command::PlanApply(Box::new(PlanApply {
             placed: vec![Arc::new(alloc.clone())],
@@ -236,18 +254,35 @@ mod tests {
         let mut plan = PlanApply::default();
         moves(&mut plan, &second, ids[2], 100);
         moves(&mut plan, &first, ids[1], 101);
-        assert_eq!(
-            check(&world.snapshot(), plan.clone(), Commit::Partial).rejected,
-            []
-        );
+        assert_eq!(checked(&world, &plan).rejected, []);
         // Somebody else was faster.
         let other = sized(&world, &key, ids[2], 3000);
         place(&mut world, &other);
-        let checked = check(&world.snapshot(), plan, Commit::Partial);
-        let refused: Vec<NodeId> = checked.rejected.iter().map(|it| it.node).collect();
+        let left = checked(&world, &plan);
+        let refused: Vec<NodeId> = left.rejected.iter().map(|it| it.node).collect();
         assert_eq!(refused, [ids[1], ids[2]]);
-        assert!(checked.plan.placed.is_empty() && checked.plan.changed.is_empty());
-        world.expect(Command::PlanApply(Box::new(checked.plan)));
+        assert!(left.plan.placed.is_empty() && left.plan.changed.is_empty());
+        world.expect(Command::PlanApply(Box::new(left.plan)));
+    }
+
+    #[test]
+    fn room_that_a_plan_in_flight_will_take_is_refused_on_its_node_alone() {
+        let mut world = World::new();
+        let [near, far] = [1, 2].map(|number| world.add_node(nodes::node(number)));
+        let key = world
+            .register(jobs::job(JobType::Service, "web", 2))
+            .job_key();
+        let asks = [near, far].map(|node| sized(&world, &key, node, 3000));
+        let in_flight = Usage::of(&asks[0].allocated_resources);
+        let plan = PlanApply {
+            placed: asks.into_iter().map(Arc::new).collect(),
+            ..PlanApply::default()
+        };
+        let planned = BTreeMap::from([(near, in_flight)]);
+        let left = check(&world.snapshot(), &planned, plan, Commit::Partial);
+        assert_eq!(left.rejected.len(), 1);
+        let nodes: Vec<NodeId> = left.plan.placed.iter().map(|it| it.node_id).collect();
+        assert_eq!(nodes, [far]);
     }
 
     #[test]
@@ -261,17 +296,17 @@ mod tests {
         place(&mut world, &first);
         let mut plan = PlanApply::default();
         moves(&mut plan, &first, node, 100);
-        let own = check(&world.snapshot(), plan.clone(), Commit::Partial);
+        let own = checked(&world, &plan);
         assert_eq!(own.rejected, [], "free for the plan that stops it");
         let stop_alone = PlanApply {
             changed: std::mem::take(&mut plan.changed),
             ..PlanApply::default()
         };
         world.expect(Command::PlanApply(Box::new(stop_alone)));
-        let other = check(&world.snapshot(), plan.clone(), Commit::Partial);
+        let other = checked(&world, &plan);
         assert_eq!(other.rejected.len(), 1, "not for another one");
         world.report(first.id, ClientStatus::Complete);
-        let later = check(&world.snapshot(), plan, Commit::Partial);
+        let later = checked(&world, &plan);
         assert_eq!(later.rejected, []);
     }
 
@@ -292,9 +327,9 @@ mod tests {
         // Somebody else was faster.
         let other = sized(&world, &key, ids[1], 3000);
         place(&mut world, &other);
-        let checked = check(&world.snapshot(), plan, Commit::Partial);
-        assert_eq!(checked.rejected.len(), 1);
-        assert!(checked.plan.placed.is_empty() && checked.plan.changed.is_empty());
+        let left = checked(&world, &plan);
+        assert_eq!(left.rejected.len(), 1);
+        assert!(left.plan.placed.is_empty() && left.plan.changed.is_empty());
     }
 
     #[test]
@@ -314,8 +349,8 @@ mod tests {
             updated: vec![Arc::new(alloc)],
             ..PlanApply::default()
         };
-        let checked = check(&world.snapshot(), plan, Commit::Partial);
-        assert_eq!(checked.rejected, []);
-        world.expect(Command::PlanApply(Box::new(checked.plan)));
+        let left = checked(&world, &plan);
+        assert_eq!(left.rejected, []);
+        world.expect(Command::PlanApply(Box::new(left.plan)));
     }
 }

@@ -66,6 +66,8 @@ impl Lane {
 pub struct Lanes {
     of: u32,
     taken: BTreeSet<Lane>,
+    /// Where the search for a free lane begins: each in turn, so that all fill alike.
+    next: u32,
 }
 
 impl Lanes {
@@ -74,6 +76,7 @@ impl Lanes {
         Self {
             of: u32::try_from(of).unwrap_or(u32::MAX),
             taken: BTreeSet::new(),
+            next: 0,
         }
     }
 
@@ -91,14 +94,16 @@ impl Lanes {
             return None;
         }
         let alone = self.taken.is_empty() && ready == 0 && is_small(snapshot, eval);
-        let mut lanes = (0..self.of).map(|number| Lane {
-            number,
+        let mut lanes = (0..self.of).map(|turn| Lane {
+            number: (self.next + turn) % self.of,
             of: self.of,
         });
         let lane = if alone {
             Lane::ALL
         } else {
-            lanes.find(|lane| !self.taken.contains(lane))?
+            let lane = lanes.find(|lane| !self.taken.contains(lane))?;
+            self.next = lane.number + 1;
+            lane
         };
         self.taken.insert(lane);
         Some(lane)

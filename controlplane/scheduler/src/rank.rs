@@ -21,8 +21,9 @@ pub(crate) struct Score {
 }
 
 /// What part of `fill` counts for a node of another lane. A decision fills the nodes of its own
-/// lane first, but prefers a node of another lane to one that already has the job's allocations.
-const FILL_OF_OTHERS: f64 = 0.01;
+/// lane first; where they are full, it takes the emptiest ones of the others, which their own
+/// decisions come to last.
+const FILL_OF_OTHERS: f64 = -0.01;
 
 impl Score {
     /// The components by the names that users know.
@@ -42,7 +43,7 @@ impl Score {
         sum / f64::from(parts.max(1))
     }
 
-    /// What nodes are compared by: the mean, with little of `fill` for nodes of other lanes.
+    /// What nodes are compared by: the mean, with a little against `fill` for nodes of other lanes.
     pub(crate) fn order(&self) -> f64 {
         if self.own {
             return self.norm();

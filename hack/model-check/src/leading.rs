@@ -1,6 +1,7 @@
 //! What leaders, operators and the other node do, whenever they like: the leader's clocks are not
 //! part of this world, so it may take a node for silent at any time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_leader::plan::{self, Commit};
@@ -98,7 +99,8 @@ impl World {
         let seed = self.log.digest.with("schedule").seed();
         let mut scratch = Scratch::new();
         let decision = schedule(&snapshot, &eval, seed, &mut scratch, self.log.clock);
-        let mut plan = plan::check(&snapshot, decision.plan, Commit::Partial).plan;
+        let mut plan =
+            plan::check(&snapshot, &BTreeMap::new(), decision.plan, Commit::Partial).plan;
         self.bend_plan(&eval.job_key(), &mut plan);
         self.decide(Command::PlanApply(Box::new(plan)));
     }

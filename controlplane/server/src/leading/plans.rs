@@ -173,7 +173,8 @@ impl Plans {
         } else {
             plan::Commit::Partial
         };
-        let checked = plan::check(&snapshot, plan, commit);
+        let planned = leader.evaluations.planned(&snapshot);
+        let checked = plan::check(&snapshot, &planned, plan, commit);
         let rest = match checked.rejected.into_iter().next() {
             Some(by) => Rest::Overtaken(Refused {
                 placements: decided - checked.plan.placed.len(),

@@ -140,7 +140,8 @@ impl World {
             plan::Commit::Partial
         };
         let decided = plan.placed.len();
-        let checked = plan::check(&snapshot, plan, commit);
+        let planned = running.leader.evaluations.planned(&snapshot);
+        let checked = plan::check(&snapshot, &planned, plan, commit);
         let rest = match (checked.rejected.is_empty(), crowded_out) {
             (false, _) => Rest::Overtaken(decided - checked.plan.placed.len()),
             (true, true) => Rest::CrowdedOut,
