@@ -1,6 +1,7 @@
 //! Real processes on this host: what users see when servers and nodes are killed.
 
 mod bad_input;
+mod burst;
 mod faults;
 mod fleet;
 mod forwarding;

@@ -1,0 +1,119 @@
+//! Many large jobs at once: decisions that are made side by side do not get in each other's way.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use hack_e2e::{Cluster, Fleet, Settings};
+use protocol_client::{Client, Query};
+use serde_json::{Value, json};
+
+const NODES: usize = 100;
+const JOBS: usize = 24;
+const INSTANCES: usize = 55;
+/// A simulated node has room for 20 of them: two thirds of the room are asked for. Where the last
+/// tenth is asked for by several decisions at once, they have to choose the same nodes.
+const MHZ: u64 = 200;
+/// Without progress for as long, something waits that could go on.
+const STALL_MAX: Duration = Duration::from_secs(1);
+/// Decided placements of which the log refused more are no rare exception.
+const REFUSED_PERCENT_MAX: u64 = 1;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn service(id: &str) -> Value {
+    json!({ "Job": {
+        "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
+        "TaskGroups": [{
+            "Name": "group", "Count": INSTANCES,
+            "EphemeralDisk": { "SizeMB": 10 },
+            "Tasks": [{
+                "Name": "task", "Driver": "mock_driver", "Config": {},
+                "Resources": { "CPU": MHZ, "MemoryMB": 10 },
+                "LogConfig": { "MaxFiles": 1, "MaxFileSizeMB": 1 },
+            }],
+        }],
+    }})
+}
+
+/// How many placements are in the state, how many of them run, and how many were ever decided.
+struct Progress {
+    placed: u64,
+    running: u64,
+    decided: u64,
+}
+
+async fn progress(client: &Client) -> anyhow::Result<Progress> {
+    let metrics = client.get::<Value>("/v1/metrics", &Query::new()).await?;
+    let find = |list: &str, name: &str, field: &str| {
+        let all = metrics.value[list].as_array().into_iter().flatten();
+        let mut named = all.filter(|one| one["Name"] == name);
+        let value = named.next().and_then(|one| one[field].as_f64());
+        value.and_then(|value| format!("{value:.0}").parse::<u64>().ok())
+    };
+    let allocs = |status: &str| {
+        let name = format!("drover.allocs.{status}");
+        find("Gauges", &name, "Value").with_context(|| format!("no gauge {name}"))
+    };
+    let running = allocs("running")?;
+    Ok(Progress {
+        placed: running + allocs("starting")?,
+        running,
+        decided: find("Counters", "drover.placements_decided", "Count").unwrap_or(0),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_at_once_are_placed_without_a_pause_and_without_refusals() -> anyhow::Result<()> {
+    let settings = Settings::of(1)
+        .with("num_schedulers = 4")
+        .with("heartbeat_interval = \"1s\"")
+        .with("heartbeat_silence = \"8s\"");
+    let cluster = Cluster::start(settings).await?;
+    let _fleet = Fleet::start(&cluster, NODES).await?;
+    let client = cluster.client(0)?;
+    let mut registrations = tokio::task::JoinSet::new();
+    for number in 0..JOBS {
+        let client = cluster.client(0)?;
+        registrations.spawn(async move {
+            let job = service(&format!("burst-{number}"));
+            client
+                .put::<_, Value>("/v1/jobs", &Query::new(), &job)
+                .await
+        });
+    }
+    let all = u64::try_from(JOBS * INSTANCES)?;
+    let begun = Instant::now();
+    let (mut placed, mut since, mut longest) = (0, begun, Duration::ZERO);
+    let last = loop {
+        let seen = progress(&client).await?;
+        if seen.placed > placed {
+            (placed, since) = (seen.placed, Instant::now());
+        }
+        if placed < all {
+            longest = longest.max(since.elapsed());
+        }
+        if seen.running == all {
+            break seen;
+        }
+        let took = begun.elapsed();
+        anyhow::ensure!(
+            took < PATIENCE,
+            "{} of {all} run after {took:?}",
+            seen.running
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    for registered in registrations.join_all().await {
+        registered?;
+    }
+    let took = begun.elapsed();
+    let refused = last.decided.saturating_sub(all);
+    println!("{all} run after {took:?}; longest pause {longest:?}; {refused} refused");
+    anyhow::ensure!(last.decided >= all, "{} were decided", last.decided);
+    anyhow::ensure!(longest < STALL_MAX, "nothing was placed for {longest:?}");
+    anyhow::ensure!(
+        refused * 100 <= last.decided * REFUSED_PERCENT_MAX,
+        "{refused} of {} decided placements were refused",
+        last.decided
+    );
+    Ok(())
+}
