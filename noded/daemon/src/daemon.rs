@@ -221,14 +221,7 @@ async fn open_executor(
         source,
     })?;
     let keeper = keeper_link::start(launch, opened, keeper_inputs(inputs.clone()));
-    let executor = Executor::new(
-        config.clone(),
-        allocs,
-        hierarchy,
-        keeper,
-        sandboxes,
-        inputs.clone(),
-    );
+    let executor = Executor::new(config.clone(), allocs, hierarchy, keeper, sandboxes, inputs);
     Ok((Arc::new(executor), kept))
 }
 

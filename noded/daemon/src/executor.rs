@@ -71,7 +71,7 @@ impl Executor {
         hierarchy: Hierarchy,
         keeper: KeeperHandle,
         sandboxes: SandboxStore,
-        inputs: mpsc::Sender<Input>,
+        inputs: &mpsc::Sender<Input>,
     ) -> Self {
         Self {
             paths: RuntimePaths::new(&config.now().run_dir),
@@ -81,7 +81,7 @@ impl Executor {
             hierarchy,
             keeper,
             sandboxes,
-            own: own_runs(&inputs),
+            own: own_runs(inputs),
             blocking: Semaphore::new(BLOCKING_MAX),
         }
     }

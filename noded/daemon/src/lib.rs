@@ -15,8 +15,8 @@
 //! - [`shell`] owns the core: the only task that decides.
 //! - [`session`] carries one attempt at a session; a second connection brings [`calls`] (logs,
 //!   files, exec, restart, signal, stats).
-//! - [`drivers`] are what tasks are run by; [`executor`] does what an allocation needs, one effect at a time per allocation;
-//!   [`keeper_link`] is its way to the process that owns the tasks.
+//! - [`executor`] does what an allocation needs, one effect at a time per allocation; [`drivers`]
+//!   say how their tasks are run; [`keeper_link`] is its way to the process that owns the tasks.
 //! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:
 //!   a process that simulates many nodes has others.
 //! - [`journal`] is what survives; [`identity`] who we are; [`fingerprint`] what the host is.
