@@ -215,7 +215,7 @@ fn a_log_level_that_would_show_nothing_is_refused() {
 
 #[test]
 fn the_file_that_the_documentation_shows_is_one() {
-    let page = include_str!("../../../../docs/configuration.md");
+    let page = include_str!("../../../../../docs/configuration.md");
     let shown = page
         .split("```hcl")
         .nth(2)

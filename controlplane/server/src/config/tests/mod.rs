@@ -30,7 +30,7 @@ fn a_small_file_is_completed_with_defaults() -> Result<(), String> {
 
 #[test]
 fn the_file_that_the_documentation_shows_is_one() {
-    let page = include_str!("../../../../docs/configuration.md");
+    let page = include_str!("../../../../../docs/configuration.md");
     let shown = page
         .split("```hcl")
         .nth(1)
