@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
-use hack_e2e::{Cluster, Ledger, Settings};
+use hack_cluster::{Cluster, Ledger, Settings};
 use protocol_client::{Client, ClientError, Query};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hack_e2e::{Cluster, Ledger, Load, Settings};
+use hack_cluster::{Cluster, Ledger, Load, Settings};
 
 const CLIENTS: usize = 4;
 /// A kill costs an election; the load goes on within seconds.

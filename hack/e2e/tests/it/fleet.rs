@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hack_e2e::{Cluster, Fleet, Settings, eventually};
+use hack_cluster::{Cluster, Fleet, Settings, eventually};
 use protocol_client::Query;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hack_e2e::{Cluster, Ledger, Settings, eventually};
+use hack_cluster::{Cluster, Ledger, Settings, eventually};
 use protocol_client::Query;
 use serde_json::Value;
 

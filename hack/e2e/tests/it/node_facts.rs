@@ -1,6 +1,6 @@
 //! What a node says of itself, as the API shows it.
 
-use hack_e2e::{Cluster, Node, Settings, eventually};
+use hack_cluster::{Cluster, Node, Settings, eventually};
 use protocol_client::Query;
 use serde_json::json;
 

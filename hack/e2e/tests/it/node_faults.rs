@@ -1,6 +1,6 @@
 //! A task that counts aloud while everything around it is killed.
 
-use hack_e2e::{Cluster, Helper, Node, Settings, eventually};
+use hack_cluster::{Cluster, Helper, Node, Settings, eventually};
 use serde_json::json;
 
 use crate::running::{PATIENCE, Process, Running, has_root, script};

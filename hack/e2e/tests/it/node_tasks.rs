@@ -1,7 +1,7 @@
 //! What users see of a task's end: restarts, exit codes, events.
 
 use anyhow::Context as _;
-use hack_e2e::{Cluster, Node, Settings, eventually};
+use hack_cluster::{Cluster, Node, Settings, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

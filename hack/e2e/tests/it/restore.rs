@@ -1,6 +1,6 @@
 //! A saved snapshot is restored into the running cluster that it is of, with tasks running on.
 
-use hack_e2e::{Cluster, Ledger, Node, Settings, eventually};
+use hack_cluster::{Cluster, Ledger, Node, Settings, eventually};
 use protocol_client::{Client, Query};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use hack_e2e::{Cluster, Node, eventually};
+use hack_cluster::{Cluster, Node, eventually};
 use protocol_client::Query;
 use serde_json::{Value, json};
 

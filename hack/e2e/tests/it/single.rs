@@ -1,6 +1,6 @@
 //! One server with its log on disk.
 
-use hack_e2e::{Cluster, Ledger, Settings};
+use hack_cluster::{Cluster, Ledger, Settings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_killed_and_started_again_has_every_acknowledged_job() -> anyhow::Result<()> {

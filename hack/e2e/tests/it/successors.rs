@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use hack_e2e::{Cluster, Node, Settings, eventually};
+use hack_cluster::{Cluster, Node, Settings, eventually};
 use protocol_client::Query;
 use serde_json::{Value, json};
 

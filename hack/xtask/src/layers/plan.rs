@@ -106,6 +106,7 @@ const ROWS: &[Row] = &[
     row("protocol-client", LayerName::Process, Lane::Host, 2),
     row("isolation", LayerName::Root, Lane::Host, 2),
     row("netns", LayerName::Root, Lane::Host, 2),
+    row("hack-cluster", LayerName::Process, Lane::Host, 2),
     row("hack-sim", LayerName::Pure, Lane::Computing, 2),
     row("hack-sim-cluster", LayerName::Process, Lane::Computing, 2),
     row("hack-model-check", LayerName::Pure, Lane::Computing, 2),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use hack_e2e::eventually;
+use hack_cluster::eventually;
 
 use super::scene::{Placed, SERVERS, Scene, Window};
 use crate::running::PATIENCE;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hack_e2e::Way;
+use hack_cluster::Way;
 
 use super::scene::{SERVERS, Scene, Window};
 

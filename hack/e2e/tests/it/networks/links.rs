@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use hack_e2e::{Way, eventually};
+use hack_cluster::{Way, eventually};
 use protocol_client::Query;
 use serde_json::Value;
 

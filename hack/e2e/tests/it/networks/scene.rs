@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use hack_e2e::{Cluster, Net, Node, Settings, Way, eventually};
+use hack_cluster::{Cluster, Net, Node, Settings, Way, eventually};
 use protocol_client::Query;
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Clusters of real processes for tests: servers and nodes that are started, killed and restarted.
+//! Clusters of real processes, for tests and for measurements: servers and nodes that are started,
+//! killed and restarted.
 //!
 //! - [`Cluster`]: N `controlplane` processes on this host with mutual TLS between them, each with a
 //!   directory, a log file and ports of its own. One is killed, asked to end, or started again by
@@ -15,7 +16,7 @@
 //!
 //! With `DROVER_E2E_KEEP=1` the files and logs of every cluster stay, and their place is printed.
 //!
-//! Tests here look at programs from outside only: their files, their sockets, their signals.
+//! Programs are looked at from outside only: their files, their sockets, their signals.
 
 pub mod binaries;
 mod certificates;
