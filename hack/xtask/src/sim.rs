@@ -44,6 +44,14 @@ pub(crate) fn check_handshake(root: &Path, arguments: &[String]) -> anyhow::Resu
     run_package(root, "hack-model-check", EVERY_DAY, arguments)
 }
 
+/// As [`simulate`], for the benchmarks.
+///
+/// # Errors
+/// If it does not build, or a goal was missed.
+pub(crate) fn bench(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    run_package(root, "hack-bench", EVERY_DAY, arguments)
+}
+
 fn run_package(
     root: &Path,
     package: &str,

@@ -125,6 +125,7 @@ const ROWS: &[Row] = &[
     row("protocol-model", LayerName::Pure, Lane::Computing, 2),
     row("protocol-wire", LayerName::Pure, Lane::Computing, 2),
     row("hack-xtask", LayerName::Tools, Lane::Computing, 2),
+    row("hack-bench", LayerName::Tools, Lane::Host, 2),
     row("hack-testkit", LayerName::Tools, Lane::Computing, 2),
 ];
 

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-use super::floor::{self, Quantiles};
-use super::row::Row;
-use super::{Bench, Extent};
-use crate::stage::target_folder;
+use crate::floor::{self, Quantiles};
+use crate::row::Row;
+use crate::{Bench, Extent};
 
 /// The programs that are measured, as the release build leaves them.
 const BINARIES: &[&str] = &["controlplane", "drover", "nodesim"];
@@ -38,10 +37,7 @@ pub(super) fn begin(
 ) -> anyhow::Result<Begun> {
     let binaries = match bench.extent {
         Extent::FloorOnly => None,
-        Extent::Everything => {
-            let release = || target_folder(&bench.root).join("release");
-            Some(bench.programs.ours.clone().unwrap_or_else(release))
-        }
+        Extent::Everything => Some(bench.programs.ours.clone()),
     };
     if let Some(binaries) = &binaries {
         must_exist(binaries, more)?;

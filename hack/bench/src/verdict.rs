@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::row::Row;
-use crate::stage::Outcome;
 
 /// See the top of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,13 +29,9 @@ impl Verdict {
         verdict
     }
 
-    /// What the exit code says.
-    pub(super) fn outcome(&self) -> Outcome {
-        if self.missed.is_empty() && self.not_measured.is_empty() {
-            Outcome::Passed
-        } else {
-            Outcome::Failed
-        }
+    /// Whether nothing was missed and nothing is missing.
+    pub(super) fn is_success(&self) -> bool {
+        self.missed.is_empty() && self.not_measured.is_empty()
     }
 }
 
@@ -71,28 +66,28 @@ mod tests {
     #[test]
     fn figures_without_goals_are_no_reason_to_fail() {
         let verdict = Verdict::of(&[row("a"), row("b")]);
-        assert_eq!(verdict.outcome(), Outcome::Passed);
+        assert!(verdict.is_success());
         assert_eq!(verdict.to_string(), "goals: there were none to judge\n");
     }
 
     #[test]
     fn all_goals_met_is_success() {
         let verdict = Verdict::of(&[row("a").at_most(3.0), row("b")]);
-        assert_eq!(verdict.outcome(), Outcome::Passed);
+        assert!(verdict.is_success());
         assert_eq!(verdict.to_string(), "goals: 1 of 1 met\n");
     }
 
     #[test]
     fn a_goal_that_is_missed_is_named_and_fails() {
         let verdict = Verdict::of(&[row("a").at_most(3.0), row("b").at_most(1.0)]);
-        assert_eq!(verdict.outcome(), Outcome::Failed);
+        assert!(!verdict.is_success());
         assert_eq!(verdict.to_string(), "goals: 1 of 2 met; MISSED: b\n");
     }
 
     #[test]
     fn a_figure_that_is_not_there_fails() {
         let verdict = Verdict::of(&[row("a").at_most(3.0), Row::not_measured("s", "b", "why")]);
-        assert_eq!(verdict.outcome(), Outcome::Failed);
+        assert!(!verdict.is_success());
         let said = verdict.to_string();
         assert_eq!(said, "goals: 1 of 2 met; NOT MEASURED: b: why\n");
     }

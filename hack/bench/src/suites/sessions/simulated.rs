@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use super::{NAME, count, none_row, number};
-use crate::bench::row::Row;
+use crate::row::Row;
 
 /// Silence is noticed by then, from the last word of a node to the command.
 const NOTICED_GOAL_MS: f64 = 3_000.0;

@@ -7,10 +7,10 @@ use anyhow::{Context, bail, ensure};
 use super::{
     NAME, NODES, Scene, give_share, look, millis, none_row, number, register, say, wait_calm,
 };
-use crate::bench::fleet::servers;
-use crate::bench::floor::Quantiles;
-use crate::bench::row::Row;
 use crate::cluster::servers::Servers;
+use crate::fleet::servers;
+use crate::floor::Quantiles;
+use crate::row::Row;
 
 /// Longer than a silent node is waited for, with everything that is added to that where somebody
 /// has led for as long as nodes need to come back.

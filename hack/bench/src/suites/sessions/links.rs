@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::{NODES, Scene, give_share, look, none_row, say, wait_calm};
-use crate::bench::fleet::servers;
-use crate::bench::row::Row;
 use crate::cluster::own_net::OwnNet;
+use crate::fleet::servers;
+use crate::row::Row;
 
 /// For how long: much longer than an election, and than a node may be silent with everything that
 /// is added to that.

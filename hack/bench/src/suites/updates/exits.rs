@@ -5,10 +5,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 
-use super::super::floor::Quantiles;
 use super::runner::{DAY_SECONDS, Runner};
 use crate::cluster::http::Http;
 use crate::cluster::servers::Servers;
+use crate::floor::Quantiles;
 
 /// How long a task runs: long enough that its client waits by the time it ends.
 const RUNS_FOR: Duration = Duration::from_millis(100);

@@ -20,16 +20,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use self::jobs::{purge, register, wait_ended, wait_running};
-use super::floor::{self, Quantiles};
-use super::row::Row;
-use super::{Bench, Extent};
 use crate::cluster::Cluster;
 use crate::cluster::http::Http;
 use crate::cluster::nomad::Nomad;
-use crate::stage::target_folder;
+use crate::floor::{self, Quantiles};
+use crate::row::Row;
+use crate::{Bench, Extent};
 
 /// The name on the command line and in every row.
-pub(super) const NAME: &str = "start-here";
+pub(crate) const NAME: &str = "start-here";
 const RIVAL: &str = "nomad";
 
 /// The programs that are measured, as the release build leaves them.
@@ -66,11 +65,10 @@ struct Floors {
 ///
 /// # Errors
 /// If a floor cannot be measured, or the clusters' figures were asked for and cannot be measured.
-pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let release = || target_folder(&bench.root).join("release");
-    let binaries = bench.programs.ours.clone().unwrap_or_else(release);
+pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let binaries = &bench.programs.ours;
     if bench.extent == Extent::Everything {
-        must_exist(&binaries)?;
+        must_exist(binaries)?;
     }
     let floors = Floors {
         spawn: floor::spawn(&bench.scratch).context("measure the spawn floor")?,
@@ -90,7 +88,7 @@ pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     for server_count in [1, 3] {
         let folder = bench.scratch.join(format!("servers-{server_count}"));
         eprintln!("-- {server_count} server(s): starting");
-        let ours = Cluster::start(&binaries, &folder, server_count)?;
+        let ours = Cluster::start(binaries, &folder, server_count)?;
         // A rival of one server is compared with one of ours.
         let program = bench
             .programs

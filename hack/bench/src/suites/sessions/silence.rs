@@ -7,8 +7,8 @@ use anyhow::ensure;
 
 use super::look::{self, Seen};
 use super::{NAME, NODES, Scene, millis, none_row};
-use crate::bench::floor::Quantiles;
-use crate::bench::row::Row;
+use crate::floor::Quantiles;
+use crate::row::Row;
 
 const ROUNDS: usize = 5;
 /// Nodes that fall silent at a time.

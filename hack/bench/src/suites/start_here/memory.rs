@@ -2,10 +2,10 @@
 
 use super::jobs::{purge, register, wait_running};
 use super::{Contest, IDLE_TASKS, NAME, RIVAL};
-use crate::bench::row::Row;
 use crate::cluster::Cluster;
 use crate::cluster::nomad::Nomad;
 use crate::cluster::process::memory_kib;
+use crate::row::Row;
 
 /// The rival starts a helper process for each task; on two cores, starts beyond this many at once
 /// run into its own time limits.

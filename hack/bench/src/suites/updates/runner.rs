@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::super::fleet::look;
 use super::TIMED;
 use crate::cluster::node;
+use crate::fleet::look;
 
 /// Seconds of a day, over whose end times are compared.
 pub(super) const DAY_SECONDS: f64 = 86_400.0;

@@ -15,12 +15,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A server, as it sees itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::bench) struct Own {
-    pub(in crate::bench) leads: bool,
-    pub(in crate::bench) term: u64,
-    pub(in crate::bench) last_index: u64,
-    pub(in crate::bench) applied_index: u64,
-    pub(in crate::bench) sessions: u64,
+pub(crate) struct Own {
+    pub(crate) leads: bool,
+    pub(crate) term: u64,
+    pub(crate) last_index: u64,
+    pub(crate) applied_index: u64,
+    pub(crate) sessions: u64,
 }
 
 impl Own {
@@ -28,7 +28,7 @@ impl Own {
     ///
     /// # Errors
     /// If it does not answer.
-    pub(in crate::bench) fn ask(http: &mut Http) -> anyhow::Result<Self> {
+    pub(crate) fn ask(http: &mut Http) -> anyhow::Result<Self> {
         Self::read(&http.get("/v1/agent/self")?)
     }
 
@@ -50,7 +50,7 @@ impl Own {
 }
 
 /// All servers that run and answer, with their numbers.
-pub(in crate::bench) fn all(servers: &Servers) -> Vec<(usize, Own)> {
+pub(crate) fn all(servers: &Servers) -> Vec<(usize, Own)> {
     let running = (0..servers.len()).filter(|number| servers.is_running(*number));
     let answers = running.filter_map(|number| {
         let mut http = servers.http_of(number).ok()?;
@@ -60,7 +60,7 @@ pub(in crate::bench) fn all(servers: &Servers) -> Vec<(usize, Own)> {
 }
 
 /// For those who watch: who leads, since which term, and where sessions are.
-pub(in crate::bench) fn describe(servers: &Servers) -> String {
+pub(crate) fn describe(servers: &Servers) -> String {
     let each = all(servers).into_iter().map(|(number, own)| {
         let role = if own.leads { ", leads" } else { "" };
         let Own { term, sessions, .. } = own;
@@ -73,7 +73,7 @@ pub(in crate::bench) fn describe(servers: &Servers) -> String {
 ///
 /// # Errors
 /// If they have not in a minute, or one ended.
-pub(in crate::bench) fn wait_in_sync(servers: &mut Servers) -> anyhow::Result<()> {
+pub(crate) fn wait_in_sync(servers: &mut Servers) -> anyhow::Result<()> {
     let deadline = Instant::now() + IN_SYNC_TIMEOUT;
     loop {
         servers.must_run()?;

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::load::{self, PER_NODE};
 use super::{NAME, NODES, SETTLE, Scene, count, number, say};
-use crate::bench::fleet::look;
-use crate::bench::row::Row;
+use crate::fleet::look;
+use crate::row::Row;
 
 const ROUNDS: usize = 5;
 /// Some rounds tell only the whole time.

@@ -27,18 +27,18 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use self::load::Load;
-pub(super) use self::part::Part;
-use super::fleet::nodesim::{Fleet, Nodesim};
-use super::fleet::{self, Begun, look, servers};
-use super::floor::Quantiles;
-use super::row::Row;
-use super::{Bench, Extent};
+pub(crate) use self::part::Part;
 use crate::cluster::own_net::OwnNet;
 use crate::cluster::process::memory_kib;
 use crate::cluster::servers::Servers;
+use crate::fleet::nodesim::{Fleet, Nodesim};
+use crate::fleet::{self, Begun, look, servers};
+use crate::floor::Quantiles;
+use crate::row::Row;
+use crate::{Bench, Extent};
 
 /// The name on the command line and in every row.
-pub(super) const NAME: &str = "sessions";
+pub(crate) const NAME: &str = "sessions";
 const NODES: usize = 1000;
 const SERVERS: usize = 3;
 /// Registrations that tell what one commit takes.
@@ -64,7 +64,7 @@ struct Scene {
 ///
 /// # Errors
 /// If something cannot be measured.
-pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     // As soon as that: the program may begin again here, with the same scratch folder.
     let net = match bench.extent {
         Extent::FloorOnly => None,

@@ -18,17 +18,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A node as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::bench) struct Seen {
-    pub(in crate::bench) status: String,
+pub(crate) struct Seen {
+    pub(crate) status: String,
     /// Every change of the status raises it.
-    pub(in crate::bench) modify_index: u64,
+    pub(crate) modify_index: u64,
 }
 
 /// All nodes by their ids, and the index of the answer.
 ///
 /// # Errors
 /// If the server does not answer.
-pub(in crate::bench) fn nodes(
+pub(crate) fn nodes(
     http: &mut Http,
     newer_than: u64,
 ) -> anyhow::Result<(BTreeMap<String, Seen>, u64)> {
@@ -54,10 +54,7 @@ pub(in crate::bench) fn nodes(
 ///
 /// # Errors
 /// If they are not in a minute.
-pub(in crate::bench) fn all_ready(
-    servers: &Servers,
-    count: usize,
-) -> anyhow::Result<BTreeMap<String, Seen>> {
+pub(crate) fn all_ready(servers: &Servers, count: usize) -> anyhow::Result<BTreeMap<String, Seen>> {
     let deadline = Instant::now() + READY_TIMEOUT;
     loop {
         let seen = servers.http().and_then(|mut http| nodes(&mut http, 0));
@@ -79,7 +76,7 @@ pub(in crate::bench) fn all_ready(
 }
 
 /// How many nodes left `ready` between two looks, whether or not they came back.
-pub(in crate::bench) fn left(
+pub(crate) fn left(
     before: &BTreeMap<String, Seen>,
     after: &BTreeMap<String, Seen>,
     except: &[String],
@@ -94,7 +91,7 @@ pub(in crate::bench) fn left(
 ///
 /// # Errors
 /// If nobody leads.
-pub(in crate::bench) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
+pub(crate) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
     let leader = servers.leader().context("nobody leads")?;
     let own = servers.http_of(leader)?.get("/v1/agent/self")?;
     let index = &own["stats"]["raft"]["last_log_index"];
@@ -106,7 +103,7 @@ pub(in crate::bench) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
 ///
 /// # Errors
 /// If a file cannot be read.
-pub(in crate::bench) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
+pub(crate) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(data_dir.join("raft/log"))? {
         // It may be removed between the two calls.
@@ -121,7 +118,7 @@ pub(in crate::bench) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
 ///
 /// # Errors
 /// If the kernel does not tell.
-pub(in crate::bench) fn cpu(pid: u32) -> anyhow::Result<Duration> {
+pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     // The name in parentheses may hold anything; user and system time are fields 14 and 15, in
@@ -133,12 +130,12 @@ pub(in crate::bench) fn cpu(pid: u32) -> anyhow::Result<Duration> {
 }
 
 /// A service without a process, on any node.
-pub(in crate::bench) fn service(id: &str, count: usize) -> Value {
+pub(crate) fn service(id: &str, count: usize) -> Value {
     job("service", id, count, &json!({}))
 }
 
 /// A job of tasks without a process, on any node; `mock` says how they behave. What ends is over.
-pub(in crate::bench) fn job(kind: &str, id: &str, count: usize, mock: &Value) -> Value {
+pub(crate) fn job(kind: &str, id: &str, count: usize, mock: &Value) -> Value {
     json!({"Job": {
         "ID": id, "Name": id, "Type": kind, "Datacenters": ["*"],
         "TaskGroups": [{
@@ -155,7 +152,7 @@ pub(in crate::bench) fn job(kind: &str, id: &str, count: usize, mock: &Value) ->
 }
 
 /// The same job, on nodes of one class only.
-pub(in crate::bench) fn on_class(mut job: Value, class: &str) -> Value {
+pub(crate) fn on_class(mut job: Value, class: &str) -> Value {
     job["Job"]["Constraints"] = json!([{
         "LTarget": "${node.class}", "RTarget": class, "Operand": "=",
     }]);

@@ -6,30 +6,29 @@
 //! it, and the reader judges the machine.
 
 mod args;
+mod cluster;
 mod fleet;
 mod floor;
 mod row;
-mod sessions;
-mod start_here;
-mod updates;
+mod suites;
 mod verdict;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Parser;
 
-use crate::stage::{Outcome, target_folder};
-pub(crate) use args::Args;
+use args::Args;
 use row::Row;
+use suites::{sessions, start_here, updates};
 use verdict::Verdict;
 
 /// What a suite gets to work with.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// The root of the work tree.
-    pub(crate) root: PathBuf,
     /// A folder of its own for state, on the disk that holds the build, and removed afterwards: a
     /// temporary folder may be memory, where an fsync costs nothing.
     pub(crate) scratch: PathBuf,
@@ -46,8 +45,8 @@ pub(crate) struct Bench {
 /// The programs that are measured.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// The folder of ours; `None` = what the release build left.
-    pub(crate) ours: Option<PathBuf>,
+    /// The folder of ours.
+    pub(crate) ours: PathBuf,
     /// A `nomad` program to measure beside ours.
     pub(crate) rival: Option<PathBuf>,
 }
@@ -94,19 +93,33 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Runs a suite, prints its rows and judges them.
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a suite, prints its rows and judges them; answers whether all goals are met.
 ///
 /// # Errors
 /// If there is no such suite, or it can measure nothing at all.
-pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<Outcome> {
+fn run(args: &Args) -> anyhow::Result<bool> {
     let suite = chosen(args)?;
-    let scratch = target_folder(root).join(format!("bench-{}", std::process::id()));
+    let own = std::env::current_exe().context("find this program")?;
+    // target/PROFILE/hack-bench
+    let beside = own.parent().context("this program is in no folder")?;
+    let target = beside.parent().context("the folder of programs is /")?;
+    let scratch = target.join(format!("bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
     let bench = Bench {
-        root: root.to_owned(),
         scratch: scratch.clone(),
         extent: args.extent(),
-        programs: args.programs(),
+        programs: args.programs(beside),
         weather: args.weather(),
         parts: args.only.clone(),
     };
@@ -126,7 +139,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     removed.with_context(|| format!("remove {}", scratch.display()))?;
-    Ok(verdict.outcome())
+    Ok(verdict.is_success())
 }
 
 fn chosen(args: &Args) -> anyhow::Result<&'static Suite> {
@@ -178,12 +191,12 @@ mod tests {
         let rows = || vec![Row::new("s", "f", 1.0, "ms").at_most(2.0)];
         let failed = || Err(anyhow::anyhow!("one\ntwo").context("measure"));
         let whole = or_what_is_missing("s", rows(), Ok(())).unwrap();
-        assert_eq!(Verdict::of(&whole).outcome(), Outcome::Passed);
+        assert!(Verdict::of(&whole).is_success());
         let half = or_what_is_missing("s", rows(), failed()).unwrap();
         assert_eq!(half.len(), 2);
         let why = half[1].not_measured.as_deref();
         assert_eq!(why, Some("measure: one | two"));
-        assert_eq!(Verdict::of(&half).outcome(), Outcome::Failed);
+        assert!(!Verdict::of(&half).is_success());
         or_what_is_missing("s", Vec::new(), failed()).unwrap_err();
     }
 }

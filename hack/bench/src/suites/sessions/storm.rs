@@ -6,8 +6,8 @@ use anyhow::Context;
 
 use super::load::{self, PER_NODE};
 use super::{NAME, NODES, SETTLE, Scene, count, number, say};
-use crate::bench::fleet::look;
-use crate::bench::row::Row;
+use crate::fleet::look;
+use crate::row::Row;
 
 const ROUNDS: usize = 5;
 /// Bare handshakes at a time: enough to keep every processor busy, and no more, since what waits

@@ -9,7 +9,7 @@ use anyhow::ensure;
 use super::load::{self, PER_NODE, RUN_TIMEOUT, Run};
 use super::silence::wait_noticed;
 use super::{NAME, NODES, Scene, look, millis, none_row, say, wait_calm};
-use crate::bench::row::Row;
+use crate::row::Row;
 
 const ROUNDS: usize = 2;
 /// How long everybody stays away once all are noticed: nodes try again ever more rarely.

@@ -12,24 +12,24 @@ use crate::cluster::servers::Servers;
 /// Nodes that begin in a second: what is measured begins when all of them are there.
 const RATE: &str = "200";
 /// The class of nodes that are all that there is, or as good as all.
-pub(in crate::bench) const CLASS: &str = "sim";
+pub(crate) const CLASS: &str = "sim";
 
 /// Nodes of one process: the same in every run.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::bench) struct Fleet {
+pub(crate) struct Fleet {
     /// How many.
-    pub(in crate::bench) nodes: usize,
+    pub(crate) nodes: usize,
     /// What they are called, and how jobs choose them.
-    pub(in crate::bench) class: &'static str,
+    pub(crate) class: &'static str,
     /// What their ids come from.
-    pub(in crate::bench) seed: u64,
+    pub(crate) seed: u64,
     /// How readily it leaves the processors to others (nice(2)): a real node takes none of them.
-    pub(in crate::bench) nice: u8,
+    pub(crate) nice: u8,
 }
 
 impl Fleet {
     /// `nodes` nodes that are all that there is.
-    pub(in crate::bench) const fn only(nodes: usize) -> Self {
+    pub(crate) const fn only(nodes: usize) -> Self {
         Self {
             nodes,
             class: CLASS,
@@ -41,7 +41,7 @@ impl Fleet {
 
 /// Simulated nodes. Dropping it ends them.
 #[derive(Debug)]
-pub(in crate::bench) struct Nodesim {
+pub(crate) struct Nodesim {
     process: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -53,7 +53,7 @@ impl Nodesim {
     ///
     /// # Errors
     /// If some do not get there.
-    pub(in crate::bench) fn start(
+    pub(crate) fn start(
         program: &Path,
         servers: &Servers,
         fleet: Fleet,
@@ -97,7 +97,7 @@ impl Nodesim {
     ///
     /// # Errors
     /// If it could not be done.
-    pub(in crate::bench) fn tell(&mut self, command: &str) -> anyhow::Result<Value> {
+    pub(crate) fn tell(&mut self, command: &str) -> anyhow::Result<Value> {
         self.commands
             .write_all(format!("{command}\n").as_bytes())
             .context("tell nodesim")?;
@@ -110,7 +110,7 @@ impl Nodesim {
     ///
     /// # Errors
     /// If some do not get there.
-    pub(in crate::bench) fn wait_live(&mut self) -> anyhow::Result<Value> {
+    pub(crate) fn wait_live(&mut self) -> anyhow::Result<Value> {
         let mut answer = self.tell("live 120")?;
         ensure!(
             answer["missing"] == 0,
@@ -120,7 +120,7 @@ impl Nodesim {
     }
 
     /// Its process id.
-    pub(in crate::bench) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 

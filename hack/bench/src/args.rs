@@ -1,13 +1,14 @@
 //! What the command line asks of a suite.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::sessions::Part;
-use super::{Extent, Format, Programs};
+use crate::suites::sessions::Part;
+use crate::{Extent, Format, Programs};
 
 /// See the top of this file.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "cargo xtask bench", disable_version_flag = true)]
 pub(crate) struct Args {
     /// The name of the suite
     pub(super) suite: String,
@@ -48,9 +49,10 @@ impl Args {
         }
     }
 
-    pub(super) fn programs(&self) -> Programs {
+    /// `beside` = the folder of this program, which the release build left there.
+    pub(super) fn programs(&self, beside: &Path) -> Programs {
         Programs {
-            ours: self.binaries.clone(),
+            ours: self.binaries.clone().unwrap_or_else(|| beside.to_owned()),
             rival: self.rival.clone(),
         }
     }

@@ -19,16 +19,16 @@ use anyhow::Context;
 use self::counters::Counters;
 use self::runner::Runner;
 use self::storm::Ends;
-use super::Bench;
-use super::fleet::nodesim::{Fleet, Nodesim};
-use super::fleet::{self, Begun, look};
-use super::floor::Quantiles;
-use super::row::Row;
+use crate::Bench;
 use crate::cluster::node::Node;
 use crate::cluster::servers::Servers;
+use crate::fleet::nodesim::{Fleet, Nodesim};
+use crate::fleet::{self, Begun, look};
+use crate::floor::Quantiles;
+use crate::row::Row;
 
 /// The name on the command line and in every row.
-pub(super) const NAME: &str = "updates";
+pub(crate) const NAME: &str = "updates";
 const NODES: usize = 1000;
 /// Nodes beside them whose tasks' ends are timed. They have a process of their own, as real nodes
 /// have processors of their own: what is timed would else wait for a thousand others to start what
@@ -58,7 +58,7 @@ const STORMY: &str = "during storms";
 ///
 /// # Errors
 /// If something cannot be measured.
-pub(super) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let Begun { durable, binaries } = fleet::begin(bench, NAME, MORE_BINARIES, rows)?;
     let Some(binaries) = binaries else {
         return Ok(());

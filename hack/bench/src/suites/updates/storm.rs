@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::super::fleet::look;
-use super::super::fleet::nodesim::{CLASS, Nodesim};
-use super::super::floor::Beside;
-use super::super::row::Row;
 use super::NAME;
 use super::counters::Counters;
 use super::exits::{self, Scattered};
 use super::runner::Runner;
 use crate::cluster::servers::Servers;
+use crate::fleet::look;
+use crate::fleet::nodesim::{CLASS, Nodesim};
+use crate::floor::Beside;
+use crate::row::Row;
 
 /// The job of the storm.
 pub(super) const JOB: &str = "storm";

@@ -8,9 +8,9 @@ use anyhow::Context;
 
 use super::silence::wait_noticed;
 use super::{NAME, NODES, Scene, count, look, millis, none_row, say};
-use crate::bench::fleet::servers;
-use crate::bench::floor::Quantiles;
-use crate::bench::row::Row;
+use crate::fleet::servers;
+use crate::floor::Quantiles;
+use crate::row::Row;
 
 /// Of a hundred packets so many are lost.
 const LOSS_PERCENT: u32 = 30;
