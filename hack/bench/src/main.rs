@@ -6,9 +6,9 @@
 //! it, and the reader judges the machine.
 
 mod args;
-mod cluster;
 mod fleet;
 mod floor;
+mod http;
 mod row;
 mod suites;
 mod verdict;
@@ -18,8 +18,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Parser;
+use hack_cluster::Settings;
 
 use args::Args;
 use row::Row;
@@ -40,6 +41,35 @@ pub(crate) struct Bench {
     pub(crate) weather: Duration,
     /// The parts that are measured; all of them where none is named.
     pub(crate) parts: Vec<sessions::Part>,
+}
+
+impl Bench {
+    /// So many servers of the programs that are measured, with their state in the scratch folder.
+    pub(crate) fn settings(&self, servers: usize) -> Settings {
+        Settings {
+            programs: Some(self.programs.ours.clone()),
+            state_in: Some(self.scratch.clone()),
+            ..Settings::of(servers)
+        }
+    }
+
+    /// Whether these programs are there, unless only the machine's own floor is asked for.
+    ///
+    /// # Errors
+    /// If something is missing: what, and what to do.
+    pub(crate) fn must_have(&self, programs: &[&str]) -> anyhow::Result<()> {
+        let folder = &self.programs.ours;
+        let is_missing = |name: &&str| !folder.join(name).is_file();
+        let missing: Vec<&str> = programs.iter().copied().filter(is_missing).collect();
+        ensure!(
+            missing.is_empty() || self.extent == Extent::FloorOnly,
+            "the figures need {} in {}; build them with `cargo build --release --bins`, name another \
+             folder with --binaries, or ask for the machine's own figures with --floor-only",
+            missing.join(", "),
+            folder.display()
+        );
+        Ok(())
+    }
 }
 
 /// The programs that are measured.

@@ -43,17 +43,19 @@ impl Program {
         }
     }
 
-    /// Its path. Builds it if it is not there.
+    /// Its path in `given`, or else where the variable says, or else beside the test that runs: there
+    /// it is built if it is missing.
     ///
     /// # Errors
     /// When it is not there and cannot be built; the error says what to run.
-    pub fn path(self) -> anyhow::Result<PathBuf> {
+    pub fn path(self, given: Option<&Path>) -> anyhow::Result<PathBuf> {
         // One build at a time: the tests of a binary run in parallel.
         static BUILDING: Mutex<()> = Mutex::new(());
         let _building = BUILDING
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let given = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+        let named = || std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+        let given = given.map(Path::to_owned).or_else(named);
         let folder = match &given {
             Some(folder) => folder.clone(),
             None => beside_this_test()?,
@@ -62,7 +64,7 @@ impl Program {
         if !path.is_file() {
             ensure!(
                 given.is_none(),
-                "{} is not there; {FOLDER_VARIABLE} names its folder",
+                "{} is not there; its folder was named, by {FOLDER_VARIABLE} or an argument",
                 path.display()
             );
             self.build(&folder)?;

@@ -45,8 +45,14 @@ pub struct Settings {
     pub servers: usize,
     /// Lines for the block `server` of every server's file.
     pub server_block: String,
+    /// Lines for the file of every node.
+    pub node_lines: String,
     /// Whether no other cluster runs beside it.
     pub alone: bool,
+    /// The folder of the programs; without it, where [`Program::path`] finds them.
+    pub programs: Option<PathBuf>,
+    /// The folder in which all state is kept; without it, one for temporary files.
+    pub state_in: Option<PathBuf>,
 }
 
 impl Settings {
@@ -55,7 +61,10 @@ impl Settings {
         Self {
             servers,
             server_block: String::new(),
+            node_lines: String::new(),
             alone: false,
+            programs: None,
+            state_in: None,
         }
     }
 
@@ -80,8 +89,9 @@ impl Settings {
 #[derive(Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     pub(crate) certificates: Certificates,
+    /// `controlplane`.
     program: PathBuf,
     /// Servers are its first members, nodes the others.
     net: Option<Net>,
@@ -120,7 +130,12 @@ impl Cluster {
     async fn start_on(settings: Settings, net: Option<Net>) -> anyhow::Result<Self> {
         let turns = if settings.alone { CLUSTERS } else { 1 };
         let turn = TURNS.acquire_many(turns).await?;
-        let mut folder = tempfile::Builder::new().prefix("drover-e2e-").tempdir()?;
+        let mut folder = tempfile::Builder::new();
+        let folder = folder.prefix("drover-e2e-");
+        let mut folder = match &settings.state_in {
+            Some(state_in) => folder.tempdir_in(state_in)?,
+            None => folder.tempdir()?,
+        };
         if std::env::var_os(KEEP_VARIABLE).is_some() {
             folder.disable_cleanup(true);
             eprintln!("kept: {}", folder.path().display());
@@ -133,9 +148,9 @@ impl Cluster {
         let certificates = Certificates::make(&folder.path().join("tls"), &places)?;
         let mut cluster = Self {
             servers: Vec::new(),
+            program: Program::Controlplane.path(settings.programs.as_deref())?,
             settings,
             certificates,
-            program: Program::Controlplane.path()?,
             net,
             folder,
             _turn: turn,
@@ -173,6 +188,20 @@ impl Cluster {
     /// The ports of a server.
     pub fn ports(&self, number: usize) -> Ports {
         self.servers[number].ports
+    }
+
+    /// Whether a server was started and not ended.
+    pub fn is_running(&self, number: usize) -> bool {
+        self.servers[number].daemon.is_some()
+    }
+
+    /// The process id of a server.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn id(&self, number: usize) -> anyhow::Result<u32> {
+        let daemon = self.servers[number].daemon.as_ref();
+        Ok(daemon.context("the server is down")?.id())
     }
 
     /// A client of one server, with a connection of its own.
@@ -254,19 +283,18 @@ impl Cluster {
     /// # Errors
     /// When nobody does in time.
     pub async fn leader(&self) -> anyhow::Result<usize> {
-        eventually("a leader", PATIENCE, async || {
-            for (number, server) in self.servers.iter().enumerate() {
-                if server.daemon.is_none() {
-                    continue;
-                }
-                let own = self.agent(number).await?;
-                if own["stats"]["raft"]["state"] == "Leader" {
-                    return Ok(Some(number));
-                }
+        eventually("a leader", PATIENCE, async || Ok(self.leader_now().await)).await
+    }
+
+    /// The server that says itself that it leads, if one does now.
+    pub async fn leader_now(&self) -> Option<usize> {
+        for number in (0..self.len()).filter(|number| self.is_running(*number)) {
+            let own = self.agent(number).await;
+            if own.is_ok_and(|own| own["stats"]["raft"]["state"] == "Leader") {
+                return Some(number);
             }
-            Ok(None)
-        })
-        .await
+        }
+        None
     }
 
     /// What a server says of itself.
@@ -369,7 +397,7 @@ impl Cluster {
     }
 
     /// Where servers listen for servers and nodes.
-    pub(crate) fn quic_addresses(&self) -> Vec<SocketAddr> {
+    pub fn quic_addresses(&self) -> Vec<SocketAddr> {
         let servers = self.servers.iter();
         servers
             .map(|it| SocketAddr::new(it.address, it.ports.quic))
@@ -430,8 +458,15 @@ impl Cluster {
 impl Server {
     fn client(&self) -> anyhow::Result<Client> {
         let relayed = self.relay.as_ref().map(|relay| relay.port);
-        let port = relayed.unwrap_or(self.ports.http);
-        let address: Address = format!("http://127.0.0.1:{port}").parse()?;
-        Ok(Client::new(address, &TlsFiles::default())?)
+        client_of(relayed.unwrap_or(self.ports.http))
     }
+}
+
+/// A client of whatever listens for plain HTTP on a port of this host.
+///
+/// # Errors
+/// Never for plain HTTP.
+pub fn client_of(port: u16) -> anyhow::Result<Client> {
+    let address: Address = format!("http://127.0.0.1:{port}").parse()?;
+    Ok(Client::new(address, &TlsFiles::default())?)
 }

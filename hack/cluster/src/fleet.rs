@@ -1,5 +1,7 @@
 //! Many simulated nodes beside a cluster: one `nodesim` process, told what to do line by line.
 
+use std::fs::OpenOptions;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,17 +13,19 @@ use tokio::time::timeout;
 
 use crate::binaries::Program;
 use crate::cluster::{Cluster, JOIN_TOKEN};
+use crate::process::log_end;
 
-/// Longer than anything that a test asks for.
+/// Longer than anything that is asked for.
 const ANSWER_MAX: Duration = Duration::from_secs(180);
 
 /// Simulated nodes with real sessions. Dropping it ends them.
 #[derive(Debug)]
 pub struct Fleet {
     /// Ended when it is dropped.
-    _process: Child,
+    process: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
+    log: PathBuf,
 }
 
 impl Fleet {
@@ -30,16 +34,33 @@ impl Fleet {
     /// # Errors
     /// When some do not get there.
     pub async fn start(cluster: &Cluster, nodes: usize) -> anyhow::Result<Self> {
+        let (fleet, _) = Self::start_with(cluster, nodes, 0, &[]).await?;
+        Ok(fleet)
+    }
+
+    /// The same with `more` arguments of nodesim's, by a process that leaves the processors to
+    /// others as readily as `nice` says (nice(2)); answers what it said of the beginning, too.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with(
+        cluster: &Cluster,
+        nodes: usize,
+        nice: u8,
+        more: &[&str],
+    ) -> anyhow::Result<(Self, Value)> {
         let token = cluster.folder().join("join-token");
         std::fs::write(&token, JOIN_TOKEN)?;
-        let servers: Vec<String> = (0..cluster.len())
-            .map(|number| format!("127.0.0.1:{}", cluster.ports(number).quic))
-            .collect();
+        let servers = cluster.quic_addresses().into_iter();
+        let servers: Vec<String> = servers.map(|server| server.to_string()).collect();
         let [authority, certificate, key] = cluster.certificates.files("node");
-        let log = std::fs::File::create(cluster.folder().join("nodesim.log"))?;
-        let mut process = Command::new(Program::Nodesim.path()?)
+        let log = cluster.folder().join("nodesim.log");
+        let mut process = Command::new("nice")
+            .args(["-n", &nice.to_string()])
+            .arg(Program::Nodesim.path(cluster.settings.programs.as_deref())?)
             .args(["--servers", &servers.join(",")])
             .args(["--nodes", &nodes.to_string()])
+            .args(more)
             .arg("--ca")
             .arg(authority)
             .arg("--cert")
@@ -50,23 +71,32 @@ impl Fleet {
             .arg(token)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(OpenOptions::new().create(true).append(true).open(&log)?)
             .kill_on_drop(true)
             .spawn()
-            .context("cannot start nodesim")?;
+            .context("cannot start nice(1) with nodesim")?;
         let commands = process.stdin.take().context("no way to tell it")?;
         let answers = process.stdout.take().context("no way to hear it")?;
         let mut fleet = Self {
-            _process: process,
+            process,
             commands,
             answers: BufReader::new(answers).lines(),
+            log,
         };
         let begun = fleet.answer().await?;
         ensure!(
             begun["missing"] == 0,
             "not all nodes got a session: {begun}"
         );
-        Ok(fleet)
+        Ok((fleet, begun))
+    }
+
+    /// Its process id.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn id(&self) -> anyhow::Result<u32> {
+        self.process.id().context("nodesim ended")
     }
 
     /// Tells it one line; answers what it says to it.
@@ -84,7 +114,7 @@ impl Fleet {
     async fn answer(&mut self) -> anyhow::Result<Value> {
         let line = timeout(ANSWER_MAX, self.answers.next_line()).await;
         let line = line.context("nodesim does not answer")??;
-        let line = line.context("nodesim ended; its log is nodesim.log")?;
+        let line = line.with_context(|| format!("nodesim ended: {}", log_end(&self.log)))?;
         Ok(serde_json::from_str(&line)?)
     }
 }

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::binaries::Program;
 use crate::cluster::{Cluster, JOIN_TOKEN};
 use crate::process::{Daemon, Place, log_end};
+use crate::procfs::{arguments, pids};
 use crate::wait::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,12 +106,13 @@ impl Node {
         let run_dir = tempfile::Builder::new()
             .prefix("drover-e2e-")
             .tempdir_in(TMPFS)?;
+        let programs = cluster.settings.programs.as_deref();
         // keeper is beside noded.
-        Program::NodedKeeper.path()?;
+        Program::NodedKeeper.path(programs)?;
         let node = Self {
             number,
             daemon: None,
-            program: Program::Noded.path()?,
+            program: Program::Noded.path(programs)?,
             settings: cluster.folder().join(format!("node-{number}.hcl")),
             log: cluster.folder().join(format!("node-{number}.log")),
             data_dir: cluster.folder().join(format!("node-{number}")),
@@ -126,6 +128,14 @@ impl Node {
     /// Its name, as the cluster shows it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The process id of noded.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn id(&self) -> anyhow::Result<u32> {
+        Ok(self.daemon.as_ref().context("noded is down")?.id())
     }
 
     /// The last lines of its daemon's log, whether it runs or not, for an error.
@@ -340,26 +350,20 @@ impl Node {
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn helper(&self, helper: Helper) -> anyhow::Result<Option<i32>> {
-        let ours = self.run_dir.path().to_string_lossy().into_owned();
-        for entry in std::fs::read_dir("/proc")? {
-            let name = entry?.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
-                continue;
-            };
-            // A process may end between the two calls.
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).into_owned();
-            let mut words = line.split('\0');
-            let is_helper = words
-                .next()
-                .is_some_and(|own| own.ends_with("noded-keeper"))
-                && words.next() == Some(helper.argument());
+        let ours = self.run_dir.path().to_string_lossy();
+        let is_helper = |pid: &u32| {
+            let words = arguments(*pid);
+            let named = |word: &str| words.iter().any(|it| it == word);
             // The one that detaches itself is not yet the one that stays.
-            if is_helper && !line.contains("--detach") && words.any(|word| word == ours) {
-                return Ok(Some(pid));
-            }
-        }
-        Ok(None)
+            words
+                .first()
+                .is_some_and(|own| own.ends_with("noded-keeper"))
+                && words.get(1).is_some_and(|it| it == helper.argument())
+                && named(&ours)
+                && !words.iter().any(|it| it.contains("--detach"))
+        };
+        let found = pids()?.into_iter().find(is_helper);
+        Ok(found.map(u32::cast_signed))
     }
 
     /// Removes mounts and cgroups of what has ended.
@@ -388,11 +392,12 @@ impl Node {
         format!(
             "name = \"{name}\"\ndata_dir = \"{data_dir}\"\nrun_dir = \"{run_dir}\"\n\
              cgroup_base = \"{name}\"\nservers = [{servers}]\njoin_token = \"{JOIN_TOKEN}\"\n\
-             {NO_GC}{tls}driver \"raw_exec\" {{\n  enabled = true\n}}\n",
+             {NO_GC}{more}{tls}driver \"raw_exec\" {{\n  enabled = true\n}}\n",
             name = self.name,
             data_dir = self.data_dir.display(),
             run_dir = self.run_dir.path().display(),
             servers = servers.join(", "),
+            more = cluster.settings.node_lines,
             tls = cluster.certificates.block("node"),
         )
     }

@@ -131,3 +131,24 @@ impl Drop for Daemon {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_daemon_is_asked_to_end_and_its_log_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("demo.log");
+        let script = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+        let shell = Path::new("/bin/sh");
+        let mut daemon = Daemon::start("demo", shell, &["-c", script], &log, &Place::Here).unwrap();
+        while !daemon.log_end().contains("ready") {
+            daemon.must_run().unwrap();
+        }
+        let ended = daemon.terminate(Duration::from_secs(15)).await.unwrap();
+        assert!(ended.success(), "{ended}");
+        assert!(daemon.log_end().ends_with("ready\nasked"));
+        assert!(daemon.must_run().unwrap_err().to_string().contains("asked"));
+    }
+}

@@ -1,15 +1,15 @@
 //! What is seen of the cluster from outside: nodes through the API, the log by its index and its
-//! files, processor time by the kernel.
+//! files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use hack_cluster::Cluster;
 use serde_json::{Value, json};
 
-use crate::cluster::http::Http;
-use crate::cluster::servers::Servers;
+use crate::http::{Ask as _, Http};
 
 /// How long nodes may take to be ready again.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,18 +28,14 @@ pub(crate) struct Seen {
 ///
 /// # Errors
 /// If the server does not answer.
-pub(crate) fn nodes(
-    http: &mut Http,
-    newer_than: u64,
-) -> anyhow::Result<(BTreeMap<String, Seen>, u64)> {
+pub(crate) fn nodes(http: &Http, newer_than: u64) -> anyhow::Result<(BTreeMap<String, Seen>, u64)> {
     let path = if newer_than == 0 {
         "/v1/nodes".to_owned()
     } else {
         format!("/v1/nodes?index={newer_than}&wait=5s")
     };
-    let answer = http.ask("GET", &path, None)?;
-    let listed = answer.json()?;
-    let nodes = listed.as_array().context("no list of nodes")?.iter();
+    let answer = http.ask(&path)?;
+    let nodes = answer.value.as_array().context("no list of nodes")?.iter();
     let nodes = nodes.map(|node| {
         let seen = Seen {
             status: node["Status"].as_str().unwrap_or_default().to_owned(),
@@ -54,10 +50,10 @@ pub(crate) fn nodes(
 ///
 /// # Errors
 /// If they are not in a minute.
-pub(crate) fn all_ready(servers: &Servers, count: usize) -> anyhow::Result<BTreeMap<String, Seen>> {
+pub(crate) fn all_ready(servers: &Cluster, count: usize) -> anyhow::Result<BTreeMap<String, Seen>> {
     let deadline = Instant::now() + READY_TIMEOUT;
     loop {
-        let seen = servers.http().and_then(|mut http| nodes(&mut http, 0));
+        let seen = servers.http().and_then(|http| nodes(&http, 0));
         let ready = |seen: &BTreeMap<String, Seen>| {
             seen.values().filter(|node| node.status == "ready").count()
         };
@@ -91,8 +87,8 @@ pub(crate) fn left(
 ///
 /// # Errors
 /// If nobody leads.
-pub(crate) fn log_index(servers: &Servers) -> anyhow::Result<u64> {
-    let leader = servers.leader().context("nobody leads")?;
+pub(crate) fn log_index(servers: &Cluster) -> anyhow::Result<u64> {
+    let leader = servers.leads()?;
     let own = servers.http_of(leader)?.get("/v1/agent/self")?;
     let index = &own["stats"]["raft"]["last_log_index"];
     let index = index.as_str().and_then(|index| index.parse().ok());
@@ -112,21 +108,6 @@ pub(crate) fn log_bytes(data_dir: &Path) -> anyhow::Result<u64> {
         sum += used.map_or(0, |last| last as u64 + 1);
     }
     Ok(sum)
-}
-
-/// Processor time of a process so far.
-///
-/// # Errors
-/// If the kernel does not tell.
-pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
-    let path = format!("/proc/{pid}/stat");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    // The name in parentheses may hold anything; user and system time are fields 14 and 15, in
-    // hundredths of a second (proc_pid_stat(5)).
-    let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let ticks = rest.split(' ').skip(11).take(2);
-    let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    Ok(Duration::from_millis(ticks * 10))
 }
 
 /// A service without a process, on any node.

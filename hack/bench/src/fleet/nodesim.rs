@@ -1,13 +1,10 @@
-//! The program with the simulated nodes: told line by line, answering line by line.
+//! The program with the simulated nodes, as measurements use it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+use hack_cluster::Cluster;
 use serde_json::Value;
 
-use crate::cluster::servers::Servers;
+use crate::http::wait;
 
 /// Nodes that begin in a second: what is measured begins when all of them are there.
 const RATE: &str = "200";
@@ -39,13 +36,9 @@ impl Fleet {
     }
 }
 
-/// Simulated nodes. Dropping it ends them.
+/// Simulated nodes, told by a thread that waits. Dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct Nodesim {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+pub(crate) struct Nodesim(hack_cluster::Fleet);
 
 impl Nodesim {
     /// Starts a fleet and waits until all of them are in a session; answers what it said of
@@ -53,44 +46,12 @@ impl Nodesim {
     ///
     /// # Errors
     /// If some do not get there.
-    pub(crate) fn start(
-        program: &Path,
-        servers: &Servers,
-        fleet: Fleet,
-    ) -> anyhow::Result<(Self, Value)> {
-        let [authority, certificate, key] = servers.node_files();
-        let mut process = Command::new("nice")
-            .args(["-n", &fleet.nice.to_string()])
-            .arg(program)
-            .args(["--servers", &servers.quic_addresses().join(",")])
-            .args(["--nodes", &fleet.nodes.to_string()])
-            .args(["--rate", RATE, "--seed", &fleet.seed.to_string()])
-            .args(["--class", fleet.class])
-            .arg("--ca")
-            .arg(authority)
-            .arg("--cert")
-            .arg(certificate)
-            .arg("--key")
-            .arg(key)
-            .arg("--join-token-file")
-            .arg(servers.folder().join("join-token"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("start nice(1) with {}", program.display()))?;
-        let commands = process.stdin.take().context("no way to tell nodesim")?;
-        let answers = process.stdout.take().context("no way to hear nodesim")?;
-        let mut nodesim = Self {
-            process,
-            commands,
-            answers: BufReader::new(answers),
-        };
-        let begun = nodesim.answer()?;
-        ensure!(
-            begun["missing"] == 0,
-            "not every node got a session: {begun}"
-        );
-        Ok((nodesim, begun))
+    pub(crate) fn start(servers: &Cluster, fleet: Fleet) -> anyhow::Result<(Self, Value)> {
+        let seed = fleet.seed.to_string();
+        let more = ["--rate", RATE, "--seed", &seed, "--class", fleet.class];
+        let started = hack_cluster::Fleet::start_with(servers, fleet.nodes, fleet.nice, &more);
+        let (fleet, begun) = wait(started)?;
+        Ok((Self(fleet), begun))
     }
 
     /// Tells it one line; answers what it says to it.
@@ -98,12 +59,7 @@ impl Nodesim {
     /// # Errors
     /// If it could not be done.
     pub(crate) fn tell(&mut self, command: &str) -> anyhow::Result<Value> {
-        self.commands
-            .write_all(format!("{command}\n").as_bytes())
-            .context("tell nodesim")?;
-        let answer = self.answer()?;
-        ensure!(answer["error"].is_null(), "{command}: {answer}");
-        Ok(answer)
+        wait(self.0.tell(command))
     }
 
     /// Waits until every node that is not cut off lives; answers what it went through.
@@ -120,22 +76,10 @@ impl Nodesim {
     }
 
     /// Its process id.
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    fn answer(&mut self) -> anyhow::Result<Value> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).context("hear nodesim")?;
-        ensure!(!line.is_empty(), "nodesim ended");
-        serde_json::from_str(&line).with_context(|| format!("read an answer of nodesim: {line}"))
-    }
-}
-
-impl Drop for Nodesim {
-    fn drop(&mut self) {
-        // Nothing is left to report an error to.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn id(&self) -> anyhow::Result<u32> {
+        self.0.id()
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::cluster::http::Http;
-use crate::cluster::servers::Servers;
+use crate::http::{Ask, Http};
+use hack_cluster::Cluster;
 
 /// A server that starts reads its log, and may be sent a snapshot.
 const IN_SYNC_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ impl Own {
     ///
     /// # Errors
     /// If it does not answer.
-    pub(crate) fn ask(http: &mut Http) -> anyhow::Result<Self> {
+    pub(crate) fn ask(http: &Http) -> anyhow::Result<Self> {
         Self::read(&http.get("/v1/agent/self")?)
     }
 
@@ -50,17 +50,17 @@ impl Own {
 }
 
 /// All servers that run and answer, with their numbers.
-pub(crate) fn all(servers: &Servers) -> Vec<(usize, Own)> {
+pub(crate) fn all(servers: &Cluster) -> Vec<(usize, Own)> {
     let running = (0..servers.len()).filter(|number| servers.is_running(*number));
     let answers = running.filter_map(|number| {
-        let mut http = servers.http_of(number).ok()?;
-        Some((number, Own::ask(&mut http).ok()?))
+        let http = servers.http_of(number).ok()?;
+        Some((number, Own::ask(&http).ok()?))
     });
     answers.collect()
 }
 
 /// For those who watch: who leads, since which term, and where sessions are.
-pub(crate) fn describe(servers: &Servers) -> String {
+pub(crate) fn describe(servers: &Cluster) -> String {
     let each = all(servers).into_iter().map(|(number, own)| {
         let role = if own.leads { ", leads" } else { "" };
         let Own { term, sessions, .. } = own;
@@ -73,7 +73,7 @@ pub(crate) fn describe(servers: &Servers) -> String {
 ///
 /// # Errors
 /// If they have not in a minute, or one ended.
-pub(crate) fn wait_in_sync(servers: &mut Servers) -> anyhow::Result<()> {
+pub(crate) fn wait_in_sync(servers: &mut Cluster) -> anyhow::Result<()> {
     let deadline = Instant::now() + IN_SYNC_TIMEOUT;
     loop {
         servers.must_run()?;

@@ -11,6 +11,7 @@
 //! It is made with `ip` and `tc`, whose package (iproute2) every Debian has. Random loss is four
 //! instructions for the kernel's packet filter, since netem is missing on many kernels of clouds.
 
+mod own;
 mod relay;
 
 use std::fs::File;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+pub use own::OwnNet;
 pub(crate) use relay::Relay;
 
 /// Where `ip netns` keeps names.
@@ -281,8 +283,9 @@ fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "{program} {}: {said}",
-        arguments.join(" ")
+        "{program} {}: {}",
+        arguments.join(" "),
+        said.trim()
     );
     Ok(())
 }

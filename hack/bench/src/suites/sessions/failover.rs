@@ -7,10 +7,11 @@ use anyhow::{Context, bail, ensure};
 use super::{
     NAME, NODES, Scene, give_share, look, millis, none_row, number, register, say, wait_calm,
 };
-use crate::cluster::servers::Servers;
 use crate::fleet::servers;
 use crate::floor::Quantiles;
+use crate::http::Ask as _;
 use crate::row::Row;
+use hack_cluster::Cluster;
 
 /// Longer than a silent node is waited for, with everything that is added to that where somebody
 /// has led for as long as nodes need to come back.
@@ -48,7 +49,7 @@ struct Takeover {
 pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
     wait_calm(scene)?;
     let mut rows = Vec::new();
-    let leader = scene.servers.leader().context("nobody leads")?;
+    let leader = scene.servers.leads()?;
     for follower in (0..scene.servers.len()).filter(|number| *number != leader) {
         eprintln!("-- kill -9 of a follower, with {NODES} sessions");
         let death = kill(scene, follower, |_, _| Ok(()))?;
@@ -57,7 +58,7 @@ pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
     }
     let (mut takeovers, mut moved, mut left_ready) = (Vec::new(), Vec::new(), 0);
     for round in 1..=LEADERS {
-        let leader = scene.servers.leader().context("nobody leads")?;
+        let leader = scene.servers.leads()?;
         eprintln!("-- kill -9 of the leader, {round} of {LEADERS}, with {NODES} sessions");
         let id = format!("after-leader-{round}");
         let death = kill(scene, leader, |scene, since| {
@@ -100,7 +101,7 @@ fn kill<T>(
     let before = look::all_ready(&scene.servers, NODES)?;
     eprintln!("   before: {}", servers::describe(&scene.servers));
     scene.nodes.tell("mark")?;
-    scene.servers.kill(server);
+    scene.servers.kill(server)?;
     let killed = Instant::now();
     let watched = watch(scene, killed)?;
     std::thread::sleep(AFTERMATH.saturating_sub(killed.elapsed()));
@@ -124,8 +125,8 @@ fn take_over(scene: &Scene, killed: usize, id: &str, since: Instant) -> anyhow::
     let other = (killed + 1) % servers.len();
     std::thread::scope(|scope| {
         let next = scope.spawn(|| {
-            let leads = until(since, || Ok(servers.leader().is_some()))?;
-            let leader = servers.leader().unwrap_or(other);
+            let leads = until(since, || Ok(servers.leads().is_ok()))?;
+            let leader = servers.leads().unwrap_or(other);
             let id = format!("{id}-soon");
             until(since, || register(scene, leader, &id).map(|()| true))?;
             let able = until(since, || is_placed(servers, leader, &id))?;
@@ -146,7 +147,7 @@ fn take_over(scene: &Scene, killed: usize, id: &str, since: Instant) -> anyhow::
     })
 }
 
-fn is_placed(servers: &Servers, through: usize, id: &str) -> anyhow::Result<bool> {
+fn is_placed(servers: &Cluster, through: usize, id: &str) -> anyhow::Result<bool> {
     let path = format!("/v1/job/{id}/allocations");
     let allocs = servers.http_of(through)?.get(&path)?;
     Ok(allocs.as_array().is_some_and(|allocs| !allocs.is_empty()))

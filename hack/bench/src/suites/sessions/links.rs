@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use hack_cluster::OwnNet;
 
 use super::{NODES, Scene, give_share, look, none_row, say, wait_calm};
-use crate::cluster::own_net::OwnNet;
 use crate::fleet::servers;
+use crate::http::Ask as _;
 use crate::row::Row;
 
 /// For how long: much longer than an election, and than a node may be silent with everything that
@@ -89,7 +89,7 @@ fn links(servers: usize) -> Vec<Cut> {
 }
 
 fn row(scene: &mut Scene, net: &OwnNet, cut: impl Fn(usize) -> Cut) -> anyhow::Result<Row> {
-    let leader = scene.servers.leader().context("nobody leads")?;
+    let leader = scene.servers.leads()?;
     let cut = cut(leader);
     let what = cut.describe(leader);
     eprintln!("-- {what} is cut for {} s: {cut:?}", CUT.as_secs());
@@ -98,7 +98,7 @@ fn row(scene: &mut Scene, net: &OwnNet, cut: impl Fn(usize) -> Cut) -> anyhow::R
     }
     let before = look::all_ready(&scene.servers, NODES)?;
     eprintln!("   before: {}", servers::describe(&scene.servers));
-    let port = |number| scene.servers.quic_port(number);
+    let port = |number| scene.servers.ports(number).quic;
     let ways = cut.ways().into_iter();
     let ways: Vec<(u16, u16)> = ways.map(|(from, to)| (port(from), port(to))).collect();
     scene.nodes.tell("mark")?;

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{NODES, Scene, look};
-use crate::cluster::http::Http;
+use crate::http::{Ask, Http};
 
 /// Two services with one instance on each node: one goes on while its node is silent, the other is
 /// given up then.
@@ -53,10 +53,9 @@ impl Load {
 
 fn start(scene: &mut Scene) -> anyhow::Result<()> {
     eprintln!("-- each of {NODES} nodes begins to run {PER_NODE} allocations");
-    let mut http = scene.servers.http()?;
+    let http = scene.servers.http()?;
     for (id, tolerated) in [(PATIENT, true), (HASTY, false)] {
-        http.ask("PUT", "/v1/jobs", Some(&everywhere(id, tolerated)))?
-            .json()
+        http.put("/v1/jobs", &everywhere(id, tolerated))
             .with_context(|| format!("register {id}"))?;
     }
     all_run(scene)?;
@@ -85,7 +84,7 @@ fn wait_healthy(scene: &mut Scene) -> anyhow::Result<()> {
 fn stop(scene: &mut Scene) -> anyhow::Result<()> {
     for id in [PATIENT, HASTY] {
         let path = format!("/v1/job/{id}?purge=true");
-        scene.servers.http()?.ask("DELETE", &path, None)?.json()?;
+        scene.servers.http()?.delete(&path)?;
     }
     let begun = Instant::now();
     while !listed(scene)?.is_empty() {
@@ -125,8 +124,8 @@ fn everywhere(id: &str, tolerated: bool) -> Value {
 pub(super) fn all_run(scene: &mut Scene) -> anyhow::Result<BTreeSet<Run>> {
     let begun = Instant::now();
     loop {
-        let mut http = scene.servers.http()?;
-        let jobs = [wanted(&mut http, PATIENT)?, wanted(&mut http, HASTY)?];
+        let http = scene.servers.http()?;
+        let jobs = [wanted(&http, PATIENT)?, wanted(&http, HASTY)?];
         let now = runs(scene)?;
         let placed: BTreeSet<(&String, &String)> =
             now.iter().map(|(alloc, node, _)| (alloc, node)).collect();
@@ -152,9 +151,9 @@ pub(super) fn all_run(scene: &mut Scene) -> anyhow::Result<BTreeSet<Run>> {
 ///
 /// # Errors
 /// If the API does not tell.
-pub(super) fn wanted(http: &mut Http, job: &str) -> anyhow::Result<BTreeMap<String, String>> {
+pub(super) fn wanted(http: &Http, job: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let path = format!("/v1/job/{job}/allocations");
-    let answer = http.ask("GET", &path, None)?.json()?;
+    let answer = http.get(&path)?;
     let allocs = answer.as_array().context("no list of allocations")?.iter();
     let running = allocs
         .filter(|alloc| alloc["ClientStatus"] == "running" && alloc["DesiredStatus"] == "run");

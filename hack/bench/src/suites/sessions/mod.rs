@@ -20,20 +20,19 @@ mod simulated;
 mod storm;
 mod weather;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use hack_cluster::procfs::{cpu, memory_kib};
+use hack_cluster::{Cluster, OwnNet};
 use serde_json::{Value, json};
 
 use self::load::Load;
 pub(crate) use self::part::Part;
-use crate::cluster::own_net::OwnNet;
-use crate::cluster::process::memory_kib;
-use crate::cluster::servers::Servers;
 use crate::fleet::nodesim::{Fleet, Nodesim};
-use crate::fleet::{self, Begun, look, servers};
+use crate::fleet::{self, look, servers};
 use crate::floor::Quantiles;
+use crate::http::{Ask as _, wait};
 use crate::row::Row;
 use crate::{Bench, Extent};
 
@@ -54,8 +53,9 @@ const SETTLE: Duration = Duration::from_secs(6);
 
 /// What is measured.
 struct Scene {
-    servers: Servers,
+    /// Before the servers, whose folder it writes to.
     nodes: Nodesim,
+    servers: Cluster,
     /// What a registration that changes nothing else takes.
     commit: Quantiles,
 }
@@ -70,24 +70,21 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         Extent::FloorOnly => None,
         Extent::Everything => OwnNet::enter()?,
     };
-    let Begun { durable, binaries } = fleet::begin(bench, NAME, &[], rows)?;
-    let Some(binaries) = binaries else {
+    let Some(durable) = fleet::begin(bench, NAME, &["controlplane", "nodesim"], rows)? else {
         return Ok(());
     };
     let wanted = Part::chosen(&bench.parts).any(|part| part == Part::Simulated);
-    let simulator = wanted.then(|| simulated::program(&binaries)).transpose()?;
-    let mut scene = set_the_scene(bench, &binaries, &durable, rows)?;
+    let simulator = wanted
+        .then(|| simulated::program(&bench.programs.ours))
+        .transpose()?;
+    let mut scene = set_the_scene(bench, &durable, rows)?;
     let mut load = Load::None;
     for part in Part::chosen(&bench.parts) {
         load.become_like(part.load(), &mut scene)?;
         let measured = measure(part, &mut scene, net.as_ref(), bench);
         rows.extend(measured.with_context(|| format!("part {part:?}"))?);
     }
-    let Scene {
-        mut servers, nodes, ..
-    } = scene;
-    drop(nodes);
-    servers.stop()?;
+    drop(scene);
     // Beside nothing: it is about promises, and about this processor's time.
     if let Some(simulator) = simulator {
         rows.extend(simulated::rows(&simulator)?);
@@ -96,14 +93,9 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
 }
 
 /// Starts servers and nodes, and measures what both are like while nothing happens.
-fn set_the_scene(
-    bench: &Bench,
-    binaries: &Path,
-    durable: &Quantiles,
-    rows: &mut Vec<Row>,
-) -> anyhow::Result<Scene> {
+fn set_the_scene(bench: &Bench, durable: &Quantiles, rows: &mut Vec<Row>) -> anyhow::Result<Scene> {
     eprintln!("-- {SERVERS} servers");
-    let servers = Servers::start(binaries, &bench.scratch.join("servers"), SERVERS)?;
+    let servers = wait(Cluster::start(bench.settings(SERVERS)))?;
     let commit = measure_commits(&servers)?;
     rows.push(Row {
         floor_value: Some(millis(durable.p50)),
@@ -114,7 +106,7 @@ fn set_the_scene(
             "ms",
         )
     });
-    let (nodes, begun) = Nodesim::start(&binaries.join("nodesim"), &servers, Fleet::only(NODES))?;
+    let (nodes, begun) = Nodesim::start(&servers, Fleet::only(NODES))?;
     let mut scene = Scene {
         servers,
         nodes,
@@ -151,14 +143,14 @@ fn measure(
 }
 
 /// Jobs that want no instance, one after the other.
-fn measure_commits(servers: &Servers) -> anyhow::Result<Quantiles> {
-    let leader = servers.leader().context("nobody leads")?;
-    let mut http = servers.http_of(leader)?;
+fn measure_commits(servers: &Cluster) -> anyhow::Result<Quantiles> {
+    let leader = servers.leads()?;
+    let http = servers.http_of(leader)?;
     let mut samples = Vec::new();
     for number in 0..COMMITS {
         let job = look::service(&format!("commit-{number}"), 0);
         let begun = Instant::now();
-        http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+        http.put("/v1/jobs", &job)?;
         samples.push(begun.elapsed());
     }
     Quantiles::of(samples).context("no samples")
@@ -168,10 +160,11 @@ fn measure_commits(servers: &Servers) -> anyhow::Result<Quantiles> {
 fn cost_rows(scene: &mut Scene, begun: &Value) -> anyhow::Result<Vec<Row>> {
     eprintln!("-- {NODES} idle sessions");
     std::thread::sleep(SETTLE);
-    let leader = scene.servers.leader().context("nobody leads")?;
-    let ids = scene.servers.ids();
-    let sim = scene.nodes.id();
-    let all = || ids.iter().copied().chain([sim]).map(look::cpu);
+    let leader = scene.servers.leads()?;
+    let ids = (0..SERVERS).map(|number| scene.servers.id(number));
+    let ids = ids.collect::<anyhow::Result<Vec<_>>>()?;
+    let sim = scene.nodes.id()?;
+    let all = || ids.iter().copied().chain([sim]).map(cpu);
     let before = all().collect::<anyhow::Result<Vec<_>>>()?;
     let entries = look::log_index(&scene.servers)?;
     std::thread::sleep(QUIET);
@@ -227,10 +220,9 @@ fn millis(duration: Duration) -> f64 {
 
 /// Registers a job that anything may run, and waits for nothing.
 fn register(scene: &Scene, server: usize, id: &str) -> anyhow::Result<()> {
-    let mut http = scene.servers.http_of(server)?;
+    let http = scene.servers.http_of(server)?;
     let job = look::service(id, 1);
-    http.ask("PUT", "/v1/jobs", Some(&job))?
-        .json()
+    http.put("/v1/jobs", &job)
         .with_context(|| format!("register {id}"))?;
     Ok(())
 }

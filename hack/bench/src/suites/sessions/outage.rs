@@ -9,6 +9,7 @@ use anyhow::ensure;
 use super::load::{self, PER_NODE, RUN_TIMEOUT, Run};
 use super::silence::wait_noticed;
 use super::{NAME, NODES, Scene, look, millis, none_row, say, wait_calm};
+use crate::http::Ask as _;
 use crate::row::Row;
 
 const ROUNDS: usize = 2;

@@ -11,13 +11,18 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use hack_cluster::eventually;
+use protocol_client::Query;
 use serde_json::Value;
 
 use super::load::{self, PER_NODE};
 use super::{NAME, NODES, SETTLE, Scene, count, number, say};
 use crate::fleet::look;
+use crate::http::wait;
 use crate::row::Row;
 
+/// A node is seen to be gone, or back, by then.
+const SEEN_WITHIN: Duration = Duration::from_secs(60);
 const ROUNDS: usize = 5;
 /// Some rounds tell only the whole time.
 const TRIES_MAX: usize = 4 * ROUNDS;
@@ -250,22 +255,32 @@ fn bring_back(scene: &mut Scene, way: Way, round: usize) -> anyhow::Result<Took>
 
 /// Waits until a silent node is known to be; where one of its allocations goes on meanwhile the API
 /// says `disconnected`.
-fn wait_given_up(scene: &mut Scene, id: &str) -> anyhow::Result<()> {
-    scene.servers.wait_until("a silent node noticed", |http| {
-        let node = http.get(&format!("/v1/node/{id}"))?;
-        Ok(node["Status"] == "disconnected" || node["Status"] == "down")
-    })
+fn wait_given_up(scene: &Scene, id: &str) -> anyhow::Result<()> {
+    node_until(scene, id, "a silent node noticed", |node| {
+        node["Status"] == "disconnected" || node["Status"] == "down"
+    })?;
+    Ok(())
 }
 
 /// The entry with which a node became ready: nothing else changes it.
-fn ready_index(scene: &mut Scene, id: &str) -> anyhow::Result<u64> {
-    let mut index = 0;
-    scene.servers.wait_until("a node that is ready", |http| {
-        let node = http.get(&format!("/v1/node/{id}"))?;
-        index = node["ModifyIndex"].as_u64().context("no index")?;
-        Ok(node["Status"] == "ready")
-    })?;
-    Ok(index)
+fn ready_index(scene: &Scene, id: &str) -> anyhow::Result<u64> {
+    let ready = |node: &Value| node["Status"] == "ready";
+    let node = node_until(scene, id, "a node that is ready", ready)?;
+    node["ModifyIndex"].as_u64().context("no index")
+}
+
+/// Waits until something holds for a node; answers how it is seen then.
+fn node_until(
+    scene: &Scene,
+    id: &str,
+    what: &str,
+    holds: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Value> {
+    let path = format!("/v1/node/{id}");
+    wait(eventually(what, SEEN_WITHIN, async || {
+        let node = scene.servers.get(&path, &Query::new()).await?;
+        Ok(holds(&node).then_some(node))
+    }))
 }
 
 /// The last index of the log, once nothing is added to it for a while.

@@ -8,6 +8,7 @@ use anyhow::ensure;
 use super::look::{self, Seen};
 use super::{NAME, NODES, Scene, millis, none_row};
 use crate::floor::Quantiles;
+use crate::http::Ask as _;
 use crate::row::Row;
 
 const ROUNDS: usize = 5;
@@ -64,11 +65,11 @@ pub(super) fn wait_noticed(
     ids: &[String],
     begun: Instant,
 ) -> anyhow::Result<(Vec<Duration>, BTreeMap<String, Seen>)> {
-    let mut http = scene.servers.http()?;
+    let http = scene.servers.http()?;
     let mut took: BTreeMap<&String, Duration> = BTreeMap::new();
     let mut index = 0;
     loop {
-        let (seen, newer) = look::nodes(&mut http, index)?;
+        let (seen, newer) = look::nodes(&http, index)?;
         index = newer;
         for id in ids {
             if seen.get(id).is_none_or(|node| node.status != "ready") {

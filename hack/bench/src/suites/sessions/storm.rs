@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::load::{self, PER_NODE};
 use super::{NAME, NODES, SETTLE, Scene, count, number, say};
 use crate::fleet::look;
+use crate::http::Ask as _;
 use crate::row::Row;
 
 const ROUNDS: usize = 5;
@@ -33,7 +34,7 @@ pub(super) fn rows(scene: &mut Scene) -> anyhow::Result<Vec<Row>> {
         say("bare handshakes", &answer["handshakes"]);
         bare.push(number(&answer["handshakes"]["took_ms"])?);
         std::thread::sleep(SETTLE);
-        let leader = scene.servers.leader().context("nobody leads")?;
+        let leader = scene.servers.leads()?;
         let log = scene.servers.data_dir(leader);
         let (index_before, before) = (look::log_index(&scene.servers)?, look::log_bytes(&log)?);
         scene.nodes.tell(&format!("restart 0..{NODES}"))?;

@@ -5,11 +5,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use hack_cluster::procfs::cpu;
 
 use super::silence::wait_noticed;
 use super::{NAME, NODES, Scene, count, look, millis, none_row, say};
 use crate::fleet::servers;
 use crate::floor::Quantiles;
+use crate::http::Ask as _;
 use crate::row::Row;
 
 /// Of a hundred packets so many are lost.
@@ -43,14 +45,14 @@ pub(super) fn rows(scene: &mut Scene, span: Duration) -> anyhow::Result<Vec<Row>
 /// Whether a node that lives is taken for silent, and what it costs that none is.
 fn watch_the_well(scene: &mut Scene, weather: &str, span: Duration) -> anyhow::Result<Vec<Row>> {
     let before = look::all_ready(&scene.servers, NODES)?;
-    let leader = scene.servers.leader().context("nobody leads")?;
-    let processes = [scene.servers.ids()[leader], scene.nodes.id()];
-    let cpu = || processes.map(look::cpu);
+    let leader = scene.servers.leads()?;
+    let processes = [scene.servers.id(leader)?, scene.nodes.id()?];
+    let cpu_now = || processes.map(cpu);
     scene.nodes.tell("mark")?;
     scene
         .nodes
         .tell(&format!("weather {LOSS_PERCENT} {}", JITTER.as_millis()))?;
-    let (begun, cpu_before) = (Instant::now(), cpu());
+    let (begun, cpu_before) = (Instant::now(), cpu_now());
     while begun.elapsed() < span {
         std::thread::sleep(TELL_EVERY.min(span.saturating_sub(begun.elapsed())));
         let (seen, _) = look::nodes(&mut scene.servers.http()?, 0)?;
@@ -59,7 +61,7 @@ fn watch_the_well(scene: &mut Scene, weather: &str, span: Duration) -> anyhow::R
         let servers = servers::describe(&scene.servers);
         eprintln!("   {seconds} s: {gone} nodes left ready; {servers}");
     }
-    let (took, cpu_after) = (begun.elapsed(), cpu());
+    let (took, cpu_after) = (begun.elapsed(), cpu_now());
     let (after, _) = look::nodes(&mut scene.servers.http()?, 0)?;
     let mut answer = scene.nodes.tell("stats")?;
     let stats = answer["stats"].take();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::cluster::http::Http;
+use crate::http::Http;
 
 /// Hundreds of tasks take a rival that starts a helper process for each a minute or two.
 const RUNNING_TIMEOUT: Duration = Duration::from_secs(240);
@@ -14,7 +14,7 @@ const RUNNING_TIMEOUT: Duration = Duration::from_secs(240);
 ///
 /// # Errors
 /// If it is refused.
-pub(super) fn register(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+pub(super) fn register(http: &Http, id: &str, count: usize) -> anyhow::Result<()> {
     let job = json!({"Job": {
         "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
         "TaskGroups": [{
@@ -28,8 +28,7 @@ pub(super) fn register(http: &mut Http, id: &str, count: usize) -> anyhow::Resul
             "EphemeralDisk": {"SizeMB": 10},
         }],
     }});
-    http.ask("PUT", "/v1/jobs", Some(&job))?
-        .json()
+    http.put("/v1/jobs", &job)
         .with_context(|| format!("register {id}"))?;
     Ok(())
 }
@@ -38,9 +37,8 @@ pub(super) fn register(http: &mut Http, id: &str, count: usize) -> anyhow::Resul
 ///
 /// # Errors
 /// If that is refused.
-pub(super) fn purge(http: &mut Http, id: &str) -> anyhow::Result<()> {
-    http.ask("DELETE", &format!("/v1/job/{id}?purge=true"), None)?
-        .json()?;
+pub(super) fn purge(http: &Http, id: &str) -> anyhow::Result<()> {
+    http.delete(&format!("/v1/job/{id}?purge=true"))?;
     Ok(())
 }
 
@@ -48,7 +46,7 @@ pub(super) fn purge(http: &mut Http, id: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If one fails, or they do not run in time.
-pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+pub(super) fn wait_running(http: &Http, id: &str, count: usize) -> anyhow::Result<()> {
     wait_for(http, id, count, "running")
 }
 
@@ -56,17 +54,17 @@ pub(super) fn wait_running(http: &mut Http, id: &str, count: usize) -> anyhow::R
 ///
 /// # Errors
 /// If one fails, or they do not end in time.
-pub(super) fn wait_ended(http: &mut Http, id: &str, count: usize) -> anyhow::Result<()> {
+pub(super) fn wait_ended(http: &Http, id: &str, count: usize) -> anyhow::Result<()> {
     wait_for(http, id, count, "complete")
 }
 
-fn wait_for(http: &mut Http, id: &str, count: usize, wanted: &str) -> anyhow::Result<()> {
+fn wait_for(http: &Http, id: &str, count: usize, wanted: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + RUNNING_TIMEOUT;
     let mut index = 0;
     loop {
         let path = format!("/v1/job/{id}/allocations?index={index}&wait=5s");
-        let answer = http.ask("GET", &path, None)?;
-        let allocs = answer.json()?;
+        let answer = http.ask(&path)?;
+        let allocs = answer.value;
         let status = |wanted: &str| {
             let is = |alloc: &&Value| alloc["ClientStatus"] == wanted;
             allocs

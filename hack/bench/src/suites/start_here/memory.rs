@@ -1,10 +1,11 @@
 //! What the daemons need of memory: idle, and for each task that does nothing.
 
+use hack_cluster::procfs::memory_kib;
+
 use super::jobs::{purge, register, wait_running};
+use super::nomad::Nomad;
+use super::ours::Ours;
 use super::{Contest, IDLE_TASKS, NAME, RIVAL};
-use crate::cluster::Cluster;
-use crate::cluster::nomad::Nomad;
-use crate::cluster::process::memory_kib;
 use crate::row::Row;
 
 /// The rival starts a helper process for each task; on two cores, starts beyond this many at once
@@ -39,11 +40,11 @@ pub(super) fn idle_rows(contest: &Contest<'_>, when: &str) -> anyhow::Result<Vec
 pub(super) fn task_rows(contest: &Contest<'_>) -> anyhow::Result<Vec<Row>> {
     let tasks = f64::from(u32::try_from(IDLE_TASKS)?);
     let before = of_daemons(contest.ours)?;
-    let mut http = contest.ours.http()?;
-    register(&mut http, "idle", IDLE_TASKS)?;
-    wait_running(&mut http, "idle", IDLE_TASKS)?;
+    let http = contest.ours.http()?;
+    register(&http, "idle", IDLE_TASKS)?;
+    wait_running(&http, "idle", IDLE_TASKS)?;
     let after = of_daemons(contest.ours)?;
-    purge(&mut http, "idle")?;
+    purge(&http, "idle")?;
     let more = |(name, kib): &(&'static str, f64)| {
         // A daemon that came with the tasks is needed for them as a whole.
         let earlier = before.iter().find(|(other, _)| other == name);
@@ -65,9 +66,9 @@ pub(super) fn task_rows(contest: &Contest<'_>) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Proportional set size by daemon, in KiB; the largest server stands for all of them.
-fn of_daemons(cluster: &Cluster) -> anyhow::Result<Vec<(&'static str, f64)>> {
+fn of_daemons(ours: &Ours) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let mut memory: Vec<(&'static str, f64)> = Vec::new();
-    for (pid, name) in cluster.daemons()? {
+    for (pid, name) in ours.daemons()? {
         let kib = f64::from(u32::try_from(memory_kib(pid)?)?);
         match memory.iter_mut().find(|(other, _)| *other == name) {
             Some((_, largest)) => *largest = largest.max(kib),
@@ -88,10 +89,10 @@ fn of_rival(rival: &Nomad) -> anyhow::Result<f64> {
 /// What the rival needs more for each task, in KiB.
 fn of_rival_task(rival: &Nomad) -> anyhow::Result<f64> {
     let before = of_rival(rival)?;
-    let mut http = rival.http()?;
-    register(&mut http, "idle", RIVAL_IDLE_TASKS)?;
-    wait_running(&mut http, "idle", RIVAL_IDLE_TASKS)?;
+    let http = rival.http()?;
+    register(&http, "idle", RIVAL_IDLE_TASKS)?;
+    wait_running(&http, "idle", RIVAL_IDLE_TASKS)?;
     let after = of_rival(rival)?;
-    purge(&mut http, "idle")?;
+    purge(&http, "idle")?;
     Ok((after - before) / f64::from(u32::try_from(RIVAL_IDLE_TASKS)?))
 }

@@ -13,26 +13,24 @@
 
 mod jobs;
 mod memory;
+mod nomad;
+mod ours;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use self::jobs::{purge, register, wait_ended, wait_running};
-use crate::cluster::Cluster;
-use crate::cluster::http::Http;
-use crate::cluster::nomad::Nomad;
+use self::nomad::Nomad;
+use self::ours::Ours;
 use crate::floor::{self, Quantiles};
+use crate::http::Http;
 use crate::row::Row;
 use crate::{Bench, Extent};
 
 /// The name on the command line and in every row.
 pub(crate) const NAME: &str = "start-here";
 const RIVAL: &str = "nomad";
-
-/// The programs that are measured, as the release build leaves them.
-const BINARIES: &[&str] = &["controlplane", "noded", "noded-keeper", "drover"];
 
 const STARTS: usize = 200;
 /// Starts of one side before it is the other's turn.
@@ -50,7 +48,7 @@ const GOAL_P99_MS: f64 = 25.0;
 
 /// Our cluster and, where there is one, the rival's.
 struct Contest<'a> {
-    ours: &'a Cluster,
+    ours: &'a Ours,
     rival: Option<&'a Nomad>,
 }
 
@@ -66,10 +64,7 @@ struct Floors {
 /// # Errors
 /// If a floor cannot be measured, or the clusters' figures were asked for and cannot be measured.
 pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let binaries = &bench.programs.ours;
-    if bench.extent == Extent::Everything {
-        must_exist(binaries)?;
-    }
+    bench.must_have(&["controlplane", "noded", "noded-keeper"])?;
     let floors = Floors {
         spawn: floor::spawn(&bench.scratch).context("measure the spawn floor")?,
         durable: floor::durable_write(&bench.scratch).context("measure the durable-write floor")?,
@@ -86,9 +81,8 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         return Ok(());
     }
     for server_count in [1, 3] {
-        let folder = bench.scratch.join(format!("servers-{server_count}"));
         eprintln!("-- {server_count} server(s): starting");
-        let ours = Cluster::start(binaries, &folder, server_count)?;
+        let ours = Ours::start(bench, server_count)?;
         // A rival of one server is compared with one of ours.
         let program = bench
             .programs
@@ -103,25 +97,7 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
             rival: rival.as_ref(),
         };
         cluster_rows(&contest, server_count, floors, rows)?;
-        rival.map(Nomad::stop).transpose()?;
-        ours.stop()?;
     }
-    Ok(())
-}
-
-fn must_exist(binaries: &Path) -> anyhow::Result<()> {
-    let missing: Vec<&str> = BINARIES
-        .iter()
-        .copied()
-        .filter(|name| !binaries.join(name).is_file())
-        .collect();
-    ensure!(
-        missing.is_empty(),
-        "the figures of a cluster need {} in {}; build them with `cargo build --release`, name \
-         another folder with --binaries, or ask for the machine's own figures with --floor-only",
-        missing.join(", "),
-        binaries.display()
-    );
     Ok(())
 }
 
@@ -219,15 +195,15 @@ fn measure_starts(contest: &Contest<'_>) -> anyhow::Result<(Quantiles, Option<Qu
 /// The same for a cluster, and a machine, that did nothing for a while.
 fn quiet_rows(contest: &Contest<'_>) -> anyhow::Result<[Row; 2]> {
     eprintln!("-- {QUIET_STARTS} starts after a second of quiet each");
-    let mut http = contest.ours.http()?;
-    let samples = measure_block(&mut http, "quiet", QUIET_STARTS, QUIET)?;
+    let http = contest.ours.http()?;
+    let samples = measure_block(&http, "quiet", QUIET_STARTS, QUIET)?;
     let quantiles = Quantiles::of(samples).context("no samples")?;
     let figure = "submit to running after 1 s of quiet, 1 server";
     Ok(quantile_rows(figure, quantiles))
 }
 
 fn measure_block(
-    http: &mut Http,
+    http: &Http,
     name: &str,
     starts: usize,
     pause: Duration,
@@ -240,7 +216,7 @@ fn measure_block(
     samples.collect()
 }
 
-fn measure_start(http: &mut Http, id: &str) -> anyhow::Result<Duration> {
+fn measure_start(http: &Http, id: &str) -> anyhow::Result<Duration> {
     let start = Instant::now();
     register(http, id, 1)?;
     wait_running(http, id, 1)?;

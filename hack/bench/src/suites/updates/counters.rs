@@ -2,7 +2,9 @@
 
 use anyhow::{Context, ensure};
 
-use crate::cluster::servers::Servers;
+use hack_cluster::Cluster;
+
+use crate::http::Ask as _;
 
 /// The log's counters, or how much they grew.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +22,8 @@ impl Counters {
     ///
     /// # Errors
     /// If nobody leads, or a counter is missing.
-    pub(super) fn of(servers: &Servers) -> anyhow::Result<Self> {
-        let leader = servers.leader().context("nobody leads")?;
+    pub(super) fn of(servers: &Cluster) -> anyhow::Result<Self> {
+        let leader = servers.leads()?;
         let metrics = servers.http_of(leader)?.get("/v1/metrics")?;
         let counters = metrics["Counters"].as_array().context("no counters")?;
         let count = |name: &str| {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, ensure};
 
 use super::runner::{DAY_SECONDS, Runner};
-use crate::cluster::http::Http;
-use crate::cluster::servers::Servers;
 use crate::floor::Quantiles;
+use crate::http::{Ask, Http};
+use hack_cluster::Cluster;
 
 /// How long a task runs: long enough that its client waits by the time it ends.
 const RUNS_FOR: Duration = Duration::from_millis(100);
@@ -34,16 +34,16 @@ const END_MAX: Duration = Duration::from_secs(120);
 /// # Errors
 /// If one does not end.
 pub(super) fn of_count(
-    servers: &Servers,
+    servers: &Cluster,
     runner: &Runner,
     count: usize,
 ) -> anyhow::Result<Quantiles> {
-    let mut http = servers.http()?;
+    let http = servers.http()?;
     let samples = (0..count)
         .map(|number| {
             let id = format!("quiet-{}-{number}", runner.word());
-            register(&mut http, runner, &id, RUNS_FOR)?;
-            Ok(seen(&mut http, runner, &id)?.seen_after)
+            register(&http, runner, &id, RUNS_FOR)?;
+            Ok(seen(&http, runner, &id)?.seen_after)
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     Quantiles::of(samples).context("no samples")
@@ -77,19 +77,19 @@ impl Scattered {
     /// # Errors
     /// If one is refused.
     pub(super) fn start(
-        servers: &Servers,
+        servers: &Cluster,
         runner: &Runner,
         storm: usize,
         first: Instant,
         gap: Duration,
     ) -> anyhow::Result<Self> {
-        let mut http = servers.http()?;
+        let http = servers.http()?;
         let mut jobs = Vec::new();
         for number in 0..SCATTERED {
             let id = format!("stormy-{}-{storm}-{number}", runner.word());
             let ends = first + gap * number;
             let runs_for = ends.saturating_duration_since(Instant::now());
-            register(&mut http, runner, &id, runs_for)?;
+            register(&http, runner, &id, runs_for)?;
             jobs.push(id);
         }
         Ok(Self {
@@ -102,13 +102,13 @@ impl Scattered {
     ///
     /// # Errors
     /// If one does not end.
-    pub(super) fn follow(&self, servers: &Servers) -> anyhow::Result<Vec<End>> {
+    pub(super) fn follow(&self, servers: &Cluster) -> anyhow::Result<Vec<End>> {
         std::thread::scope(|scope| {
             let client = |number: usize| {
                 move || {
-                    let mut http = servers.http()?;
+                    let http = servers.http()?;
                     let jobs = self.jobs.iter().skip(number).step_by(CLIENTS);
-                    jobs.map(|id| seen(&mut http, &self.runner, id))
+                    jobs.map(|id| seen(&http, &self.runner, id))
                         .collect::<anyhow::Result<Vec<_>>>()
                 }
             };
@@ -145,22 +145,21 @@ pub(super) fn now() -> anyhow::Result<f64> {
     seconds_of_day(SystemTime::now())
 }
 
-fn register(http: &mut Http, runner: &Runner, id: &str, runs_for: Duration) -> anyhow::Result<()> {
+fn register(http: &Http, runner: &Runner, id: &str, runs_for: Duration) -> anyhow::Result<()> {
     let job = runner.job(id, runs_for);
-    http.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+    http.put("/v1/jobs", &job)?;
     Ok(())
 }
 
 /// Waits for the end of a job's only task.
-fn seen(http: &mut Http, runner: &Runner, id: &str) -> anyhow::Result<End> {
+fn seen(http: &Http, runner: &Runner, id: &str) -> anyhow::Result<End> {
     let (mut index, deadline) = (0, Instant::now() + END_MAX);
     while Instant::now() < deadline {
         let path = format!("/v1/job/{id}/allocations?index={index}&wait=30s");
-        let answer = http.ask("GET", &path, None)?;
+        let answer = http.ask(&path)?;
         let seen = seconds_of_day(SystemTime::now())?;
         index = answer.index;
-        let allocs = answer.json()?;
-        let alloc = &allocs[0];
+        let alloc = &answer.value[0];
         ensure!(alloc["ClientStatus"] != "failed", "{id} failed: {alloc}");
         if alloc["ClientStatus"] != "complete" {
             continue;

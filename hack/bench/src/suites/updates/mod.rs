@@ -11,20 +11,19 @@ mod reference;
 mod runner;
 mod storm;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use hack_cluster::{Cluster, Node, Settings};
 
 use self::counters::Counters;
 use self::runner::Runner;
 use self::storm::Ends;
 use crate::Bench;
-use crate::cluster::node::Node;
-use crate::cluster::servers::Servers;
 use crate::fleet::nodesim::{Fleet, Nodesim};
-use crate::fleet::{self, Begun, look};
+use crate::fleet::{self, look};
 use crate::floor::Quantiles;
+use crate::http::wait;
 use crate::row::Row;
 
 /// The name on the command line and in every row.
@@ -40,8 +39,7 @@ const TIMED: Fleet = Fleet {
     nice: 0,
 };
 const SERVERS: usize = 3;
-/// Programs of the real node.
-const MORE_BINARIES: &[&str] = &["noded", "noded-keeper"];
+const PROGRAMS: &[&str] = &["controlplane", "nodesim", "noded", "noded-keeper"];
 /// Ends of tasks of each kind that are timed while nothing else happens.
 const QUIET_EXITS: usize = 200;
 /// From an end to its sight, at the 99th percentile.
@@ -59,19 +57,21 @@ const STORMY: &str = "during storms";
 /// # Errors
 /// If something cannot be measured.
 pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let Begun { durable, binaries } = fleet::begin(bench, NAME, MORE_BINARIES, rows)?;
-    let Some(binaries) = binaries else {
+    let Some(durable) = fleet::begin(bench, NAME, PROGRAMS, rows)? else {
         return Ok(());
     };
     eprintln!(
         "-- {SERVERS} servers, {NODES} nodes, {} and a real one beside them",
         TIMED.nodes
     );
-    let mut servers = Servers::start(&binaries, &bench.scratch.join("servers"), SERVERS)?;
-    let nodesim = binaries.join("nodesim");
-    let (mut nodes, _) = Nodesim::start(&nodesim, &servers, Fleet::only(NODES))?;
-    let (timed, _) = Nodesim::start(&nodesim, &servers, TIMED)?;
-    let (real, mut runners) = start_real(&binaries, &servers, rows)?;
+    let settings = Settings {
+        node_lines: format!("node_class = \"{}\"\n", runner::REAL_CLASS),
+        ..bench.settings(SERVERS)
+    };
+    let servers = wait(Cluster::start(settings))?;
+    let (mut nodes, _) = Nodesim::start(&servers, Fleet::only(NODES))?;
+    let (timed, _) = Nodesim::start(&servers, TIMED)?;
+    let (real, mut runners) = start_real(&servers, rows)?;
     runners.push(Runner::Imitated);
     let all = NODES + TIMED.nodes + usize::from(real.is_some());
     look::all_ready(&servers, all).context("wait for all nodes")?;
@@ -91,24 +91,22 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let seen = Quantiles::of(ends.seen_after).context("no task ended during a storm")?;
         rows.extend(exit_rows(STORMY, &ends.runner, &seen, &durable));
     }
-    real.map(Node::stop).transpose()?;
-    drop((nodes, timed));
-    servers.stop()?;
-    let not_merged = not_merged(&binaries, &bench.scratch.join("not-merged"))?;
+    drop((real, nodes, timed));
+    drop(servers);
+    let not_merged = not_merged(bench)?;
     rows.extend(storm.rows(reference, not_merged));
     Ok(())
 }
 
 /// A real node, and what its tasks are known by. A host that cannot have one measures the rest.
 fn start_real(
-    binaries: &Path,
-    servers: &Servers,
+    servers: &Cluster,
     rows: &mut Vec<Row>,
 ) -> anyhow::Result<(Option<Node>, Vec<Runner>)> {
     let folder = servers.folder().join("ends");
     std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let runner = Runner::Real(folder);
-    match Node::start(binaries, servers) {
+    match wait(Node::start(servers)) {
         Ok(node) => Ok((Some(node), vec![runner])),
         Err(error) => {
             let why = format!("no real node can run here: {error:#}");
@@ -120,15 +118,12 @@ fn start_real(
 }
 
 /// The storm on servers of its own, which merge nothing.
-fn not_merged(binaries: &Path, folder: &Path) -> anyhow::Result<Counters> {
-    let mut servers = Servers::start_with(binaries, folder, SERVERS, "merge_updates = false")?;
-    let nodesim = binaries.join("nodesim");
-    let (mut nodes, _) = Nodesim::start(&nodesim, &servers, Fleet::only(NODES))?;
+fn not_merged(bench: &Bench) -> anyhow::Result<Counters> {
+    let settings = bench.settings(SERVERS).with("merge_updates = false");
+    let servers = wait(Cluster::start(settings))?;
+    let (mut nodes, _) = Nodesim::start(&servers, Fleet::only(NODES))?;
     look::all_ready(&servers, NODES)?;
-    let cost = storm::not_merged(&servers, &mut nodes)?;
-    drop(nodes);
-    servers.stop()?;
-    Ok(cost)
+    storm::not_merged(&servers, &mut nodes)
 }
 
 fn figure(runner: &Runner, when: &str, what: &str) -> String {

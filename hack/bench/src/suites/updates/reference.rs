@@ -6,7 +6,9 @@ use anyhow::{Context, ensure};
 use serde_json::{Map, Value};
 
 use super::storm::JOB;
-use crate::cluster::servers::Servers;
+use hack_cluster::Cluster;
+
+use crate::http::Ask as _;
 
 /// What the reference's client sends of an allocation (Nomad 1.6, `Node.UpdateAlloc`).
 const FIELDS: &[&str] = &[
@@ -24,8 +26,8 @@ const FIELDS: &[&str] = &[
 ///
 /// # Errors
 /// If there are none, or the API does not tell.
-pub(super) fn measure(servers: &Servers, samples: usize) -> anyhow::Result<f64> {
-    let mut http = servers.http()?;
+pub(super) fn measure(servers: &Cluster, samples: usize) -> anyhow::Result<f64> {
+    let http = servers.http()?;
     let listed = http.get(&format!("/v1/job/{JOB}/allocations"))?;
     let listed = listed.as_array().context("no list of allocations")?;
     let mut sum = 0;

@@ -11,9 +11,10 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::TIMED;
-use crate::cluster::node;
 use crate::fleet::look;
 
+/// The class of the real node, by which jobs choose it.
+pub(super) const REAL_CLASS: &str = "real";
 /// Seconds of a day, over whose end times are compared.
 pub(super) const DAY_SECONDS: f64 = 86_400.0;
 
@@ -60,7 +61,7 @@ impl Runner {
                 });
                 // They are many, and the host is no larger than it is.
                 task["Resources"] = json!({"CPU": 1, "MemoryMB": 10});
-                look::on_class(job, node::CLASS)
+                look::on_class(job, REAL_CLASS)
             }
         }
     }

@@ -12,10 +12,12 @@ use super::NAME;
 use super::counters::Counters;
 use super::exits::{self, Scattered};
 use super::runner::Runner;
-use crate::cluster::servers::Servers;
+use hack_cluster::Cluster;
+
 use crate::fleet::look;
 use crate::fleet::nodesim::{CLASS, Nodesim};
 use crate::floor::Beside;
+use crate::http::Ask as _;
 use crate::row::Row;
 
 /// The job of the storm.
@@ -48,7 +50,7 @@ pub(super) struct Storm {
 ///
 /// # Errors
 /// If not all of it runs in time.
-pub(super) fn measure(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Storm> {
+pub(super) fn measure(servers: &Cluster, nodes: &mut Nodesim) -> anyhow::Result<Storm> {
     eprintln!("-- {ALLOCS} allocations start at once");
     let before = Counters::of(servers)?;
     let took = start_all(servers, nodes, JOB, Instant::now())?;
@@ -80,7 +82,7 @@ pub(super) struct Seen {
 /// # Errors
 /// If not all of it runs in time, or some task does not end.
 pub(super) fn with_ends(
-    servers: &Servers,
+    servers: &Cluster,
     nodes: &mut Nodesim,
     runners: &[Runner],
     expected: Duration,
@@ -105,7 +107,7 @@ pub(super) fn with_ends(
 
 /// One of these storms; what runs of it is stopped in the end, so that the next one is no larger.
 fn one_with_ends(
-    servers: &Servers,
+    servers: &Cluster,
     nodes: &mut Nodesim,
     (storm, gap): (usize, Duration),
     scratch: &Path,
@@ -156,13 +158,13 @@ fn one_with_ends(
 ///
 /// # Errors
 /// If not all of it runs in time.
-pub(super) fn not_merged(servers: &Servers, nodes: &mut Nodesim) -> anyhow::Result<Counters> {
+pub(super) fn not_merged(servers: &Cluster, nodes: &mut Nodesim) -> anyhow::Result<Counters> {
     eprintln!("-- nothing is merged");
     Ok(measure(servers, nodes)?.log)
 }
 
 fn start_all(
-    servers: &Servers,
+    servers: &Cluster,
     nodes: &mut Nodesim,
     id: &str,
     begun: Instant,
@@ -170,7 +172,7 @@ fn start_all(
     // Batch, so that nobody waits for the health of what started.
     let job = look::job("batch", id, ALLOCS as usize, &json!({}));
     let job = look::on_class(job, CLASS);
-    servers.http()?.ask("PUT", "/v1/jobs", Some(&job))?.json()?;
+    servers.http()?.put("/v1/jobs", &job)?;
     let all = until_running(servers, id, ALLOCS, begun);
     all.with_context(|| match nodes.tell("stats") {
         Ok(stats) => stats.to_string(),
@@ -180,16 +182,16 @@ fn start_all(
 }
 
 /// Stops all of a job, and waits until that is over.
-fn stop_all(servers: &Servers, id: &str) -> anyhow::Result<()> {
+fn stop_all(servers: &Cluster, id: &str) -> anyhow::Result<()> {
     let path = format!("/v1/job/{id}");
-    servers.http()?.ask("DELETE", &path, None)?.json()?;
+    servers.http()?.delete(&path)?;
     until_running(servers, id, 0, Instant::now())
 }
 
 /// Waits until so many allocations of a job run.
-fn until_running(servers: &Servers, id: &str, count: u32, begun: Instant) -> anyhow::Result<()> {
+fn until_running(servers: &Cluster, id: &str, count: u32, begun: Instant) -> anyhow::Result<()> {
     loop {
-        let mut http = servers.http()?;
+        let http = servers.http()?;
         let summary = http.get(&format!("/v1/job/{id}/summary"))?;
         let running = &summary["Summary"]["group"]["Running"];
         if running.as_u64() == Some(u64::from(count)) {

@@ -14,14 +14,16 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+
+use super::run;
 
 /// Set for the process that runs in the namespace.
 const VARIABLE: &str = "DROVER_BENCH_OWN_NET";
 
 /// A network namespace that nobody else is in.
 #[derive(Debug)]
-pub(crate) struct OwnNet(());
+pub struct OwnNet(());
 
 impl OwnNet {
     /// Enters a new namespace: this program begins once more in it, as the same process, with the
@@ -30,7 +32,7 @@ impl OwnNet {
     ///
     /// # Errors
     /// When it can and does not.
-    pub(crate) fn enter() -> anyhow::Result<Option<Self>> {
+    pub fn enter() -> anyhow::Result<Option<Self>> {
         if std::env::var_os(VARIABLE).is_some() {
             return Self::prepare();
         }
@@ -65,9 +67,9 @@ impl OwnNet {
     }
 
     fn prepare() -> anyhow::Result<Option<Self>> {
-        run("ip", "link set dev lo up")?;
+        run("ip", &["link", "set", "dev", "lo", "up"])?;
         let net = Self(());
-        let able = run("tc", "qdisc add dev lo clsact")
+        let able = run("tc", &["qdisc", "add", "dev", "lo", "clsact"])
             .and_then(|()| net.cut(&[]))
             .and_then(|()| net.cut(&[(1, 1)]))
             .and_then(|()| net.cut(&[]));
@@ -86,16 +88,13 @@ impl OwnNet {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(crate) fn cut(&self, ways: &[(u16, u16)]) -> anyhow::Result<()> {
-        run("tc", "filter del dev lo ingress")?;
+    pub fn cut(&self, ways: &[(u16, u16)]) -> anyhow::Result<()> {
+        run("tc", &["filter", "del", "dev", "lo", "ingress"])?;
         for (from, to) in ways {
             let rule = drop_rule(*from, *to);
-            run_words(
-                "tc",
-                &[
-                    "filter", "add", "dev", "lo", "ingress", "bpf", "da", "bytecode", &rule,
-                ],
-            )?;
+            let filter = ["filter", "add", "dev", "lo", "ingress"];
+            let program = ["bpf", "da", "bytecode", &rule];
+            run("tc", &[&filter[..], &program].concat())?;
         }
         Ok(())
     }
@@ -128,23 +127,6 @@ fn drop_rule(from: u16, to: u16) -> String {
     ];
     let words = operations.map(|(code, yes, no, operand)| format!("{code} {yes} {no} {operand}"));
     format!("{},{}", operations.len(), words.join(","))
-}
-
-fn run(program: &str, arguments: &str) -> anyhow::Result<()> {
-    run_words(program, &arguments.split(' ').collect::<Vec<_>>())
-}
-
-fn run_words(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{program} {}: {}",
-        arguments.join(" "),
-        said.trim()
-    );
-    Ok(())
 }
 
 #[cfg(test)]

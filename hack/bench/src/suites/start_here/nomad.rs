@@ -3,15 +3,16 @@
 //! Whoever has a `nomad` program names it with `--rival`; nothing is fetched. It is asked through
 //! the same requests as we are, because our API is the one its users know.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::Context;
+use hack_cluster::procfs::descendants;
+use hack_cluster::{Daemon, Place, Ports, client_of, eventually};
+use protocol_client::Query;
+use serde_json::Value;
 
-use super::http::Http;
-use super::process::{Daemon, descendants};
-use super::text;
+use crate::http::{Http, wait};
 
 /// An agent elects itself and fingerprints its host in about five seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,11 +25,11 @@ const NAMESPACES: [&str; 5] = ["--mount", "--pid", "--fork", "--kill-child", "--
 /// so it sees none.
 const WITHOUT_CGROUPS: &str = r#"mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$0" "$@""#;
 
-/// A running agent.
+/// A running agent. Dropping it ends it, its helpers and its tasks.
 #[derive(Debug)]
-pub(crate) struct Nomad {
+pub(super) struct Nomad {
     agent: Daemon,
-    http: SocketAddr,
+    port: u16,
 }
 
 impl Nomad {
@@ -36,11 +37,13 @@ impl Nomad {
     ///
     /// # Errors
     /// If it does not start, or has no ready node in a minute; the error has its log.
-    pub(crate) fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let ports = free_ports()?;
+        let [one, other] = [Ports::free()?, Ports::free()?];
+        let ports = [one.http, one.quic, other.http];
         let settings = folder.join("agent.hcl");
         std::fs::write(&settings, agent_settings(folder, ports))?;
+        let log = folder.join("nomad.log");
         let arguments = [
             &NAMESPACES[..],
             &["sh", "-c", WITHOUT_CGROUPS, text(program)?],
@@ -48,8 +51,14 @@ impl Nomad {
         ]
         .concat();
         let mut nomad = Self {
-            agent: Daemon::start("nomad", Path::new("unshare"), &arguments, folder)?,
-            http: SocketAddr::from((Ipv4Addr::LOCALHOST, ports[0])),
+            agent: Daemon::start(
+                "nomad",
+                Path::new("unshare"),
+                &arguments,
+                &log,
+                &Place::Here,
+            )?,
+            port: one.http,
         };
         nomad.wait_ready()?;
         Ok(nomad)
@@ -58,16 +67,16 @@ impl Nomad {
     /// A connection to the agent.
     ///
     /// # Errors
-    /// If it does not answer.
-    pub(crate) fn http(&self) -> anyhow::Result<Http> {
-        Http::connect(self.http)
+    /// If the kernel has no more descriptors.
+    pub(super) fn http(&self) -> anyhow::Result<Http> {
+        Http::of(client_of(self.port)?)
     }
 
     /// The agent's processes: itself and its helpers, without the tasks.
     ///
     /// # Errors
     /// If `/proc` cannot be read.
-    pub(crate) fn processes(&self) -> anyhow::Result<Vec<u32>> {
+    pub(super) fn processes(&self) -> anyhow::Result<Vec<u32>> {
         let own = |(pid, arguments): (u32, Vec<String>)| {
             let is_task = arguments.first().is_some_and(|name| name == "/bin/sleep");
             (!is_task).then_some(pid)
@@ -78,34 +87,15 @@ impl Nomad {
             .collect())
     }
 
-    /// Ends it, its helpers and its tasks.
-    ///
-    /// # Errors
-    /// If it cannot be ended.
-    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
-        self.agent.stop()
-    }
-
     fn wait_ready(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + READY_TIMEOUT;
-        loop {
+        let client = client_of(self.port)?;
+        let ready = wait(eventually("the rival's node", READY_TIMEOUT, async || {
             self.agent.must_run()?;
-            let nodes = Http::connect(self.http).and_then(|mut http| http.get("/v1/nodes"));
-            let ready = nodes.is_ok_and(|nodes| {
-                nodes
-                    .as_array()
-                    .is_some_and(|nodes| nodes.iter().any(|node| node["Status"] == "ready"))
-            });
-            if ready {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "the rival has no ready node in {READY_TIMEOUT:?}; its log ends with:\n{}",
-                self.agent.log_end()
-            );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            let nodes = client.get::<Vec<Value>>("/v1/nodes", &Query::new()).await?;
+            let ready = nodes.value.iter().any(|node| node["Status"] == "ready");
+            Ok(ready.then_some(()))
+        }));
+        ready.with_context(|| self.agent.log_end())
     }
 }
 
@@ -123,12 +113,7 @@ fn agent_settings(folder: &Path, [http, rpc, serf]: [u16; 3]) -> String {
     )
 }
 
-/// Ports that were free a moment ago.
-fn free_ports() -> anyhow::Result<[u16; 3]> {
-    let listeners = [0; 3].map(|_| TcpListener::bind("127.0.0.1:0"));
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(listeners) {
-        *port = listener?.local_addr()?.port();
-    }
-    Ok(ports)
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is not UTF-8", path.display()))
 }
