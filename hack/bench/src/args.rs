@@ -1,63 +1,82 @@
-//! What the command line asks of a suite.
+//! The command line: options that every suite has, and a command with its own for each suite.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use crate::suites::sessions::Part;
-use crate::{Extent, Format, Programs};
+use clap::{Args as _, Command};
 
-/// See the top of this file.
-#[derive(Debug, Clone, clap::Parser)]
-#[command(name = "cargo xtask bench", disable_version_flag = true)]
+use crate::suites::SUITES;
+
+/// What all suites are asked alike.
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
-    /// The name of the suite
-    pub(super) suite: String,
     /// Print one JSON object a line instead of a table
-    #[arg(long)]
-    json: bool,
+    #[arg(long, global = true)]
+    pub(super) json: bool,
     /// Measure only what the machine itself can do
-    #[arg(long)]
-    floor_only: bool,
-    /// A `nomad` program to measure beside ours, in turn
-    #[arg(long, value_name = "PROGRAM")]
-    rival: Option<PathBuf>,
+    #[arg(long, global = true)]
+    pub(super) floor_only: bool,
     /// The folder of the programs to measure; without it, what the release build left
-    #[arg(long, value_name = "DIR")]
-    binaries: Option<PathBuf>,
-    /// For how long `sessions` loses 30 % of all packets and makes others up to 300 ms late
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    weather_seconds: u64,
-    /// Measure only these parts of `sessions`, separated by commas
-    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
-    pub(super) only: Vec<Part>,
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(super) binaries: Option<PathBuf>,
+    /// Print the names of the suites, one a line
+    #[arg(long)]
+    pub(super) list: bool,
 }
 
-impl Args {
-    pub(super) fn format(&self) -> Format {
-        if self.json {
-            Format::JsonLines
-        } else {
-            Format::Table
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    let command = Command::new("cargo xtask bench")
+        .about("Measure a suite of figures beside the machine's own floor")
+        .subcommand_value_name("SUITE")
+        .subcommand_help_heading("Suites")
+        .disable_help_subcommand(true)
+        .arg_required_else_help(true);
+    let suites = SUITES.iter().map(|suite| {
+        let command = Command::new(suite.name).about(suite.about);
+        (suite.options)(command)
+    });
+    Args::augment_args(command).subcommands(suites)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::FromArgMatches as _;
+
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_suite_and_no_name_is_taken_twice() {
+        command().debug_assert();
+        let help = command().render_help().to_string();
+        for suite in SUITES {
+            let line = |line: &&str| line.split_whitespace().next() == Some(suite.name);
+            assert_eq!(help.lines().filter(line).count(), 1, "{help}");
+            assert!(help.contains(suite.about), "{help}");
+        }
+        let names: BTreeSet<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        assert_eq!(names.len(), SUITES.len());
+    }
+
+    #[test]
+    fn options_of_all_suites_stand_before_and_behind_its_name() {
+        for line in ["bench --json SUITE", "bench SUITE --json"] {
+            for suite in SUITES {
+                let line = line.replace("SUITE", suite.name);
+                let matches = command().try_get_matches_from(line.split(' ')).unwrap();
+                assert!(Args::from_arg_matches(&matches).unwrap().json, "{line}");
+            }
         }
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        if self.floor_only {
-            Extent::FloorOnly
-        } else {
-            Extent::Everything
-        }
-    }
-
-    /// `beside` = the folder of this program, which the release build left there.
-    pub(super) fn programs(&self, beside: &Path) -> Programs {
-        Programs {
-            ours: self.binaries.clone().unwrap_or_else(|| beside.to_owned()),
-            rival: self.rival.clone(),
-        }
-    }
-
-    pub(super) fn weather(&self) -> Duration {
-        Duration::from_secs(self.weather_seconds)
+    #[test]
+    fn an_option_of_another_suite_is_refused() {
+        let line = |line: &str| command().try_get_matches_from(line.split(' '));
+        line("bench sessions --only storm,silence --weather-seconds 9").unwrap();
+        line("bench start-here --rival /bin/nomad").unwrap();
+        line("bench start-here --only storm").unwrap_err();
+        line("bench updates --rival /bin/nomad").unwrap_err();
+        line("bench nothing").unwrap_err();
     }
 }

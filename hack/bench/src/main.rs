@@ -16,15 +16,14 @@ mod verdict;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use clap::Parser;
+use clap::{ArgMatches, FromArgMatches as _};
 use hack_cluster::Settings;
 
 use args::Args;
 use row::Row;
-use suites::{sessions, start_here, updates};
+use suites::SUITES;
 use verdict::Verdict;
 
 /// What a suite gets to work with.
@@ -33,21 +32,17 @@ pub(crate) struct Bench {
     /// A folder of its own for state, on the disk that holds the build, and removed afterwards: a
     /// temporary folder may be memory, where an fsync costs nothing.
     pub(crate) scratch: PathBuf,
-    /// What is measured.
+    /// How much of a suite is measured.
     pub(crate) extent: Extent,
-    /// Of what.
-    pub(crate) programs: Programs,
-    /// How long nodes that are well are watched in bad weather.
-    pub(crate) weather: Duration,
-    /// The parts that are measured; all of them where none is named.
-    pub(crate) parts: Vec<sessions::Part>,
+    /// The folder of the programs that are measured.
+    pub(crate) programs: PathBuf,
 }
 
 impl Bench {
     /// So many servers of the programs that are measured, with their state in the scratch folder.
     pub(crate) fn settings(&self, servers: usize) -> Settings {
         Settings {
-            programs: Some(self.programs.ours.clone()),
+            programs: Some(self.programs.clone()),
             state_in: Some(self.scratch.clone()),
             ..Settings::of(servers)
         }
@@ -58,7 +53,7 @@ impl Bench {
     /// # Errors
     /// If something is missing: what, and what to do.
     pub(crate) fn must_have(&self, programs: &[&str]) -> anyhow::Result<()> {
-        let folder = &self.programs.ours;
+        let folder = &self.programs;
         let is_missing = |name: &&str| !folder.join(name).is_file();
         let missing: Vec<&str> = programs.iter().copied().filter(is_missing).collect();
         ensure!(
@@ -72,15 +67,6 @@ impl Bench {
     }
 }
 
-/// The programs that are measured.
-#[derive(Debug)]
-pub(crate) struct Programs {
-    /// The folder of ours.
-    pub(crate) ours: PathBuf,
-    /// A `nomad` program to measure beside ours.
-    pub(crate) rival: Option<PathBuf>,
-}
-
 /// How much of a suite to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -90,41 +76,8 @@ pub(crate) enum Extent {
     FloorOnly,
 }
 
-/// How to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    Table,
-    JsonLines,
-}
-
-/// One named set of figures.
-struct Suite {
-    name: &'static str,
-    about: &'static str,
-    /// Adds what it measures, row by row: what was measured before something failed is not lost.
-    run: fn(&Bench, &mut Vec<Row>) -> anyhow::Result<()>,
-}
-
-const SUITES: &[Suite] = &[
-    Suite {
-        name: start_here::NAME,
-        about: "submit to running, registrations per second, memory of the daemons",
-        run: start_here::run,
-    },
-    Suite {
-        name: sessions::NAME,
-        about: "a thousand real sessions: silence, bad weather, storms, servers cut off or killed",
-        run: sessions::run,
-    },
-    Suite {
-        name: updates::NAME,
-        about: "ten thousand starts at once: what they cost the log; a task's end to its sight",
-        run: updates::run,
-    },
-];
-
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&args::command().get_matches()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -137,59 +90,48 @@ fn main() -> ExitCode {
 /// Runs a suite, prints its rows and judges them; answers whether all goals are met.
 ///
 /// # Errors
-/// If there is no such suite, or it can measure nothing at all.
-fn run(args: &Args) -> anyhow::Result<bool> {
-    let suite = chosen(args)?;
-    let own = std::env::current_exe().context("find this program")?;
+/// If no suite is named, or it can measure nothing at all.
+fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
+    let args = Args::from_arg_matches(matches)?;
+    let mut out = std::io::stdout().lock();
+    if args.list {
+        for suite in SUITES {
+            writeln!(out, "{}", suite.name)?;
+        }
+        return Ok(true);
+    }
+    let (name, own) = matches.subcommand().context("name a suite")?;
+    let suite = SUITES.iter().find(|suite| suite.name == name);
+    let suite = suite.context("a suite that is in no table")?;
+    let program = std::env::current_exe().context("find this program")?;
     // target/PROFILE/hack-bench
-    let beside = own.parent().context("this program is in no folder")?;
+    let beside = program.parent().context("this program is in no folder")?;
     let target = beside.parent().context("the folder of programs is /")?;
     let scratch = target.join(format!("bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).with_context(|| format!("create {}", scratch.display()))?;
     let bench = Bench {
         scratch: scratch.clone(),
-        extent: args.extent(),
-        programs: args.programs(beside),
-        weather: args.weather(),
-        parts: args.only.clone(),
+        extent: match args.floor_only {
+            true => Extent::FloorOnly,
+            false => Extent::Everything,
+        },
+        programs: args.binaries.unwrap_or_else(|| beside.to_owned()),
     };
     let mut rows = Vec::new();
-    let measured = (suite.run)(&bench, &mut rows);
+    let measured = (suite.run)(&bench, own, &mut rows);
     let removed = std::fs::remove_dir_all(&scratch);
     // Why there is nothing to print comes before what was left lying about.
     let rows = or_what_is_missing(suite.name, rows, measured)?;
     let verdict = Verdict::of(&rows);
-    let mut out = std::io::stdout().lock();
-    match args.format() {
-        Format::Table => write!(out, "{}{verdict}", row::table(&rows))?,
-        Format::JsonLines => {
-            out.write_all(row::json_lines(&rows)?.as_bytes())?;
-            // What reads the lines expects objects only.
-            eprint!("{verdict}");
-        }
+    if args.json {
+        out.write_all(row::json_lines(&rows)?.as_bytes())?;
+        // What reads the lines expects objects only.
+        eprint!("{verdict}");
+    } else {
+        write!(out, "{}{verdict}", row::table(&rows))?;
     }
     removed.with_context(|| format!("remove {}", scratch.display()))?;
     Ok(verdict.is_success())
-}
-
-fn chosen(args: &Args) -> anyhow::Result<&'static Suite> {
-    let name = args.suite.as_str();
-    let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
-        let known: Vec<String> = SUITES
-            .iter()
-            .map(|s| format!("{}: {}", s.name, s.about))
-            .collect();
-        anyhow::bail!(
-            "there is no suite `{name}`; there are:\n  {}",
-            known.join("\n  ")
-        );
-    };
-    anyhow::ensure!(
-        args.only.is_empty() || name == sessions::NAME,
-        "--only names parts of `{}`; `{name}` is measured whole",
-        sessions::NAME
-    );
-    Ok(suite)
 }
 
 /// The rows of a suite; where it failed half way, those so far, and one for all that is missing.

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::sim;
 use crate::stage::{Stages, cargo, run};
 
 /// Runs all of it, each part a stage. `minutes` is how long each search lasts.
@@ -36,14 +37,19 @@ pub(crate) fn nightly(root: &Path, minutes: u32, stages: &mut Stages) -> anyhow:
             "bugs planted for the model check",
             &["check-handshake", "mutants"],
         ),
-        ("bench start-here", &["bench", "start-here"]),
-        ("bench sessions", &["bench", "sessions"]),
-        ("bench updates", &["bench", "updates"]),
     ];
     for (name, arguments) in own {
         stages.run(name, || {
             run(Command::new(&program).args(*arguments).current_dir(root))
         });
+    }
+    let suites = sim::suites(root);
+    let suites = suites.unwrap_or_else(|error| {
+        stages.run("bench", || Err(error));
+        Vec::new()
+    });
+    for name in suites {
+        stages.run(&format!("bench {name}"), || sim::bench(root, &[name]));
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! `cargo xtask sim` and `cargo xtask check-handshake`: the simulator and the model check, built
-//! for speed, with whatever arguments they understand.
+//! `cargo xtask sim`, `check-handshake` and `bench`: the simulators, the model check and the
+//! benchmarks, built for speed, with whatever arguments they understand.
 //!
 //! They are programs of their own: what they are made of is not the tools' to depend on.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::stage::{cargo, run};
 
@@ -52,17 +53,33 @@ pub(crate) fn bench(root: &Path, arguments: &[String]) -> anyhow::Result<()> {
     run_package(root, "hack-bench", EVERY_DAY, arguments)
 }
 
+/// The names of all suites of benchmarks.
+///
+/// # Errors
+/// If the program does not build.
+pub(crate) fn suites(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut program = package(root, "hack-bench", EVERY_DAY);
+    let listed = program.arg("--list").stderr(Stdio::inherit()).output()?;
+    anyhow::ensure!(listed.status.success(), "hack-bench: {}", listed.status);
+    let names = String::from_utf8(listed.stdout)?;
+    Ok(names.lines().map(str::to_owned).collect())
+}
+
 fn run_package(
     root: &Path,
-    package: &str,
+    package_name: &str,
     profile: &str,
     arguments: &[String],
 ) -> anyhow::Result<()> {
+    run(package(root, package_name, profile).args(arguments))
+}
+
+fn package(root: &Path, name: &str, profile: &str) -> Command {
     let mut command = cargo(root);
-    let options = ["--quiet", "--locked", "--profile", profile, "-p", package];
+    let options = ["--quiet", "--locked", "--profile", profile, "-p", name];
     command.arg("run").args(options).arg("--");
     // Run after run takes what the one before has freed: the kernel need not have it, and clear it,
     // in between. (mimalloc's; 5 % of the simulator.)
     command.env("MIMALLOC_PURGE_DELAY", "-1");
-    run(command.args(arguments))
+    command
 }

@@ -1,5 +1,24 @@
-//! The suites, one file or folder each.
+//! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
-pub(crate) mod sessions;
-pub(crate) mod start_here;
-pub(crate) mod updates;
+mod sessions;
+mod start_here;
+mod updates;
+
+use clap::{ArgMatches, Command};
+
+use crate::Bench;
+use crate::row::Row;
+
+/// All of them, in the order in which they are listed.
+pub(crate) const SUITES: &[Suite] = &[start_here::SUITE, sessions::SUITE, updates::SUITE];
+
+/// One named set of figures.
+pub(crate) struct Suite {
+    /// On the command line and in every row.
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Adds the options that only this suite has.
+    pub(crate) options: fn(Command) -> Command,
+    /// Adds what it measures, row by row: what was measured before something failed is not lost.
+    pub(crate) run: fn(&Bench, &ArgMatches, &mut Vec<Row>) -> anyhow::Result<()>,
+}

@@ -23,12 +23,14 @@ mod weather;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use hack_cluster::procfs::{cpu, memory_kib};
 use hack_cluster::{Cluster, OwnNet};
 use serde_json::{Value, json};
 
 use self::load::Load;
-pub(crate) use self::part::Part;
+use self::part::Part;
+use super::Suite;
 use crate::fleet::nodesim::{Fleet, Nodesim};
 use crate::fleet::{self, look, servers};
 use crate::floor::Quantiles;
@@ -37,7 +39,14 @@ use crate::row::Row;
 use crate::{Bench, Extent};
 
 /// The name on the command line and in every row.
-pub(crate) const NAME: &str = "sessions";
+const NAME: &str = "sessions";
+/// See the top of this file.
+pub(super) const SUITE: Suite = Suite {
+    name: NAME,
+    about: "a thousand real sessions: silence, bad weather, storms, servers cut off or killed",
+    options: Options::augment_args,
+    run,
+};
 const NODES: usize = 1000;
 const SERVERS: usize = 3;
 /// Registrations that tell what one commit takes.
@@ -50,6 +59,16 @@ const CALM_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long everything gets to come to rest: a node that is ready makes its other connections
 /// within six seconds.
 const SETTLE: Duration = Duration::from_secs(6);
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// For how long 30 % of all packets are lost and others up to 300 ms late
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    weather_seconds: u64,
+    /// Measure only these parts, separated by commas
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    only: Vec<Part>,
+}
 
 /// What is measured.
 struct Scene {
@@ -64,7 +83,8 @@ struct Scene {
 ///
 /// # Errors
 /// If something cannot be measured.
-pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let options = Options::from_arg_matches(matches)?;
     // As soon as that: the program may begin again here, with the same scratch folder.
     let net = match bench.extent {
         Extent::FloorOnly => None,
@@ -73,15 +93,15 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let Some(durable) = fleet::begin(bench, NAME, &["controlplane", "nodesim"], rows)? else {
         return Ok(());
     };
-    let wanted = Part::chosen(&bench.parts).any(|part| part == Part::Simulated);
+    let wanted = Part::chosen(&options.only).any(|part| part == Part::Simulated);
     let simulator = wanted
-        .then(|| simulated::program(&bench.programs.ours))
+        .then(|| simulated::program(&bench.programs))
         .transpose()?;
     let mut scene = set_the_scene(bench, &durable, rows)?;
     let mut load = Load::None;
-    for part in Part::chosen(&bench.parts) {
+    for part in Part::chosen(&options.only) {
         load.become_like(part.load(), &mut scene)?;
-        let measured = measure(part, &mut scene, net.as_ref(), bench);
+        let measured = measure(part, &mut scene, net.as_ref(), &options);
         rows.extend(measured.with_context(|| format!("part {part:?}"))?);
     }
     drop(scene);
@@ -121,11 +141,11 @@ fn measure(
     part: Part,
     scene: &mut Scene,
     net: Option<&OwnNet>,
-    bench: &Bench,
+    options: &Options,
 ) -> anyhow::Result<Vec<Row>> {
     match (part, net) {
         (Part::Silence, _) => silence::rows(scene),
-        (Part::Weather, _) => weather::rows(scene, bench.weather),
+        (Part::Weather, _) => weather::rows(scene, Duration::from_secs(options.weather_seconds)),
         (Part::Reconnect, _) => reconnect::rows(scene),
         (Part::Storm, _) => storm::rows(scene),
         (Part::Outage, _) => outage::rows(scene),

@@ -6,7 +6,7 @@ use super::load::Load;
 
 /// What is measured one after the other, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
+pub(super) enum Part {
     Silence,
     Weather,
     Reconnect,

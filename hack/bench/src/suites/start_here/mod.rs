@@ -16,20 +16,30 @@ mod memory;
 mod nomad;
 mod ours;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
 
 use self::jobs::{purge, register, wait_ended, wait_running};
 use self::nomad::Nomad;
 use self::ours::Ours;
+use super::Suite;
 use crate::floor::{self, Quantiles};
 use crate::http::Http;
 use crate::row::Row;
 use crate::{Bench, Extent};
 
 /// The name on the command line and in every row.
-pub(crate) const NAME: &str = "start-here";
+const NAME: &str = "start-here";
+/// See the top of this file.
+pub(super) const SUITE: Suite = Suite {
+    name: NAME,
+    about: "submit to running, registrations per second, memory of the daemons",
+    options: Options::augment_args,
+    run,
+};
 const RIVAL: &str = "nomad";
 
 const STARTS: usize = 200;
@@ -45,6 +55,13 @@ const IDLE_TASKS: usize = 200;
 /// Goals for one server, from submit to running.
 const GOAL_P50_MS: f64 = 5.0;
 const GOAL_P99_MS: f64 = 25.0;
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// A `nomad` program to measure beside ours, in turn
+    #[arg(long, value_name = "PROGRAM")]
+    rival: Option<PathBuf>,
+}
 
 /// Our cluster and, where there is one, the rival's.
 struct Contest<'a> {
@@ -63,7 +80,8 @@ struct Floors {
 ///
 /// # Errors
 /// If a floor cannot be measured, or the clusters' figures were asked for and cannot be measured.
-pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let options = Options::from_arg_matches(matches)?;
     bench.must_have(&["controlplane", "noded", "noded-keeper"])?;
     let floors = Floors {
         spawn: floor::spawn(&bench.scratch).context("measure the spawn floor")?,
@@ -84,11 +102,7 @@ pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         eprintln!("-- {server_count} server(s): starting");
         let ours = Ours::start(bench, server_count)?;
         // A rival of one server is compared with one of ours.
-        let program = bench
-            .programs
-            .rival
-            .as_deref()
-            .filter(|_| server_count == 1);
+        let program = options.rival.as_deref().filter(|_| server_count == 1);
         let rival = program
             .map(|program| Nomad::start(program, &bench.scratch.join("rival")))
             .transpose()?;

@@ -14,11 +14,13 @@ mod storm;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::ArgMatches;
 use hack_cluster::{Cluster, Node, Settings};
 
 use self::counters::Counters;
 use self::runner::Runner;
 use self::storm::Ends;
+use super::Suite;
 use crate::Bench;
 use crate::fleet::nodesim::{Fleet, Nodesim};
 use crate::fleet::{self, look};
@@ -27,7 +29,14 @@ use crate::http::wait;
 use crate::row::Row;
 
 /// The name on the command line and in every row.
-pub(crate) const NAME: &str = "updates";
+const NAME: &str = "updates";
+/// See the top of this file.
+pub(super) const SUITE: Suite = Suite {
+    name: NAME,
+    about: "ten thousand starts at once: what they cost the log; a task's end to its sight",
+    options: |command| command,
+    run,
+};
 const NODES: usize = 1000;
 /// Nodes beside them whose tasks' ends are timed. They have a process of their own, as real nodes
 /// have processors of their own: what is timed would else wait for a thousand others to start what
@@ -56,7 +65,7 @@ const STORMY: &str = "during storms";
 ///
 /// # Errors
 /// If something cannot be measured.
-pub(crate) fn run(bench: &Bench, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+fn run(bench: &Bench, _: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let Some(durable) = fleet::begin(bench, NAME, PROGRAMS, rows)? else {
         return Ok(());
     };
