@@ -43,8 +43,8 @@ impl Program {
         }
     }
 
-    /// Its path in `given`, or else where the variable says, or else beside the test that runs: there
-    /// it is built if it is missing.
+    /// Its path in `given`, or else where the variable says, or else beside the test that runs:
+    /// there it is built if it is missing.
     ///
     /// # Errors
     /// When it is not there and cannot be built; the error says what to run.

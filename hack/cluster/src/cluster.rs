@@ -22,6 +22,7 @@ use crate::certificates::Certificates;
 use crate::net::{Net, Relay};
 use crate::ports::Ports;
 use crate::process::{Daemon, Place, log_end};
+use crate::settings::Settings;
 use crate::wait::eventually;
 
 /// What a node of a test shows to be let in.
@@ -37,53 +38,6 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 /// elections late on two cores.
 const CLUSTERS: u32 = 2;
 static TURNS: Semaphore = Semaphore::const_new(CLUSTERS as usize);
-
-/// What a cluster is made of.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Servers that form it: 1, 3 or 5.
-    pub servers: usize,
-    /// Lines for the block `server` of every server's file.
-    pub server_block: String,
-    /// Lines for the file of every node.
-    pub node_lines: String,
-    /// Whether no other cluster runs beside it.
-    pub alone: bool,
-    /// The folder of the programs; without it, where [`Program::path`] finds them.
-    pub programs: Option<PathBuf>,
-    /// The folder in which all state is kept; without it, one for temporary files.
-    pub state_in: Option<PathBuf>,
-}
-
-impl Settings {
-    /// `servers` servers as they come.
-    pub fn of(servers: usize) -> Self {
-        Self {
-            servers,
-            server_block: String::new(),
-            node_lines: String::new(),
-            alone: false,
-            programs: None,
-            state_in: None,
-        }
-    }
-
-    /// The same without another cluster beside it: for tests that use all of the host's CPU.
-    #[must_use]
-    pub fn alone(mut self) -> Self {
-        self.alone = true;
-        self
-    }
-
-    /// The same, with one more line in the block `server`.
-    #[must_use]
-    pub fn with(mut self, line: &str) -> Self {
-        self.server_block.push_str("  ");
-        self.server_block.push_str(line);
-        self.server_block.push('\n');
-        self
-    }
-}
 
 /// A running cluster. Dropping it kills its servers and removes its files.
 #[derive(Debug)]

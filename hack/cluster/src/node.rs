@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use protocol_client::Query;
-use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::binaries::Program;
 use crate::cluster::{Cluster, JOIN_TOKEN};
+use crate::leavings;
 use crate::process::{Daemon, Place, log_end};
 use crate::procfs::{arguments, pids};
 use crate::wait::eventually;
@@ -27,9 +27,6 @@ const NO_GC: &str = "gc_disk_usage_threshold = 100\ngc_inode_usage_threshold = 1
 const END_PATIENCE: Duration = Duration::from_secs(15);
 /// keeper's records must not wait for a disk: its directory is on a tmpfs.
 const TMPFS: &str = "/dev/shm";
-/// Where cgroup v2 is mounted: alone, or beside v1.
-const CGROUP_MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-
 /// Runs a program where the kernel tells another boot id (random(4)); arguments: a file with that
 /// id, the program, its own.
 const BOOTED: &str = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
@@ -117,7 +114,7 @@ impl Node {
             log: cluster.folder().join(format!("node-{number}.log")),
             data_dir: cluster.folder().join(format!("node-{number}")),
             run_dir,
-            cgroup: cgroup_mount()?.join(&name),
+            cgroup: leavings::cgroup_mount()?.join(&name),
             boot_id: None,
             name,
         };
@@ -324,7 +321,7 @@ impl Node {
         eventually("nothing left of the tasks", PATIENCE, async || {
             let left = self.task_processes()?;
             ensure!(left.is_empty(), "processes {left:?}");
-            let below = folders_below(&self.cgroup.join("tasks"));
+            let below = leavings::folders_below(&self.cgroup.join("tasks"));
             ensure!(below.is_empty(), "cgroups {below:?}");
             Ok(Some(()))
         })
@@ -337,7 +334,7 @@ impl Node {
     /// When a cgroup cannot be read.
     pub fn task_processes(&self) -> anyhow::Result<Vec<i32>> {
         let mut found = Vec::new();
-        for folder in folders_below(&self.cgroup.join("tasks")) {
+        for folder in leavings::folders_below(&self.cgroup.join("tasks")) {
             // It may be removed between the two calls.
             let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
             found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
@@ -368,22 +365,9 @@ impl Node {
 
     /// Removes mounts and cgroups of what has ended.
     fn remove_from_kernel(&self) {
-        unmount_below(self.run_dir.path());
-        unmount_below(&self.data_dir);
-        let mut folders = folders_below(&self.cgroup);
-        folders.push(self.cgroup.clone());
-        folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
-        for folder in folders {
-            // Killed processes leave a cgroup only when they have ended.
-            for _ in 0..100 {
-                match std::fs::remove_dir(&folder) {
-                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                        std::thread::sleep(Duration::from_millis(20));
-                    }
-                    _ => break,
-                }
-            }
-        }
+        leavings::unmount_below(self.run_dir.path());
+        leavings::unmount_below(&self.data_dir);
+        leavings::remove_cgroup(&self.cgroup);
     }
 
     fn text(&self, cluster: &Cluster) -> String {
@@ -424,40 +408,6 @@ impl Drop for Node {
 fn kill(pid: i32) -> anyhow::Result<()> {
     let pid = Pid::from_raw(pid).context("process 0")?;
     kill_process(pid, Signal::KILL).with_context(|| format!("cannot kill {pid:?}"))
-}
-
-fn cgroup_mount() -> anyhow::Result<PathBuf> {
-    let mounts = CGROUP_MOUNTS.iter().map(PathBuf::from);
-    let mut found = mounts.filter(|path| path.join("cgroup.procs").exists());
-    found.next().context("cgroup v2 is not mounted")
-}
-
-/// Every folder below `path`, at any depth.
-fn folders_below(path: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut queue = vec![path.to_owned()];
-    while let Some(folder) = queue.pop() {
-        // It may be removed while we look.
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                queue.push(entry.path());
-                found.push(entry.path());
-            }
-        }
-    }
-    found
-}
-
-fn unmount_below(folder: &Path) {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
-    let mut ours: Vec<&str> = points
-        .filter(|point| Path::new(point).starts_with(folder))
-        .collect();
-    ours.sort_unstable();
-    for point in ours.into_iter().rev() {
-        let _ = unmount(point, UnmountFlags::DETACH);
-    }
 }
 
 impl Cluster {

@@ -101,7 +101,7 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Measure a suite of figures beside the machine's own floor; `bench --help` says which there are
+    /// Measure a suite of figures beside the machine's own floor; `bench --help` names the suites
     #[command(disable_help_flag = true)]
     Bench {
         /// For the benchmarks

@@ -1,4 +1,8 @@
-//! Real processes on this host: what users see when servers and nodes are killed.
+//! Real processes on this host: what users see when servers and nodes are killed, cut off from each
+//! other, restarted and restored, alone and beside hundreds of simulated nodes.
+//!
+//! Tests alone: `hack-cluster` starts, stops and asks what they look at. They need the programs,
+//! which `DROVER_BIN_DIR` names or which are built, and those with a node or a network need root.
 
 mod bad_input;
 mod burst;

@@ -45,6 +45,8 @@ fn check_crate(repo: &Repo, folder: &str) -> Option<Finding> {
     let candidates = [
         format!("{folder}/src/lib.rs"),
         format!("{folder}/src/main.rs"),
+        // Of a crate of tests alone.
+        format!("{folder}/tests/it/main.rs"),
     ];
     let fix = format!(
         "write {PAGE_LINES_MIN} to {PAGE_LINES_MAX} lines of `//!`: entry points, inputs, outputs"
@@ -53,7 +55,11 @@ fn check_crate(repo: &Repo, folder: &str) -> Option<Finding> {
         .iter()
         .find_map(|path| Some((path, repo.text(path)?)))
     else {
-        return Some(FRONT_PAGE.on(folder, "neither src/lib.rs nor src/main.rs", fix));
+        return Some(FRONT_PAGE.on(
+            folder,
+            "neither src/lib.rs nor src/main.rs nor tests/it/main.rs",
+            fix,
+        ));
     };
     let lines = text
         .lines()
@@ -90,6 +96,8 @@ mod tests {
             assert_eq!(check_crate(&repo, "a").is_none(), good, "{lines} lines");
         }
         assert!(check_crate(&Repo::from_texts(&[]), "a").is_some());
+        let tests_alone = Repo::from_texts(&[("a/tests/it/main.rs", &page(3))]);
+        assert_eq!(check_crate(&tests_alone, "a"), None);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn runs_row(figure: String, runs: usize) -> anyhow::Result<Row> {
 
 fn one(scene: &mut Scene) -> anyhow::Result<Round> {
     let before = load::runs(scene)?;
-    let patient = load::wanted(&mut scene.servers.http()?, load::PATIENT)?;
+    let patient = load::wanted(&scene.servers.http()?, load::PATIENT)?;
     let begun = Instant::now();
     let answer = scene.nodes.tell(&format!("cut 0..{NODES}"))?;
     let ids: Vec<String> = serde_json::from_value(answer["ids"].clone())?;
@@ -114,7 +114,7 @@ fn beside(scene: &mut Scene, healed: Instant) -> anyhow::Result<usize> {
         let mut seen = BTreeSet::new();
         let again = listed.into_iter().filter(|run| !seen.insert(run.0.clone()));
         twice.extend(again.map(|run| run.0).collect::<Vec<_>>());
-        let (nodes, _) = look::nodes(&mut scene.servers.http()?, 0)?;
+        let (nodes, _) = look::nodes(&scene.servers.http()?, 0)?;
         let ready = nodes.values().filter(|node| node.status == "ready");
         if ready.count() == NODES {
             return Ok(twice.len());

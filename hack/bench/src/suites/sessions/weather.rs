@@ -55,14 +55,14 @@ fn watch_the_well(scene: &mut Scene, weather: &str, span: Duration) -> anyhow::R
     let (begun, cpu_before) = (Instant::now(), cpu_now());
     while begun.elapsed() < span {
         std::thread::sleep(TELL_EVERY.min(span.saturating_sub(begun.elapsed())));
-        let (seen, _) = look::nodes(&mut scene.servers.http()?, 0)?;
+        let (seen, _) = look::nodes(&scene.servers.http()?, 0)?;
         let gone = look::left(&before, &seen, &[]);
         let seconds = begun.elapsed().as_secs();
         let servers = servers::describe(&scene.servers);
         eprintln!("   {seconds} s: {gone} nodes left ready; {servers}");
     }
     let (took, cpu_after) = (begun.elapsed(), cpu_now());
-    let (after, _) = look::nodes(&mut scene.servers.http()?, 0)?;
+    let (after, _) = look::nodes(&scene.servers.http()?, 0)?;
     let mut answer = scene.nodes.tell("stats")?;
     let stats = answer["stats"].take();
     say("packets", &stats["weather"]);
@@ -95,7 +95,7 @@ fn watch_the_well(scene: &mut Scene, weather: &str, span: Duration) -> anyhow::R
 fn watch_the_silent(scene: &mut Scene, weather: &str) -> anyhow::Result<Vec<Row>> {
     let (mut noticed, mut suspected, mut cut) = (Vec::new(), 0, Vec::new());
     for round in 0..ROUNDS {
-        let (before, _) = look::nodes(&mut scene.servers.http()?, 0)?;
+        let (before, _) = look::nodes(&scene.servers.http()?, 0)?;
         let range = format!("{}..{}", round * SILENT, (round + 1) * SILENT);
         let begun = Instant::now();
         let answer = scene.nodes.tell(&format!("cut {range}"))?;

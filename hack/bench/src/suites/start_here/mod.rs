@@ -191,13 +191,13 @@ fn start_rows(
 
 /// One job after the other, from the request to the answer that says `running`.
 fn measure_starts(contest: &Contest<'_>) -> anyhow::Result<(Quantiles, Option<Quantiles>)> {
-    let mut ours = contest.ours.http()?;
-    let mut theirs = contest.rival.map(Nomad::http).transpose()?;
+    let ours = contest.ours.http()?;
+    let theirs = contest.rival.map(Nomad::http).transpose()?;
     let (mut own_samples, mut their_samples) = (Vec::new(), Vec::new());
     for block in 0..STARTS / STARTS_IN_BLOCK {
         let name = format!("start-{block}");
-        own_samples.extend(measure_block(&mut ours, &name, STARTS_IN_BLOCK, SETTLE)?);
-        if let Some(theirs) = &mut theirs {
+        own_samples.extend(measure_block(&ours, &name, STARTS_IN_BLOCK, SETTLE)?);
+        if let Some(theirs) = &theirs {
             let block = measure_block(theirs, &name, STARTS_IN_BLOCK, SETTLE);
             their_samples.extend(block.context("the rival")?);
         }
@@ -243,13 +243,13 @@ fn measure_start(http: &Http, id: &str) -> anyhow::Result<Duration> {
 
 /// Jobs that want no instance: the price of accepting one, not of placing it.
 fn measure_registrations(connect: impl Fn() -> anyhow::Result<Http>) -> anyhow::Result<f64> {
-    let mut connections = (0..REGISTRATION_CLIENTS)
+    let connections = (0..REGISTRATION_CLIENTS)
         .map(|_| connect())
         .collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
     std::thread::scope(|scope| {
         let clients: Vec<_> = connections
-            .iter_mut()
+            .iter()
             .enumerate()
             .map(|(client, http)| {
                 scope.spawn(move || {

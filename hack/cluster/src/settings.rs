@@ -1,0 +1,50 @@
+//! What a cluster is made of: how many servers, what their files say, where programs and state are.
+
+use std::path::PathBuf;
+
+/// What a cluster is made of.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Servers that form it: 1, 3 or 5.
+    pub servers: usize,
+    /// Lines for the block `server` of every server's file.
+    pub server_block: String,
+    /// Lines for the file of every node.
+    pub node_lines: String,
+    /// Whether no other cluster runs beside it.
+    pub alone: bool,
+    /// The folder of the programs; without it, where [`crate::binaries::Program::path`] finds them.
+    pub programs: Option<PathBuf>,
+    /// The folder in which all state is kept; without it, one for temporary files.
+    pub state_in: Option<PathBuf>,
+}
+
+impl Settings {
+    /// `servers` servers as they come.
+    pub fn of(servers: usize) -> Self {
+        Self {
+            servers,
+            server_block: String::new(),
+            node_lines: String::new(),
+            alone: false,
+            programs: None,
+            state_in: None,
+        }
+    }
+
+    /// The same without another cluster beside it: for tests that use all of the host's CPU.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    /// The same, with one more line in the block `server`.
+    #[must_use]
+    pub fn with(mut self, line: &str) -> Self {
+        self.server_block.push_str("  ");
+        self.server_block.push_str(line);
+        self.server_block.push('\n');
+        self
+    }
+}
