@@ -25,17 +25,19 @@ pub(crate) struct Args {
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
-    let command = Command::new("cargo xtask bench")
-        .about("Measure a suite of figures beside the machine's own floor")
-        .subcommand_value_name("SUITE")
-        .subcommand_help_heading("Suites")
-        .disable_help_subcommand(true)
-        .arg_required_else_help(true);
     let suites = SUITES.iter().map(|suite| {
         let command = Command::new(suite.name).about(suite.about);
         (suite.options)(command)
     });
-    Args::augment_args(command).subcommands(suites)
+    let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+    Args::augment_args(Command::new("bench"))
+        .about("Measure a suite of figures beside the machine's own floor")
+        .bin_name("cargo xtask bench")
+        .override_usage(format!("cargo xtask bench [OPTIONS] {}", names.join("|")))
+        .subcommand_help_heading("Suites")
+        .disable_help_subcommand(true)
+        .arg_required_else_help(true)
+        .subcommands(suites)
 }
 
 #[cfg(test)]
@@ -77,6 +79,7 @@ mod tests {
         line("bench start-here --rival /bin/nomad").unwrap();
         line("bench start-here --only storm").unwrap_err();
         line("bench updates --rival /bin/nomad").unwrap_err();
-        line("bench nothing").unwrap_err();
+        let unknown = line("bench nothing").unwrap_err().to_string();
+        assert!(SUITES.iter().all(|suite| unknown.contains(suite.name)));
     }
 }
