@@ -1,7 +1,6 @@
 //! Many simulated nodes beside a cluster: one `nodesim` process, told what to do line by line.
 
-use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,7 +12,6 @@ use tokio::time::timeout;
 
 use crate::binaries::Program;
 use crate::cluster::{Cluster, JOIN_TOKEN};
-use crate::process::log_end;
 
 /// Longer than anything that is asked for.
 const ANSWER_MAX: Duration = Duration::from_secs(180);
@@ -25,7 +23,6 @@ pub struct Fleet {
     process: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
-    log: PathBuf,
 }
 
 impl Fleet {
@@ -34,12 +31,14 @@ impl Fleet {
     /// # Errors
     /// When some do not get there.
     pub async fn start(cluster: &Cluster, nodes: usize) -> anyhow::Result<Self> {
-        let (fleet, _) = Self::start_with(cluster, nodes, 0, &[]).await?;
+        let log = File::create(cluster.folder().join("nodesim.log"))?;
+        let (fleet, _) = Self::start_with(cluster, nodes, 0, &[], log.into()).await?;
         Ok(fleet)
     }
 
     /// The same with `more` arguments of nodesim's, by a process that leaves the processors to
-    /// others as readily as `nice` says (nice(2)); answers what it said of the beginning, too.
+    /// others as readily as `nice` says (nice(2)) and tells `log` how it goes; answers what it said of
+    /// the beginning, too.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -48,13 +47,13 @@ impl Fleet {
         nodes: usize,
         nice: u8,
         more: &[&str],
+        log: Stdio,
     ) -> anyhow::Result<(Self, Value)> {
         let token = cluster.folder().join("join-token");
         std::fs::write(&token, JOIN_TOKEN)?;
         let servers = cluster.quic_addresses().into_iter();
         let servers: Vec<String> = servers.map(|server| server.to_string()).collect();
         let [authority, certificate, key] = cluster.certificates.files("node");
-        let log = cluster.folder().join("nodesim.log");
         let mut process = Command::new("nice")
             .args(["-n", &nice.to_string()])
             .arg(Program::Nodesim.path(cluster.settings.programs.as_deref())?)
@@ -71,7 +70,7 @@ impl Fleet {
             .arg(token)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(OpenOptions::new().create(true).append(true).open(&log)?)
+            .stderr(log)
             .kill_on_drop(true)
             .spawn()
             .context("cannot start nice(1) with nodesim")?;
@@ -81,7 +80,6 @@ impl Fleet {
             process,
             commands,
             answers: BufReader::new(answers).lines(),
-            log,
         };
         let begun = fleet.answer().await?;
         ensure!(
@@ -114,7 +112,7 @@ impl Fleet {
     async fn answer(&mut self) -> anyhow::Result<Value> {
         let line = timeout(ANSWER_MAX, self.answers.next_line()).await;
         let line = line.context("nodesim does not answer")??;
-        let line = line.with_context(|| format!("nodesim ended: {}", log_end(&self.log)))?;
+        let line = line.context("nodesim ended; its log says why")?;
         Ok(serde_json::from_str(&line)?)
     }
 }

@@ -1,5 +1,7 @@
 //! The program with the simulated nodes, as measurements use it.
 
+use std::process::Stdio;
+
 use anyhow::ensure;
 use hack_cluster::Cluster;
 use serde_json::Value;
@@ -49,7 +51,10 @@ impl Nodesim {
     pub(crate) fn start(servers: &Cluster, fleet: Fleet) -> anyhow::Result<(Self, Value)> {
         let seed = fleet.seed.to_string();
         let more = ["--rate", RATE, "--seed", &seed, "--class", fleet.class];
-        let started = hack_cluster::Fleet::start_with(servers, fleet.nodes, fleet.nice, &more);
+        let Fleet { nodes, nice, .. } = fleet;
+        // How it goes is for those who watch.
+        let log = Stdio::inherit();
+        let started = hack_cluster::Fleet::start_with(servers, nodes, nice, &more, log);
         let (fleet, begun) = wait(started)?;
         Ok((Self(fleet), begun))
     }
