@@ -103,7 +103,7 @@ pub(crate) trait Ask {
     /// The server that leads.
     ///
     /// # Errors
-    /// If nobody does now.
+    /// If no server does now.
     fn leads(&self) -> anyhow::Result<usize>;
 }
 

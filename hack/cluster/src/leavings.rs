@@ -1,5 +1,5 @@
-//! What a node leaves in the kernel on purpose: cgroups of tasks, mounts. Whoever started it takes
-//! them down: a folder cannot be removed while a file system is mounted in it.
+//! What a node leaves in the kernel on purpose: cgroups of tasks, mounts. They are taken down with
+//! the node: a folder cannot be removed while a file system is mounted in it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -6,7 +6,7 @@
 //!                                             `- lo: from port A to port B? dropped without a word
 //! ```
 //!
-//! Whoever is started inherits the namespace, and it ends with its last process, however that
+//! What is started inherits the namespace, and it ends with its last process, however that
 //! ends: nothing is left to clear away. A cut is eight instructions for the kernel's packet filter
 //! (cls_bpf, with `tc` of iproute2), since nftables and netem are missing on many kernels of
 //! clouds.
