@@ -37,8 +37,8 @@ impl Fleet {
     }
 
     /// The same with `more` arguments of nodesim's, by a process that leaves the processors to
-    /// others as readily as `nice` says (nice(2)) and tells `log` how it goes; answers what it said of
-    /// the beginning, too.
+    /// others as readily as `nice` says (nice(2)) and tells `log` how it goes; answers what it said
+    /// of the beginning, too.
     ///
     /// # Errors
     /// As [`Self::start`].

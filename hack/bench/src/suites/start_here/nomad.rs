@@ -1,7 +1,7 @@
 //! The rival: one Nomad agent, server and client in one process, with its log on the same disk.
 //!
-//! Its program is named with `--rival`; nothing is fetched. It is asked through the same requests as
-//! we are, because our API is the one its users know.
+//! Its program is named with `--rival`; nothing is fetched. It is asked through the same requests
+//! as we are, because our API is the one its users know.
 
 use std::path::Path;
 use std::time::Duration;
