@@ -9,10 +9,12 @@ mod allow;
 mod direction;
 mod features;
 mod front_page;
+mod glossary;
 mod golden;
 mod leaks;
 mod markers;
 mod members;
+mod openings;
 mod purity;
 mod size;
 mod unsafety;
@@ -47,6 +49,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Report> {
     findings.extend(purity::check(&repo, &metadata));
     findings.extend(members::check(&repo, &metadata));
     findings.extend(front_page::check(&repo, &metadata));
+    findings.extend(openings::check(&repo, &metadata));
     findings.extend(leaks::check_root(&repo, root));
     let mut findings = allow::excuse(&repo, findings);
     findings.sort();
@@ -65,6 +68,7 @@ fn check_texts(repo: &Repo) -> Vec<Finding> {
         findings.extend(unsafety::check(path, &source));
         findings.extend(front_page::check_file(path, &source));
     }
+    findings.extend(glossary::check(repo));
     findings.extend(golden::check(repo));
     findings.extend(leaks::check(repo));
     findings
