@@ -53,7 +53,7 @@ async fn run_stream(
         let ack = tokio::select! {
             ack = take_in_batch(gateway, &own, batch, bytes) => ack?,
             // Its node tells it again in its next session: what waits for the log makes room.
-            () = writer.abandoned() => return Err("nobody waits for an answer".to_owned()),
+            () = writer.abandoned() => return Err("the node closed the stream".to_owned()),
         };
         write(&mut writer, &ack).await?;
     }

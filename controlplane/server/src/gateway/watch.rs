@@ -96,7 +96,7 @@ async fn run(
     }
     loop {
         tokio::select! {
-            changed = news.changed() => changed.map_err(|_| "nobody tells the news any more")?,
+            changed = news.changed() => changed.map_err(|_| "the server is shutting down")?,
             // The node never writes here again: whatever comes is the stream's end.
             _ = reader.read() => return Ok(()),
         }

@@ -107,7 +107,9 @@ fn recipe<'b>(block: &'b Block, label: &str, span: &Span) -> Result<Recipe<'b>, 
                 other => {
                     let message = format!("`dynamic` has no attribute `{other}`");
                     let error = EvalError::new(span_of(&attribute.key), message);
-                    return Err(error.hint("what belongs into the made block goes into `content`"));
+                    return Err(
+                        error.hint("put the contents of the generated block into `content`")
+                    );
                 }
             },
             Structure::Block(inner) if inner.ident.value().as_str() == "content" => {

@@ -205,7 +205,7 @@ fn dynamic_blocks_say_what_they_lack() {
         |
      19 |       driver   = "exec"
         |       ^^^^^^
-      hint: what belongs into the made block goes into `content`
+      hint: put the contents of the generated block into `content`
 
     test.nomad:26:23: there is no attribute `wrong`
         |

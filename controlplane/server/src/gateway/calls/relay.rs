@@ -84,7 +84,12 @@ async fn forward(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io
 /// Carries what a node answers to the caller.
 async fn back(from: &mut quinn::RecvStream, to: &mut quinn::SendStream) -> io::Result<()> {
     while let Some(chunk) = from.read_chunk(RELAY_BYTES, true).await? {
-        let stalled = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer");
+        let stalled = |_| {
+            io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the caller does not read the answer",
+            )
+        };
         let written = timeout(STALLED_MAX, to.write_chunk(chunk.bytes)).await;
         written.map_err(stalled)??;
     }
