@@ -78,7 +78,7 @@ impl LogCursor {
         origin: v1::Origin,
         offset: i64,
     ) -> io::Result<Result<Self, LogSource>> {
-        let files = source.list().await?;
+        let files = source.list(None).await?;
         let Some((number, offset)) = start(&files, origin, offset) else {
             return Ok(Err(source));
         };
@@ -135,7 +135,7 @@ impl LogCursor {
     }
 
     async fn list_later(&mut self) -> io::Result<()> {
-        let files = self.source.list().await?;
+        let files = self.source.list(Some(self.number)).await?;
         let later = files.iter().map(|file| file.number);
         self.later = later.filter(|later| *later > self.number).collect();
         #[cfg(test)]
@@ -147,7 +147,18 @@ impl LogCursor {
 }
 
 impl LogSource {
-    async fn list(&self) -> io::Result<Vec<LogFile>> {
+    /// The files of the stream; `after` is the one that the reader has.
+    async fn list(&self, after: Option<u64>) -> io::Result<Vec<LogFile>> {
+        let files = self.list_once().await?;
+        // Of two files that are made while a directory is read, it may show the second one alone
+        // (readdir(3)). When it is read again, the first one is there, or was rotated away.
+        match has_gap(&files, after) {
+            true => self.list_once().await,
+            false => Ok(files),
+        }
+    }
+
+    async fn list_once(&self) -> io::Result<Vec<LogFile>> {
         let (directory, prefix) = (Arc::clone(&self.directory), self.prefix.clone());
         let files_max = self.files_max;
         let listed = self.io.beside(move || list(&directory, &prefix, files_max));
@@ -212,6 +223,14 @@ fn list(directory: &OwnedFd, prefix: &str, files_max: usize) -> Result<Vec<LogFi
     Ok(files.into())
 }
 
+/// Whether a file is missing among those that follow each other, or between `after` and them.
+fn has_gap(files: &[LogFile], after: Option<u64>) -> bool {
+    let later = files.iter().map(|file| file.number);
+    let later = later.filter(|number| after.is_none_or(|after| *number > after));
+    let numbers: Vec<u64> = after.into_iter().chain(later).collect();
+    numbers.windows(2).any(|pair| pair[1] - pair[0] > 1)
+}
+
 /// The number at the end of a file's name, as pump writes it.
 fn number_of(digits: &str) -> Option<u64> {
     let number: u64 = digits.parse().ok()?;
@@ -251,6 +270,33 @@ mod tests {
                 size: *size,
             })
             .collect()
+    }
+
+    #[test]
+    fn a_file_that_a_listing_missed_is_noticed() {
+        let numbered = |numbers: &[u64]| -> Vec<LogFile> {
+            let file = |number: &u64| LogFile {
+                number: *number,
+                size: 1,
+            };
+            numbers.iter().map(file).collect()
+        };
+        for (numbers, after, gap) in [
+            (&[][..], None, false),
+            (&[][..], Some(3), false),
+            (&[3, 4, 5], None, false),
+            (&[3, 5], None, true),
+            (&[1, 3, 4], Some(3), false),
+            (&[3, 5], Some(3), true),
+            (&[5, 6], Some(3), true),
+            (&[1, 3], Some(3), false),
+        ] {
+            assert_eq!(
+                has_gap(&numbered(numbers), after),
+                gap,
+                "{numbers:?} {after:?}"
+            );
+        }
     }
 
     #[test]
