@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use hack_e2e::{Cluster, Fleet, Settings};
+use hack_cluster::{Cluster, Fleet, Settings};
 use protocol_client::{Client, Query};
 use serde_json::{Value, json};
 
