@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 fn job(id: &str, version: &str, held: &Path) -> Value {
     let held = held.display();
     let text = format!(
-        "mkdir {held} || exit 1; trap 'sleep 3; rmdir {held}; exit 0' INT; \
+        "trap 'sleep 3; rmdir {held}; exit 0' INT; mkdir {held} || exit 1; \
          while :; do sleep 0.1; done"
     );
     let mut job = script(
@@ -47,6 +47,11 @@ async fn a_static_port_is_handed_on_when_its_holder_has_ended() -> anyhow::Resul
     let held = folder.path().join("held");
     let old = Running::start(&cluster, &job("web", "1", &held)).await?;
     old.until("running").await?;
+    // The program is a moment behind its process.
+    eventually("a task that holds the folder", PATIENCE, async || {
+        Ok(held.exists().then_some(()))
+    })
+    .await?;
 
     // Its next version: placed at once, started after the end.
     let client = cluster.client(0)?;
