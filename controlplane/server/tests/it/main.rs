@@ -26,6 +26,7 @@ mod node_streams;
 mod operator;
 mod paused_callers;
 mod plan;
+mod recorded;
 mod regions;
 mod relays;
 mod releases;
