@@ -7,10 +7,10 @@ use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
 use noded_core::update_batcher::Backlog;
 use noded_core::{AllocSpec, Event, NotCollected, RunKey};
-use protocol_model::{AllocId, Node};
+use protocol_model::{AllocId, ForeignAlloc, Node};
 use tokio::sync::oneshot;
 
-use crate::calls::foreign::{ForeignAlloc, ForeignWish};
+use crate::calls::foreign::ForeignWish;
 use crate::config::Config;
 use crate::keeper_link::KeeperNews;
 use crate::upkeep::DiskUse;

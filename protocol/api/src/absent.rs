@@ -1,4 +1,4 @@
-//! What Nomad has and this release does not: answered 501 with the text that is declared here.
+//! Operations of Nomad that this release lacks: answered 501 with the text that is declared here.
 
 use crate::endpoint::Endpoint;
 

@@ -1,7 +1,7 @@
 //! Allocations, as the servers know them.
 
-use protocol_model::Allocation;
-use serde_json::Value;
+use protocol_model::{Allocation, AllocationListStub};
+use serde::{Deserialize, Serialize};
 
 use crate::operation::operations;
 use crate::parameters::{
@@ -10,12 +10,22 @@ use crate::parameters::{
 
 operations! {
     /// list allocations
-    ListAllocations {} -> Vec<Value> = get("/v1/allocations").filterable().parameters(&[
+    ListAllocations {} -> Vec<AllocationListStub> = get("/v1/allocations").filterable().parameters(&[
         PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE, RESOURCES, TASK_STATES,
     ]);
     /// read an allocation, with its job
     ReadAllocation { id } -> Allocation = get("/v1/allocation/{id}");
     /// stop an allocation, and place another
-    StopAllocation { id } -> Value =
+    StopAllocation { id } -> Stopped =
         put("/v1/allocation/{id}/stop").parameters(&[NO_SHUTDOWN_DELAY]);
+}
+
+/// The answer of [`StopAllocation`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Stopped {
+    /// The evaluation that places another allocation.
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub index: u64,
 }

@@ -1,7 +1,6 @@
 //! Deployments.
 
-use protocol_model::Deployment;
-use serde_json::Value;
+use protocol_model::{AllocationListStub, Deployment};
 
 use crate::operation::operations;
 use crate::parameters::{NEXT_TOKEN, PER_PAGE, PREFIX, REVERSE};
@@ -14,5 +13,5 @@ operations! {
     /// read a deployment
     ReadDeployment { id } -> Deployment = get("/v1/deployment/{id}");
     /// list the allocations of a deployment
-    DeploymentAllocations { id } -> Vec<Value> = get("/v1/deployment/allocations/{id}");
+    DeploymentAllocations { id } -> Vec<AllocationListStub> = get("/v1/deployment/allocations/{id}");
 }

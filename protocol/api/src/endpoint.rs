@@ -1,4 +1,4 @@
-//! What is declared of an operation.
+//! The declaration of an operation.
 
 use protocol_model::json;
 use serde::de::DeserializeOwned;
@@ -28,7 +28,7 @@ impl Method {
     }
 }
 
-/// What a caller must be allowed where access control is on.
+/// The permission that a caller needs where access control is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capability {
     /// Nothing: callers without a token are served.
@@ -40,7 +40,7 @@ pub enum Capability {
     ManagementInHandshake,
 }
 
-/// Who has the answer. This decides which of the common parameters have an effect.
+/// The place that has the answer. It decides which of the common parameters have an effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The replicated state: `?stale`, `?index` and `?wait` count.
@@ -73,7 +73,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// What it does, without a full stop.
+    /// Its effect, without a full stop.
     pub about: &'static str,
 }
 
@@ -84,13 +84,13 @@ impl Parameter {
         Self { name, kind, about }
     }
 
-    /// One that is true or false.
+    /// A flag: true or false.
     pub const fn flag(name: &'static str, about: &'static str) -> Self {
         let kind = Kind::Flag;
         Self { name, kind, about }
     }
 
-    /// One that is a number.
+    /// A number.
     pub const fn number(name: &'static str, about: &'static str) -> Self {
         let kind = Kind::Number;
         Self { name, kind, about }
@@ -100,7 +100,7 @@ impl Parameter {
 /// Reads the body of a request and drops it; the error says what is wrong with it.
 pub type ReadBody = fn(&[u8]) -> Result<(), String>;
 
-/// What a request carries.
+/// The content of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// Nothing that is read.
@@ -145,13 +145,13 @@ pub struct Endpoint {
     pub path: &'static str,
     /// Its own query parameters.
     pub parameters: &'static [Parameter],
-    /// What a request carries.
+    /// The content of a request.
     pub body: Body,
     /// The name of the answer's type; empty where it is no JSON.
     pub answer: &'static str,
-    /// What a caller must be allowed.
+    /// The permission that a caller needs.
     pub capability: Capability,
-    /// Who has the answer.
+    /// The place that has the answer.
     pub source: Source,
     /// Whether `?filter=` chooses from the list that is answered.
     pub filterable: bool,
@@ -220,7 +220,7 @@ impl Endpoint {
         self
     }
 
-    /// What Nomad has and this release does not, by whatever method: `text` is the answer.
+    /// An operation of Nomad that this release lacks, by any method: `text` is the answer.
     pub(crate) const fn absent(name: &'static str, path: &'static str, text: &'static str) -> Self {
         let mut endpoint = Self::new(Method::ALL, path, Source::Server).named(name, text);
         endpoint.support = Support::Absent(text);
@@ -308,7 +308,7 @@ impl Endpoint {
         self
     }
 
-    /// What it does, without a full stop.
+    /// Its effect, without a full stop.
     pub fn about(&self) -> &'static str {
         self.about.trim()
     }

@@ -1,7 +1,10 @@
 //! Evaluations.
 
-use protocol_model::Evaluation;
-use serde_json::Value;
+use protocol_model::{
+    AllocationListStub, DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, JobType, NodeId,
+    UnixNanos, optional_id, rfc3339,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
 use crate::operation::operations;
@@ -22,5 +25,63 @@ operations! {
         Parameter::flag("related", "with `RelatedEvals`, at most 1000"),
     ]);
     /// list the allocations that an evaluation made
-    EvaluationAllocations { id } -> Vec<Value> = get("/v1/evaluation/{id}/allocations");
+    EvaluationAllocations { id } -> Vec<AllocationListStub> = get("/v1/evaluation/{id}/allocations");
+}
+
+/// The short form of an evaluation that is related to another one. Every key is there.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RelatedEvaluation {
+    #[serde(rename = "ID")]
+    pub id: EvalId,
+    pub namespace: String,
+    pub priority: i32,
+    #[serde(rename = "Type")]
+    pub job_type: JobType,
+    pub triggered_by: EvalTrigger,
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    #[serde(rename = "NodeID", with = "optional_id")]
+    pub node_id: Option<NodeId>,
+    #[serde(rename = "DeploymentID", with = "optional_id")]
+    pub deployment_id: Option<DeploymentId>,
+    pub status: EvalStatus,
+    pub status_description: String,
+    #[serde(with = "rfc3339")]
+    pub wait_until: Option<UnixNanos>,
+    #[serde(with = "optional_id")]
+    pub next_eval: Option<EvalId>,
+    #[serde(with = "optional_id")]
+    pub previous_eval: Option<EvalId>,
+    #[serde(with = "optional_id")]
+    pub blocked_eval: Option<EvalId>,
+    pub create_index: u64,
+    pub modify_index: u64,
+    pub create_time: UnixNanos,
+    pub modify_time: UnixNanos,
+}
+
+impl From<&Evaluation> for RelatedEvaluation {
+    fn from(eval: &Evaluation) -> Self {
+        Self {
+            id: eval.id,
+            namespace: eval.namespace.clone(),
+            priority: eval.priority,
+            job_type: eval.job_type,
+            triggered_by: eval.triggered_by,
+            job_id: eval.job_id.clone(),
+            node_id: eval.node_id,
+            deployment_id: eval.deployment_id,
+            status: eval.status,
+            status_description: eval.status_description.clone(),
+            wait_until: eval.wait_until,
+            next_eval: eval.next_eval,
+            previous_eval: eval.previous_eval,
+            blocked_eval: eval.blocked_eval,
+            create_index: eval.create_index,
+            modify_index: eval.modify_index,
+            create_time: eval.create_time,
+            modify_time: eval.modify_time,
+        }
+    }
 }

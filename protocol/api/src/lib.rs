@@ -20,6 +20,7 @@ mod operation;
 mod parameters;
 mod table;
 mod template;
+mod written;
 
 pub mod absent;
 pub mod acl;
@@ -41,6 +42,7 @@ pub use endpoint::{
 pub use operation::Operation;
 pub use table::{Found, NotFound, find};
 pub use template::Parameters;
+pub use written::Written;
 
 /// The declarations, object by object, in the order of the documentation.
 const DECLARED: &[&[Endpoint]] = &[

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::operation::operations;
 use crate::parameters::PREFIX;
+use crate::written::Written;
 
 operations! {
     /// list namespaces
-    ListNamespaces {} -> Vec<Value> = get("/v1/namespaces").parameters(&[PREFIX]);
+    ListNamespaces {} -> Vec<Namespace> = get("/v1/namespaces").parameters(&[PREFIX]);
     /// create or change the namespace that the body names
-    WriteNamespace {} (NamespaceRequest) -> Value = put("/v1/namespace");
+    WriteNamespace {} (NamespaceRequest) -> Written = put("/v1/namespace");
     /// read a namespace
-    ReadNamespace { name } -> Value = get("/v1/namespace/{name}");
+    ReadNamespace { name } -> Namespace = get("/v1/namespace/{name}");
     /// create or change a namespace
-    UpdateNamespace { name } (NamespaceRequest) -> Value = put("/v1/namespace/{name}");
+    UpdateNamespace { name } (NamespaceRequest) -> Written = put("/v1/namespace/{name}");
     /// remove a namespace that has no jobs
-    DeleteNamespace { name } -> Value = delete("/v1/namespace/{name}");
+    DeleteNamespace { name } -> Written = delete("/v1/namespace/{name}");
 }
 
 /// The body of [`WriteNamespace`] and [`UpdateNamespace`].
@@ -35,4 +35,19 @@ pub struct NamespaceRequest {
     /// Keys and values of its users.
     #[serde(with = "nullable")]
     pub meta: BTreeMap<String, String>,
+}
+
+/// A namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Namespace {
+    pub name: String,
+    pub description: String,
+    /// Always empty: there are no quotas.
+    pub quota: String,
+    /// Keys and values of its users.
+    #[serde(with = "nullable")]
+    pub meta: BTreeMap<String, String>,
+    pub create_index: u64,
+    pub modify_index: u64,
 }

@@ -1,8 +1,7 @@
 //! Nodes.
 
-use protocol_model::{Allocation, Node, NodeListStub};
+use protocol_model::{Allocation, EvalId, ForeignAlloc, Node, NodeListStub, nullable};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::endpoint::Parameter;
 use crate::operation::operations;
@@ -23,15 +22,15 @@ operations! {
     /// list the allocations of a node, whole
     NodeAllocations { id } -> Vec<Allocation> = get("/v1/node/{id}/allocations");
     /// let a node take new allocations, or not
-    SetEligibility { id } (EligibilityRequest) -> Value = put("/v1/node/{id}/eligibility");
+    SetEligibility { id } (EligibilityRequest) -> NodeChanged = put("/v1/node/{id}/eligibility");
     /// evaluate every job that has allocations on a node
-    EvaluateNode { id } -> Value = put("/v1/node/{id}/evaluate");
+    EvaluateNode { id } -> NodeChanged = put("/v1/node/{id}/evaluate");
     /// forget a node
-    PurgeNode { id } -> Value = put("/v1/node/{id}/purge");
+    PurgeNode { id } -> NodeChanged = put("/v1/node/{id}/purge");
     /// list what runs on a node and a restored state does not know
-    ForeignAllocations { id } -> Value = get("/v1/node/{id}/foreign-allocations").of_node();
+    ForeignAllocations { id } -> Vec<ForeignAlloc> = get("/v1/node/{id}/foreign-allocations").of_node();
     /// end what a restored state does not know ([snapshots.md](snapshots.md))
-    ReleaseForeign { id } -> Value = put("/v1/node/{id}/release-foreign").of_node();
+    ReleaseForeign { id } -> Vec<ForeignAlloc> = put("/v1/node/{id}/release-foreign").of_node();
 }
 
 /// The body of [`SetEligibility`].
@@ -40,4 +39,17 @@ operations! {
 pub struct EligibilityRequest {
     /// `eligible` or `ineligible`.
     pub eligibility: String,
+}
+
+/// The answer of a change of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeChanged {
+    /// The evaluations that it makes.
+    #[serde(rename = "EvalIDs", deserialize_with = "nullable::deserialize")]
+    pub eval_ids: Vec<EvalId>,
+    /// 0 where there are none.
+    pub eval_create_index: u64,
+    pub node_modify_index: u64,
+    pub index: u64,
 }

@@ -1,11 +1,11 @@
 //! The operator's switches.
 
-use protocol_model::nullable::or_default;
+use protocol_model::nullable::{self, or_default};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::endpoint::Parameter;
 use crate::operation::operations;
+use crate::written::Written;
 
 const MEMBER: &[Parameter] = &[
     Parameter::text("id", "the server's id"),
@@ -14,58 +14,100 @@ const MEMBER: &[Parameter] = &[
 
 operations! {
     /// list the members of the log, as a majority knows them; as this server does with `stale`
-    RaftConfiguration {} -> Value = get("/v1/operator/raft/configuration");
+    RaftConfiguration {} -> RaftMembers = get("/v1/operator/raft/configuration");
     /// let another server lead, the most up-to-date one where none is named
-    TransferLeadership {} -> Value = put("/v1/operator/raft/transfer-leadership").parameters(MEMBER);
+    TransferLeadership {} -> Written = put("/v1/operator/raft/transfer-leadership").parameters(MEMBER);
     /// remove a server from the log
-    RemovePeer {} -> Value = delete("/v1/operator/raft/peer").parameters(MEMBER);
+    RemovePeer {} -> Written = delete("/v1/operator/raft/peer").parameters(MEMBER);
     /// save the whole state, verified, with its digest ([snapshots.md](snapshots.md))
     SaveSnapshot {} = get("/v1/operator/snapshot");
     /// restore a saved state
     RestoreSnapshot {} = put("/v1/operator/snapshot").streamed();
     /// read the scheduler's settings
-    ReadScheduler {} -> Value = get("/v1/operator/scheduler/configuration");
+    ReadScheduler {} -> SchedulerSettings = get("/v1/operator/scheduler/configuration");
     /// change the scheduler's settings
-    WriteScheduler {} (SchedulerConfiguration) -> Value = put("/v1/operator/scheduler/configuration")
+    WriteScheduler {} (SchedulerConfiguration) -> SchedulerWritten = put("/v1/operator/scheduler/configuration")
         .parameters(&[Parameter::number("cas", "only if their index is this one")]);
     /// forget what has ended, whatever its age
-    CollectGarbage {} -> Value = put("/v1/system/gc");
+    CollectGarbage {} -> Written = put("/v1/system/gc");
     /// accepted without effect: counters are derived
-    ReconcileSummaries {} -> Value = put("/v1/system/reconcile/summaries");
+    ReconcileSummaries {} -> Written = put("/v1/system/reconcile/summaries");
 }
 
 /// The scheduler's settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SchedulerConfiguration {
-    /// `binpack` or `spread`; empty = `binpack`.
-    #[serde(deserialize_with = "or_default")]
-    pub scheduler_algorithm: String,
+    /// When they were made; not read.
+    #[serde(skip_deserializing)]
+    pub create_index: u64,
     /// Whether `memory_max` above `memory` has an effect.
     #[serde(deserialize_with = "or_default")]
     pub memory_oversubscription_enabled: bool,
-    /// Whether new jobs are refused to callers without a management token.
-    #[serde(deserialize_with = "or_default")]
-    pub reject_job_registration: bool,
+    /// When they changed last; not read.
+    #[serde(skip_deserializing)]
+    pub modify_index: u64,
     /// Whether evaluations wait.
     #[serde(deserialize_with = "or_default")]
     pub pause_eval_broker: bool,
     /// Whose allocations may take the place of others.
     pub preemption_config: Option<PreemptionConfiguration>,
-    /// When they were made; not read.
-    #[serde(skip_deserializing)]
-    pub create_index: u64,
-    /// When they changed last; not read.
-    #[serde(skip_deserializing)]
-    pub modify_index: u64,
+    /// Whether new jobs are refused to callers without a management token.
+    #[serde(deserialize_with = "or_default")]
+    pub reject_job_registration: bool,
+    /// `binpack` or `spread`; empty = `binpack`.
+    #[serde(deserialize_with = "or_default")]
+    pub scheduler_algorithm: String,
 }
 
 /// Which types of jobs preempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PreemptionConfiguration {
-    pub system_scheduler_enabled: bool,
-    pub sys_batch_scheduler_enabled: bool,
     pub batch_scheduler_enabled: bool,
     pub service_scheduler_enabled: bool,
+    pub sys_batch_scheduler_enabled: bool,
+    pub system_scheduler_enabled: bool,
+}
+
+/// The answer of [`ReadScheduler`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SchedulerSettings {
+    pub index: u64,
+    pub known_leader: bool,
+    pub scheduler_config: SchedulerConfiguration,
+}
+
+/// The answer of [`WriteScheduler`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SchedulerWritten {
+    pub index: u64,
+    pub updated: bool,
+}
+
+/// The answer of [`RaftConfiguration`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct RaftMembers {
+    /// The entry that made them the members; 1 at least.
+    pub index: u64,
+    #[serde(deserialize_with = "nullable::deserialize")]
+    pub servers: Vec<RaftMember>,
+}
+
+/// A member of the log.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct RaftMember {
+    /// Host and port.
+    pub address: String,
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub leader: bool,
+    /// The server's name.
+    pub node: String,
+    pub raft_protocol: String,
+    pub voter: bool,
 }

@@ -16,6 +16,8 @@
 mod alloc;
 mod deployment;
 mod eval;
+mod file_info;
+mod foreign_alloc;
 pub mod ids;
 mod instant;
 pub mod json;
@@ -28,6 +30,8 @@ mod task_state;
 pub use alloc::*;
 pub use deployment::*;
 pub use eval::*;
+pub use file_info::FileInfo;
+pub use foreign_alloc::ForeignAlloc;
 pub use ids::{
     AllocId, DEFAULT_NAMESPACE, DeploymentId, EvalId, Incarnation, JobKey, NodeId, SpecHash,
 };

@@ -1,9 +1,8 @@
 //! `/v1/acl`: the first management token, and whose token this is.
 
 use controlplane_state::{AclToken, AclTokenKind, Command, Refusal};
-use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken};
+use protocol_api::acl::{Bootstrap, BootstrapRequest, OwnToken, Token};
 use protocol_model::{UnixNanos, format_rfc3339};
-use serde::Serialize;
 use uuid::Uuid;
 
 use super::ask::{Ask, Caller};
@@ -15,51 +14,33 @@ use crate::gateway;
 /// refusal told.
 const RESET_FILE: &str = "acl-bootstrap-reset";
 
-/// A token, in the shape of the API.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct TokenView {
-    #[serde(rename = "AccessorID")]
-    accessor_id: String,
-    #[serde(rename = "SecretID")]
-    secret_id: String,
-    name: String,
-    #[serde(rename = "Type")]
-    kind: &'static str,
-    policies: Option<Vec<String>>,
-    roles: Option<Vec<String>>,
-    global: bool,
-    create_time: String,
-    expiration_time: Option<String>,
-    create_index: u64,
-    modify_index: u64,
-}
-
-impl TokenView {
-    fn new(token: &AclToken, secret_id: String) -> Self {
-        let AclToken {
-            accessor_id,
-            secret_hash: _,
-            name,
-            kind,
-            ..
-        } = token.clone();
-        let kind = match kind {
-            AclTokenKind::Management => "management",
-        };
-        Self {
-            accessor_id,
-            secret_id,
-            name,
-            kind,
-            policies: None,
-            roles: None,
-            global: true,
-            create_time: format_rfc3339(token.create_time),
-            expiration_time: None,
-            create_index: token.create_index,
-            modify_index: token.modify_index,
-        }
+/// The token in the shape of the API. The secret is known only to its holder: the state keeps its
+/// digest.
+fn shown(token: &AclToken, secret_id: String) -> Token {
+    let AclToken {
+        accessor_id,
+        secret_hash: _,
+        name,
+        kind,
+        create_time,
+        create_index,
+        modify_index,
+    } = token.clone();
+    let kind = match kind {
+        AclTokenKind::Management => "management",
+    };
+    Token {
+        accessor_id,
+        secret_id,
+        name,
+        kind: kind.to_owned(),
+        policies: None,
+        roles: None,
+        global: true,
+        create_time: format_rfc3339(create_time),
+        expiration_time: None,
+        create_index,
+        modify_index,
     }
 }
 
@@ -112,7 +93,7 @@ async fn bootstrap(ask: &Ask) -> Answered {
     let token = snapshot
         .acl_token(&accessor_id)
         .ok_or_else(|| HttpError::internal("the token was made and is gone already"))?;
-    ask.answer(&TokenView::new(token, secret), changed.index)
+    ask.answer(&shown(token, secret), changed.index)
 }
 
 /// What the operator wrote to allow another bootstrap; 0 where nothing was written.
@@ -127,10 +108,9 @@ async fn own(ask: &Ask) -> Answered {
         return Err(HttpError::permission_denied());
     };
     ask.read(&[controlplane_state::Table::AclTokens], |snapshot| {
-        // The secret is known only to whoever holds it: all that is kept is its digest.
         let token = snapshot.acl_token(accessor_id);
         let token = token.ok_or_else(|| HttpError::not_found("ACL token not found"))?;
-        Ok(TokenView::new(token, String::new()))
+        Ok(shown(token, String::new()))
     })
     .await
 }

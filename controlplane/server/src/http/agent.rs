@@ -6,13 +6,15 @@ use std::time::Duration;
 use controlplane_raft::{RaftRole, ServerId, ServerInfo};
 use controlplane_state::COMMAND_LEVEL;
 use futures::future::join_all;
-use protocol_api::agent::{AgentHealth, AgentMembers, AgentSelf, AgentServers, OpenApi, Regions};
-use serde::Serialize;
-use serde_json::json;
+use protocol_api::agent::{
+    AgentDescription, AgentHealth, AgentMembers, AgentSelf, AgentServers, Member, MemberList,
+    OpenApi, Regions,
+};
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::ask::Ask;
-use super::error::Answered;
+use super::error::{Answered, HttpError};
 use super::route::{Routes, routes};
 use super::{Api, health};
 use crate::versions::{self, About};
@@ -46,32 +48,15 @@ async fn regions(ask: &Ask) -> Answered {
     )
 }
 
-/// A server, in the shape of `/v1/agent/members`.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Member {
-    name: String,
-    addr: String,
-    port: u16,
-    tags: BTreeMap<&'static str, String>,
-    status: &'static str,
-    protocol_min: u8,
-    protocol_max: u8,
-    protocol_cur: u8,
-    delegate_min: u8,
-    delegate_max: u8,
-    delegate_cur: u8,
-}
-
 async fn members(ask: &Ask) -> Answered {
     let config = &ask.api.config;
     let members = all_members(&ask.api).await;
-    let answer = json!({
-        "ServerName": config.name,
-        "ServerRegion": config.region.as_str(),
-        "ServerDC": config.datacenter,
-        "Members": members,
-    });
+    let answer = MemberList {
+        members,
+        server_dc: config.datacenter.clone(),
+        server_name: config.name.clone(),
+        server_region: config.region.as_str().to_owned(),
+    };
     ask.answer(&answer, ask.api.cluster.snapshot().index())
 }
 
@@ -152,8 +137,11 @@ fn member(
         name: info.name.clone(),
         addr: host.trim_matches(['[', ']']).to_owned(),
         port: port.parse().unwrap_or(0),
-        tags,
-        status: if alive { "alive" } else { "failed" },
+        tags: tags
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        status: if alive { "alive" } else { "failed" }.to_owned(),
         protocol_min: 1,
         protocol_max: 1,
         protocol_cur: 1,
@@ -182,8 +170,7 @@ async fn own(ask: &Ask) -> Answered {
     let about = Some(own_about(&ask.api));
     let member = member(&ask.api, status.id, &info, voter, leads, about);
     let address = info.http_address.as_str();
-    let answer = json!({
-        "config": {
+    let config = json!({
             "Name": config.name,
             "NodeName": config.name,
             "Region": config.region.as_str(),
@@ -198,27 +185,38 @@ async fn own(ask: &Ask) -> Answered {
             "ACL": { "Enabled": config.acl_enabled },
             "Version": { "Version": versions::BUILD, "VersionPrerelease": "",
                          "VersionMetadata": "drover" },
-        },
-        "member": member,
-        "stats": {
-            "nomad": {
-                "server": "true",
-                "leader": leads.to_string(),
-                "leader_addr": status.leader.and_then(|leader| leader.info)
-                    .map(|info| info.address).unwrap_or_default(),
-                "known_regions": "1",
-                "node_sessions": gateway.session_count().to_string(),
-            },
-            "raft": {
-                "state": role(status.role),
-                "term": status.term.to_string(),
-                "last_log_index": status.last_index.to_string(),
-                "commit_index": status.committed_index.to_string(),
-                "applied_index": status.applied_index.to_string(),
-                "last_snapshot_index": status.snapshot_index.to_string(),
-            },
-        },
     });
+    let Value::Object(config) = config else {
+        return Err(HttpError::internal("the configuration is no object"));
+    };
+    let leader = status.leader.and_then(|leader| leader.info);
+    let nomad = [
+        ("server", "true".to_owned()),
+        ("leader", leads.to_string()),
+        (
+            "leader_addr",
+            leader.map(|info| info.address).unwrap_or_default(),
+        ),
+        ("known_regions", "1".to_owned()),
+        ("node_sessions", gateway.session_count().to_string()),
+    ];
+    let raft = [
+        ("state", role(status.role).to_owned()),
+        ("term", status.term.to_string()),
+        ("last_log_index", status.last_index.to_string()),
+        ("commit_index", status.committed_index.to_string()),
+        ("applied_index", status.applied_index.to_string()),
+        ("last_snapshot_index", status.snapshot_index.to_string()),
+    ];
+    let named = |(name, value): (&str, String)| (name.to_owned(), value);
+    let answer = AgentDescription {
+        config,
+        member,
+        stats: BTreeMap::from([
+            ("nomad".to_owned(), nomad.map(named).into()),
+            ("raft".to_owned(), raft.map(named).into()),
+        ]),
+    };
     ask.answer(&answer, cluster.snapshot().index())
 }
 

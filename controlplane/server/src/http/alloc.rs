@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use controlplane_state::{Command, Snapshot, Table};
-use protocol_api::allocations::{ListAllocations, ReadAllocation, StopAllocation};
+use protocol_api::allocations::{ListAllocations, ReadAllocation, StopAllocation, Stopped};
 use protocol_model::{
     AllocId, Allocation, AllocationListStub, DesiredTransition, EvalTrigger, ListResources,
 };
-use serde::Serialize;
 
 use super::ask::Ask;
 use super::detail::{self, Detail};
@@ -167,15 +166,6 @@ async fn read(ask: &Ask) -> Answered {
     let mut response = ask.answer(&shown, index_of(&snapshot, moved))?;
     detail.tell(&mut response);
     Ok(response)
-}
-
-/// What stopping an allocation answers.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Stopped {
-    #[serde(rename = "EvalID")]
-    eval_id: String,
-    index: u64,
 }
 
 /// Asks the scheduler to stop an allocation and to place another one for it.

@@ -9,7 +9,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use controlplane_state::{Snapshot, Table};
-use protocol_api::Parameters;
+use protocol_api::{Parameters, Written};
 use protocol_model::UnixNanos;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -249,11 +249,6 @@ impl Ask {
     /// # Errors
     /// As [`Self::answer`].
     pub(super) fn done(&self, index: u64) -> Answered {
-        #[derive(Serialize)]
-        #[serde(rename_all = "PascalCase")]
-        struct Done {
-            index: u64,
-        }
-        self.answer(&Done { index }, index)
+        self.answer(&Written { index }, index)
     }
 }

@@ -10,12 +10,13 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use protocol_api::client::{ListFiles, ReadFile, ReadFileAt, ReadLogs, StatFile, StreamFile};
+use protocol_api::client::{
+    ListFiles, ReadFile, ReadFileAt, ReadLogs, StatFile, StreamFile, StreamFrame,
+};
 use protocol_model::AllocId;
 use protocol_wire::v1::node_reply::Reply;
 use protocol_wire::v1::node_request::Request;
 use protocol_wire::v1::{self, FileChunk};
-use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::alloc;
@@ -163,28 +164,6 @@ enum Form {
     Framed,
 }
 
-/// One frame of a stream.
-#[derive(Serialize, Default)]
-#[serde(rename_all = "PascalCase")]
-struct StreamFrame<'a> {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    data: String,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    file: &'a str,
-    #[serde(skip_serializing_if = "is_zero")]
-    offset: i64,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    file_event: &'a str,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
-)]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
 /// Parts of an answer that wait for their reader.
 const PARTS_MAX: usize = 4;
 
@@ -258,9 +237,9 @@ fn part(reply: &Reply, form: Form) -> Bytes {
 fn frame(chunk: &FileChunk) -> Bytes {
     let frame = StreamFrame {
         data: STANDARD.encode(&chunk.data),
-        file: &chunk.file,
+        file: chunk.file.clone(),
         offset: chunk.offset,
-        file_event: &chunk.event,
+        file_event: chunk.event.clone(),
     };
     serde_json::to_vec(&frame).unwrap_or_default().into()
 }

@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
+use protocol_api::client::{self, ExecData, ExecOutput, ExecResult};
 use protocol_model::json;
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::to_frame;
@@ -166,43 +167,21 @@ async fn to_client(
 }
 
 fn shown(output: &Output) -> String {
-    let stream = |name: &str, data: &[u8]| {
-        if data.is_empty() {
-            serde_json::json!({ name: { "close": true } })
-        } else {
-            serde_json::json!({ name: { "data": STANDARD.encode(data) } })
-        }
+    let stream = |data: &[u8]| {
+        let close = data.is_empty();
+        let data = (!close).then(|| STANDARD.encode(data));
+        Some(ExecData { data, close })
     };
+    let mut shown = ExecOutput::default();
     match output {
-        Output::Stdout(data) => stream("stdout", data),
-        Output::Stderr(data) => stream("stderr", data),
+        Output::Stdout(data) => shown.stdout = stream(data),
+        Output::Stderr(data) => shown.stderr = stream(data),
         Output::ExitCode(code) => {
-            serde_json::json!({ "exited": true, "result": { "exit_code": code } })
+            shown.exited = true;
+            shown.result = Some(ExecResult { exit_code: *code });
         }
     }
-    .to_string()
-}
-
-/// A message of the client. An empty one is a heartbeat.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ClientMessage {
-    stdin: Option<StdinPart>,
-    tty_size: Option<TtySize>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct StdinPart {
-    data: Option<String>,
-    close: bool,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct TtySize {
-    height: u32,
-    width: u32,
+    serde_json::to_string(&shown).unwrap_or_default()
 }
 
 /// Ends with the client. A node that does not listen any more is about to say why, or how the
@@ -231,10 +210,10 @@ async fn to_node(
 }
 
 pub(super) fn inputs(text: &[u8]) -> Result<Vec<Input>, HttpError> {
-    let ClientMessage { stdin, tty_size } = json::from_slice(text)
+    let client::ExecInput { stdin, tty_size } = json::from_slice(text)
         .map_err(|error| HttpError::bad_request(format!("an exec message: {error}")))?;
     let mut inputs = Vec::new();
-    if let Some(StdinPart { data, close }) = stdin {
+    if let Some(ExecData { data, close }) = stdin {
         if let Some(data) = data.filter(|data| !data.is_empty()) {
             let data = STANDARD
                 .decode(data)
@@ -245,7 +224,7 @@ pub(super) fn inputs(text: &[u8]) -> Result<Vec<Input>, HttpError> {
             inputs.push(Input::StdinClose(true));
         }
     }
-    if let Some(TtySize { height, width }) = tty_size {
+    if let Some(client::TtySize { height, width }) = tty_size {
         inputs.push(Input::TtySize(v1::TtySize { height, width }));
     }
     if inputs.is_empty() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use controlplane_raft::RaftStatus;
+use protocol_api::agent::{Health, HealthOfPart};
 use protocol_model::NodeStatus;
-use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::Api;
@@ -29,24 +29,28 @@ pub(super) async fn health(ask: &Ask) -> Answered {
             return Err(HttpError::bad_request(message));
         }
     };
-    let mut parts = Map::new();
+    let mut parts = Health::default();
     if server {
-        parts.insert("server".to_owned(), part(server_trouble(&ask.api).await));
+        parts.server = Some(part(server_trouble(&ask.api).await));
     }
-    if client && let Some(trouble) = node_trouble(&ask.api) {
-        parts.insert("client".to_owned(), part(trouble));
+    if client {
+        parts.client = node_trouble(&ask.api).map(part);
     }
-    let well = parts.values().all(|part| part["ok"] == true);
+    let mut asked = parts.server.iter().chain(&parts.client);
+    let well = asked.all(|part| part.ok);
     let index = ask.api.cluster.snapshot().index();
-    let mut response = ask.answer(&Value::Object(parts), index)?;
+    let mut response = ask.answer(&parts, index)?;
     if !well {
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     }
     Ok(response)
 }
 
-fn part(trouble: Option<String>) -> Value {
-    json!({ "ok": trouble.is_none(), "message": trouble.unwrap_or_else(|| "ok".to_owned()) })
+fn part(trouble: Option<String>) -> HealthOfPart {
+    HealthOfPart {
+        ok: trouble.is_none(),
+        message: trouble.unwrap_or_else(|| "ok".to_owned()),
+    }
 }
 
 /// A server does its part when it is a voter that has applied what a majority had when it was

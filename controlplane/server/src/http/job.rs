@@ -6,11 +6,11 @@ use std::sync::Arc;
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
 use protocol_api::jobs::{
-    EvaluateJob, EvaluateRequest, JobAllocations, JobDeployments, JobEvaluations, JobSubmissionOf,
-    JobSummary, JobVersions, LatestDeployment, PlanJob, ReadJob, StopJob, UpdateJob,
+    EvaluateJob, EvaluateRequest, Evaluated, JobAllocations, JobDeployments, JobEvaluations,
+    JobSubmissionOf, JobSummary, JobVersions, LatestDeployment, PlanJob, ReadJob, StopJob,
+    UpdateJob,
 };
-use protocol_model::{Deployment, EvalTrigger, JobKey};
-use serde::Serialize;
+use protocol_model::{Deployment, EvalId, EvalTrigger, JobKey};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -48,31 +48,15 @@ async fn read(ask: &Ask) -> Answered {
     .await
 }
 
-/// What stopping or evaluating answers.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Evaluated {
-    #[serde(rename = "EvalID")]
-    eval_id: String,
-    eval_create_index: u64,
-    job_modify_index: u64,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-    next_token: &'static str,
-}
-
-impl Evaluated {
-    fn new(eval: Option<protocol_model::EvalId>, job_modify_index: u64, index: u64) -> Self {
-        Self {
-            eval_create_index: if eval.is_some() { index } else { 0 },
-            eval_id: eval.map(|id| id.to_string()).unwrap_or_default(),
-            job_modify_index,
-            index,
-            last_contact: 0,
-            known_leader: true,
-            next_token: "",
-        }
+fn evaluated(eval: Option<EvalId>, job_modify_index: u64, index: u64) -> Evaluated {
+    Evaluated {
+        eval_create_index: if eval.is_some() { index } else { 0 },
+        eval_id: eval.map(|id| id.to_string()).unwrap_or_default(),
+        job_modify_index,
+        index,
+        last_contact: 0,
+        known_leader: true,
+        next_token: String::new(),
     }
 }
 
@@ -118,7 +102,7 @@ async fn deregister(ask: &Ask) -> Answered {
         ));
     };
     ask.answer(
-        &Evaluated::new(eval, job_modify_index, changed.index),
+        &evaluated(eval, job_modify_index, changed.index),
         changed.index,
     )
 }
@@ -126,7 +110,7 @@ async fn deregister(ask: &Ask) -> Answered {
 /// A job that is not there is stopped already: no evaluation is made, and nothing is written.
 fn nothing_to_stop(ask: &Ask, snapshot: &Snapshot) -> Answered {
     let index = snapshot.table_index(&[Table::Jobs]);
-    ask.answer(&Evaluated::new(None, 0, 0), index)
+    ask.answer(&evaluated(None, 0, 0), index)
 }
 
 async fn evaluate(ask: &Ask) -> Answered {
@@ -154,7 +138,7 @@ async fn evaluate(ask: &Ask) -> Answered {
         })
         .await?;
     ask.answer(
-        &Evaluated::new(Some(id), job.job_modify_index, changed.index),
+        &evaluated(Some(id), job.job_modify_index, changed.index),
         changed.index,
     )
 }

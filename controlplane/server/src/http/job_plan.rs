@@ -7,58 +7,14 @@ use std::sync::Arc;
 use controlplane_scheduler::{Decision, GroupReport, Scratch, schedule};
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
-use protocol_api::jobs::JobRequest;
-use protocol_model::{AllocMetric, EvalTrigger, Evaluation, Job, UnixNanos, nullable};
-use serde::Serialize;
+use protocol_api::jobs::{Annotations, DesiredUpdates, DiffType, JobDiff, JobPlan, JobRequest};
+use protocol_model::{EvalTrigger, Evaluation, Job, UnixNanos};
 use uuid::Uuid;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::job_diff::{DiffType, JobDiff};
+use super::job_diff;
 use super::job_register::{Prepared, evaluation, prepare, runs_now};
-
-/// What a plan answers.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct PlanAnswer {
-    /// Never null: Nomad's command line ends with a panic then.
-    annotations: Annotations,
-    #[serde(rename = "FailedTGAllocs", with = "nullable")]
-    failed: BTreeMap<String, AllocMetric>,
-    /// Always null: this release launches nothing by time.
-    next_periodic_launch: Option<UnixNanos>,
-    job_modify_index: u64,
-    #[serde(with = "nullable")]
-    created_evals: Vec<Evaluation>,
-    diff: Option<JobDiff>,
-    warnings: String,
-    index: u64,
-}
-
-#[derive(Serialize, Default)]
-struct Annotations {
-    #[serde(rename = "DesiredTGUpdates")]
-    groups: BTreeMap<String, DesiredUpdates>,
-    #[serde(rename = "PreemptedAllocs")]
-    preempted: Option<Vec<String>>,
-}
-
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct DesiredUpdates {
-    ignore: u64,
-    place: u64,
-    migrate: u64,
-    stop: u64,
-    in_place_update: u64,
-    destructive_update: u64,
-    canary: u64,
-    preemptions: u64,
-    disconnect: u64,
-    reconnect: u64,
-    reschedule_now: u64,
-    reschedule_later: u64,
-}
 
 pub(super) async fn plan(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
@@ -70,7 +26,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.
     snapshot.check_job(&job, None)?;
-    let mut diff = wants_diff.then(|| JobDiff::new(old.as_deref(), &job));
+    let mut diff = wants_diff.then(|| job_diff::job(old.as_deref(), &job));
     let mut decision = if runs_now(&job) {
         // Scheduling is work for a processor, not for a thread that serves sockets.
         let now = ask.now();
@@ -86,7 +42,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     if let (Some(diff), Some(decision)) = (&mut diff, &decision) {
         annotate(diff, &decision.groups);
     }
-    let answer = PlanAnswer {
+    let answer = JobPlan {
         annotations: decision.as_ref().map(annotations).unwrap_or_default(),
         created_evals: decision.as_mut().map(created_evals).unwrap_or_default(),
         failed: decision.map(|decision| decision.failed).unwrap_or_default(),
@@ -197,6 +153,7 @@ fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
         group.updates = counted
             .into_iter()
             .filter(|(_, count)| *count > 0)
+            .map(|(action, count)| (action.to_owned(), count))
             .collect();
         for field in group
             .fields
@@ -204,11 +161,12 @@ fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
             .filter(|field| field.name == "Count")
         {
             let fewer = report.stop > 0;
-            field.annotations.push(if fewer {
+            let forced = if fewer {
                 "forces destroy"
             } else {
                 "forces create"
-            });
+            };
+            field.annotations.push(forced.to_owned());
         }
         for task in &mut group.tasks {
             let forced = match task.diff_type {
@@ -218,7 +176,7 @@ fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
                 DiffType::Edited if report.in_place > 0 => Some("forces in-place update"),
                 DiffType::Edited | DiffType::None => None,
             };
-            task.annotations.extend(forced);
+            task.annotations.extend(forced.map(str::to_owned));
         }
     }
 }

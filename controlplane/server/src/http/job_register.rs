@@ -6,31 +6,15 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome};
-use protocol_api::jobs::JobRequest;
+use protocol_api::jobs::{JobRequest, Registered, Validated};
 use protocol_model::{
     EvalId, EvalTrigger, Evaluation, Job, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
 };
-use serde::Serialize;
 use uuid::Uuid;
 
 use super::Api;
 use super::ask::{Ask, Caller};
 use super::error::{Answered, HttpError};
-
-/// What a registration answers.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Registered {
-    #[serde(rename = "EvalID")]
-    eval_id: String,
-    eval_create_index: u64,
-    job_modify_index: u64,
-    warnings: String,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-    next_token: &'static str,
-}
 
 /// A canonical, valid job and what the user has to be told about it.
 pub(super) struct Prepared {
@@ -102,7 +86,7 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
         index: changed.index,
         last_contact: 0,
         known_leader: true,
-        next_token: "",
+        next_token: String::new(),
     };
     ask.answer(&answer, changed.index)
 }
@@ -134,16 +118,6 @@ async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<(), HttpError> {
         }
     }
     Ok(())
-}
-
-/// What a validation answers.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Validated {
-    driver_config_validated: bool,
-    validation_errors: Option<Vec<String>>,
-    error: String,
-    warnings: String,
 }
 
 /// `POST /v1/validate/job`: every mistake at once, those included that only the state knows; never

@@ -4,24 +4,12 @@
 use std::sync::Arc;
 
 use controlplane_state::Table;
-use protocol_model::{Job, JobSubmission};
-use serde::Serialize;
+use protocol_api::jobs::{JobDiff, VersionSubmission, Versions};
+use protocol_model::Job;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::job;
-use super::job_diff::JobDiff;
-
-/// What is answered, newest first.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Versions {
-    versions: Vec<Arc<Job>>,
-    diffs: Option<Vec<JobDiff>>,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-}
+use super::{job, job_diff};
 
 /// What each version is compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,19 +43,6 @@ pub(super) async fn versions(ask: &Ask) -> Answered {
     ask.answer(&answer, index)
 }
 
-/// What a version was made from, with where it belongs.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Submission {
-    #[serde(flatten)]
-    submission: Arc<JobSubmission>,
-    namespace: String,
-    #[serde(rename = "JobID")]
-    job_id: String,
-    version: u64,
-    job_modify_index: u64,
-}
-
 /// `/v1/job/:id/submission?version=N`: the newest version where none is named.
 pub(super) async fn submission(ask: &Ask) -> Answered {
     let key = &job::key(ask);
@@ -80,7 +55,7 @@ pub(super) async fn submission(ask: &Ask) -> Answered {
         let found = job.and_then(|job| Some((job, snapshot.job_submission(key, job.version)?)));
         let (job, submission) =
             found.ok_or_else(|| HttpError::not_found("job source not found"))?;
-        Ok(Submission {
+        Ok(VersionSubmission {
             submission: Arc::clone(submission),
             namespace: key.namespace.clone(),
             job_id: key.id.clone(),
@@ -114,7 +89,7 @@ fn diffs(versions: &[Arc<Job>], against: Against) -> Result<Option<Vec<JobDiff>>
             let pairs = versions.windows(2);
             Some(
                 pairs
-                    .map(|pair| JobDiff::new(Some(&pair[1]), &pair[0]))
+                    .map(|pair| job_diff::job(Some(&pair[1]), &pair[0]))
                     .collect(),
             )
         }
@@ -124,7 +99,7 @@ fn diffs(versions: &[Arc<Job>], against: Against) -> Result<Option<Vec<JobDiff>>
                 HttpError::not_found(format!("version {version} of the job is not kept"))
             })?;
             let others = versions.iter().filter(|job| job.version != version);
-            Some(others.map(|job| JobDiff::new(Some(old), job)).collect())
+            Some(others.map(|job| job_diff::job(Some(old), job)).collect())
         }
     })
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controlplane_state::{GroupSummary, Snapshot, Table};
-use protocol_api::jobs::{ListJobs, ParseJob, ParseRequest, RegisterJob, ValidateJob};
+use protocol_api::jobs::{
+    ChildCounts, GroupCounts, JobCounts, JobListStub, ListJobs, ParseJob, ParseRequest,
+    RegisterJob, ValidateJob,
+};
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
-use protocol_model::{Job, JobKey, JobStatus, JobType, Multiregion, UnixNanos, nullable};
-use serde::Serialize;
+use protocol_model::{Job, JobKey, JobStatus};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::ask::Ask;
@@ -29,80 +31,14 @@ pub(super) const ROUTES: Routes = routes![
     ValidateJob => job_register::validate,
 ];
 
-/// A job in lists.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct JobStub<'a> {
-    #[serde(rename = "ID")]
-    id: &'a str,
-    #[serde(rename = "ParentID")]
-    parent_id: &'a str,
-    name: &'a str,
-    namespace: &'a str,
-    #[serde(with = "nullable")]
-    datacenters: Vec<String>,
-    node_pool: &'a str,
-    multiregion: Option<&'a Multiregion>,
-    #[serde(rename = "Type")]
-    job_type: JobType,
-    priority: i32,
-    periodic: bool,
-    parameterized_job: bool,
-    stop: bool,
-    status: JobStatus,
-    status_description: &'a str,
-    job_summary: JobSummaryView,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    meta: Option<&'a BTreeMap<String, String>>,
-    version: u64,
-    create_index: u64,
-    modify_index: u64,
-    job_modify_index: u64,
-    submit_time: UnixNanos,
-}
-
-/// A job's counters, in the shape of `/v1/job/:id/summary`.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct JobSummaryView {
-    #[serde(rename = "JobID")]
-    job_id: String,
-    namespace: String,
-    summary: BTreeMap<String, GroupSummaryView>,
-    children: ChildrenView,
-    create_index: u64,
-    modify_index: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct GroupSummaryView {
-    queued: i64,
-    complete: u64,
-    failed: u64,
-    running: u64,
-    starting: u64,
-    lost: u64,
-    unknown: u64,
-}
-
-/// How many jobs were launched from this one, by status.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct ChildrenView {
-    pending: u64,
-    running: u64,
-    dead: u64,
-}
-
 /// A job's counters.
-pub(super) fn summary(snapshot: &Snapshot, job: &Job) -> JobSummaryView {
+pub(super) fn summary(snapshot: &Snapshot, job: &Job) -> JobCounts {
     let key = job.key();
     let groups = snapshot.job_summary(&key).groups;
-    JobSummaryView {
+    JobCounts {
         summary: groups
             .into_iter()
-            .map(|(name, group)| (name, group_view(group)))
+            .map(|(name, group)| (name, group_counts(group)))
             .collect(),
         children: children(snapshot, job, &key),
         job_id: key.id,
@@ -112,9 +48,9 @@ pub(super) fn summary(snapshot: &Snapshot, job: &Job) -> JobSummaryView {
     }
 }
 
-fn group_view(group: GroupSummary) -> GroupSummaryView {
+fn group_counts(group: GroupSummary) -> GroupCounts {
     let GroupSummary { queued, counts } = group;
-    GroupSummaryView {
+    GroupCounts {
         queued,
         complete: counts.complete,
         failed: counts.failed,
@@ -126,22 +62,18 @@ fn group_view(group: GroupSummary) -> GroupSummaryView {
 }
 
 /// Only templates have children; their ids begin with the template's.
-fn children(snapshot: &Snapshot, job: &Job, key: &JobKey) -> ChildrenView {
-    let mut view = ChildrenView {
-        pending: 0,
-        running: 0,
-        dead: 0,
-    };
+fn children(snapshot: &Snapshot, job: &Job, key: &JobKey) -> ChildCounts {
+    let mut counts = ChildCounts::default();
     if job.is_periodic() || job.is_parameterized() {
         for (_, child) in snapshot.jobs_with_prefix(&key.namespace, &format!("{}/", key.id)) {
             match child.status {
-                JobStatus::Pending => view.pending += 1,
-                JobStatus::Running => view.running += 1,
-                JobStatus::Dead => view.dead += 1,
+                JobStatus::Pending => counts.pending += 1,
+                JobStatus::Running => counts.running += 1,
+                JobStatus::Dead => counts.dead += 1,
             }
         }
     }
-    view
+    counts
 }
 
 async fn list(ask: &Ask) -> Answered {
@@ -171,7 +103,7 @@ async fn list(ask: &Ask) -> Answered {
             keep,
         )?,
     };
-    let stubs: Vec<JobStub<'_>> = page
+    let stubs: Vec<JobListStub> = page
         .items
         .into_iter()
         .map(|job| {
@@ -186,28 +118,24 @@ async fn list(ask: &Ask) -> Answered {
     )
 }
 
-fn stub<'a>(
-    snapshot: &Snapshot,
-    job: &'a Job,
-    meta: Option<&'a BTreeMap<String, String>>,
-) -> JobStub<'a> {
-    JobStub {
-        id: &job.id,
-        parent_id: &job.parent_id,
-        name: &job.name,
-        namespace: &job.namespace,
+fn stub(snapshot: &Snapshot, job: &Job, meta: Option<&BTreeMap<String, String>>) -> JobListStub {
+    JobListStub {
+        id: job.id.clone(),
+        parent_id: job.parent_id.clone(),
+        name: job.name.clone(),
+        namespace: job.namespace.clone(),
         datacenters: job.datacenters.clone(),
-        node_pool: &job.node_pool,
-        multiregion: job.multiregion.as_ref(),
+        node_pool: job.node_pool.clone(),
+        multiregion: job.multiregion.clone(),
         job_type: job.job_type,
         priority: job.priority,
         periodic: job.is_periodic(),
         parameterized_job: job.is_parameterized(),
         stop: job.stop,
         status: job.status,
-        status_description: &job.status_description,
+        status_description: job.status_description.clone(),
         job_summary: summary(snapshot, job),
-        meta,
+        meta: meta.cloned(),
         version: job.version,
         create_index: job.create_index,
         modify_index: job.modify_index,
@@ -246,7 +174,7 @@ async fn parse(ask: &Ask) -> Answered {
     let place = PARSING
         .acquire()
         .await
-        .map_err(|_| HttpError::internal("nothing is parsed any more"))?;
+        .map_err(|_| HttpError::internal("the server is shutting down"))?;
     let text = request.job_hcl;
     let parsing = tokio::task::spawn_blocking(move || {
         let _held: SemaphorePermit<'static> = place;

@@ -1,15 +1,12 @@
 //! `/v1/namespaces` and `/v1/namespace/:name`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controlplane_state::{Command, Namespace, Table};
+use controlplane_state::{Command, Table};
 use protocol_api::namespaces::{
-    DeleteNamespace, ListNamespaces, NamespaceRequest, ReadNamespace, UpdateNamespace,
+    DeleteNamespace, ListNamespaces, Namespace, NamespaceRequest, ReadNamespace, UpdateNamespace,
     WriteNamespace,
 };
-use protocol_model::nullable;
-use serde::Serialize;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -20,35 +17,21 @@ const NAME_LEN_MAX: usize = 128;
 /// The longest description.
 const DESCRIPTION_LEN_MAX: usize = 256;
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct NamespaceView {
-    name: String,
-    description: String,
-    quota: &'static str,
-    #[serde(with = "nullable")]
-    meta: BTreeMap<String, String>,
-    create_index: u64,
-    modify_index: u64,
-}
-
-impl From<&Arc<Namespace>> for NamespaceView {
-    fn from(namespace: &Arc<Namespace>) -> Self {
-        let Namespace {
-            name,
-            description,
-            meta,
-            create_index,
-            modify_index,
-        } = Namespace::clone(namespace);
-        Self {
-            name,
-            description,
-            quota: "",
-            meta,
-            create_index,
-            modify_index,
-        }
+fn shown(namespace: &Arc<controlplane_state::Namespace>) -> Namespace {
+    let controlplane_state::Namespace {
+        name,
+        description,
+        meta,
+        create_index,
+        modify_index,
+    } = controlplane_state::Namespace::clone(namespace);
+    Namespace {
+        name,
+        description,
+        quota: String::new(),
+        meta,
+        create_index,
+        modify_index,
     }
 }
 
@@ -63,8 +46,9 @@ pub(super) const ROUTES: Routes = routes![
 async fn list(ask: &Ask) -> Answered {
     let prefix = ask.query.get("prefix").unwrap_or("");
     ask.read(&[Table::Namespaces], |snapshot| {
-        let named = |namespace: &&Arc<Namespace>| namespace.name.starts_with(prefix);
-        let views = snapshot.namespaces().filter(named).map(NamespaceView::from);
+        let named =
+            |namespace: &&Arc<controlplane_state::Namespace>| namespace.name.starts_with(prefix);
+        let views = snapshot.namespaces().filter(named).map(shown);
         Ok(views.collect::<Vec<_>>())
     })
     .await
@@ -73,7 +57,7 @@ async fn list(ask: &Ask) -> Answered {
 async fn read(ask: &Ask) -> Answered {
     ask.read(&[Table::Namespaces], |snapshot| {
         let found = snapshot.namespace(ask.parameter("name"));
-        let found = found.map(NamespaceView::from);
+        let found = found.map(shown);
         found.ok_or_else(|| HttpError::not_found("namespace not found"))
     })
     .await
@@ -122,7 +106,7 @@ async fn upsert(ask: &Ask, path: Option<&str>) -> Answered {
             "the description is longer than {DESCRIPTION_LEN_MAX} bytes"
         )));
     }
-    let namespace = Namespace {
+    let namespace = controlplane_state::Namespace {
         name,
         description,
         meta,

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use controlplane_state::{Command, Outcome, Snapshot, Table};
 use protocol_api::nodes::{
-    EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes, NodeAllocations, PurgeNode,
-    ReadNode, ReleaseForeign, SetEligibility,
+    EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes, NodeAllocations, NodeChanged,
+    PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
 };
 use protocol_model::{
-    Allocation, Eligibility, EvalId, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub,
-    UnixNanos,
+    Allocation, Eligibility, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub, UnixNanos,
 };
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
-use serde::Serialize;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -159,17 +157,6 @@ async fn allocations(ask: &Ask) -> Answered {
     let mut response = ask.answer(&shown, snapshot.table_index(&[Table::Allocs]))?;
     detail.tell(&mut response);
     Ok(response)
-}
-
-/// What a change of a node answers.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct NodeChanged {
-    #[serde(rename = "EvalIDs")]
-    eval_ids: Vec<EvalId>,
-    eval_create_index: u64,
-    node_modify_index: u64,
-    index: u64,
 }
 
 async fn eligibility(ask: &Ask) -> Answered {

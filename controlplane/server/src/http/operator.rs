@@ -5,11 +5,11 @@ use controlplane_leader::gc::{GcThresholds, collect};
 use controlplane_raft::{Membership, ServerId};
 use controlplane_state::{Command, PreemptionConfig, SchedulerAlgorithm, SchedulerConfig, Table};
 use protocol_api::operator::{
-    CollectGarbage, PreemptionConfiguration, RaftConfiguration, ReadScheduler, ReconcileSummaries,
-    RemovePeer, RestoreSnapshot, SaveSnapshot, SchedulerConfiguration, TransferLeadership,
+    CollectGarbage, PreemptionConfiguration, RaftConfiguration, RaftMember, RaftMembers,
+    ReadScheduler, ReconcileSummaries, RemovePeer, RestoreSnapshot, SaveSnapshot,
+    SchedulerConfiguration, SchedulerSettings, SchedulerWritten, TransferLeadership,
     WriteScheduler,
 };
-use serde_json::json;
 
 use super::agent::RAFT_PROTOCOL;
 use super::ask::Ask;
@@ -73,22 +73,20 @@ async fn configuration(ask: &Ask) -> Answered {
     let leader = ask.api.leader().map(|leader| leader.id);
     // The log begins with the members, at 0: to a client that index would mean "nothing yet".
     let index = index.max(1);
-    let server = |id: &ServerId, info: &controlplane_raft::ServerInfo, voter: bool| {
-        json!({
-            "ID": id.to_string(),
-            "Node": info.name,
-            "Address": info.address,
-            "Leader": leader == Some(*id),
-            "Voter": voter,
-            "RaftProtocol": RAFT_PROTOCOL,
-        })
+    let server = |id: &ServerId, info: &controlplane_raft::ServerInfo, voter: bool| RaftMember {
+        address: info.address.clone(),
+        id: id.to_string(),
+        leader: leader == Some(*id),
+        node: info.name.clone(),
+        raft_protocol: RAFT_PROTOCOL.to_owned(),
+        voter,
     };
     let servers: Vec<_> = voters
         .iter()
         .map(|(id, info)| server(id, info, true))
         .chain(learners.iter().map(|(id, info)| server(id, info, false)))
         .collect();
-    ask.answer(&json!({ "Servers": servers, "Index": index }), index)
+    ask.answer(&RaftMembers { index, servers }, index)
 }
 
 /// The server that `?id=` or `?address=` names.
@@ -169,8 +167,11 @@ fn scheduler_view(config: &SchedulerConfig) -> SchedulerConfiguration {
 async fn scheduler(ask: &Ask) -> Answered {
     ask.read(&[Table::SchedulerConfig], |snapshot| {
         let index = snapshot.table_index(&[Table::SchedulerConfig]);
-        let view = scheduler_view(snapshot.scheduler_config());
-        Ok(json!({ "SchedulerConfig": view, "Index": index, "KnownLeader": true }))
+        Ok(SchedulerSettings {
+            index,
+            known_leader: true,
+            scheduler_config: scheduler_view(snapshot.scheduler_config()),
+        })
     })
     .await
 }
@@ -209,8 +210,7 @@ async fn set_scheduler(ask: &Ask) -> Answered {
         enforce_index,
     };
     let changed = ask.api.cluster.change(command).await?;
-    ask.answer(
-        &json!({ "Updated": true, "Index": changed.index }),
-        changed.index,
-    )
+    let index = changed.index;
+    let updated = true;
+    ask.answer(&SchedulerWritten { index, updated }, index)
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use controlplane_state::{IdPrefix, Snapshot, Table};
-use protocol_api::search::{Search, SearchRequest};
-use serde::Serialize;
+use protocol_api::search::{Matches, Search, SearchRequest};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -31,14 +30,6 @@ const TABLES: [Table; 6] = [
     Table::Namespaces,
 ];
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct SearchAnswer {
-    matches: BTreeMap<&'static str, Vec<String>>,
-    truncations: BTreeMap<&'static str, bool>,
-    index: u64,
-}
-
 pub(super) const ROUTES: Routes = routes![Search => search];
 
 async fn search(ask: &Ask) -> Answered {
@@ -56,14 +47,14 @@ async fn search(ask: &Ask) -> Answered {
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     for context in contexts {
         let mut found = find(&snapshot, context, &request.prefix, ask.query.namespaces());
-        truncations.insert(context, found.len() > MATCHES_MAX);
+        truncations.insert(context.to_owned(), found.len() > MATCHES_MAX);
         found.truncate(MATCHES_MAX);
         if !found.is_empty() {
-            matches.insert(context, found);
+            matches.insert(context.to_owned(), found);
         }
     }
     ask.answer(
-        &SearchAnswer {
+        &Matches {
             matches,
             truncations,
             index,

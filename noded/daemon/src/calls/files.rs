@@ -7,11 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use protocol_model::{AllocId, UnixNanos};
+use protocol_model::{AllocId, FileInfo, UnixNanos};
 use protocol_wire::v1;
 use rustix::fs::{Dir, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use serde::Serialize;
 
 use super::follow::{Pace, Position};
 use super::{CallEnd, CallFailed, CallServer, Replies};
@@ -26,19 +25,6 @@ const ENTRIES_MAX: usize = 10_000;
 const SNIFF_BYTES: usize = 512;
 /// Directories of a task that only the task and noded may look into.
 const DENIED: [&str; 2] = ["secrets", "private"];
-
-/// A file as the API shows it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct FileInfo {
-    name: String,
-    is_dir: bool,
-    size: u64,
-    file_mode: String,
-    #[serde(with = "protocol_model::rfc3339")]
-    mod_time: Option<UnixNanos>,
-    content_type: String,
-}
 
 impl CallServer {
     pub(super) async fn fs_list(

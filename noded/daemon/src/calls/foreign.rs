@@ -1,31 +1,9 @@
 //! Allocations that the restored cluster does not know: shown, and ended when a person says so.
 
-use protocol_model::{AllocId, ClientStatus};
-use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{CallEnd, CallFailed, CallServer, Replies};
 use crate::input::Question;
-
-/// What a person recognizes one by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct ForeignAlloc {
-    /// Its id.
-    #[serde(rename = "ID")]
-    pub id: AllocId,
-    /// Its name.
-    pub name: String,
-    /// Of which namespace.
-    pub namespace: String,
-    /// Of which job.
-    #[serde(rename = "JobID")]
-    pub job_id: String,
-    /// Of which group.
-    pub task_group: String,
-    /// What it does.
-    pub client_status: ClientStatus,
-}
 
 /// What is wanted of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use noded_core::node_core::AllocStatus;
+use protocol_model::ForeignAlloc;
 
 use super::Running;
-use crate::calls::foreign::{ForeignAlloc, ForeignWish};
+use crate::calls::foreign::ForeignWish;
 use crate::input::{AllocView, Liveness, Question};
 
 impl Running {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol_api::jobs::{DiffType, FieldDiff, ObjectDiff};
 use serde_json::{Map, Value};
 
-use super::{DiffType, FieldDiff, ObjectDiff, kind};
+use super::kind;
 
 /// Maps whose keys are the user's: shown as fields of what they are in.
 const FREE_MAPS: [&str; 6] = [

@@ -1,5 +1,6 @@
 //! What is found to differ, and where.
 
+use super::job as difference;
 use super::*;
 
 fn job(text: &str) -> Job {
@@ -16,7 +17,7 @@ fn equal_jobs_have_no_difference() {
     let mut old = job(WEB);
     old.version = 3;
     old.modify_index = 9;
-    let diff = JobDiff::new(Some(&old), &job(WEB));
+    let diff = difference(Some(&old), &job(WEB));
     assert_eq!(diff.diff_type, DiffType::None);
     assert!(diff.fields.is_empty() && diff.objects.is_empty());
 }
@@ -27,7 +28,7 @@ fn changes_are_found_where_they_are() {
         .replace(r#""Count":1"#, r#""Count":3"#)
         .replace(r#"["x"]"#, r#"["y"]"#)
         .replace(r#"{"A":"1"}"#, r#"{"A":"2","B":"3"}"#);
-    let diff = JobDiff::new(Some(&job(WEB)), &job(&new));
+    let diff = difference(Some(&job(WEB)), &job(&new));
     assert_eq!(diff.diff_type, DiffType::Edited);
     let group = &diff.task_groups[0];
     assert_eq!(
@@ -56,14 +57,14 @@ fn changes_are_found_where_they_are() {
 #[test]
 fn a_new_job_is_added_whole_and_lists_are_matched() {
     let new = job(WEB);
-    let diff = JobDiff::new(None, &new);
+    let diff = difference(None, &new);
     assert_eq!(diff.diff_type, DiffType::Added);
     assert_eq!(diff.task_groups[0].tasks[0].diff_type, DiffType::Added);
     let mut more = job(WEB);
     more.datacenters.push("dc2".to_owned());
     more.task_groups.push(new.task_groups[0].clone());
     more.task_groups[1].name = "h".to_owned();
-    let diff = JobDiff::new(Some(&new), &more);
+    let diff = difference(Some(&new), &more);
     assert_eq!(diff.objects[0].name, "Datacenters");
     let kinds: Vec<DiffType> = diff
         .task_groups

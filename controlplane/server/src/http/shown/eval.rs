@@ -4,10 +4,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use protocol_model::{
-    DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, JobType, NodeId, UnixNanos,
-    optional_id, rfc3339,
-};
+use protocol_api::evaluations::RelatedEvaluation;
+use protocol_model::{EvalId, Evaluation};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -20,7 +18,7 @@ const RELATED_MAX: usize = 1000;
 #[derive(Debug)]
 pub(in crate::http) struct EvalShown {
     eval: Arc<Evaluation>,
-    related: Vec<RelatedEval>,
+    related: Vec<RelatedEvaluation>,
 }
 
 impl EvalShown {
@@ -32,7 +30,10 @@ impl EvalShown {
     }
 
     /// With the evaluations that are related to it, for `?related=true`.
-    pub(in crate::http) fn with_related(eval: Arc<Evaluation>, related: Vec<RelatedEval>) -> Self {
+    pub(in crate::http) fn with_related(
+        eval: Arc<Evaluation>,
+        related: Vec<RelatedEvaluation>,
+    ) -> Self {
         Self { eval, related }
     }
 }
@@ -57,70 +58,12 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The short form of an evaluation that is related to another one. Every key is there.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(in crate::http) struct RelatedEval {
-    #[serde(rename = "ID")]
-    id: EvalId,
-    namespace: String,
-    priority: i32,
-    #[serde(rename = "Type")]
-    job_type: JobType,
-    triggered_by: EvalTrigger,
-    #[serde(rename = "JobID")]
-    job_id: String,
-    #[serde(rename = "NodeID", with = "optional_id")]
-    node_id: Option<NodeId>,
-    #[serde(rename = "DeploymentID", with = "optional_id")]
-    deployment_id: Option<DeploymentId>,
-    status: EvalStatus,
-    status_description: String,
-    #[serde(with = "rfc3339")]
-    wait_until: Option<UnixNanos>,
-    #[serde(with = "optional_id")]
-    next_eval: Option<EvalId>,
-    #[serde(with = "optional_id")]
-    previous_eval: Option<EvalId>,
-    #[serde(with = "optional_id")]
-    blocked_eval: Option<EvalId>,
-    create_index: u64,
-    modify_index: u64,
-    create_time: UnixNanos,
-    modify_time: UnixNanos,
-}
-
-impl RelatedEval {
-    fn new(eval: &Evaluation) -> Self {
-        Self {
-            id: eval.id,
-            namespace: eval.namespace.clone(),
-            priority: eval.priority,
-            job_type: eval.job_type,
-            triggered_by: eval.triggered_by,
-            job_id: eval.job_id.clone(),
-            node_id: eval.node_id,
-            deployment_id: eval.deployment_id,
-            status: eval.status,
-            status_description: eval.status_description.clone(),
-            wait_until: eval.wait_until,
-            next_eval: eval.next_eval,
-            previous_eval: eval.previous_eval,
-            blocked_eval: eval.blocked_eval,
-            create_index: eval.create_index,
-            modify_index: eval.modify_index,
-            create_time: eval.create_time,
-            modify_time: eval.modify_time,
-        }
-    }
-}
-
 /// The evaluations that `eval` is connected with by next, previous and blocked evaluations, over
 /// any number of steps, oldest first. Nearer ones come first where there are too many.
 pub(in crate::http) fn related<'a>(
     eval: &Evaluation,
     find: impl Fn(EvalId) -> Option<&'a Arc<Evaluation>>,
-) -> Vec<RelatedEval> {
+) -> Vec<RelatedEvaluation> {
     let mut seen = BTreeSet::from([eval.id]);
     let mut ahead: VecDeque<EvalId> = neighbours(eval).collect();
     let mut related = Vec::new();
@@ -133,7 +76,7 @@ pub(in crate::http) fn related<'a>(
         // It may be collected already.
         if let Some(found) = find(id) {
             ahead.extend(neighbours(found));
-            related.push(RelatedEval::new(found));
+            related.push(RelatedEvaluation::from(&**found));
         }
     }
     related.sort_by_key(|eval| (eval.create_index, eval.id));
@@ -149,7 +92,7 @@ fn neighbours(eval: &Evaluation) -> impl Iterator<Item = EvalId> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use protocol_model::JobKey;
+    use protocol_model::{EvalTrigger, JobKey, JobType, UnixNanos};
     use serde_json::json;
 
     use super::*;

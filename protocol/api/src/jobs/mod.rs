@@ -1,13 +1,25 @@
 //! Jobs.
 
+mod changed;
+mod diff;
+mod list;
+mod plan;
+mod versions;
+
 use protocol_model::nullable::or_default;
-use protocol_model::{Deployment, Evaluation, Job, JobSubmission};
+use protocol_model::{AllocationListStub, Deployment, Evaluation, Job, JobSubmission};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::Parameter;
 use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
+
+pub use changed::{Evaluated, Registered, Validated};
+pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
+pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
+pub use plan::{Annotations, DesiredUpdates, JobPlan};
+pub use versions::{VersionSubmission, Versions};
 
 const DIFFS: &[Parameter] = &[
     Parameter::flag("diffs", "with the differences between versions"),
@@ -27,34 +39,34 @@ const STOP: &[Parameter] = &[
 
 operations! {
     /// list jobs
-    ListJobs {} -> Vec<Value> = get("/v1/jobs").filterable().parameters(&[
+    ListJobs {} -> Vec<JobListStub> = get("/v1/jobs").filterable().parameters(&[
         PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE, Parameter::flag("meta", "with `Meta`"),
     ]);
     /// register a job, or a new version of it (`EnforceIndex`, `PreserveCounts`, `EvalPriority`)
-    RegisterJob {} (JobRequest) -> Value = put("/v1/jobs");
+    RegisterJob {} (JobRequest) -> Registered = put("/v1/jobs");
     /// turn a job file into JSON: `null` for what it does not say; with `Canonicalize`, all
     /// defaults
     ParseJob {} (ParseRequest) -> Value = put("/v1/jobs/parse").of_server();
     /// name every mistake of a job at once, an unknown namespace and a changed type included
-    ValidateJob {} (JobRequest) -> Value = put("/v1/validate/job");
+    ValidateJob {} (JobRequest) -> Validated = put("/v1/validate/job");
     /// read a job
     ReadJob { id } -> Job = get("/v1/job/{id...}");
     /// register a new version of a job
-    UpdateJob { id } (JobRequest) -> Value = put("/v1/job/{id...}");
+    UpdateJob { id } (JobRequest) -> Registered = put("/v1/job/{id...}");
     /// stop a job; for an unknown one the answer has an empty `EvalID`
-    StopJob { id } -> Value = delete("/v1/job/{id...}").parameters(STOP);
+    StopJob { id } -> Evaluated = delete("/v1/job/{id...}").parameters(STOP);
     /// say what registering a job would do, and write nothing
-    PlanJob { id } (JobRequest) -> Value = put("/v1/job/{id...}/plan");
+    PlanJob { id } (JobRequest) -> JobPlan = put("/v1/job/{id...}/plan");
     /// evaluate a job again (`EvalOptions.ForceReschedule`)
-    EvaluateJob { id } (EvaluateRequest) -> Value =
+    EvaluateJob { id } (EvaluateRequest) -> Evaluated =
         put("/v1/job/{id...}/evaluate").optional_body();
     /// list the versions of a job, the newest first
-    JobVersions { id } -> Value = get("/v1/job/{id...}/versions").parameters(DIFFS);
+    JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
     /// read the text that a version was made from
-    JobSubmissionOf { id } -> JobSubmission = get("/v1/job/{id...}/submission")
+    JobSubmissionOf { id } -> VersionSubmission = get("/v1/job/{id...}/submission")
         .parameters(&[Parameter::number("version", "the version; the newest if absent")]);
     /// list the allocations of a job
-    JobAllocations { id } -> Vec<Value> = get("/v1/job/{id...}/allocations").parameters(&[ALL_OF_NAME]);
+    JobAllocations { id } -> Vec<AllocationListStub> = get("/v1/job/{id...}/allocations").parameters(&[ALL_OF_NAME]);
     /// list the evaluations of a job
     JobEvaluations { id } -> Vec<Evaluation> = get("/v1/job/{id...}/evaluations");
     /// list the deployments of a job
@@ -62,7 +74,7 @@ operations! {
     /// read the newest deployment of a job, `null` if there is none
     LatestDeployment { id } -> Option<Deployment> = get("/v1/job/{id...}/deployment");
     /// count the allocations of a job by group and status
-    JobSummary { id } -> Value = get("/v1/job/{id...}/summary");
+    JobSummary { id } -> JobCounts = get("/v1/job/{id...}/summary");
 }
 
 /// The body of a registration, a plan or a validation.
@@ -74,7 +86,7 @@ pub struct JobRequest {
     /// Whether `job_modify_index` has to be the job's.
     #[serde(deserialize_with = "or_default")]
     pub enforce_index: bool,
-    /// What the job's index must be; 0 = there is no such job yet.
+    /// The index that the registered job must have; 0 = there is no such job yet.
     #[serde(deserialize_with = "or_default")]
     pub job_modify_index: u64,
     /// The priority of the evaluation; 0 = the job's.
@@ -83,7 +95,7 @@ pub struct JobRequest {
     /// Whether groups that exist keep the count that they have.
     #[serde(deserialize_with = "or_default")]
     pub preserve_counts: bool,
-    /// What the job was made from.
+    /// The source of the job.
     pub submission: Option<JobSubmission>,
     /// For plans: whether the difference is wanted.
     #[serde(deserialize_with = "or_default")]

@@ -1,11 +1,17 @@
-//! What nodes are asked: files, output, running tasks, figures of a host.
+//! Calls to nodes: files, output, running tasks, figures of a host.
 
+mod stream;
+
+use protocol_model::FileInfo;
 use protocol_model::nullable::or_default;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::{Method, Parameter};
 use crate::operation::operations;
+use crate::written::Written;
+
+pub use stream::{ExecData, ExecInput, ExecOutput, ExecResult, StreamFrame, TtySize};
 
 const PATH: Parameter = Parameter::text("path", "below the allocation's directory");
 const OFFSET: Parameter = Parameter::number("offset", "bytes from `origin`");
@@ -34,10 +40,10 @@ operations! {
     /// read the output of a task
     ReadLogs { id } = get("/v1/client/fs/logs/{id}").of_node().parameters(LOGS);
     /// list a directory
-    ListFiles { id } -> Vec<Value> =
+    ListFiles { id } -> Vec<FileInfo> =
         get("/v1/client/fs/ls/{id}").of_node().parameters(&[PATH]);
     /// describe a file
-    StatFile { id } -> Value = get("/v1/client/fs/stat/{id}").of_node().parameters(&[PATH]);
+    StatFile { id } -> FileInfo = get("/v1/client/fs/stat/{id}").of_node().parameters(&[PATH]);
     /// read a file
     ReadFile { id } = get("/v1/client/fs/cat/{id}").of_node().parameters(&[PATH]);
     /// read a part of a file
@@ -53,10 +59,10 @@ operations! {
         .of_node()
         .parameters(&[Parameter::text("task", "only this task")]);
     /// restart running tasks
-    RestartAllocation { id } (RestartRequest) -> Value =
+    RestartAllocation { id } (RestartRequest) -> Written =
         put("/v1/client/allocation/{id}/restart").of_node().optional_body();
     /// send a signal to running tasks
-    SignalAllocation { id } (SignalRequest) -> Value =
+    SignalAllocation { id } (SignalRequest) -> Written =
         put("/v1/client/allocation/{id}/signal").of_node();
     /// run a command beside a running task, over a WebSocket
     ExecAllocation { id } = get("/v1/client/allocation/{id}/exec")
@@ -64,10 +70,10 @@ operations! {
         .token_in_handshake()
         .parameters(EXEC);
     /// remove from its node what is left of an allocation that has ended
-    CollectAllocation { id } -> Value =
+    CollectAllocation { id } -> Written =
         put("/v1/client/allocation/{id}/gc").of_node().methods(GET_OR_PUT);
     /// remove from a node what is left of all allocations that have ended
-    CollectNode {} -> Value =
+    CollectNode {} -> Written =
         put("/v1/client/gc").of_node().methods(GET_OR_PUT).parameters(&[NODE_ID]);
     /// read the figures of a host, and `Updates`: reports that wait on the node or for an answer
     NodeStats {} -> Value = get("/v1/client/stats").of_node().parameters(&[NODE_ID]);

@@ -1,0 +1,65 @@
+//! The effects of registering a job, before it is registered.
+
+use std::collections::BTreeMap;
+
+use protocol_model::{AllocMetric, Evaluation, UnixNanos, nullable};
+use serde::{Deserialize, Serialize};
+
+use super::diff::JobDiff;
+
+/// The answer of [`super::PlanJob`].
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobPlan {
+    /// Never null: Nomad's command line ends with a panic then.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub annotations: Annotations,
+    /// Why allocations of a group would not be placed.
+    #[serde(rename = "FailedTGAllocs", with = "nullable")]
+    pub failed: BTreeMap<String, AllocMetric>,
+    /// Always null: this release launches nothing by time.
+    pub next_periodic_launch: Option<UnixNanos>,
+    /// The index of the job that is registered; 0 where there is none.
+    pub job_modify_index: u64,
+    /// The evaluations that would go on.
+    #[serde(with = "nullable")]
+    pub created_evals: Vec<Evaluation>,
+    /// Where the request asks for it.
+    pub diff: Option<JobDiff>,
+    /// The blocks of the job without effect in this release, for people.
+    pub warnings: String,
+    pub index: u64,
+}
+
+/// The effects on allocations.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Annotations {
+    /// By group.
+    #[serde(
+        rename = "DesiredTGUpdates",
+        deserialize_with = "nullable::deserialize"
+    )]
+    pub groups: BTreeMap<String, DesiredUpdates>,
+    /// Allocations that would make room; `null` where none would.
+    #[serde(rename = "PreemptedAllocs")]
+    pub preempted: Option<Vec<String>>,
+}
+
+/// How many allocations of a group would be treated how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DesiredUpdates {
+    pub ignore: u64,
+    pub place: u64,
+    pub migrate: u64,
+    pub stop: u64,
+    pub in_place_update: u64,
+    pub destructive_update: u64,
+    pub canary: u64,
+    pub preemptions: u64,
+    pub disconnect: u64,
+    pub reconnect: u64,
+    pub reschedule_now: u64,
+    pub reschedule_later: u64,
+}
