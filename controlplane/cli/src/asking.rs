@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use protocol_api::Operation;
 use protocol_client::{Answer, Client, ClientError, Query};
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::session::Session;
@@ -14,20 +14,20 @@ const AWAY_MAX: Duration = Duration::from_secs(30);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Reads `path`, and again for a while where the servers cannot answer; says so once.
+/// Carries out a read, and again for a while where the servers cannot answer; says so once.
 ///
 /// # Errors
 /// The last failure, where it lasted, or one that another attempt would not mend.
-pub(crate) async fn ask_on<T: DeserializeOwned>(
+pub(crate) async fn ask_on<O: Operation<Body = ()>>(
     session: &Session,
     client: &Client,
-    path: &str,
+    operation: &O,
     query: &Query,
-) -> Result<Answer<T>, ClientError> {
+) -> Result<Answer<O::Answer>, ClientError> {
     let deadline = Instant::now() + AWAY_MAX;
     let mut told = false;
     loop {
-        let error = match client.get::<T>(path, query).await {
+        let error = match client.call(operation, query).await {
             Ok(answer) => return Ok(answer),
             Err(error) if may_pass(&error) && Instant::now() < deadline => error,
             Err(error) => return Err(error),

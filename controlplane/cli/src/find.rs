@@ -1,7 +1,11 @@
 //! Finding one object by the beginning of its id, as users give it.
 
+use protocol_api::allocations::ListAllocations;
+use protocol_api::deployments::ListDeployments;
+use protocol_api::evaluations::ListEvaluations;
+use protocol_api::jobs::{JobListStub, ListJobs};
+use protocol_api::nodes::ListNodes;
 use protocol_client::{Client, Query};
-use serde::Deserialize;
 
 use crate::failure::Failure;
 
@@ -29,23 +33,37 @@ impl Kind {
         }
     }
 
-    fn list(self) -> &'static str {
-        match self {
-            Self::Allocation => "/v1/allocations",
-            Self::Evaluation => "/v1/evaluations",
-            Self::Deployment => "/v1/deployments",
-            Self::Node => "/v1/nodes",
-        }
+    /// The ids that begin with `prefix`, each with the object's name, if its kind has names.
+    async fn search(self, client: &Client, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
+        let query = &Query::new().with("prefix", prefix);
+        let unnamed = |id: String| (id, String::new());
+        Ok(match self {
+            Self::Allocation => {
+                let all = client.call(&ListAllocations, query).await?.value;
+                all.into_iter()
+                    .map(|it| (it.id.to_string(), it.name))
+                    .collect()
+            }
+            Self::Evaluation => {
+                let all = client.call(&ListEvaluations, query).await?.value;
+                all.into_iter()
+                    .map(|it| unnamed(it.id.to_string()))
+                    .collect()
+            }
+            Self::Deployment => {
+                let all = client.call(&ListDeployments, query).await?.value;
+                all.into_iter()
+                    .map(|it| unnamed(it.id.to_string()))
+                    .collect()
+            }
+            Self::Node => {
+                let all = client.call(&ListNodes, query).await?.value;
+                all.into_iter()
+                    .map(|it| (it.id.to_string(), it.name))
+                    .collect()
+            }
+        })
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Found {
-    #[serde(rename = "ID")]
-    id: String,
-    #[serde(default)]
-    name: String,
 }
 
 /// The whole id of the one object whose id begins with `text`.
@@ -70,37 +88,24 @@ pub(crate) async fn id(client: &Client, kind: Kind, text: &str) -> Result<String
     } else {
         &text[..text.len() - 1]
     };
-    let query = Query::new().with("prefix", asked.trim_end_matches('-'));
-    let mut found: Vec<Found> = client.get(kind.list(), &query).await?.value;
-    found.retain(|object| object.id.starts_with(&text));
+    let mut found = kind.search(client, asked.trim_end_matches('-')).await?;
+    found.retain(|(id, _)| id.starts_with(&text));
     match found.as_slice() {
         [] => Err(Failure::NotFound {
             what: kind.word(),
             id: text,
         }),
-        [one] => Ok(one.id.clone()),
+        [(id, _)] => Ok(id.clone()),
         many => Err(Failure::Ambiguous {
             what: kind.word(),
             id: text,
             matches: many
                 .iter()
                 .take(MATCHES_MAX)
-                .map(|object| {
-                    format!("{}  {}", object.id, object.name)
-                        .trim_end()
-                        .to_owned()
-                })
+                .map(|(id, name)| format!("{id}  {name}").trim_end().to_owned())
                 .collect(),
         }),
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct FoundJob {
-    #[serde(rename = "ID")]
-    id: String,
-    namespace: String,
 }
 
 /// A job's id and namespace.
@@ -111,11 +116,6 @@ pub(crate) struct JobName {
 }
 
 impl JobName {
-    /// The path of the job, with what follows it.
-    pub(crate) fn path(&self, rest: &str) -> String {
-        format!("/v1/job/{}{rest}", Client::segment(&self.id))
-    }
-
     /// The query that asks in the job's namespace.
     pub(crate) fn query(&self) -> Query {
         crate::session::in_namespace(&self.namespace)
@@ -128,8 +128,8 @@ impl JobName {
 /// If there is none, or several.
 pub(crate) async fn job(client: &Client, text: &str) -> Result<JobName, Failure> {
     let query = Query::new().with("prefix", text);
-    let found: Vec<FoundJob> = client.get("/v1/jobs", &query).await?.value;
-    let mut exact: Vec<&FoundJob> = found.iter().filter(|job| job.id == text).collect();
+    let found = client.call(&ListJobs, &query).await?.value;
+    let mut exact: Vec<&JobListStub> = found.iter().filter(|job| job.id == text).collect();
     if exact.is_empty() {
         exact = found.iter().collect();
     }

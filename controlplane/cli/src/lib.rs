@@ -22,6 +22,7 @@ mod commands;
 mod failure;
 mod find;
 mod job_file;
+mod listing;
 mod monitor;
 mod output;
 mod render;

@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol_api::Operation;
+use protocol_api::deployments::{DeploymentAllocations, ReadDeployment};
+use protocol_api::evaluations::{EvaluationAllocations, ReadEvaluation};
 use protocol_client::{Answer, Client, ClientError, Query};
 use protocol_model::{
     AllocationListStub, ClientStatus, Deployment, DeploymentStatus, EvalStatus, Evaluation,
 };
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::asking::ask_on;
@@ -115,11 +117,11 @@ impl<'s> Monitor<'s> {
 
     async fn evaluation(&self, eval_id: &str) -> Result<Evaluation, Failure> {
         self.step(&format!("Monitoring evaluation {:?}", self.id(eval_id)));
-        let path = format!("/v1/evaluation/{eval_id}");
         let mut index = 0;
         let mut told = None;
         loop {
-            let answer = self.ask::<Evaluation>(&path, &waiting(index, WAIT)).await?;
+            let read = ReadEvaluation { id: eval_id };
+            let answer = self.ask(&read, &waiting(index, WAIT)).await?;
             let eval = answer.value;
             if told.is_none() {
                 self.line(&format!("Evaluation triggered by job {:?}", eval.job_id));
@@ -151,18 +153,16 @@ impl<'s> Monitor<'s> {
     /// Tells what becomes of a deployment until it has ended, or waits for a person.
     async fn deployment(&self, id: &str) -> Result<Exit, Failure> {
         self.step(&format!("Monitoring deployment {:?}", self.id(id)));
-        let path = format!("/v1/deployment/{id}");
-        let allocs = format!("/v1/deployment/allocations/{id}");
         let mut index = 0;
         let mut told = String::new();
         let mut known = BTreeMap::new();
         loop {
             let query = waiting(index, ROLLOUT_WAIT);
-            let answer = self.ask::<Deployment>(&path, &query).await?;
+            let answer = self.ask(&ReadDeployment { id }, &query).await?;
             let deployment = answer.value;
             let query = Query::new();
-            let all = self.ask::<Vec<AllocationListStub>>(&allocs, &query);
-            for alloc in &all.await?.value {
+            let all = self.ask(&DeploymentAllocations { id }, &query).await?;
+            for alloc in &all.value {
                 self.tell(alloc, deployment.create_index, &mut known);
             }
             let progress = progress(&deployment);
@@ -209,14 +209,12 @@ impl<'s> Monitor<'s> {
     /// Tells what becomes of the allocations of an evaluation that was made at `made_at` until
     /// none of them is pending.
     async fn allocations(&self, eval_id: &str, made_at: u64) -> Result<(), Failure> {
-        let path = format!("/v1/evaluation/{eval_id}/allocations");
         let deadline = Instant::now() + PLACED_TIMEOUT;
         let mut known: BTreeMap<String, ClientStatus> = BTreeMap::new();
         let mut index = 0;
         loop {
-            let answer = self
-                .ask::<Vec<AllocationListStub>>(&path, &waiting(index, WAIT))
-                .await?;
+            let list = EvaluationAllocations { id: eval_id };
+            let answer = self.ask(&list, &waiting(index, WAIT)).await?;
             let mut pending = 0;
             for alloc in &answer.value {
                 self.tell(alloc, made_at, &mut known);
@@ -239,12 +237,12 @@ impl<'s> Monitor<'s> {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(
+    async fn ask<O: Operation<Body = ()>>(
         &self,
-        path: &str,
+        operation: &O,
         query: &Query,
-    ) -> Result<Answer<T>, ClientError> {
-        ask_on(self.session, self.client, path, query).await
+    ) -> Result<Answer<O::Answer>, ClientError> {
+        ask_on(self.session, self.client, operation, query).await
     }
 
     /// Tells what is new of an allocation. One that is older than the evaluation or the deployment,

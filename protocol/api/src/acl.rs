@@ -24,7 +24,10 @@ operations! {
 #[serde(rename_all = "PascalCase", default)]
 pub struct BootstrapRequest {
     /// The token's secret; empty = one is made.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(
+        deserialize_with = "or_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub bootstrap_secret: String,
 }
 

@@ -1,15 +1,14 @@
 //! What there is one of in a cluster: `server members`, `acl bootstrap`, `system gc`.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use protocol_api::acl::{Bootstrap as MakeToken, BootstrapRequest};
+use protocol_api::agent::AgentMembers;
+use protocol_api::operator::CollectGarbage;
 use protocol_client::Query;
-use protocol_model::nullable;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::render::columns::{Columns, pairs};
@@ -34,38 +33,17 @@ pub(crate) struct Members {
     verbose: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct MemberList {
-    #[serde(with = "nullable")]
-    members: Vec<Member>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Member {
-    name: String,
-    addr: String,
-    port: u16,
-    status: String,
-    #[serde(default, with = "nullable")]
-    tags: BTreeMap<String, String>,
-}
-
 impl ServerCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         let Self::Members(Members { json, verbose }) = self;
-        let answer: Value = client.get("/v1/agent/members", &Query::new()).await?.value;
         if json {
-            session.out.json(&answer["Members"])?;
+            let answer = client.call_json(&AgentMembers, &Query::new()).await?;
+            session.out.json(&answer.value["Members"])?;
             return Ok(Exit::SUCCESS);
         }
-        let MemberList { members } =
-            serde_json::from_value(answer).map_err(|source| Failure::Json {
-                what: "the list of servers",
-                source,
-            })?;
+        let answer = client.call(&AgentMembers, &Query::new()).await?;
+        let members = answer.value.members;
         let mut heading = vec![
             "Name",
             "Address",
@@ -138,24 +116,23 @@ pub(crate) struct Bootstrap {
 impl AclCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let Self::Bootstrap(Bootstrap { secret, json }) = self;
-        let body = match secret {
-            None => json!({}),
-            Some(path) => json!({ "BootstrapSecret": read_secret(&path)? }),
-        };
+        let mut request = BootstrapRequest::default();
+        if let Some(path) = secret {
+            request.bootstrap_secret = read_secret(&path)?;
+        }
         let client = session.client()?;
-        let path = "/v1/acl/bootstrap";
-        let token: Value = client.put(path, &Query::new(), &body).await?.value;
+        let query = Query::new();
+        let token = client.call_with(&MakeToken, &query, &request).await?.value;
         if json {
             session.out.json(&token)?;
             return Ok(Exit::SUCCESS);
         }
-        let text = |name: &str| token[name].as_str().unwrap_or_default().to_owned();
         session.out.data(&pairs(&[
-            ("Accessor ID", text("AccessorID")),
-            ("Secret ID", text("SecretID")),
-            ("Name", text("Name")),
-            ("Type", text("Type")),
-            ("Create Time", text("CreateTime")),
+            ("Accessor ID", token.accessor_id),
+            ("Secret ID", token.secret_id),
+            ("Name", token.name),
+            ("Type", token.kind),
+            ("Create Time", token.create_time),
         ]))?;
         Ok(Exit::SUCCESS)
     }
@@ -199,8 +176,7 @@ impl SystemCommand {
         let Self::Gc = self;
         // A large cluster's leftovers are forgotten in many steps.
         let client = session.client()?.with_patience(PATIENCE_WHOLE_STATE);
-        let path = "/v1/system/gc";
-        let _: Value = client.put(path, &Query::new(), &json!({})).await?.value;
+        client.call(&CollectGarbage, &Query::new()).await?;
         Ok(Exit::SUCCESS)
     }
 }

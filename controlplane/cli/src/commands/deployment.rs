@@ -1,12 +1,13 @@
 //! `drover deployment`.
 
 use clap::{Args, Subcommand};
+use protocol_api::deployments::{ListDeployments, ReadDeployment};
 use protocol_client::Query;
 use protocol_model::Deployment;
-use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length, shown};
+use crate::listing::ShowFlags;
 use crate::render::columns::{Columns, pairs};
 use crate::render::{deployment, word};
 use crate::session::{Clock, Session};
@@ -14,19 +15,9 @@ use crate::session::{Clock, Session};
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeploymentCommand {
     /// List deployments, the newest first
-    List(Flags),
+    List(ShowFlags),
     /// Show a deployment
     Status(Status),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Flags {
-    /// What the API answers
-    #[arg(long)]
-    json: bool,
-    /// Whole ids
-    #[arg(long)]
-    verbose: bool,
 }
 
 #[derive(Args, Debug)]
@@ -35,49 +26,27 @@ pub(crate) struct Status {
     #[arg(value_name = "DEPLOYMENT")]
     deployment: String,
     #[command(flatten)]
-    flags: Flags,
+    flags: ShowFlags,
 }
 
 impl DeploymentCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
-        let (path, flags) = match &self {
-            Self::List(flags) => ("/v1/deployments".to_owned(), flags),
-            Self::Status(status) => {
-                let id = find::id(&client, Kind::Deployment, &status.deployment).await?;
-                (format!("/v1/deployment/{id}"), &status.flags)
+        match self {
+            Self::List(flags) => {
+                let query = &Query::new().with("reverse", true);
+                let render = |all: Vec<_>| list(&all, flags.length());
+                let operation = (&ListDeployments, query);
+                session.show(&client, operation, flags.form(), render).await
             }
-        };
-        let query = match &self {
-            Self::List(_) => Query::new().with("reverse", true),
-            Self::Status(_) => Query::new(),
-        };
-        let answer: Value = client.get(&path, &query).await?.value;
-        if flags.json {
-            session.out.json(&answer)?;
-            return Ok(Exit::SUCCESS);
-        }
-        let length = Length::new(flags.verbose);
-        let wrong = |source| Failure::Json {
-            what: "a deployment",
-            source,
-        };
-        let text = match &self {
-            Self::List(_) => list(
-                &serde_json::from_value::<Vec<_>>(answer).map_err(wrong)?,
-                length,
-            ),
-            Self::Status(_) => {
-                let title = session.out.colour().bold("Deployed");
-                one(
-                    &serde_json::from_value(answer).map_err(wrong)?,
-                    length,
-                    &title,
-                    &session.clock(),
-                )
+            Self::Status(Status { deployment, flags }) => {
+                let id = &find::id(&client, Kind::Deployment, &deployment).await?;
+                let (clock, title) = (session.clock(), session.out.colour().bold("Deployed"));
+                let render = |found| one(&found, flags.length(), &title, &clock);
+                let operation = (&ReadDeployment { id }, &Query::new());
+                session.show(&client, operation, flags.form(), render).await
             }
-        };
-        session.out.data(&text)?;
+        }?;
         Ok(Exit::SUCCESS)
     }
 }

@@ -1,12 +1,12 @@
 //! `drover eval`.
 
 use clap::{Args, Subcommand};
+use protocol_api::evaluations::{EvaluationAllocations, ListEvaluations, ReadEvaluation};
 use protocol_client::Query;
-use protocol_model::{AllocationListStub, Evaluation};
-use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
+use crate::listing::{Form, PageFlags, ShowFlags};
 use crate::monitor::Monitor;
 use crate::render::{eval, job};
 use crate::session::Session;
@@ -27,21 +27,10 @@ pub(crate) struct List {
     /// Only with this status: blocked, pending, complete, failed, canceled
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Only those for which this expression holds; see the API's ?filter
-    #[arg(long, value_name = "EXPRESSION")]
-    filter: Option<String>,
-    /// At most so many
-    #[arg(long, value_name = "COUNT")]
-    per_page: Option<u32>,
-    /// Where an earlier page ended
-    #[arg(long, value_name = "TOKEN")]
-    page_token: Option<String>,
-    /// What the API answers
-    #[arg(long)]
-    json: bool,
-    /// Whole ids
-    #[arg(long)]
-    verbose: bool,
+    #[command(flatten)]
+    page: PageFlags,
+    #[command(flatten)]
+    show: ShowFlags,
 }
 
 #[derive(Args, Debug)]
@@ -75,27 +64,12 @@ impl List {
         let query = Query::new()
             .with("reverse", true)
             .with_some("job", self.job)
-            .with_some("status", self.status)
-            .with_some("filter", self.filter)
-            .with_some("per_page", self.per_page)
-            .with_some("next_token", self.page_token);
-        let answer = client.get::<Value>("/v1/evaluations", &query).await?;
-        if self.json {
-            session.out.json(&answer.value)?;
-            return Ok(Exit::SUCCESS);
-        }
-        let evals: Vec<Evaluation> =
-            serde_json::from_value(answer.value).map_err(|source| Failure::Json {
-                what: "the list of evaluations",
-                source,
-            })?;
+            .with_some("status", self.status);
+        let list = (&ListEvaluations, &self.page.of(query));
+        let render = |evals: Vec<_>| eval::list(&evals, self.show.length());
         session
-            .out
-            .data(&eval::list(&evals, Length::new(self.verbose)))?;
-        if let Some(token) = answer.next_token {
-            let hint = format!("hint: there is more: -page-token {token}");
-            session.out.note(&hint);
-        }
+            .show(&client, list, self.show.form(), render)
+            .await?;
         Ok(Exit::SUCCESS)
     }
 }
@@ -108,16 +82,18 @@ impl Status {
             let length = Length::new(self.verbose);
             return Monitor::new(session, &client, length).watch(&id).await;
         }
-        let path = format!("/v1/evaluation/{id}");
-        let query = Query::new();
+        let (id, query) = (&id, &Query::new());
+        let read = ReadEvaluation { id };
         if self.json {
-            let found: Value = client.get(&path, &query).await?.value;
-            session.out.json(&found)?;
+            let form = Form::Json;
+            session
+                .show(&client, (&read, query), form, |_| String::new())
+                .await?;
             return Ok(Exit::SUCCESS);
         }
-        let found: Evaluation = client.get(&path, &query).await?.value;
-        let allocs: Vec<AllocationListStub> = client
-            .get(&format!("{path}/allocations"), &query)
+        let found = client.call(&read, query).await?.value;
+        let allocs = client
+            .call(&EvaluationAllocations { id }, query)
             .await?
             .value;
         let (length, clock) = (Length::new(self.verbose), session.clock());

@@ -4,9 +4,9 @@
 use std::io::{BufRead, IsTerminal};
 
 use clap::{Args, Subcommand};
+use protocol_api::nodes::{ForeignAllocations, ReleaseForeign};
 use protocol_client::{Client, Query};
-use serde::Deserialize;
-use serde_json::json;
+use protocol_model::ForeignAlloc;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind};
@@ -16,30 +16,17 @@ use crate::session::Session;
 #[derive(Subcommand, Debug)]
 pub(crate) enum OperatorNodeCommand {
     /// End allocations that the cluster does not know since it was restored from a snapshot
-    ReleaseForeign(ReleaseForeign),
+    ReleaseForeign(Release),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ReleaseForeign {
+pub(crate) struct Release {
     /// The node's id, or its beginning
     #[arg(value_name = "NODE")]
     node: String,
     /// Do not ask
     #[arg(long)]
     yes: bool,
-}
-
-/// An allocation as its node shows it.
-#[derive(Deserialize, Debug)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct Foreign {
-    #[serde(rename = "ID")]
-    id: String,
-    namespace: String,
-    #[serde(rename = "JobID")]
-    job_id: String,
-    task_group: String,
-    client_status: String,
 }
 
 impl OperatorNodeCommand {
@@ -50,7 +37,7 @@ impl OperatorNodeCommand {
     }
 }
 
-impl ReleaseForeign {
+impl Release {
     async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         let node = find::id(&client, Kind::Node, &self.node).await?;
@@ -68,9 +55,8 @@ impl ReleaseForeign {
                 return Ok(Exit::NO);
             }
         }
-        let path = format!("/v1/node/{node}/release-foreign");
-        let query = Query::new();
-        let released: Vec<Foreign> = client.put(&path, &query, &json!({})).await?.value;
+        let release = ReleaseForeign { id: &node };
+        let released = client.call(&release, &Query::new()).await?.value;
         session.out.data(&table(&released))?;
         session
             .out
@@ -80,20 +66,20 @@ impl ReleaseForeign {
 }
 
 /// What runs on a node although the cluster does not know it.
-pub(crate) async fn list(client: &Client, node: &str) -> Result<Vec<Foreign>, Failure> {
-    let path = format!("/v1/node/{node}/foreign-allocations");
-    Ok(client.get(&path, &Query::new()).await?.value)
+pub(crate) async fn list(client: &Client, node: &str) -> Result<Vec<ForeignAlloc>, Failure> {
+    let list = ForeignAllocations { id: node };
+    Ok(client.call(&list, &Query::new()).await?.value)
 }
 
-pub(crate) fn table(allocs: &[Foreign]) -> String {
+pub(crate) fn table(allocs: &[ForeignAlloc]) -> String {
     let mut table = Columns::new(&["ID", "Namespace", "Job ID", "Task Group", "Status"]);
     for alloc in allocs {
         table.row([
-            alloc.id.clone(),
+            alloc.id.to_string(),
             alloc.namespace.clone(),
             alloc.job_id.clone(),
             alloc.task_group.clone(),
-            alloc.client_status.clone(),
+            alloc.client_status.as_str().to_owned(),
         ]);
     }
     table.render()

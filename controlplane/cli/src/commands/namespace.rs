@@ -1,13 +1,14 @@
 //! `drover namespace`.
 
 use clap::{Args, Subcommand};
+use protocol_api::namespaces::{
+    DeleteNamespace, ListNamespaces, Namespace, NamespaceRequest, ReadNamespace, UpdateNamespace,
+};
 use protocol_client::{Client, Query};
-use protocol_model::nullable;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use crate::failure::{Exit, Failure};
+use crate::listing::Form;
 use crate::render::columns::{Columns, pairs};
 use crate::session::Session;
 
@@ -47,23 +48,14 @@ pub(crate) struct Apply {
     description: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Namespace {
-    name: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default, with = "nullable")]
-    meta: BTreeMap<String, String>,
-}
-
 impl NamespaceCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         match self {
             Self::List(flags) => list(session, &client, &flags).await?,
             Self::Status(Name { name }) => {
-                let found: Namespace = client.get(&path(&name), &Query::new()).await?.value;
+                let read = ReadNamespace { name: &name };
+                let found = client.call(&read, &Query::new()).await?.value;
                 let mut all = vec![("Name", found.name), ("Description", found.description)];
                 let meta: Vec<String> = found
                     .meta
@@ -75,7 +67,8 @@ impl NamespaceCommand {
             }
             Self::Apply(apply) => apply.run(session, &client).await?,
             Self::Delete(Name { name }) => {
-                let _: Value = client.delete(&path(&name), &Query::new()).await?.value;
+                let delete = DeleteNamespace { name: &name };
+                client.call(&delete, &Query::new()).await?;
                 session
                     .out
                     .data(&format!("Successfully deleted namespace {name:?}"))?;
@@ -85,40 +78,38 @@ impl NamespaceCommand {
     }
 }
 
-fn path(name: &str) -> String {
-    format!("/v1/namespace/{}", Client::segment(name))
-}
-
 async fn list(session: &Session, client: &Client, flags: &List) -> Result<(), Failure> {
-    let path = "/v1/namespaces";
-    if flags.json {
-        let found: Value = client.get(path, &Query::new()).await?.value;
-        return session.out.json(&found);
-    }
-    let found: Vec<Namespace> = client.get(path, &Query::new()).await?.value;
-    let mut table = Columns::new(&["Name", "Description"]);
-    for namespace in found {
-        table.row([namespace.name, namespace.description]);
-    }
-    session.out.data(&table.render())
+    let render = |found: Vec<Namespace>| {
+        let mut table = Columns::new(&["Name", "Description"]);
+        for namespace in found {
+            table.row([namespace.name, namespace.description]);
+        }
+        table.render()
+    };
+    let list = (&ListNamespaces, &Query::new());
+    session
+        .show(client, list, Form::new(flags.json), render)
+        .await
 }
 
 impl Apply {
     async fn run(self, session: &Session, client: &Client) -> Result<(), Failure> {
         let Self { name, description } = self;
         // What is not named stays as it is.
-        let known = client.get::<Namespace>(&path(&name), &Query::new()).await;
+        let read = ReadNamespace { name: &name };
+        let known = client.call(&read, &Query::new()).await;
         let (known_description, meta) = match known {
             Ok(answer) => (answer.value.description, answer.value.meta),
             Err(error) if error.status() == Some(404) => (String::new(), BTreeMap::new()),
             Err(error) => return Err(error.into()),
         };
-        let body = json!({
-            "Name": name,
-            "Description": description.unwrap_or(known_description),
-            "Meta": meta,
-        });
-        let _: Value = client.put(&path(&name), &Query::new(), &body).await?.value;
+        let request = NamespaceRequest {
+            name: name.clone(),
+            description: description.unwrap_or(known_description),
+            meta,
+        };
+        let update = UpdateNamespace { name: &name };
+        client.call_with(&update, &Query::new(), &request).await?;
         session
             .out
             .data(&format!("Successfully applied namespace {name:?}"))

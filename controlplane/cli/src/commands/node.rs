@@ -1,13 +1,15 @@
 //! `drover node`.
 
 use clap::{ArgGroup, Args, Subcommand};
+use protocol_api::client::NodeStats;
+use protocol_api::nodes::{EligibilityRequest, ListNodes, NodeAllocations, ReadNode};
 use protocol_client::{Client, Query};
-use protocol_model::{Allocation, Eligibility, Node, NodeListStub, NodeStatus};
-use serde_json::{Value, json};
+use protocol_model::{Eligibility, NodeListStub, NodeStatus};
 
 use super::foreign;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
+use crate::listing::{Form, PageFlags};
 use crate::render::node;
 use crate::session::Session;
 
@@ -22,20 +24,13 @@ pub(crate) enum NodeCommand {
 #[derive(Args, Debug)]
 pub(crate) struct Status {
     /// The node's id, or its beginning; all nodes where not given
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", conflicts_with = "filter")]
     node: Option<String>,
     /// The node that is named as this host is
-    #[arg(long = "self", conflicts_with = "node")]
+    #[arg(long = "self", conflicts_with_all = ["node", "filter"])]
     this: bool,
-    /// In the list: only those for which this expression holds; see the API's ?filter
-    #[arg(long, value_name = "EXPRESSION", conflicts_with_all = ["node", "this"])]
-    filter: Option<String>,
-    /// In the list: at most so many
-    #[arg(long, value_name = "COUNT")]
-    per_page: Option<u32>,
-    /// In the list: where an earlier page ended
-    #[arg(long, value_name = "TOKEN")]
-    page_token: Option<String>,
+    #[command(flatten)]
+    page: PageFlags,
     /// What the API answers
     #[arg(long)]
     json: bool,
@@ -94,16 +89,17 @@ impl Status {
             None if self.this => this_host(&client).await?,
             None => return self.list(session, &client).await,
         };
-        let path = format!("/v1/node/{id}");
-        let query = Query::new();
+        let (read, query) = (ReadNode { id: &id }, Query::new());
         if self.json {
-            let found: Value = client.get(&path, &query).await?.value;
-            session.out.json(&found)?;
+            let form = Form::Json;
+            session
+                .show(&client, (&read, &query), form, |_| String::new())
+                .await?;
             return Ok(Exit::SUCCESS);
         }
-        let found: Node = client.get(&path, &query).await?.value;
-        let allocs: Vec<Allocation> = client
-            .get(&format!("{path}/allocations"), &query)
+        let found = client.call(&read, &query).await?.value;
+        let allocs = client
+            .call(&NodeAllocations { id: &id }, &query)
             .await?
             .value;
         let clock = session.clock();
@@ -122,7 +118,7 @@ impl Status {
         }
         if self.stats {
             let query = Query::new().with("node_id", &id);
-            let stats: Value = client.get("/v1/client/stats", &query).await?.value;
+            let stats = client.call(&NodeStats, &query).await?.value;
             text.push_str(&view.stats(&stats));
         }
         session.out.data(&text)?;
@@ -130,36 +126,29 @@ impl Status {
     }
 
     async fn list(&self, session: &Session, client: &Client) -> Result<Exit, Failure> {
-        let query = Query::new()
-            .with_some("filter", self.filter.as_ref())
-            .with_some("per_page", self.per_page)
-            .with_some("next_token", self.page_token.as_ref())
-            .with_some("os", self.os.then_some(true));
+        let query = Query::new().with_some("os", self.os.then_some(true));
+        let query = self.page.of(query);
         if self.json {
-            let nodes: Value = client.get("/v1/nodes", &query).await?.value;
-            session.out.json(&nodes)?;
+            let list = (&ListNodes, &query);
+            session
+                .show(client, list, Form::Json, |_| String::new())
+                .await?;
             return Ok(Exit::SUCCESS);
         }
-        let answer = client.get::<Vec<NodeListStub>>("/v1/nodes", &query).await?;
+        let answer = client.call(&ListNodes, &query).await?;
         let nodes = answer.value;
-        if self.quiet {
+        let text = if self.quiet {
             let ids: Vec<String> = nodes.iter().map(|node| node.id.to_string()).collect();
-            session.out.data(&ids.join("\n"))?;
+            ids.join("\n")
         } else {
-            let counts = if self.allocs {
-                Some(running(client, &nodes).await?)
-            } else {
-                None
+            let counts = match self.allocs {
+                true => Some(running(client, &nodes).await?),
+                false => None,
             };
-            let length = Length::new(self.verbose);
-            session
-                .out
-                .data(&node::list(&nodes, counts.as_deref(), length))?;
-        }
-        if let Some(token) = answer.next_token {
-            let hint = format!("hint: there is more: -page-token {token}");
-            session.out.note(&hint);
-        }
+            node::list(&nodes, counts.as_deref(), Length::new(self.verbose))
+        };
+        session.out.data(&text)?;
+        session.tell_next_page(answer.next_token);
         Ok(Exit::SUCCESS)
     }
 }
@@ -168,7 +157,7 @@ impl Status {
 async fn this_host(client: &Client) -> Result<String, Failure> {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy().into_owned();
-    let nodes: Vec<NodeListStub> = client.get("/v1/nodes", &Query::new()).await?.value;
+    let nodes = client.call(&ListNodes, &Query::new()).await?.value;
     let named: Vec<&NodeListStub> = nodes.iter().filter(|node| node.name == host).collect();
     match named.as_slice() {
         [one] => Ok(one.id.to_string()),
@@ -188,8 +177,11 @@ async fn this_host(client: &Client) -> Result<String, Failure> {
 async fn running(client: &Client, nodes: &[NodeListStub]) -> Result<Vec<usize>, Failure> {
     let mut counts = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let path = format!("/v1/node/{}/allocations", node.id);
-        let allocs: Vec<Allocation> = client.get(&path, &Query::new()).await?.value;
+        let id = &node.id.to_string();
+        let allocs = client
+            .call(&NodeAllocations { id }, &Query::new())
+            .await?
+            .value;
         counts.push(allocs.iter().filter(|alloc| node::runs(alloc)).count());
     }
     Ok(counts)
@@ -207,10 +199,12 @@ impl SetEligibility {
         } else {
             Eligibility::Ineligible
         };
-        let body = json!({ "NodeID": id, "Eligibility": wish });
-        let path = format!("/v1/node/{id}/eligibility");
-        let _: Value = client.put(&path, &Query::new(), &body).await?.value;
         let word = crate::render::word(&wish);
+        let request = EligibilityRequest {
+            eligibility: word.clone(),
+        };
+        let set = protocol_api::nodes::SetEligibility { id: &id };
+        client.call_with(&set, &Query::new(), &request).await?;
         session.out.data(&format!(
             "Node {id:?} scheduling eligibility set: {word} for scheduling"
         ))?;

@@ -2,14 +2,15 @@
 
 use clap::{Args, Subcommand};
 use protocol_api::agent::OpenApi;
+use protocol_api::operator::{
+    RaftConfiguration, RaftMember, RaftMembers, RemovePeer as RemoveServer, TransferLeadership,
+};
 use protocol_client::{Client, ClientError, Query};
-use protocol_model::nullable;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::foreign::OperatorNodeCommand;
 use super::snapshot::SnapshotCommand;
 use crate::failure::{Exit, Failure};
+use crate::listing::Form;
 use crate::render::columns::Columns;
 use crate::session::Session;
 
@@ -59,25 +60,6 @@ pub(crate) struct Peer {
     peer_address: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct RaftServers {
-    #[serde(with = "nullable")]
-    servers: Vec<RaftServer>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct RaftServer {
-    #[serde(rename = "ID")]
-    id: String,
-    node: String,
-    address: String,
-    leader: bool,
-    voter: bool,
-    raft_protocol: String,
-}
-
 impl OperatorCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
@@ -100,8 +82,7 @@ impl RaftCommand {
         match self {
             Self::ListPeers(command) => command.run(session, &client).await?,
             Self::TransferLeadership(peer) => {
-                let path = "/v1/operator/raft/transfer-leadership";
-                let _: Value = client.put(path, &peer.query(), &json!({})).await?.value;
+                client.call(&TransferLeadership, &peer.query()).await?;
                 session.out.data("Success")?;
             }
             Self::RemovePeer(peer) => {
@@ -111,8 +92,7 @@ impl RaftCommand {
                         "-peer-id or -peer-address; `operator raft list-peers` shows them",
                     ));
                 }
-                let path = "/v1/operator/raft/peer";
-                let _: Value = client.delete(path, &peer.query()).await?.value;
+                client.call(&RemoveServer, &peer.query()).await?;
                 session.out.data("Success")?;
             }
         }
@@ -130,23 +110,24 @@ impl Peer {
 
 impl ListPeers {
     async fn run(self, session: &Session, client: &Client) -> Result<(), Failure> {
-        let path = "/v1/operator/raft/configuration";
         let query = Query::new().with_some("stale", self.stale.then_some(true));
-        if self.json {
-            let found: Value = client.get(path, &query).await?.value;
-            return session.out.json(&found);
-        }
-        let answer = client.get(path, &query).await;
-        if matches!(&answer, Err(ClientError::Status { code: 500, .. })) {
+        let read = (&RaftConfiguration, &query);
+        let render = |members: RaftMembers| table(members.servers);
+        let shown = session
+            .show(client, read, Form::new(self.json), render)
+            .await;
+        if matches!(
+            &shown,
+            Err(Failure::Api(ClientError::Status { code: 500, .. }))
+        ) {
             let note = "==> without a leader, -stale shows the members as one server knows them";
             session.out.note(note);
         }
-        let RaftServers { servers } = answer?.value;
-        session.out.data(&table(servers))
+        shown
     }
 }
 
-fn table(servers: Vec<RaftServer>) -> String {
+fn table(servers: Vec<RaftMember>) -> String {
     let mut table = Columns::new(&["Node", "ID", "Address", "State", "Voter", "RaftProtocol"]);
     for server in servers {
         let state = if server.leader { "leader" } else { "follower" };

@@ -11,6 +11,8 @@ use clap::{Args, Subcommand};
 use controlplane_state::RESTORE_BYTES_MAX;
 use controlplane_state::checkpoint::{self, CheckpointSummary};
 use futures::Stream;
+use protocol_api::Operation as _;
+use protocol_api::operator::{RestoreSnapshot, SaveSnapshot};
 use protocol_client::{Client, Query};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,7 +21,6 @@ use crate::render::snapshot as render;
 use crate::render::time;
 use crate::session::{Clock, PATIENCE_WHOLE_STATE, Session};
 
-const PATH: &str = "/v1/operator/snapshot";
 /// What is read of a file and sent at once.
 const PIECE_BYTES: u64 = 256 * 1024;
 /// How often progress is told where nobody watches a terminal, and where somebody does.
@@ -124,7 +125,7 @@ async fn save(client: &Client, query: &Query, file: &Path) -> Result<(), Failure
     if file.exists() {
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
-    let mut stream = client.stream(PATH, query).await?;
+    let mut stream = client.stream(&SaveSnapshot.path(), query).await?;
     // A name that nobody could have laid a link or a file under.
     let mut partial = file.as_os_str().to_owned();
     partial.push(format!(".{}.partial", uuid::Uuid::new_v4().simple()));
@@ -255,8 +256,8 @@ async fn restore(session: &Session, file: &Path) -> Result<(), Failure> {
     let client = session.client()?;
     let (sent, progress) = tokio::sync::watch::channel(0);
     let body = pieces(opened, size, sent);
-    let none = Query::new();
-    let answer = client.put_stream(PATH, &none, size, body);
+    let (path, none) = (RestoreSnapshot.path(), Query::new());
+    let answer = client.put_stream(&path, &none, size, body);
     tokio::pin!(answer);
     let begun = Instant::now();
     let answer = loop {

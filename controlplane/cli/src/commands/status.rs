@@ -1,12 +1,8 @@
 //! `drover status`: whatever begins so.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
+use protocol_api::search::{Search, SearchRequest};
 use protocol_client::Query;
-use protocol_model::nullable;
-use serde::Deserialize;
-use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
@@ -18,15 +14,6 @@ pub(crate) struct Status {
     /// The beginning of an id or a name; all jobs where not given
     #[arg(value_name = "PREFIX")]
     prefix: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Found {
-    #[serde(with = "nullable")]
-    matches: BTreeMap<String, Vec<String>>,
-    #[serde(default, with = "nullable")]
-    truncations: BTreeMap<String, bool>,
 }
 
 /// The commands that show what the contexts of a search find.
@@ -58,8 +45,14 @@ impl Status {
     /// The command that shows the one thing that begins so; `None` after several were listed.
     async fn search(session: &Session, prefix: &str) -> Result<Option<Vec<String>>, Failure> {
         let client = session.client()?;
-        let body = json!({ "Prefix": prefix, "Context": "all" });
-        let found: Found = client.put("/v1/search", &Query::new(), &body).await?.value;
+        let request = SearchRequest {
+            prefix: prefix.to_owned(),
+            context: "all".to_owned(),
+        };
+        let found = client
+            .call_with(&Search, &Query::new(), &request)
+            .await?
+            .value;
         let exact = |name: &String| name == prefix;
         let one = |context: &str, id: &str| {
             let show = SHOWS.iter().find(|(name, _)| *name == context);

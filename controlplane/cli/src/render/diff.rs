@@ -10,72 +10,49 @@
 //! What is new or gone is named and not spelled out, unless everything is wanted: users know what
 //! is in it. What was edited they want to see.
 
-use std::collections::BTreeMap;
-
-use protocol_model::nullable;
-use serde::Deserialize;
+use protocol_api::jobs::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 
 use crate::output::Colour;
 
-/// A job's, a group's, a task's or a block's difference: they are shown alike.
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(crate) struct JobDiff {
-    #[serde(rename = "Type")]
-    kind: Kind,
-    #[serde(rename = "ID")]
-    id: String,
-    name: String,
-    #[serde(with = "nullable")]
-    fields: Vec<Field>,
-    #[serde(with = "nullable")]
-    objects: Vec<Self>,
-    #[serde(with = "nullable")]
-    task_groups: Vec<Self>,
-    #[serde(with = "nullable")]
-    tasks: Vec<Self>,
-    #[serde(with = "nullable")]
-    updates: BTreeMap<String, u64>,
-    #[serde(with = "nullable")]
-    annotations: Vec<String>,
+/// The parts of a difference that are shown alike, of a job, a group, a task or a block.
+#[derive(Clone, Copy)]
+struct Level<'d> {
+    kind: DiffType,
+    fields: &'d [FieldDiff],
+    objects: &'d [ObjectDiff],
+    tasks: &'d [TaskDiff],
 }
 
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct Field {
-    #[serde(rename = "Type")]
-    kind: Kind,
-    name: String,
-    old: String,
-    new: String,
-    #[serde(with = "nullable")]
-    annotations: Vec<String>,
+/// `Type => tasks` as a conversion to a [`Level`].
+macro_rules! level_of {
+    ($($diff:ident => $tasks:expr),+) => {
+        $(impl<'d> From<&'d $diff> for Level<'d> {
+            fn from(diff: &'d $diff) -> Self {
+                let tasks: fn(&'d $diff) -> &'d [TaskDiff] = $tasks;
+                Self {
+                    kind: diff.diff_type,
+                    fields: &diff.fields,
+                    objects: &diff.objects,
+                    tasks: tasks(diff),
+                }
+            }
+        })+
+    };
 }
 
-#[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    #[default]
-    None,
-    Added,
-    Deleted,
-    Edited,
+level_of! {
+    JobDiff => |_| &[],
+    GroupDiff => |group| &group.tasks,
+    TaskDiff => |_| &[],
+    ObjectDiff => |_| &[]
 }
 
-impl JobDiff {
-    /// Whether anything is different.
-    pub(crate) fn changes_something(&self) -> bool {
-        self.kind != Kind::None
-    }
-}
-
-impl Kind {
-    /// How many characters its mark takes, the space behind it included.
-    fn width(self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::Added | Self::Deleted => 2,
-            Self::Edited => 4,
-        }
+/// The characters that the mark of a change takes, the space behind it included.
+fn mark_width(kind: DiffType) -> usize {
+    match kind {
+        DiffType::None => 0,
+        DiffType::Added | DiffType::Deleted => 2,
+        DiffType::Edited => 4,
     }
 }
 
@@ -90,10 +67,16 @@ pub(crate) struct DiffView {
 impl DiffView {
     /// The difference, ended by a newline.
     pub(crate) fn job(&self, diff: &JobDiff) -> String {
-        let mut text = self.head(diff.kind, (0, diff.kind.width()), "Job", &diff.id, "");
-        text.push_str(&self.body(diff, 0));
+        let mut text = self.head(
+            diff.diff_type,
+            (0, mark_width(diff.diff_type)),
+            "Job",
+            &diff.id,
+            "",
+        );
+        text.push_str(&self.body(diff.into(), 0));
         for group in &diff.task_groups {
-            if group.kind == Kind::None && group.updates.is_empty() && !self.verbose {
+            if group.diff_type == DiffType::None && group.updates.is_empty() && !self.verbose {
                 continue;
             }
             let updates: Vec<String> = group
@@ -105,56 +88,60 @@ impl DiffView {
                 true => String::new(),
                 false => format!(" ({})", updates.join(", ")),
             };
-            let place = (0, group.kind.width());
-            text.push_str(&self.head(group.kind, place, "Task Group", &group.name, &note));
-            text.push_str(&self.body(group, 2));
-            let width = self.width(group);
+            let place = (0, mark_width(group.diff_type));
+            text.push_str(&self.head(group.diff_type, place, "Task Group", &group.name, &note));
+            text.push_str(&self.body(group.into(), 2));
+            let width = self.width(group.into());
             for task in &group.tasks {
                 let note = annotated(&task.annotations);
-                text.push_str(&self.head(task.kind, (2, width), "Task", &task.name, &note));
-                text.push_str(&self.body(task, 4));
+                text.push_str(&self.head(task.diff_type, (2, width), "Task", &task.name, &note));
+                text.push_str(&self.body(task.into(), 4));
             }
         }
         text
     }
 
     /// How wide the marks are of what stands below each other in a body.
-    fn width(&self, diff: &JobDiff) -> usize {
-        let tasks = diff.tasks.iter().map(|task| task.kind);
-        let mut inner: Vec<Kind> = tasks.collect();
+    fn width(&self, diff: Level<'_>) -> usize {
+        let tasks = diff.tasks.iter().map(|task| task.diff_type);
+        let mut inner: Vec<DiffType> = tasks.collect();
         if self.spells_out(diff) {
-            inner.extend(diff.fields.iter().map(|field| field.kind));
-            inner.extend(diff.objects.iter().map(|object| object.kind));
+            inner.extend(diff.fields.iter().map(|field| field.diff_type));
+            inner.extend(diff.objects.iter().map(|object| object.diff_type));
         }
-        inner.into_iter().map(Kind::width).max().unwrap_or(0)
+        inner.into_iter().map(mark_width).max().unwrap_or(0)
     }
 
-    fn spells_out(&self, diff: &JobDiff) -> bool {
-        self.verbose || diff.kind == Kind::Edited
+    fn spells_out(&self, diff: Level<'_>) -> bool {
+        self.verbose || diff.kind == DiffType::Edited
     }
 
-    fn body(&self, diff: &JobDiff, indent: usize) -> String {
+    fn body(&self, diff: Level<'_>, indent: usize) -> String {
         if !self.spells_out(diff) {
             return String::new();
         }
         self.content(diff, indent, self.width(diff))
     }
 
-    fn content(&self, diff: &JobDiff, indent: usize, width: usize) -> String {
+    fn content(&self, diff: Level<'_>, indent: usize, width: usize) -> String {
         let mut text = String::new();
-        for field in &diff.fields {
-            if field.kind != Kind::None || self.verbose {
+        for field in diff.fields {
+            if field.diff_type != DiffType::None || self.verbose {
                 text.push_str(&self.field(field, indent, width));
             }
         }
-        for object in &diff.objects {
-            if object.kind == Kind::None && !self.verbose {
+        for object in diff.objects {
+            if object.diff_type == DiffType::None && !self.verbose {
                 continue;
             }
-            let (mark, space) = (self.mark(object.kind, width), " ".repeat(indent));
+            let (mark, space) = (self.mark(object.diff_type, width), " ".repeat(indent));
             text.push_str(&format!("{space}{mark}{} {{\n", object.name));
             // A block is short: what is new in it is spelled out too.
-            text.push_str(&self.content(object, indent + width.max(2), self.width_of(object)));
+            text.push_str(&self.content(
+                object.into(),
+                indent + width.max(2),
+                Self::width_of(object.into()),
+            ));
             let pad = " ".repeat(width);
             text.push_str(&format!("{space}{pad}}}\n"));
         }
@@ -162,15 +149,15 @@ impl DiffView {
     }
 
     /// As [`Self::width`], of a block: it is always spelled out.
-    fn width_of(&self, diff: &JobDiff) -> usize {
-        let fields = diff.fields.iter().map(|field| field.kind);
-        let objects = diff.objects.iter().map(|object| object.kind);
-        fields.chain(objects).map(Kind::width).max().unwrap_or(0)
+    fn width_of(diff: Level<'_>) -> usize {
+        let fields = diff.fields.iter().map(|field| field.diff_type);
+        let objects = diff.objects.iter().map(|object| object.diff_type);
+        fields.chain(objects).map(mark_width).max().unwrap_or(0)
     }
 
     fn head(
         &self,
-        kind: Kind,
+        kind: DiffType,
         (indent, width): (usize, usize),
         what: &str,
         name: &str,
@@ -181,28 +168,28 @@ impl DiffView {
         format!("{space}{mark}{title}{note}\n")
     }
 
-    fn field(&self, field: &Field, indent: usize, width: usize) -> String {
-        let (mark, space) = (self.mark(field.kind, width), " ".repeat(indent));
-        let Field { name, old, new, .. } = field;
+    fn field(&self, field: &FieldDiff, indent: usize, width: usize) -> String {
+        let (mark, space) = (self.mark(field.diff_type, width), " ".repeat(indent));
+        let FieldDiff { name, old, new, .. } = field;
         let note = annotated(&field.annotations);
-        let value = match field.kind {
-            Kind::Added => format!("{new:?}"),
-            Kind::Deleted => format!("{old:?}"),
-            Kind::Edited => format!("{old:?} => {new:?}"),
-            Kind::None => format!("{new:?}"),
+        let value = match field.diff_type {
+            DiffType::Added => format!("{new:?}"),
+            DiffType::Deleted => format!("{old:?}"),
+            DiffType::Edited => format!("{old:?} => {new:?}"),
+            DiffType::None => format!("{new:?}"),
         };
         format!("{space}{mark}{name}: {value}{note}\n")
     }
 
     /// The sign of a change, filled up to `width`.
-    fn mark(&self, kind: Kind, width: usize) -> String {
+    fn mark(&self, kind: DiffType, width: usize) -> String {
         let sign = match kind {
-            Kind::None => String::new(),
-            Kind::Added => self.colour.green("+"),
-            Kind::Deleted => self.colour.red("-"),
-            Kind::Edited => self.colour.yellow("+/-"),
+            DiffType::None => String::new(),
+            DiffType::Added => self.colour.green("+"),
+            DiffType::Deleted => self.colour.red("-"),
+            DiffType::Edited => self.colour.yellow("+/-"),
         };
-        let shown = kind.width().saturating_sub(1);
+        let shown = mark_width(kind).saturating_sub(1);
         format!("{sign}{}", " ".repeat(width.saturating_sub(shown)))
     }
 }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use protocol_api::jobs::{JobCounts, JobListStub};
 use protocol_model::{AllocationListStub, Deployment, EvalStatus, Evaluation, Job, UnixNanos};
-use serde::Deserialize;
 
 use super::columns::{Columns, pairs};
 use super::eval::placement_failures;
@@ -13,52 +13,11 @@ use crate::find::{Length, shown};
 use crate::output::Colour;
 use crate::session::Clock;
 
-/// A job in a list.
-#[derive(Deserialize, Debug)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct JobStub {
-    #[serde(rename = "ID")]
-    id: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(rename = "Type")]
-    job_type: String,
-    priority: i32,
-    status: String,
-    #[serde(default)]
-    periodic: bool,
-    #[serde(default)]
-    parameterized_job: bool,
-    #[serde(default)]
-    stop: bool,
-    #[serde(default)]
-    submit_time: UnixNanos,
-}
-
-/// How many allocations of each group are in which state.
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "PascalCase", default)]
-pub(crate) struct Summary {
-    summary: BTreeMap<String, GroupSummary>,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct GroupSummary {
-    queued: i64,
-    complete: u64,
-    failed: u64,
-    running: u64,
-    starting: u64,
-    lost: u64,
-    unknown: u64,
-}
-
 /// Everything that is shown of one job.
 #[derive(Debug)]
 pub(crate) struct JobParts<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) summary: &'a Summary,
+    pub(crate) counts: &'a JobCounts,
     pub(crate) deployment: Option<Deployment>,
     pub(crate) allocs: Vec<AllocationListStub>,
     pub(crate) evals: Vec<Evaluation>,
@@ -67,7 +26,7 @@ pub(crate) struct JobParts<'a> {
 }
 
 /// All jobs; the namespace only where there are several.
-pub(crate) fn list(jobs: &[JobStub], clock: &Clock) -> String {
+pub(crate) fn list(jobs: &[JobListStub], clock: &Clock) -> String {
     let Some(first) = jobs.first() else {
         return "No running jobs".to_owned();
     };
@@ -82,7 +41,7 @@ pub(crate) fn list(jobs: &[JobStub], clock: &Clock) -> String {
             job.id.clone(),
             kind(job),
             job.priority.to_string(),
-            status(&job.status, job.stop),
+            status(job.status.as_str(), job.stop),
             clock.date(job.submit_time),
         ];
         if several {
@@ -94,7 +53,7 @@ pub(crate) fn list(jobs: &[JobStub], clock: &Clock) -> String {
 }
 
 /// A job's type, and whether it is a template of others.
-fn kind(job: &JobStub) -> String {
+fn kind(job: &JobListStub) -> String {
     let periodic = if job.periodic { "/periodic" } else { "" };
     let parameterized = if job.parameterized_job {
         "/parameterized"
@@ -119,7 +78,7 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
         sections.push(format!("{}\n{body}", colour.bold(title)));
     };
     if parts.show_allocs {
-        section("Summary", summary(parts.summary));
+        section("Summary", summary(parts.counts));
     }
     if parts.show_evals && !parts.evals.is_empty() {
         section("Evaluations", evaluations(&parts.evals, length));
@@ -156,7 +115,7 @@ fn head(job: &Job, clock: &Clock) -> String {
     ])
 }
 
-fn summary(summary: &Summary) -> String {
+fn summary(counts: &JobCounts) -> String {
     let mut table = Columns::new(&[
         "Task Group",
         "Queued",
@@ -167,7 +126,7 @@ fn summary(summary: &Summary) -> String {
         "Lost",
         "Unknown",
     ]);
-    for (name, group) in &summary.summary {
+    for (name, group) in &counts.summary {
         table.row([
             name.clone(),
             group.queued.to_string(),

@@ -1,69 +1,28 @@
 //! A plan: how the job changes, what the scheduler would do, how to go on.
 
-use std::collections::BTreeMap;
+use protocol_api::jobs::{DiffType, JobPlan};
 
-use protocol_model::{AllocMetric, nullable};
-use serde::Deserialize;
-
-use super::diff::{DiffView, JobDiff};
+use super::diff::DiffView;
 use super::placement;
 use crate::output::Colour;
 
-/// What the server answers.
-#[derive(Deserialize, Debug)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct PlanAnswer {
-    #[serde(default)]
-    annotations: Option<Annotations>,
-    #[serde(rename = "FailedTGAllocs", default, with = "nullable")]
-    failed: BTreeMap<String, AllocMetric>,
-    #[serde(default)]
-    job_modify_index: u64,
-    #[serde(default)]
-    diff: Option<JobDiff>,
-    #[serde(default)]
-    pub(crate) warnings: String,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(default)]
-struct Annotations {
-    #[serde(rename = "DesiredTGUpdates", with = "nullable")]
-    groups: BTreeMap<String, Updates>,
-    #[serde(rename = "PreemptedAllocs", with = "nullable")]
-    preempted: Vec<serde_json::Value>,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct Updates {
-    place: u64,
-    migrate: u64,
-    stop: u64,
-    in_place_update: u64,
-    destructive_update: u64,
-    canary: u64,
-    reschedule_now: u64,
-}
-
-impl PlanAnswer {
-    /// Whether allocations would be made or ended.
-    pub(crate) fn changes_something(&self) -> bool {
-        // What runs only at its time, or when it is dispatched, has none: there the job counts.
-        let annotations = self.annotations.as_ref();
-        let Some(annotations) = annotations.filter(|it| !it.groups.is_empty()) else {
-            return self.diff.as_ref().is_some_and(JobDiff::changes_something);
-        };
-        annotations.groups.values().any(|updates| {
-            updates.place
-                + updates.migrate
-                + updates.stop
-                + updates.destructive_update
-                + updates.canary
-                + updates.reschedule_now
-                > 0
-        })
+/// Whether allocations would be made or ended.
+pub(crate) fn changes_something(plan: &JobPlan) -> bool {
+    let groups = &plan.annotations.groups;
+    if groups.is_empty() {
+        // A job that runs only at its time, or when it is dispatched, has none: the job counts.
+        let diff = plan.diff.as_ref();
+        return diff.is_some_and(|diff| diff.diff_type != DiffType::None);
     }
+    groups.values().any(|updates| {
+        updates.place
+            + updates.migrate
+            + updates.stop
+            + updates.destructive_update
+            + updates.canary
+            + updates.reschedule_now
+            > 0
+    })
 }
 
 /// How a plan is shown.
@@ -77,7 +36,7 @@ pub(crate) struct View {
 
 impl View {
     /// The whole plan.
-    pub(crate) fn plan(&self, answer: &PlanAnswer) -> String {
+    pub(crate) fn plan(&self, answer: &JobPlan) -> String {
         let mut text = String::new();
         if let Some(diff) = &answer.diff {
             let view = DiffView {
@@ -102,7 +61,7 @@ impl View {
         text
     }
 
-    fn dry_run(&self, answer: &PlanAnswer) -> String {
+    fn dry_run(&self, answer: &JobPlan) -> String {
         let mut text = String::new();
         if answer.failed.is_empty() {
             let line = "- All tasks successfully allocated";
@@ -114,20 +73,13 @@ impl View {
                 text.push_str(&format!("  {line}\n"));
             }
         }
-        let in_place = answer.annotations.as_ref().map_or(0, |annotations| {
-            annotations
-                .groups
-                .values()
-                .map(|group| group.in_place_update)
-                .sum::<u64>()
-        });
+        let annotations = &answer.annotations;
+        let groups = annotations.groups.values();
+        let in_place: u64 = groups.map(|group| group.in_place_update).sum();
         if in_place > 0 {
             text.push_str(&format!("- {in_place} allocations are updated in place\n"));
         }
-        let preempted = answer
-            .annotations
-            .as_ref()
-            .map_or(0, |annotations| annotations.preempted.len());
+        let preempted = annotations.preempted.as_ref().map_or(0, Vec::len);
         if preempted > 0 {
             text.push_str(&format!("- {preempted} allocations would be preempted\n"));
         }

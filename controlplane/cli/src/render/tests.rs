@@ -1,13 +1,13 @@
 //! What users see of fixed answers, kept as texts below `snapshots/`.
 
 use jiff::tz::TimeZone;
+use protocol_api::jobs::{JobCounts, JobListStub, JobPlan};
 use protocol_model::{
     Allocation, AllocationListStub, Deployment, Evaluation, Job, Node, NodeListStub, UnixNanos,
 };
 use serde_json::{Value, json};
 
-use super::job::{JobParts, JobStub, Summary};
-use super::plan::PlanAnswer;
+use super::job::JobParts;
 use super::{alloc, deployment, eval, job, node, plan};
 use crate::find::Length;
 use crate::output::Colour;
@@ -67,7 +67,7 @@ fn blocked() -> Evaluation {
 
 #[test]
 fn a_list_of_jobs() {
-    let jobs: Vec<JobStub> = read(json!([
+    let jobs: Vec<JobListStub> = read(json!([
         { "ID": "web", "Namespace": "default", "Type": "service", "Priority": 50,
           "Status": "running", "SubmitTime": NOW },
         { "ID": "old", "Namespace": "other", "Type": "batch", "Priority": 80,
@@ -79,10 +79,10 @@ fn a_list_of_jobs() {
 #[test]
 fn one_job() {
     let job = web();
-    let summary: Summary = read(json!({ "Summary": { "web": { "Running": 1, "Queued": 1 } } }));
+    let summary: JobCounts = read(json!({ "Summary": { "web": { "Running": 1, "Queued": 1 } } }));
     let parts = JobParts {
         job: &job,
-        summary: &summary,
+        counts: &summary,
         deployment: None,
         allocs: vec![stub()],
         evals: vec![blocked()],
@@ -96,10 +96,10 @@ fn one_job() {
 #[test]
 fn a_jobs_short_form_is_the_job_and_its_long_form_names_all_of_an_allocation() {
     let job = web();
-    let summary = Summary::default();
+    let summary = JobCounts::default();
     let mut parts = JobParts {
         job: &job,
-        summary: &summary,
+        counts: &summary,
         deployment: None,
         allocs: vec![stub()],
         evals: Vec::new(),
@@ -191,7 +191,7 @@ fn a_failed_allocation_says_when_it_is_tried_again() {
     };
     let mut parts = JobParts {
         job: &job,
-        summary: &Summary::default(),
+        counts: &JobCounts::default(),
         deployment: None,
         allocs: vec![failed(0, later), failed(1, EVAL)],
         evals: vec![
@@ -317,7 +317,7 @@ fn nodes() {
 
 #[test]
 fn a_plan() {
-    let answer: PlanAnswer = read(json!({
+    let answer: JobPlan = read(json!({
         "JobModifyIndex": 7,
         "Annotations": { "DesiredTGUpdates": {
             "web": { "Place": 2, "InPlaceUpdate": 1, "Ignore": 0 } } },
@@ -331,7 +331,7 @@ fn a_plan() {
             "Tasks": [{ "Type": "Deleted", "Name": "side", "Annotations": ["forces destroy"] }],
         }]},
     }));
-    assert!(answer.changes_something());
+    assert!(plan::changes_something(&answer));
     let view = plan::View {
         colour: Colour::Off,
         verbose: false,

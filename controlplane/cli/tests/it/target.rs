@@ -1,5 +1,6 @@
 //! Ids are found by their beginning.
 
+use protocol_model::{Allocation, ListResources};
 use serde_json::json;
 
 use crate::fake_server::{Canned, FakeServer};
@@ -9,7 +10,15 @@ const FIRST: &str = "abc10000-0000-4000-8000-000000000001";
 const SECOND: &str = "abc20000-0000-4000-8000-000000000002";
 
 fn status(beginning: &str) -> std::io::Result<(i32, String, String, Vec<String>)> {
-    let list = json!([{ "ID": FIRST, "Name": "a" }, { "ID": SECOND, "Name": "b" }]);
+    let alloc = |id: &str, name: &str| {
+        let alloc: Allocation = serde_json::from_value(json!({
+            "ID": id, "Name": name, "Namespace": "default", "EvalID": FIRST, "NodeID": FIRST,
+            "JobID": "web", "TaskGroup": "front",
+        }))
+        .expect("an allocation");
+        alloc.stub(None, ListResources::Omit)
+    };
+    let list = json!([alloc(FIRST, "a"), alloc(SECOND, "b")]);
     let server = FakeServer::start(vec![
         Canned {
             request: "GET /v1/allocations",

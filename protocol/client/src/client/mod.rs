@@ -123,6 +123,20 @@ impl Client {
             .await
     }
 
+    /// As [`Self::call`]; the answer as it is, with keys that this release does not know.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub async fn call_json<O: Operation<Body = ()>>(
+        &self,
+        operation: &O,
+        query: &Query,
+    ) -> Result<Answer<serde_json::Value>, ClientError> {
+        let method = method_of(operation);
+        self.exchange_json(method, &operation.path(), query, None)
+            .await
+    }
+
     /// Carries out an operation with a body.
     ///
     /// # Errors

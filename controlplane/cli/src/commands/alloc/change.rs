@@ -1,9 +1,9 @@
 //! `drover alloc stop`, `restart` and `signal`.
 
 use clap::Args;
+use protocol_api::allocations::StopAllocation;
+use protocol_api::client::{RestartAllocation, RestartRequest, SignalAllocation, SignalRequest};
 use protocol_client::Query;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::target;
 use crate::failure::{Exit, Failure};
@@ -27,20 +27,13 @@ pub(crate) struct Stop {
     verbose: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Stopped {
-    #[serde(rename = "EvalID")]
-    eval_id: String,
-}
-
 impl Stop {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         let id = find::id(&client, Kind::Allocation, &self.alloc).await?;
         let query = Query::new().with("no_shutdown_delay", self.no_shutdown_delay);
-        let path = format!("/v1/allocation/{id}/stop");
-        let Stopped { eval_id } = client.put(&path, &query, &json!({})).await?.value;
+        let stopped = client.call(&StopAllocation { id: &id }, &query).await?;
+        let eval_id = stopped.value.eval_id;
         if self.detach {
             session.out.data(&eval_id)?;
             return Ok(Exit::SUCCESS);
@@ -74,9 +67,14 @@ impl Restart {
             Some(name) => target::task(&alloc, Some(name))?,
             None => String::new(),
         };
-        let body = json!({ "TaskName": task, "AllTasks": self.all_tasks });
-        let path = format!("/v1/client/allocation/{}/restart", alloc.id);
-        let _: Value = client.put(&path, &Query::new(), &body).await?.value;
+        let request = RestartRequest {
+            task_name: task,
+            all_tasks: self.all_tasks,
+        };
+        let id = &alloc.id.to_string();
+        client
+            .call_with(&RestartAllocation { id }, &Query::new(), &request)
+            .await?;
         Ok(Exit::SUCCESS)
     }
 }
@@ -105,9 +103,14 @@ impl Signal {
             Some(name) => target::task(&alloc, Some(name))?,
             None => String::new(),
         };
-        let body = json!({ "Task": task, "Signal": self.signal });
-        let path = format!("/v1/client/allocation/{}/signal", alloc.id);
-        let _: Value = client.put(&path, &Query::new(), &body).await?.value;
+        let request = SignalRequest {
+            task,
+            signal: self.signal,
+        };
+        let id = &alloc.id.to_string();
+        client
+            .call_with(&SignalAllocation { id }, &Query::new(), &request)
+            .await?;
         Ok(Exit::SUCCESS)
     }
 }

@@ -15,9 +15,9 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{ArgAction, Args};
 use futures::stream::SplitSink;
 use futures::{SinkExt as _, StreamExt as _};
+use protocol_api::Operation as _;
+use protocol_api::client::{ExecAllocation, ExecData, ExecInput, ExecOutput, TtySize};
 use protocol_client::{ClientError, Query, WebSocket};
-use serde::Deserialize;
-use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
@@ -63,27 +63,6 @@ pub(crate) struct Exec {
     words: Vec<String>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Output {
-    stdout: Option<Piece>,
-    stderr: Option<Piece>,
-    exited: bool,
-    result: Option<ExecResult>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Piece {
-    data: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ExecResult {
-    exit_code: i32,
-}
-
 impl Exec {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let sign =
@@ -105,7 +84,8 @@ impl Exec {
             .with("task", task)
             .with("tty", tty)
             .with("command", words);
-        let path = format!("/v1/client/allocation/{}/exec", alloc.id);
+        let id = &alloc.id.to_string();
+        let path = ExecAllocation { id }.path();
         let socket = client.websocket(&path, &query).await?;
         let raw = if tty && interactive {
             Some(RawTerminal::enter()?)
@@ -195,7 +175,7 @@ async fn send_all(
         send_window(sender).await?;
     }
     if !with_stdin {
-        send(sender, json!({ "stdin": { "close": true } })).await?;
+        send(sender, &input_end()).await?;
     }
     loop {
         tokio::select! {
@@ -206,17 +186,23 @@ async fn send_all(
                         if typed.over {
                             return Ok(());
                         }
-                        json!({ "stdin": { "data": STANDARD.encode(typed.bytes) } })
+                        ExecInput {
+                            stdin: Some(ExecData {
+                                data: Some(STANDARD.encode(typed.bytes)),
+                                close: false,
+                            }),
+                            tty_size: None,
+                        }
                     }
                     None => {
                         input = None;
-                        json!({ "stdin": { "close": true } })
+                        input_end()
                     }
                 };
-                send(sender, message).await?;
+                send(sender, &message).await?;
             }
             Some(()) = resized.recv(), if has_window => send_window(sender).await?,
-            _ = heartbeat.tick() => send(sender, json!({})).await?,
+            _ = heartbeat.tick() => send(sender, &ExecInput::default()).await?,
         }
     }
 }
@@ -230,7 +216,7 @@ fn received(session: &Session, message: Message) -> Result<Option<Exit>, Failure
         Message::Close(None) => return Err(Failure::Broken("the server closed it".to_owned())),
         Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return Ok(None),
     };
-    let output: Output = serde_json::from_slice(&text).map_err(|source| Failure::Json {
+    let output: ExecOutput = serde_json::from_slice(&text).map_err(|source| Failure::Json {
         what: "a message of exec",
         source,
     })?;
@@ -267,10 +253,14 @@ fn decode(data: &str) -> Result<Vec<u8>, Failure> {
 
 async fn send(
     sender: &mut SplitSink<WebSocket, Message>,
-    message: serde_json::Value,
+    message: &ExecInput,
 ) -> Result<(), Failure> {
+    let text = serde_json::to_string(message).map_err(|source| Failure::Json {
+        what: "a message of exec",
+        source,
+    })?;
     sender
-        .send(Message::Text(message.to_string().into()))
+        .send(Message::Text(text.into()))
         .await
         .map_err(|error| Failure::Broken(error.to_string()))
 }
@@ -279,8 +269,25 @@ async fn send_window(sender: &mut SplitSink<WebSocket, Message>) -> Result<(), F
     let Some(size) = terminal::window() else {
         return Ok(());
     };
-    let size = json!({ "height": size.ws_row, "width": size.ws_col });
-    send(sender, json!({ "tty_size": size })).await
+    let message = ExecInput {
+        stdin: None,
+        tty_size: Some(TtySize {
+            height: size.ws_row.into(),
+            width: size.ws_col.into(),
+        }),
+    };
+    send(sender, &message).await
+}
+
+/// The message that ends the command's stdin.
+fn input_end() -> ExecInput {
+    ExecInput {
+        stdin: Some(ExecData {
+            data: None,
+            close: true,
+        }),
+        tty_size: None,
+    }
 }
 
 /// The next piece of stdin; `None` at its end; never, where stdin is not passed on (any more).

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
+use protocol_api::Operation as _;
+use protocol_api::client::{ListFiles, ReadFileAt, StatFile};
 use protocol_client::{Client, Query};
-use protocol_model::UnixNanos;
-use serde::Deserialize;
-use serde_json::Value;
+use protocol_model::FileInfo;
 
 use super::tail::Part;
 use super::target;
 use crate::failure::{Exit, Failure};
+use crate::listing::Form;
 use crate::render::columns::Columns;
 use crate::render::time;
 use crate::session::{Clock, Session};
@@ -58,19 +59,6 @@ pub(crate) struct Files {
     verbose: bool,
 }
 
-#[derive(Deserialize, Debug)]
-#[serde(rename_all = "PascalCase")]
-struct FileInfo {
-    name: String,
-    is_dir: bool,
-    size: u64,
-    file_mode: String,
-    #[serde(default)]
-    mod_time: String,
-    #[serde(default)]
-    content_type: String,
-}
-
 impl Files {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
@@ -78,40 +66,22 @@ impl Files {
             target::allocation(&client, &self.target, self.job, self.group.as_deref()).await?;
         let id = alloc.id.to_string();
         let query = Query::new().with("path", &self.path);
-        let info: Value = client
-            .get(&format!("/v1/client/fs/stat/{id}"), &query)
-            .await?
-            .value;
+        let form = Form::new(self.json);
+        let clock = session.clock();
+        let stat = StatFile { id: &id };
         if self.stat {
-            return self.show(session, info, false);
-        }
-        let is_dir = info["IsDir"].as_bool().unwrap_or(false);
-        if is_dir {
-            let path = format!("/v1/client/fs/ls/{id}");
-            let list: Value = client.get(&path, &query).await?.value;
-            return self.show(session, list, true);
-        }
-        let size = info["Size"].as_u64().unwrap_or(0);
-        self.read(session, &client, &id, size).await
-    }
-
-    fn show(&self, session: &Session, answer: Value, is_list: bool) -> Result<Exit, Failure> {
-        if self.json {
-            session.out.json(&answer)?;
+            let render = |file| self.table(&[file], false, &clock);
+            session.show(&client, (&stat, &query), form, render).await?;
             return Ok(Exit::SUCCESS);
         }
-        let list = match (is_list, answer) {
-            (true, Value::Null) => Value::Array(Vec::new()),
-            (true, list) => list,
-            (false, one) => Value::Array(vec![one]),
-        };
-        let list: Vec<FileInfo> = serde_json::from_value(list).map_err(|source| Failure::Json {
-            what: "the list of files",
-            source,
-        })?;
-        let clock = session.clock();
-        session.out.data(&self.table(&list, is_list, &clock))?;
-        Ok(Exit::SUCCESS)
+        let found = client.call(&stat, &query).await?.value;
+        if found.is_dir {
+            let list = (&ListFiles { id: &id }, &query);
+            let render = |files: Vec<FileInfo>| self.table(&files, true, &clock);
+            session.show(&client, list, form, render).await?;
+            return Ok(Exit::SUCCESS);
+        }
+        self.read(session, &client, &id, found.size).await
     }
 
     async fn read(
@@ -125,7 +95,7 @@ impl Files {
         let mut wanted = part.bytes();
         let mut offset = size.saturating_sub(wanted);
         let mut held = matches!(part, Part::LastLines(_)).then(Vec::new);
-        let path = format!("/v1/client/fs/readat/{id}");
+        let path = ReadFileAt { id }.path();
         loop {
             let query = Query::new().with("path", &self.path).with("offset", offset);
             let mut stream = client.stream(&path, &query).await?;
@@ -184,7 +154,5 @@ impl Files {
 
 /// When a file was last written, as other times are shown.
 fn modified(file: &FileInfo, clock: &Clock) -> String {
-    let told = file.mod_time.parse::<jiff::Timestamp>().ok();
-    let nanos = told.and_then(|at| i64::try_from(at.as_nanosecond()).ok());
-    nanos.map_or_else(|| file.mod_time.clone(), |at| clock.date(UnixNanos(at)))
+    file.mod_time.map_or_else(String::new, |at| clock.date(at))
 }

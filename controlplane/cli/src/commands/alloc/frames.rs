@@ -2,15 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use protocol_api::client::StreamFrame;
 
 use crate::failure::Failure;
 
 /// A piece of a task's output. One without data only says that the stream lives.
-#[derive(Deserialize, Default, Debug)]
-#[serde(rename_all = "PascalCase", default)]
+#[derive(Default, Debug)]
 pub(super) struct Frame {
-    #[serde(deserialize_with = "from_base64")]
     pub(super) data: Vec<u8>,
     file: String,
     offset: u64,
@@ -50,9 +48,16 @@ impl Frame {
     }
 }
 
-fn from_base64<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-    let text = String::deserialize(from)?;
-    STANDARD.decode(text).map_err(serde::de::Error::custom)
+impl TryFrom<StreamFrame> for Frame {
+    type Error = base64::DecodeError;
+
+    fn try_from(frame: StreamFrame) -> Result<Self, Self::Error> {
+        Ok(Self {
+            data: STANDARD.decode(frame.data)?,
+            file: frame.file,
+            offset: u64::try_from(frame.offset).unwrap_or(0),
+        })
+    }
 }
 
 /// Takes frames out of a stream, which cuts them anywhere.
@@ -65,12 +70,15 @@ impl Frames {
     /// The frames that `bytes` complete.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Frame>, Failure> {
         self.rest.extend_from_slice(bytes);
-        let mut found = serde_json::Deserializer::from_slice(&self.rest).into_iter::<Frame>();
+        let mut found = serde_json::Deserializer::from_slice(&self.rest).into_iter::<StreamFrame>();
         let mut frames = Vec::new();
         let mut whole = 0;
         loop {
             match found.next() {
-                Some(Ok(frame)) => frames.push(frame),
+                Some(Ok(frame)) => {
+                    let frame = Frame::try_from(frame);
+                    frames.push(frame.map_err(|error| Failure::Broken(error.to_string()))?);
+                }
                 Some(Err(error)) if !error.is_eof() => {
                     return Err(Failure::Json {
                         what: "a piece of output",

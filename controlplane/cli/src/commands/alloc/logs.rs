@@ -1,6 +1,8 @@
 //! `drover alloc logs`.
 
 use clap::Args;
+use protocol_api::Operation as _;
+use protocol_api::client::ReadLogs;
 use protocol_client::{Client, Query};
 
 use super::frames::{Frames, Place};
@@ -65,7 +67,10 @@ impl Logs {
         let source = Source {
             session,
             client: &client,
-            path: format!("/v1/client/fs/logs/{}", alloc.id),
+            path: ReadLogs {
+                id: &alloc.id.to_string(),
+            }
+            .path(),
             query: Query::new().with("task", task).with("type", stream),
         };
         match part {

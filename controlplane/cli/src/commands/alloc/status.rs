@@ -1,13 +1,14 @@
 //! `drover alloc status`.
 
 use clap::Args;
+use protocol_api::allocations::{ListAllocations, ReadAllocation};
+use protocol_api::client::AllocationStats;
 use protocol_client::Query;
-use protocol_model::AllocationListStub;
-use serde_json::Value;
 
 use super::target;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
+use crate::listing::Form;
 use crate::render::{alloc, job};
 use crate::session::Session;
 
@@ -35,25 +36,17 @@ impl Status {
         let client = session.client()?;
         let clock = session.clock();
         let length = Length::new(self.verbose);
+        let form = Form::new(self.json);
         let Some(text) = &self.alloc else {
-            let query = Query::new();
-            if self.json {
-                let allocs: Value = client.get("/v1/allocations", &query).await?.value;
-                session.out.json(&allocs)?;
-            } else {
-                let allocs: Vec<AllocationListStub> =
-                    client.get("/v1/allocations", &query).await?.value;
-                session
-                    .out
-                    .data(&job::allocations(&allocs, length, &clock))?;
-            }
+            let list = (&ListAllocations, &Query::new());
+            let render = |allocs: Vec<_>| job::allocations(&allocs, length, &clock);
+            session.show(&client, list, form, render).await?;
             return Ok(Exit::SUCCESS);
         };
-        if self.json {
-            let id = find::id(&client, Kind::Allocation, text).await?;
-            let path = format!("/v1/allocation/{id}");
-            let alloc: Value = client.get(&path, &Query::new()).await?.value;
-            session.out.json(&alloc)?;
+        if form == Form::Json {
+            let id = &find::id(&client, Kind::Allocation, text).await?;
+            let read = (&ReadAllocation { id }, &Query::new());
+            session.show(&client, read, form, |_| String::new()).await?;
             return Ok(Exit::SUCCESS);
         }
         let found = target::allocation(&client, text, false, None).await?;
@@ -68,8 +61,9 @@ impl Status {
             view.whole(&found)
         };
         if self.stats {
-            let path = format!("/v1/client/allocation/{}/stats", found.id);
-            let stats: Value = client.get(&path, &Query::new()).await?.value;
+            let id = &found.id.to_string();
+            let stats = client.call(&AllocationStats { id }, &Query::new()).await?;
+            let stats = stats.value;
             text.push_str(&view.stats(&stats));
         }
         session.out.data(&text)?;

@@ -1,7 +1,9 @@
 //! Which allocation and which task a command is about.
 
+use protocol_api::allocations::ReadAllocation;
+use protocol_api::jobs::JobAllocations;
 use protocol_client::{Client, Query};
-use protocol_model::{Allocation, AllocationListStub, ClientStatus};
+use protocol_model::{Allocation, ClientStatus};
 
 use crate::failure::Failure;
 use crate::find::{self, Kind};
@@ -19,16 +21,14 @@ pub(crate) async fn allocation(
     } else {
         find::id(client, Kind::Allocation, text).await?
     };
-    let path = format!("/v1/allocation/{id}");
-    Ok(client.get(&path, &Query::new()).await?.value)
+    let read = ReadAllocation { id: &id };
+    Ok(client.call(&read, &Query::new()).await?.value)
 }
 
 async fn newest_of_job(client: &Client, job: &str, group: Option<&str>) -> Result<String, Failure> {
     let name = find::job(client, job).await?;
-    let allocs: Vec<AllocationListStub> = client
-        .get(&name.path("/allocations"), &name.query())
-        .await?
-        .value;
+    let list = JobAllocations { id: &name.id };
+    let allocs = client.call(&list, &name.query()).await?.value;
     allocs
         .into_iter()
         .filter(|alloc| group.is_none_or(|group| alloc.task_group == group))

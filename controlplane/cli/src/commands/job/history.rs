@@ -1,14 +1,16 @@
 //! `drover job history`: the versions of a job, and with `-p` what each changed.
 
+use std::sync::Arc;
+
 use clap::Args;
-use protocol_model::{Job, nullable};
-use serde::Deserialize;
+use protocol_api::jobs::{JobVersions, Versions};
+use protocol_model::Job;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::find;
 use crate::render::columns::pairs;
-use crate::render::diff::{DiffView, JobDiff};
+use crate::render::diff::DiffView;
 use crate::session::{Clock, Session};
 
 #[derive(Args, Debug)]
@@ -33,15 +35,6 @@ pub(crate) struct History {
     version: Option<u64>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Versions {
-    #[serde(with = "nullable")]
-    versions: Vec<Job>,
-    #[serde(default, with = "nullable")]
-    diffs: Vec<JobDiff>,
-}
-
 impl History {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
@@ -50,22 +43,22 @@ impl History {
             .query()
             .with("diffs", self.changes)
             .with_some("diff_version", self.diff_version);
-        let answer: Value = client.get(&name.path("/versions"), &query).await?.value;
+        let read = JobVersions { id: &name.id };
         if self.json {
+            let answer = client.call_json(&read, &query).await?.value;
             session.out.json(&self.wanted(answer)?)?;
             return Ok(Exit::SUCCESS);
         }
-        let Versions { versions, diffs } =
-            serde_json::from_value(answer).map_err(|source| Failure::Json {
-                what: "the versions",
-                source,
-            })?;
+        let Versions {
+            versions, diffs, ..
+        } = client.call(&read, &query).await?.value;
+        let diffs = diffs.unwrap_or_default();
         let view = DiffView {
             colour: session.out.colour(),
             verbose: false,
         };
         // The server leaves out the version that has nothing to be compared with.
-        let compared = |job: &&Job| match self.diff_version {
+        let compared = |job: &&Arc<Job>| match self.diff_version {
             Some(version) => job.version != version,
             None => versions
                 .last()

@@ -2,14 +2,12 @@
 //! the plan could not be made.
 
 use clap::{ArgAction, Args};
-use serde::Serialize;
-use serde_json::Value;
+use protocol_api::jobs::{JobRequest, PlanJob};
 
 use crate::failure::{Exit, Failure};
-use crate::find::JobName;
 use crate::job_file::JobFileFlags;
-use crate::render::plan::{PlanAnswer, View};
-use crate::session::Session;
+use crate::render::plan::{View, changes_something};
+use crate::session::{Session, in_namespace};
 
 /// The exit code of a plan that could not be made.
 pub(crate) const FAILED: u8 = 255;
@@ -33,14 +31,6 @@ pub(crate) struct Plan {
     policy_override: bool,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct PlanRequest<'j> {
-    job: &'j protocol_model::Job,
-    diff: bool,
-    policy_override: bool,
-}
-
 impl Plan {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.plan(session)
@@ -53,28 +43,16 @@ impl Plan {
         file.check()?;
         let job = &file.job;
         let client = session.client()?;
-        let name = JobName {
-            id: job.id.clone(),
-            namespace: job.namespace.clone(),
-        };
-        let request = PlanRequest {
-            job,
+        let request = JobRequest {
+            job: Some(job.clone()),
             diff: self.diff,
-            policy_override: self.policy_override,
+            ..JobRequest::default()
         };
-        let answer: Value = client
-            .put(&name.path("/plan"), &name.query(), &request)
-            .await?
-            .value;
+        let (plan, query) = (PlanJob { id: &job.id }, in_namespace(&job.namespace));
+        let answer = client.call_with(&plan, &query, &request).await?.value;
         if self.json_output {
             session.out.json(&answer)?;
-        }
-        let answer: PlanAnswer =
-            serde_json::from_value(answer).map_err(|source| Failure::Json {
-                what: "the plan",
-                source,
-            })?;
-        if !self.json_output {
+        } else {
             let view = View {
                 colour: session.out.colour(),
                 verbose: self.verbose,
@@ -83,7 +61,7 @@ impl Plan {
             session.out.data(&view.plan(&answer))?;
             file.warn(session, &answer.warnings);
         }
-        Ok(if answer.changes_something() {
+        Ok(if changes_something(&answer) {
             Exit::NO
         } else {
             Exit::SUCCESS

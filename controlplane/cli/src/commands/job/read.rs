@@ -1,8 +1,11 @@
 //! The small commands about one job: `validate`, `inspect`, `eval`.
 
 use clap::Args;
-use protocol_client::{ClientError, Query};
-use serde::Deserialize;
+use protocol_api::jobs::{
+    EvalOptions, EvaluateJob, EvaluateRequest, JobRequest, JobVersions, ReadJob, ValidateJob,
+    Validated,
+};
+use protocol_client::ClientError;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
@@ -17,13 +20,6 @@ pub(crate) struct Validate {
     file: JobFileFlags,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct Validated {
-    error: String,
-    warnings: String,
-}
-
 impl Validate {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let file = self.file.read(session)?;
@@ -32,8 +28,11 @@ impl Validate {
         let client = session.client()?;
         let job = &file.job;
         let query = in_namespace(&job.namespace);
-        let body = json!({ "Job": job });
-        let answer: Validated = match client.put("/v1/validate/job", &query, &body).await {
+        let request = JobRequest {
+            job: Some(job.clone()),
+            ..JobRequest::default()
+        };
+        let answer = match client.call_with(&ValidateJob, &query, &request).await {
             Ok(answer) => answer.value,
             Err(unreached @ ClientError::Connect { .. }) => {
                 file.warn_unasked(session);
@@ -71,12 +70,13 @@ impl Inspect {
         let client = session.client()?;
         let name = find::job(&client, &self.job).await?;
         let job: Value = match self.version {
-            None => client.get(&name.path(""), &name.query()).await?.value,
+            None => {
+                let read = ReadJob { id: &name.id };
+                client.call_json(&read, &name.query()).await?.value
+            }
             Some(version) => {
-                let all: Value = client
-                    .get(&name.path("/versions"), &name.query())
-                    .await?
-                    .value;
+                let read = JobVersions { id: &name.id };
+                let all = client.call_json(&read, &name.query()).await?.value;
                 let versions = all["Versions"].as_array().into_iter().flatten();
                 versions
                     .into_iter()
@@ -108,26 +108,19 @@ pub(crate) struct Eval {
     verbose: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct Evaluated {
-    #[serde(rename = "EvalID", default)]
-    pub(super) eval_id: String,
-}
-
 impl Eval {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         let client = session.client()?;
         let name = find::job(&client, &self.job).await?;
-        let body = json!({
-            "JobID": name.id,
-            "EvalOptions": { "ForceReschedule": self.force_reschedule },
-        });
-        let query: Query = name.query();
-        let Evaluated { eval_id } = client
-            .put(&name.path("/evaluate"), &query, &body)
-            .await?
-            .value;
+        let request = EvaluateRequest {
+            job_id: name.id.clone(),
+            eval_options: EvalOptions {
+                force_reschedule: self.force_reschedule,
+            },
+        };
+        let evaluate = EvaluateJob { id: &name.id };
+        let answer = client.call_with(&evaluate, &name.query(), &request).await?;
+        let eval_id = answer.value.eval_id;
         if self.detach {
             session.out.data(&eval_id)?;
             return Ok(Exit::SUCCESS);

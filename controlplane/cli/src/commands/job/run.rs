@@ -1,9 +1,10 @@
 //! `drover job run`.
 
 use clap::Args;
+use protocol_api::jobs::{JobRequest, RegisterJob, Registered};
 use protocol_client::Client;
-use protocol_model::{Job, JobSubmission};
-use serde::{Deserialize, Serialize};
+use protocol_model::Job;
+use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 use crate::find::Length;
@@ -38,28 +39,6 @@ pub(crate) struct Run {
     policy_override: bool,
 }
 
-/// The body of a registration.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Registration<'j> {
-    job: &'j Job,
-    enforce_index: bool,
-    job_modify_index: u64,
-    eval_priority: i32,
-    preserve_counts: bool,
-    submission: &'j JobSubmission,
-}
-
-/// Its answer.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Registered {
-    #[serde(rename = "EvalID")]
-    eval_id: String,
-    #[serde(default)]
-    warnings: String,
-}
-
 /// What `-output` prints.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -77,17 +56,20 @@ impl Run {
         }
         file.check()?;
         let client = session.client()?;
-        let registration = Registration {
-            job,
+        let request = JobRequest {
+            job: Some(job.clone()),
             enforce_index: self.check_index.is_some(),
             job_modify_index: self.check_index.unwrap_or(0),
             eval_priority: self.eval_priority.unwrap_or(0),
             preserve_counts: self.preserve_counts,
-            submission: &file.submission,
+            submission: Some(file.submission.clone()),
+            diff: false,
         };
         let query = in_namespace(&job.namespace);
-        let answer = client.put("/v1/jobs", &query, &registration).await;
-        let Registered { eval_id, warnings } = answer.map(|answer| answer.value)?;
+        let answer = client.call_with(&RegisterJob, &query, &request).await?;
+        let Registered {
+            eval_id, warnings, ..
+        } = answer.value;
         file.warn(session, &warnings);
         self.follow(session, &client, job, &eval_id).await
     }

@@ -1,13 +1,16 @@
 //! `drover job status`.
 
 use clap::Args;
+use protocol_api::jobs::{
+    JobAllocations, JobEvaluations, JobSummary, LatestDeployment, ListJobs, ReadJob,
+};
 use protocol_client::Query;
-use protocol_model::{AllocationListStub, Deployment, Evaluation, Job};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Length};
-use crate::render::job::{JobParts, JobStub, Summary, list, one};
+use crate::listing::Form;
+use crate::render::job::{JobParts, list, one};
 use crate::session::Session;
 
 #[derive(Args, Debug)]
@@ -37,32 +40,33 @@ impl Status {
         let client = session.client()?;
         let clock = session.clock();
         let Some(text) = &self.job else {
-            if self.json {
-                let jobs: Value = client.get("/v1/jobs", &Query::new()).await?.value;
-                session.out.json(&jobs)?;
-                return Ok(Exit::SUCCESS);
-            }
-            let jobs: Vec<JobStub> = client.get("/v1/jobs", &Query::new()).await?.value;
-            session.out.data(&list(&jobs, &clock))?;
+            let render = |jobs: Vec<_>| list(&jobs, &clock);
+            let jobs = (&ListJobs, &Query::new());
+            session
+                .show(&client, jobs, Form::new(self.json), render)
+                .await?;
             return Ok(Exit::SUCCESS);
         };
         let name = find::job(&client, text).await?;
         let query = name.query();
         let all = name.query().with("all", self.all_allocs);
+        let id = name.id.as_str();
+        let (read, read_counts, list_allocs) =
+            (ReadJob { id }, JobSummary { id }, JobAllocations { id });
         if self.json {
-            let job: Value = client.get(&name.path(""), &query).await?.value;
-            let allocs: Value = client.get(&name.path("/allocations"), &all).await?.value;
-            let summary: Value = client.get(&name.path("/summary"), &query).await?.value;
+            let job = client.call_json(&read, &query).await?.value;
+            let allocs = client.call_json(&list_allocs, &all).await?.value;
+            let counts = client.call_json(&read_counts, &query).await?.value;
             session
                 .out
-                .json(&json!({ "Job": job, "Allocations": allocs, "Summary": summary }))?;
+                .json(&json!({ "Job": job, "Allocations": allocs, "Summary": counts }))?;
             return Ok(Exit::SUCCESS);
         }
-        let job: Job = client.get(&name.path(""), &query).await?.value;
-        let summary: Summary = client.get(&name.path("/summary"), &query).await?.value;
+        let job = client.call(&read, &query).await?.value;
+        let counts = client.call(&read_counts, &query).await?.value;
         let mut parts = JobParts {
             job: &job,
-            summary: &summary,
+            counts: &counts,
             deployment: None,
             allocs: Vec::new(),
             evals: Vec::new(),
@@ -70,18 +74,10 @@ impl Status {
             show_allocs: !self.short,
         };
         if !self.short {
-            parts.deployment = client
-                .get::<Option<Deployment>>(&name.path("/deployment"), &query)
-                .await?
-                .value;
-            parts.allocs = client
-                .get::<Vec<AllocationListStub>>(&name.path("/allocations"), &all)
-                .await?
-                .value;
-            parts.evals = client
-                .get::<Vec<Evaluation>>(&name.path("/evaluations"), &query)
-                .await?
-                .value;
+            let latest = LatestDeployment { id };
+            parts.deployment = client.call(&latest, &query).await?.value;
+            parts.allocs = client.call(&list_allocs, &all).await?.value;
+            parts.evals = client.call(&JobEvaluations { id }, &query).await?.value;
         }
         let length = Length::new(self.verbose);
         session

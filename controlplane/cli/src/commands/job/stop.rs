@@ -3,8 +3,8 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use clap::Args;
+use protocol_api::jobs::StopJob;
 use protocol_client::Client;
-use serde::Deserialize;
 
 use crate::failure::{Exit, Failure};
 use crate::find::{self, JobName, Length};
@@ -37,13 +37,6 @@ pub(crate) struct Stop {
     /// Whole ids
     #[arg(long)]
     verbose: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Stopped {
-    #[serde(rename = "EvalID", default)]
-    eval_id: String,
 }
 
 impl Stop {
@@ -115,7 +108,8 @@ impl Stop {
             .with("purge", self.purge)
             .with("no_shutdown_delay", self.no_shutdown_delay)
             .with_some("eval_priority", self.eval_priority);
-        let Stopped { eval_id } = client.delete(&job.path(""), &query).await?.value;
+        let stop = StopJob { id: &job.id };
+        let eval_id = client.call(&stop, &query).await?.value.eval_id;
         Ok((!eval_id.is_empty()).then_some(eval_id))
     }
 }
