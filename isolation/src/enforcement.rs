@@ -1,9 +1,9 @@
 //! What this host can enforce: facts for the node's fingerprint, and the reasons where it cannot.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use protocol_error_chain::chain;
 
 use crate::capability::CapabilitySet;
 use crate::cgroup::{ControllerSet, Mount, find_mount};
@@ -143,17 +143,6 @@ fn judge(mount: Mount, controllers: ControllerSet) -> CgroupMode {
         missing,
         reason,
     }
-}
-
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        // Writing to a String cannot fail.
-        let _infallible = write!(text, ": {source}");
-        next = source.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -352,7 +352,7 @@ impl Members {
             Err(error) => Err(ChangeError::Refused(format!(
                 "{} is not reached from the leader: {}",
                 info.address,
-                crate::network::client::chain(&error)
+                protocol_error_chain::chain(&error)
             ))),
         }
     }

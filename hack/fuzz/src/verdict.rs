@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use protocol_error_chain::chain;
+
 /// Whether the bytes meant something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -14,13 +16,7 @@ pub enum Verdict {
 impl Verdict {
     /// A refusal whose words were formed, sources included: printing an error must not fail either.
     pub(crate) fn refused(error: &dyn Error) -> Self {
-        let mut words = Vec::new();
-        let mut next = Some(error);
-        while let Some(error) = next {
-            words.push(error.to_string());
-            next = error.source();
-        }
-        Self::refused_with(words.join(": "))
+        Self::refused_with(chain(error))
     }
 
     /// A refusal that is already in words; there have to be some.

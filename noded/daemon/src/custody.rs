@@ -14,13 +14,13 @@ use noded_keeper::keeper::{KeeperError, is_base_used, unfinished_cgroups};
 use noded_keeper::lock::{self, LockError};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{Message, Refusal, Request, Response};
+use protocol_error_chain::chain;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::config::Config;
 use crate::executor::{NetworkError, Networks};
-use crate::keeper_link::chain;
 
 /// How long each of them may take to go.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,9 +3,10 @@
 use noded_core::Moment;
 use noded_core::event::LeasesAnswer;
 use noded_keeper::protocol::{BootNanos, Lease};
+use protocol_error_chain::chain;
 use protocol_model::AllocId;
 
-use crate::keeper_link::{CallError, KeeperHandle, chain};
+use crate::keeper_link::{CallError, KeeperHandle};
 
 /// Extends and ends leases, and says what keeper makes of that; `None` = noded ends.
 pub(crate) async fn tend(

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_error_chain::chain;
 use protocol_transport::{Endpoint, Identity};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -22,7 +23,6 @@ use crate::file_io::Engine;
 use crate::fingerprint::{disk, fingerprint};
 use crate::identity::NodeIdentity;
 use crate::input::Input;
-use crate::keeper_link::chain;
 use crate::reach::Reach;
 use crate::session::SessionContext;
 

@@ -4,7 +4,6 @@
 //! Where stderr is a file (noded starts the two, and no service manager) it is begun anew when it
 //! has grown: it lies on the tmpfs that holds the records.
 
-use std::error::Error;
 use std::fmt::Arguments;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -48,18 +47,6 @@ pub(crate) fn ready(who: &str) {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         tell!("{who}: the service manager was not told: {error}");
     }
-}
-
-/// An error and its sources, in one line.
-pub(crate) fn in_full(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    words
 }
 
 #[cfg(test)]

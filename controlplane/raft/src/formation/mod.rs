@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::errors::{InitializeError, RaftError};
+use protocol_error_chain::chain;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -27,7 +28,7 @@ use crate::member::{ServerId, ServerInfo};
 use crate::network::call::{
     Call, CallKind, Introduction, JoinAnswer, JoinCall, PledgeAnswer, PledgeCall,
 };
-use crate::network::client::{Caller, chain};
+use crate::network::client::Caller;
 use crate::record::{self, RecordError};
 use crate::status::RaftStatus;
 use crate::store::disk::Disk;

@@ -14,6 +14,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
+use protocol_error_chain::chain;
 use protocol_transport::{FrameReader, FrameWriter, OpenError, Pool, StreamKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -474,16 +475,4 @@ impl RaftNetworkV2<TypeConfig> for Client {
             .await?;
         Ok(answer.into())
     }
-}
-
-/// An error with its causes, for a library that keeps only text.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use protocol_error_chain::chain;
 
 use super::log::LogFlusher;
 use super::snapshot::{SnapshotFile, SnapshotStore};
 use crate::engine::{Command, Entry, LogId, Response, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::machine::{CheckpointSource, Machine, Position};
-use crate::network::client::chain;
 
 /// Until a snapshot for which there was no room is tried again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);

@@ -19,13 +19,13 @@ use axum::response::IntoResponse;
 use controlplane_state::checkpoint::{RESTORE_RECORDS_BYTES_MAX, Unpacked};
 use controlplane_state::{Digest, RESTORE_BYTES_MAX, Refusal, State};
 use http_body_util::BodyExt;
+use protocol_error_chain::chain;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
-use super::snapshot::chain;
 use crate::restoring::{self, Upload};
 
 /// How long a client may send nothing.

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use controlplane_raft::Checkpoint;
 use controlplane_state::checkpoint;
+use protocol_error_chain::chain;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
@@ -108,16 +109,4 @@ fn send(mut checkpoint: Checkpoint, sender: &mpsc::Sender<std::io::Result<Bytes>
             return;
         }
     }
-}
-
-/// An error and its causes in one line: the client sees no other.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -16,12 +16,13 @@ use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use protocol_error_chain::chain;
 use protocol_model::{Incarnation, Node, NodeId, NodeStatus};
 use sha2::{Digest as _, Sha256};
 
 use super::draft::Draft;
 use crate::applied::{Outcome, Refusal};
-use crate::checkpoint::{RESTORE_RECORDS_BYTES_MAX, RestoreError, Unpacked};
+use crate::checkpoint::{RESTORE_RECORDS_BYTES_MAX, Unpacked};
 use crate::record::{Digest, NodeRecord, SessionState};
 use crate::restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX};
 use crate::state::State;
@@ -190,16 +191,4 @@ fn digest(mut input: impl Read) -> Option<Digest> {
             count => hasher.update(&buffer[..count]),
         }
     }
-}
-
-/// The error and its causes: the operator sees no other.
-fn chain(error: &RestoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

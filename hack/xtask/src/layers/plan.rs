@@ -121,6 +121,7 @@ const ROWS: &[Row] = &[
     row("noded-core", LayerName::Pure, Lane::Computing, 2),
     row("controlplane-leader", LayerName::Pure, Lane::Computing, 2),
     row("protocol-api", LayerName::Pure, Lane::Computing, 2),
+    row("protocol-error-chain", LayerName::Pure, Lane::Computing, 1),
     row("protocol-jobspec", LayerName::Pure, Lane::Computing, 2),
     row("protocol-model", LayerName::Pure, Lane::Computing, 2),
     row("protocol-wire", LayerName::Pure, Lane::Computing, 2),

@@ -2,13 +2,13 @@
 
 use noded_core::NotCollected;
 use noded_core::alloc_runner::{CommandError, RestartScope, SignalScope};
+use protocol_error_chain::chain;
 use protocol_model::AllocId;
 use protocol_wire::v1;
 use tokio::sync::oneshot;
 
 use super::{CallEnd, CallFailed, CallServer, Replies, alloc_of};
 use crate::input::Question;
-use crate::keeper_link::chain;
 use crate::os_signal;
 
 impl CallServer {

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol_error_chain::chain;
 use protocol_model::AllocId;
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::from_frame;
@@ -36,7 +37,6 @@ use crate::file_io::FileIo;
 use crate::file_watch::FileWatch;
 use crate::fingerprint::core_mhz;
 use crate::input::{AllocView, Input, Question};
-use crate::keeper_link::chain;
 
 /// Calls at a time; more are refused.
 pub(crate) const CALLS_MAX: u32 = 256;

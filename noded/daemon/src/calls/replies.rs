@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use protocol_error_chain::chain;
 use protocol_transport::FrameWriter;
 use protocol_wire::kind::to_frame;
 use protocol_wire::v1;
 use tokio::time::timeout;
-
-use crate::keeper_link::chain;
 
 /// How long whoever listens may take nothing: a terminal that is held still for minutes.
 const STALLED_MAX: Duration = Duration::from_secs(300);

@@ -1,8 +1,7 @@
 //! Why a task's configuration cannot be used, and why a task did not start.
 
 use noded_core::event::{Recovery, RunEvent};
-
-use crate::keeper_link::chain;
+use protocol_error_chain::chain;
 
 /// Why a `config` block cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

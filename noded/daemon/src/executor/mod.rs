@@ -26,6 +26,7 @@ use noded_core::event::{AllocEvent, Exit, ExitStatus, RunEvent};
 use noded_core::{Effect, Event, RunKey};
 use noded_keeper::paths::RuntimePaths;
 use noded_keeper::protocol::{AllocAndTask, OsSignal, Refusal, Request, TaskKey};
+use protocol_error_chain::chain;
 use protocol_model::{AllocId, TaskEventKind};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -34,7 +35,7 @@ use crate::clock;
 use crate::config::LiveConfig;
 use crate::drivers::{OwnRuns, own_runs};
 use crate::input::Input;
-use crate::keeper_link::{CallError, KeeperHandle, chain};
+use crate::keeper_link::{CallError, KeeperHandle};
 use crate::os_signal;
 
 pub use networks::{NetworkError, Networks};

@@ -9,6 +9,7 @@ use noded_core::effect::{Hook, PrepareTask};
 use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
+use protocol_error_chain::chain;
 use protocol_model::{NetworkMode, Task};
 
 use super::Executor;
@@ -16,7 +17,6 @@ use super::users::identity_of;
 use crate::alloc_dir::{FileAttributes, TaskAccess};
 use crate::config::{DriverSettings, Switch};
 use crate::drivers::DriverError;
-use crate::keeper_link::chain;
 use crate::os_signal;
 
 const MIB: u64 = 1024 * 1024;

@@ -13,6 +13,7 @@ use noded_core::event::Recovery;
 use noded_keeper::client::seal_plan;
 use noded_keeper::io::OutputStream;
 use noded_keeper::protocol::{Refusal, Request, SpawnRequest, StdioSource};
+use protocol_error_chain::chain;
 use protocol_model::NetworkMode;
 
 use super::limits::limits;
@@ -24,7 +25,7 @@ use super::{Executor, cgroup_of, keeper_key};
 use crate::alloc_dir::group_of;
 use crate::config::Config;
 use crate::drivers::{Checked, HostPaths, StartFailed, TaskInputs};
-use crate::keeper_link::{CallError, chain};
+use crate::keeper_link::CallError;
 
 /// The kernel needs milliseconds; a program on a slow network disk more.
 const START_TIMEOUT_MS: u64 = 30_000;

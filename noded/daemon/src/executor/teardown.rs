@@ -7,10 +7,10 @@ use isolation::cgroup::Patience;
 use noded_core::RunKey;
 use noded_keeper::io::{retire_streams, retire_streams_of, streams_are_gone};
 use noded_keeper::protocol::{AllocAndTask, Request, TaskKey};
+use protocol_error_chain::chain;
 use protocol_model::AllocId;
 
 use super::{Executor, cgroup_of, keeper_key};
-use crate::keeper_link::chain;
 
 /// How long the cgroups of an allocation that goes are waited for, in one attempt.
 const CGROUP_PATIENCE: Patience = Patience::Milliseconds(2_000);

@@ -5,13 +5,13 @@ use std::path::{Component, Path, PathBuf};
 
 use noded_core::driver::TaskRoot;
 use noded_core::effect::{PrepareTask, PreparedTemplate};
+use protocol_error_chain::chain;
 use protocol_model::{Task, Template};
 use rustix::fs::OFlags;
 
 use super::Executor;
 use super::prepare::Failed;
 use crate::alloc_dir::FileAttributes;
-use crate::keeper_link::chain;
 use crate::template::{self, Delimiters, TEMPLATE_BYTES_MAX};
 
 /// What the `exec` driver shows of its own in every task's root.

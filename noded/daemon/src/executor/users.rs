@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 
 use isolation::{Identity, lookup_identity};
 use noded_core::driver::TaskRoot;
+use protocol_error_chain::chain;
 
 use crate::config::{Config, DriverSettings};
-use crate::keeper_link::chain;
 
 /// The user of a server's unit (docs/install.md).
 const SERVER_USER: &str = "drover";

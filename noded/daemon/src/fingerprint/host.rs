@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use protocol_error_chain::chain;
 use protocol_model::Node;
 use rustix::fs::StatVfs;
 
 use super::{network, set};
-use crate::keeper_link::chain;
 
 /// Bytes and inodes of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -32,9 +32,9 @@ use std::time::Duration;
 
 use frames::frame;
 use noded_core::journal::{self, JournalRecord, RestoredNode};
+use protocol_error_chain::chain;
 use protocol_transport::take_short_turns;
 
-use crate::keeper_link::chain;
 use bell::Bell;
 use file::{Opened, RESERVE_BYTES, Replaced};
 pub use records::Records;

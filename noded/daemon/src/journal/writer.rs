@@ -15,11 +15,11 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use noded_core::journal::JournalRecord;
+use protocol_error_chain::chain;
 
 use super::Disk;
 use super::file::{Replaced, Reserve, replace};
 use super::shared::{Compaction, Shared, State, Trust};
-use crate::keeper_link::chain;
 
 /// How often a disk that refused is tried again.
 const RETRY: Duration = Duration::from_secs(1);

@@ -23,6 +23,7 @@ use noded_keeper::client::{Connection, ConnectionError, Launch, LaunchError};
 use noded_keeper::protocol::{
     CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskReport,
 };
+use protocol_error_chain::chain;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
@@ -293,16 +294,4 @@ pub fn key_of(event: &Event) -> &TaskKey {
             key
         }
     }
-}
-
-/// An error with its sources, in one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }

@@ -8,9 +8,10 @@ use noded_keeper::client::{
     ensure_pump_running,
 };
 use noded_keeper::protocol::{Event, Message, Request, Response, TaskReport};
+use protocol_error_chain::chain;
 use tokio::sync::mpsc;
 
-use super::{Call, LIST_MAX, LinkError, Opened, chain};
+use super::{Call, LIST_MAX, LinkError, Opened};
 
 /// How often pump is looked at; it may be away for that long without anything being lost.
 const PUMP_CHECK: Duration = Duration::from_secs(2);

@@ -3,11 +3,11 @@
 //! every third packet would make a node look dead that spoke all the time.
 
 use noded_core::event::SessionEvent;
+use protocol_error_chain::chain;
 use protocol_wire::kind::{from_datagram, to_datagram};
 use protocol_wire::v1;
 
 use super::{Own, convert};
-use crate::keeper_link::chain;
 
 impl Own {
     /// Sends a heartbeat on its own; `false` where the server takes none so.

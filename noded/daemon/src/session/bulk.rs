@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use noded_core::SessionEpoch;
+use protocol_error_chain::chain;
 use protocol_transport::{Role, StreamKind};
 use protocol_wire::v1;
 
 use super::{Own, Purpose, connect, open, parse, write};
-use crate::keeper_link::chain;
 
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(500);

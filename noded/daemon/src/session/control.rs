@@ -7,6 +7,7 @@ use bytes::Bytes;
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::SessionEpoch;
+use protocol_error_chain::chain;
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::{FrameMessage, to_frame};
 use protocol_wire::v1;
@@ -16,7 +17,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{OUTBOUND_MAX, Outbound, OutboundFull, Own, bulk, convert, parse};
-use crate::keeper_link::chain;
 
 impl Own {
     /// Carries out what the core wants. What goes on the stream waits for the stream; heartbeats,

@@ -3,12 +3,12 @@
 //! a Hello may be replayed, since its nonce stays the same until a session is live.
 
 use noded_core::effect::{Hello, SessionMessage};
+use protocol_error_chain::chain;
 use protocol_transport::{Early, EarlyWords, FrameReader, FrameWriter, StreamKind};
 use protocol_wire::v1;
 use tokio::time::timeout;
 
 use super::{CONNECT_MAX, Outbound, Own, open, too_long, write};
-use crate::keeper_link::chain;
 
 impl Own {
     /// Opens the session's stream. Answers what is to be said on it first, unless that was said.

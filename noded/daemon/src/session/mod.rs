@@ -26,6 +26,7 @@ use futures::future::BoxFuture;
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::{Attempt, SessionEpoch};
+use protocol_error_chain::chain;
 use protocol_model::{AllocId, Node};
 use protocol_transport::{
     ConnectError, DETAIL_PRIORITY, Dialed, FrameReader, FrameWriter, Secret, StreamKind,
@@ -39,7 +40,6 @@ use tokio::time::timeout;
 
 use crate::identity::NodeIdentity;
 use crate::input::Input;
-use crate::keeper_link::chain;
 
 /// The largest frame between a node and a server.
 pub const NODE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;

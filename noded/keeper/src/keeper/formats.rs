@@ -3,11 +3,12 @@
 //!
 //! Reading and writing again is all that anybody outside needs, and only to feed the readers.
 
+use protocol_error_chain::chain;
+
 use super::handover::State;
 use super::records::Record;
 use crate::io::{seal, unseal};
 use crate::protocol::Lease;
-use crate::report::in_full;
 
 /// The version byte of records of runs and of leases.
 pub(super) const RECORD_VERSION: u8 = 1;
@@ -17,8 +18,8 @@ pub(super) const RECORD_VERSION: u8 = 1;
 /// # Errors
 /// Where the bytes are none, in words.
 pub fn record_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let record: Record = unseal(RECORD_VERSION, bytes).map_err(|error| in_full(&error))?;
-    seal(RECORD_VERSION, &record).map_err(|error| in_full(&error))
+    let record: Record = unseal(RECORD_VERSION, bytes).map_err(|error| chain(&error))?;
+    seal(RECORD_VERSION, &record).map_err(|error| chain(&error))
 }
 
 /// Reads the record of a lease and writes it again.
@@ -26,8 +27,8 @@ pub fn record_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
 /// # Errors
 /// Where the bytes are none, in words.
 pub fn lease_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let lease: Lease = unseal(RECORD_VERSION, bytes).map_err(|error| in_full(&error))?;
-    seal(RECORD_VERSION, &lease).map_err(|error| in_full(&error))
+    let lease: Lease = unseal(RECORD_VERSION, bytes).map_err(|error| chain(&error))?;
+    seal(RECORD_VERSION, &lease).map_err(|error| chain(&error))
 }
 
 /// Reads a state and writes it again; nothing in it is acted on.
@@ -35,8 +36,8 @@ pub fn lease_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
 /// # Errors
 /// Where the bytes are none, in words.
 pub fn state_again(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let state = State::decode(bytes).map_err(|error| in_full(&error))?;
-    state.encode().map_err(|error| in_full(&error))
+    let state = State::decode(bytes).map_err(|error| chain(&error))?;
+    state.encode().map_err(|error| chain(&error))
 }
 
 #[cfg(test)]

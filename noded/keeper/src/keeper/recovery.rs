@@ -23,7 +23,8 @@ use super::{Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
 use crate::paths::{PathsError, RuntimePaths, open_directory};
 use crate::protocol::{BootNanos, ExitCause, ExitStatus, OomKill, SpawnFailure, TaskKey};
-use crate::report::{in_full, tell};
+use crate::report::tell;
+use protocol_error_chain::chain;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +55,7 @@ impl Keeper {
     pub(super) fn recover(&mut self) -> Result<(), KeeperError> {
         let found = self.records.read_all().map_err(KeeperError::Records)?;
         for error in found.errors {
-            tell!("keeper: {}; it is ignored", in_full(&error));
+            tell!("keeper: {}; it is ignored", chain(&error));
         }
         let now = now();
         for record in found.records {

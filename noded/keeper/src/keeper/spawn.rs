@@ -6,8 +6,9 @@ use super::{Handles, Keeper, KeeperError, Watch, now};
 use crate::io::{Waiting, open_fifo};
 use crate::memfd;
 use crate::protocol::{Refusal, SpawnRequest, StdioSource, decode_plan};
-use crate::report::{in_full, tell};
+use crate::report::tell;
 use isolation::{Descriptors, Plan, SpawnError, Spawned};
+use protocol_error_chain::chain;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fs::{self, Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -89,7 +90,7 @@ impl Keeper {
                 match error {
                     SpawnError::LeavePidNamespace(_) => Err(error),
                     other => Ok(Err(Refusal::Spawn {
-                        detail: in_full(&other),
+                        detail: chain(&other),
                     })),
                 }
             }
@@ -216,8 +217,8 @@ fn at(descriptors: &[OwnedFd], position: u8) -> Result<&OwnedFd, Refusal> {
 /// checked.
 fn read_plan(memfd: BorrowedFd<'_>) -> Result<Plan, Refusal> {
     let bad = |detail: String| Refusal::BadPlan { detail };
-    let bytes = memfd::read_sealed(memfd, PLAN_BYTES_MAX).map_err(|error| bad(in_full(&error)))?;
-    decode_plan(&bytes).map_err(|error| bad(in_full(&error)))
+    let bytes = memfd::read_sealed(memfd, PLAN_BYTES_MAX).map_err(|error| bad(chain(&error)))?;
+    decode_plan(&bytes).map_err(|error| bad(chain(&error)))
 }
 
 fn fifo_refusal(name: &str, errno: rustix::io::Errno) -> Refusal {

@@ -18,7 +18,8 @@ use super::engine::{Engine, Sink, StreamId};
 use super::log::{Log, Opened};
 use crate::durable;
 use crate::io::{SPEC_SUFFIX, StreamSpec, Waiting, make_fifo, open_fifo};
-use crate::report::{in_full, tell};
+use crate::report::tell;
+use protocol_error_chain::chain;
 use rustix::io::{self, Errno};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -192,7 +193,7 @@ impl Streams {
                 self.held.remove(&name);
             }
             Err(error) => {
-                let words = in_full(&error);
+                let words = chain(&error);
                 if self.waiting.get(&name) != Some(&words) {
                     tell!("pump: {name}: {words}; tried again every second");
                 }

@@ -39,7 +39,7 @@ host_volume "more" {
 "#;
 
 fn parsed(text: &str) -> Result<Config, String> {
-    let file = ConfigFile::parse(text).map_err(|error| crate::keeper_link::chain(&error))?;
+    let file = ConfigFile::parse(text).map_err(|error| protocol_error_chain::chain(&error))?;
     Config::from_file(file).map_err(|error| error.to_string())
 }
 

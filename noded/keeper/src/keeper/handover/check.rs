@@ -5,7 +5,8 @@ use super::state::{STATE_BYTES_MAX, State};
 use crate::keeper::{CHECK_STATE, Keeper, now};
 use crate::memfd;
 use crate::protocol::{BootNanos, CallId, Refusal, Response};
-use crate::report::{in_full, tell};
+use crate::report::tell;
+use protocol_error_chain::chain;
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -47,8 +48,8 @@ enum Overdue {
 /// # Errors
 /// The state in words, where this program cannot take it over.
 pub fn check_state(memfd: BorrowedFd<'_>) -> Result<String, String> {
-    let bytes = memfd::read_sealed(memfd, STATE_BYTES_MAX).map_err(|error| in_full(&error))?;
-    State::decode(&bytes).map_err(|error| in_full(&error))?;
+    let bytes = memfd::read_sealed(memfd, STATE_BYTES_MAX).map_err(|error| chain(&error))?;
+    State::decode(&bytes).map_err(|error| chain(&error))?;
     Ok(agreement(&bytes))
 }
 
@@ -84,7 +85,7 @@ impl Keeper {
         let program = rustix::io::fcntl_dupfd_cloexec(program, 3)
             .map_err(|errno| failed("the program", errno))?;
         let (state, _) = self.state(Some(call));
-        let bytes = state.encode().map_err(|error| in_full(&error))?;
+        let bytes = state.encode().map_err(|error| chain(&error))?;
         let memfd = memfd::seal("keeper-state", &bytes)
             .map_err(|errno| failed("memory for the state", errno))?;
         let (words, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)

@@ -6,7 +6,8 @@ use crate::keeper::custody::{Held, Run};
 use crate::keeper::{Handles, Keeper, TAKE_OVER};
 use crate::memfd;
 use crate::protocol::{CallId, TaskKey};
-use crate::report::{in_full, tell};
+use crate::report::tell;
+use protocol_error_chain::chain;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -35,7 +36,7 @@ impl Keeper {
         let (state, named) = self.state(check.call);
         let memfd = match state
             .encode()
-            .map_err(|error| in_full(&error))
+            .map_err(|error| chain(&error))
             .and_then(|bytes| memfd::seal("keeper-state", &bytes).map_err(|e| e.to_string()))
         {
             Ok(memfd) => memfd,

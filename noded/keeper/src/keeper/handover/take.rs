@@ -7,8 +7,9 @@ use crate::keeper::{CLIENT, Keeper, Watch, now};
 use crate::lock::Lock;
 use crate::memfd;
 use crate::protocol::Lease;
-use crate::report::{in_full, tell};
+use crate::report::tell;
 use crate::sys::inherit;
+use protocol_error_chain::chain;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -39,8 +40,8 @@ pub(in crate::keeper) fn inherit(memfd: RawFd) -> Option<Inheritance> {
 fn try_inherit(memfd: RawFd) -> Result<Inheritance, String> {
     let failed = |number: RawFd| move |errno: Errno| format!("descriptor {number}: {errno}");
     let memfd = inherit::adopt(memfd).map_err(failed(memfd))?;
-    let bytes = memfd::read_sealed(memfd.as_fd(), STATE_BYTES_MAX).map_err(|e| in_full(&e))?;
-    let state = State::decode(&bytes).map_err(|error| in_full(&error))?;
+    let bytes = memfd::read_sealed(memfd.as_fd(), STATE_BYTES_MAX).map_err(|e| chain(&e))?;
+    let state = State::decode(&bytes).map_err(|error| chain(&error))?;
     let mut descriptors = BTreeMap::new();
     for number in state.descriptors() {
         let descriptor = inherit::adopt(number).map_err(failed(number))?;
