@@ -87,22 +87,13 @@ impl Hub {
         {
             let nodes = lock(&self.nodes);
             for signal in &applied.signals {
-                match signal {
-                    Signal::AllocsDesired { node, .. }
-                    | Signal::NodeSessionStarted { node, .. }
-                    | Signal::NodeSessionClosed(node)
-                    | Signal::NodeStatusChanged { node, .. }
-                    | Signal::NodeRemoved(node) => {
-                        if let Some(news) = nodes.get(node) {
-                            news.send_modify(|count| *count += 1);
-                        }
-                    }
-                    Signal::IncarnationChanged => {
-                        nodes
-                            .values()
-                            .for_each(|news| news.send_modify(|count| *count += 1));
-                    }
-                    _ => {}
+                if let Some(news) = signal.node().and_then(|node| nodes.get(&node)) {
+                    news.send_modify(|count| *count += 1);
+                }
+                if *signal == Signal::IncarnationChanged {
+                    nodes
+                        .values()
+                        .for_each(|news| news.send_modify(|count| *count += 1));
                 }
             }
         }

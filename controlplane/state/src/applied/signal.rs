@@ -92,3 +92,30 @@ pub enum Signal {
     /// Tokens changed.
     AclChanged,
 }
+
+impl Signal {
+    /// The node whose session has news by it: its watch and its gateway have to look.
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::AllocsDesired { node, .. }
+            | Self::NodeSessionStarted { node, .. }
+            | Self::NodeSessionClosed(node)
+            | Self::NodeStatusChanged { node, .. }
+            | Self::NodeRemoved(node) => Some(*node),
+            // The scheduler's business, not the session's.
+            Self::NodeChanged(_) | Self::CapacityFreed { .. } => None,
+            Self::EvalPending(_)
+            | Self::EvalBlocked(_)
+            | Self::EvalEnded { .. }
+            | Self::JobChanged(_)
+            | Self::JobRemoved(_)
+            | Self::AllocReported { .. }
+            | Self::DeploymentChanged(_)
+            | Self::DeploymentRemoved(_)
+            | Self::SpecCollected(_)
+            | Self::IncarnationChanged
+            | Self::SchedulerConfigChanged
+            | Self::AclChanged => None,
+        }
+    }
+}

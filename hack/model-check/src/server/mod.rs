@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use controlplane_state::watch::Chain;
-use controlplane_state::{SessionEpoch, Signal, Snapshot, Welcome};
+use controlplane_state::{SessionEpoch, Snapshot, Welcome};
 use noded_core::Watermark;
 use noded_core::effect::StatusBatch;
 use noded_core::event::RefusedReason;
@@ -181,7 +181,7 @@ impl World {
         server.applied += 1;
         server.snapshot = entry.snapshot.clone();
         server.digest.note(("apply", entry.digest));
-        if entry.signals.iter().any(is_node_news) {
+        if entry.signals.iter().any(|it| it.node() == Some(NODE)) {
             let conns: Vec<ConnId> = self.servers[ix].conns.keys().copied().collect();
             for conn in conns {
                 if self.is_over(ix, conn) {
@@ -274,16 +274,5 @@ impl World {
             proposal.then.forget(ix);
         }
         self.tidy_conns();
-    }
-}
-
-fn is_node_news(signal: &Signal) -> bool {
-    match signal {
-        Signal::AllocsDesired { node, .. }
-        | Signal::NodeSessionStarted { node, .. }
-        | Signal::NodeSessionClosed(node)
-        | Signal::NodeStatusChanged { node, .. }
-        | Signal::NodeRemoved(node) => *node == NODE,
-        _ => false,
     }
 }

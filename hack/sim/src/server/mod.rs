@@ -378,19 +378,14 @@ impl World {
     /// As the server's hub does it.
     fn tell_nodes(&mut self, ix: ServerIx, signals: &[Signal]) {
         for signal in signals {
-            match signal {
-                Signal::AllocsDesired { node, .. }
-                | Signal::NodeSessionStarted { node, .. }
-                | Signal::NodeSessionClosed(node)
-                | Signal::NodeStatusChanged { node, .. }
-                | Signal::NodeRemoved(node) => self.on_node_news(ix, node_ix(*node)),
-                Signal::IncarnationChanged => {
-                    let conns = &self.servers[usize::from(ix)].conns_of;
-                    for node in conns.keys().copied().collect::<Vec<_>>() {
-                        self.on_node_news(ix, node);
-                    }
+            if let Some(node) = signal.node() {
+                self.on_node_news(ix, node_ix(node));
+            }
+            if *signal == Signal::IncarnationChanged {
+                let conns = &self.servers[usize::from(ix)].conns_of;
+                for node in conns.keys().copied().collect::<Vec<_>>() {
+                    self.on_node_news(ix, node);
                 }
-                _ => {}
             }
         }
     }
