@@ -89,6 +89,8 @@ pub enum Removal {
     Wanted,
     /// Its directories are being destroyed.
     Destroying,
+    /// They are gone.
+    Destroyed,
 }
 
 /// What an allocation asks of its surroundings after an event.
@@ -109,7 +111,6 @@ pub struct AllocRunner {
     directory: Directory,
     ending: Option<Ending>,
     removal: Removal,
-    destroyed: bool,
     upkeep: Upkeep,
     /// The allocation that has to end before this one may start.
     awaited: Option<AllocId>,
@@ -132,7 +133,6 @@ impl AllocRunner {
             directory: Directory::Absent,
             ending: None,
             removal: Removal::Kept,
-            destroyed: false,
             upkeep: Upkeep::Kept,
             awaited: None,
             lease: Lease::Absent,
@@ -216,7 +216,7 @@ impl AllocRunner {
                 self.directory = Directory::Failed { message };
             }
             (AllocEvent::Destroyed, _) if self.removal == Removal::Destroying => {
-                self.destroyed = true;
+                self.removal = Removal::Destroyed;
             }
             (
                 AllocEvent::DirectoryBuilt
@@ -265,7 +265,7 @@ impl AllocRunner {
 
     /// Brings about what should be: kills, stages, starts, destruction.
     pub(crate) fn settle(&mut self, world: World<'_>, out: &mut Outbox, now: Now) -> Settled {
-        if self.destroyed {
+        if self.removal == Removal::Destroyed {
             out.journal(JournalRecord::Destroyed {
                 alloc: self.spec.id(),
             });

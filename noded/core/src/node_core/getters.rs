@@ -81,7 +81,7 @@ impl NodeCore {
             };
             let destroy = match runner.removal() {
                 Removal::Kept => DestroyWanted::No,
-                Removal::Wanted | Removal::Destroying => DestroyWanted::Yes,
+                Removal::Wanted | Removal::Destroying | Removal::Destroyed => DestroyWanted::Yes,
             };
             let tasks = runner.tasks().values();
             let restored = RestoredAlloc {

@@ -119,7 +119,7 @@ impl NodeCore {
         let known = self.runners.get(&id).map(AllocRunner::removal);
         match known {
             // Its id will not come back: what is being destroyed stays destroyed.
-            Some(Removal::Destroying) => return,
+            Some(Removal::Destroying | Removal::Destroyed) => return,
             // It ended elsewhere or earlier, and nothing of it is here.
             None if alloc.client_terminal() => return,
             Some(Removal::Kept | Removal::Wanted) | None => {}
