@@ -4,28 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+pub use protocol_model::SessionEpoch;
 use protocol_model::{
     Deployment, Incarnation, Job, JobSubmission, JobType, Node, SpecHash, UnixNanos,
 };
 use serde::{Deserialize, Serialize};
-
-/// The number of a node's session: the log index of the command that made it. 0 = none.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct SessionEpoch(pub u64);
-
-impl SessionEpoch {
-    /// No session.
-    pub const NONE: Self = Self(0);
-}
-
-impl fmt::Display for SessionEpoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A SHA-256: all that the state knows of a secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

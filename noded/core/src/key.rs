@@ -3,6 +3,7 @@
 use std::fmt;
 
 use protocol_model::AllocId;
+pub use protocol_model::SessionEpoch;
 use serde::{Deserialize, Serialize};
 
 /// The number of an attempt to run a task. Rises with every attempt and is never used twice for
@@ -60,13 +61,6 @@ impl fmt::Display for RunKey {
 )]
 #[serde(transparent)]
 pub struct Attempt(pub u64);
-
-/// The epoch of a session: the log index of the command that made it. Zero = none yet.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct SessionEpoch(pub u64);
 
 /// The node's place in the cluster's history: what it has been told and has journaled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

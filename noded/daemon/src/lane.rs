@@ -18,7 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures::FutureExt;
-use noded_core::effect::Hook;
+use noded_core::effect::TaskHook;
 use noded_core::event::{AllocEvent, Recovery, RunEvent};
 use noded_core::{Effect, Event, RunKey};
 use protocol_model::TaskEventKind;
@@ -92,7 +92,7 @@ fn fallback(effect: Effect, message: &str) -> Fallback {
         }]),
         Effect::PrepareTask(prepare) => Fallback::Tell(vec![Event::Run {
             event: RunEvent::PrepareFailed {
-                hook: prepare.hooks.first().copied().unwrap_or(Hook::Validate),
+                hook: prepare.hooks.first().copied().unwrap_or(TaskHook::Validate),
                 message: message_owned(),
                 recovery: Recovery::Possible,
             },
@@ -174,7 +174,7 @@ mod tests {
             run: run_key(),
             spec: spec(),
             user: String::new(),
-            hooks: vec![Hook::Logs],
+            hooks: vec![TaskHook::Logs],
             environment: BTreeMap::new(),
             templates: Vec::new(),
             dispatch_payload_file: None,
@@ -247,7 +247,7 @@ mod tests {
         else {
             panic!("{events:?}");
         };
-        assert_eq!((*hook, message.contains("boom 0")), (Hook::Logs, true));
+        assert_eq!((*hook, message.contains("boom 0")), (TaskHook::Logs, true));
     }
 
     #[tokio::test]

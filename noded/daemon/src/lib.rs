@@ -27,7 +27,6 @@
 //! own.
 
 pub mod alloc_dir;
-mod base64;
 pub mod calls;
 pub mod clock;
 pub mod config;

@@ -24,6 +24,7 @@ pub mod json;
 mod metrics;
 mod node;
 pub mod optional_id;
+mod session;
 mod shown_states;
 mod task_state;
 
@@ -38,6 +39,7 @@ pub use ids::{
 pub use instant::{UnixNanos, format_rfc3339, rfc3339, rfc3339_always};
 pub use metrics::{AllocMetric, NodeScoreMeta};
 pub use node::*;
+pub use session::{DaemonLife, SessionEpoch};
 pub use shown_states::ShownTaskStates;
 pub use task_state::{TASK_EVENTS_MAX, TaskEvent, TaskEventKind, TaskRunState, TaskState};
 

@@ -158,11 +158,7 @@ async fn greet(
         nonce: hello.nonce,
         last_epoch: SessionEpoch(message.last_epoch),
         boot_id: hello.boot_id,
-        daemon: if message.daemon_restarted {
-            DaemonLife::Restarted
-        } else {
-            DaemonLife::Continued
-        },
+        daemon: DaemonLife::of_restarted(message.daemon_restarted),
         facts: hello.facts,
         join: if gateway.join_allowed(&message.join_token) {
             JoinVerdict::Allowed

@@ -194,7 +194,7 @@ fn hello_message(hello: &NodeHello) -> Result<log::NodeHello, EncodeError> {
         nonce: Bytes::copy_from_slice(nonce),
         last_epoch: last_epoch.0,
         boot_id: Bytes::copy_from_slice(boot_id),
-        daemon_restarted: *daemon == DaemonLife::Restarted,
+        daemon_restarted: daemon.is_restarted(),
         facts: facts.as_deref().map(to_document).transpose()?,
         join_allowed: *join == JoinVerdict::Allowed,
     })
@@ -217,11 +217,7 @@ fn hello(message: log::NodeHello) -> Result<NodeHello, DecodeError> {
         nonce: bytes16("nonce", &nonce).map_err(DecodeError::Field)?,
         last_epoch: SessionEpoch(last_epoch),
         boot_id: bytes16("boot_id", &boot_id).map_err(DecodeError::Field)?,
-        daemon: if daemon_restarted {
-            DaemonLife::Restarted
-        } else {
-            DaemonLife::Continued
-        },
+        daemon: DaemonLife::of_restarted(daemon_restarted),
         facts: facts_of(facts)?,
         join: if join_allowed {
             JoinVerdict::Allowed

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use protocol_model::DaemonLife;
 use protocol_model::{AllocId, Node, NodeId};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1::UpdateClass;
@@ -48,15 +49,6 @@ pub struct NodeHello {
     pub facts: Option<Arc<Node>>,
     /// What the proposer found out about its join token.
     pub join: JoinVerdict,
-}
-
-/// Whether a node's daemon is the one that had the last session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum DaemonLife {
-    /// The same process: its session may be resumed.
-    Continued,
-    /// A restarted one: it never resumes.
-    Restarted,
 }
 
 /// What the proposer found out about a join token.

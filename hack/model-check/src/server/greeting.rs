@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello};
+use controlplane_state::command::{JoinVerdict, NodeHello};
 use controlplane_state::{
     Command, HelloAnswer, Outcome, Refusal, SessionEpoch, Snapshot, Welcome, WelcomeKind,
 };
@@ -101,13 +101,9 @@ impl World {
             node: NODE,
             secret_hash: secret_hash(NODE),
             nonce,
-            last_epoch: SessionEpoch(hello.last_epoch.0),
+            last_epoch: hello.last_epoch,
             boot_id: *boot_id,
-            daemon: if hello.daemon_restarted {
-                DaemonLife::Restarted
-            } else {
-                DaemonLife::Continued
-            },
+            daemon: hello.daemon,
             facts: facts.as_ref().map(|facts| Arc::new(Node::clone(facts))),
             join: JoinVerdict::Allowed,
         };

@@ -4,7 +4,7 @@ use noded_core::Event as CoreEvent;
 use noded_core::effect::{DisconnectReason, Hello, ServerChoice, SessionMessage, UpdateClass};
 use noded_core::event::{Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
-use protocol_model::AllocId;
+use protocol_model::{AllocId, DaemonLife};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -216,7 +216,7 @@ impl World {
             hello.nonce = self.rng.bytes();
         }
         if self.mutant == Some(Mutant::RestartUntold) {
-            hello.daemon_restarted = false;
+            hello.daemon = DaemonLife::Continued;
         }
         let nonce = hello.nonce;
         self.observe(Observation::HelloSent {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use controlplane_state::command::{DaemonLife, JoinVerdict, NodeHello};
+use controlplane_state::command::{JoinVerdict, NodeHello};
 use controlplane_state::{
     Command, HelloAnswer, Outcome, Refusal, SessionEpoch, Welcome, WelcomeKind,
 };
@@ -154,13 +154,9 @@ impl World {
             node: node_id(session.node),
             secret_hash: secret_hash(session.node),
             nonce: hello.nonce,
-            last_epoch: SessionEpoch(hello.last_epoch.0),
+            last_epoch: hello.last_epoch,
             boot_id,
-            daemon: if hello.daemon_restarted {
-                DaemonLife::Restarted
-            } else {
-                DaemonLife::Continued
-            },
+            daemon: hello.daemon,
             facts,
             join: JoinVerdict::Allowed,
         };

@@ -22,7 +22,7 @@ use crate::time::Moment;
 pub use session::{
     DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass,
 };
-pub use task::{Hook, PrepareTask, PreparedTemplate, StartTask};
+pub use task::{PrepareTask, PreparedTemplate, StartTask, TaskHook};
 
 /// How safe every journal record issued before an effect must be before the effect is executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

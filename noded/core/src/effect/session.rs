@@ -1,6 +1,6 @@
 //! What is asked of the session: where to connect, why to leave, what to say.
 
-use protocol_model::AllocId;
+use protocol_model::{AllocId, DaemonLife};
 use protocol_wire::report::AllocReport;
 
 use crate::key::{Attempt, SessionEpoch, Watermark};
@@ -117,8 +117,8 @@ pub struct Hello {
     /// What the node had been told, as far as it is on the disk: a server that is behind it must
     /// not take the node, and no crash may make it less.
     pub watermark: Watermark,
-    /// Whether the daemon restarted since that epoch was accepted: then it cannot resume.
-    pub daemon_restarted: bool,
+    /// Whether the daemon restarted since that epoch was accepted.
+    pub daemon: DaemonLife,
 }
 
 /// A part of the complete report, bounded in size.

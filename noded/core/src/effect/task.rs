@@ -11,7 +11,7 @@ use crate::key::RunKey;
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Hook {
+pub enum TaskHook {
     /// Check the task against this host: its user is allowed and exists, its driver works.
     Validate,
     /// Make the task's directories.
@@ -24,7 +24,7 @@ pub enum Hook {
     Templates,
 }
 
-impl Hook {
+impl TaskHook {
     /// The hook's name, as messages and the journal have it.
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ pub struct PrepareTask {
     /// default.
     pub user: String,
     /// What to do. A hook that was done once and for all in an earlier attempt is left out.
-    pub hooks: Vec<Hook>,
+    pub hooks: Vec<TaskHook>,
     /// The environment that templates see, without what they will add themselves.
     pub environment: BTreeMap<String, String>,
     /// Templates with their paths on the host, `${...}` resolved, in the job's order.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol_model::{TaskEventKind, UnixNanos};
 
-use crate::effect::Hook;
+use crate::effect::TaskHook;
 use crate::key::RunKey;
 
 /// What happens to one run of a task.
@@ -18,7 +18,7 @@ pub enum RunEvent {
     /// A hook failed; the later ones were not run.
     PrepareFailed {
         /// Which.
-        hook: Hook,
+        hook: TaskHook,
         /// Why, for people.
         message: String,
         /// Whether another attempt may do better.

@@ -5,7 +5,7 @@ use protocol_model::{ClientStatus, Incarnation, TaskRunState, UnixNanos};
 
 use super::*;
 use crate::alloc_runner::{PersistedHealth, StartHold};
-use crate::effect::Hook;
+use crate::effect::TaskHook;
 use crate::key::RunEpoch;
 use crate::task_runner::restart_policy::RestartTracker;
 use crate::task_runner::{AfterStop, AttemptState, KillCause};
@@ -24,7 +24,7 @@ fn frozen() -> Vec<(JournalRecord, &'static str)> {
             interval_start: Some(at(1_500).moment),
             total: 2,
         },
-        prepared: BTreeSet::from([Hook::TaskDirectory]),
+        prepared: BTreeSet::from([TaskHook::TaskDirectory]),
         ..PersistedTask::default()
     };
     let stopping = PersistedTask {

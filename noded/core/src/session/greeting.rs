@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use protocol_model::AllocId;
 use protocol_model::reconnect::{NEXT_SERVER, RETRY_MAX};
+use protocol_model::{AllocId, DaemonLife};
 
-use super::{Begun, DaemonLife, RETRY_DEFAULT, Session, SessionPhase};
+use super::{Begun, RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
 use crate::event::{Refused, RefusedReason, Welcome};
 use crate::journal::JournalRecord;
@@ -53,7 +53,7 @@ impl Session {
             nonce: self.nonce(),
             last_epoch: self.last_epoch,
             watermark: self.durable,
-            daemon_restarted: self.life == DaemonLife::Restarted,
+            daemon: self.life,
         };
         let message = SessionMessage::Hello(hello);
         out.push_after(Durability::Nothing, Effect::Send { attempt, message });
@@ -72,7 +72,7 @@ impl Session {
             self.unexpected("Welcome", out, now);
             return None;
         };
-        let resumable = self.life == DaemonLife::Synced;
+        let resumable = self.life == DaemonLife::Continued;
         if welcome.resumed && !(resumable && welcome.epoch == self.last_epoch) {
             self.unexpected("a resumed session", out, now);
             return None;

@@ -25,6 +25,8 @@ mod standby;
 mod sync;
 mod trouble;
 
+use protocol_model::DaemonLife;
+
 use crate::key::{Attempt, SessionEpoch, Watermark};
 use crate::pseudo_random::halves;
 use crate::time::{Moment, Now};
@@ -112,6 +114,7 @@ pub struct Session {
     last_epoch: SessionEpoch,
     /// What of the watch is on the disk.
     durable: Watermark,
+    /// `Continued` once a session was live since the daemon started.
     life: DaemonLife,
     retry_interval: Duration,
     answer_limit: Duration,
@@ -125,13 +128,6 @@ pub struct Session {
     reported_in: SessionEpoch,
     reported_again: bool,
     seed: [u8; 16],
-}
-
-/// Whether a session was live since the daemon started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum DaemonLife {
-    Restarted,
-    Synced,
 }
 
 impl Session {

@@ -1,10 +1,10 @@
 //! What the control plane has to know before a session is live, and of facts that change later.
 
-use protocol_model::AllocId;
+use protocol_model::{AllocId, DaemonLife};
 use protocol_wire::report::AllocReport;
 
 use super::facts::Facts;
-use super::{DaemonLife, Session, SessionPhase};
+use super::{Session, SessionPhase};
 use crate::effect::{Durability, Effect, SessionMessage, SyncPart};
 use crate::key::SessionEpoch;
 use crate::outbox::Outbox;
@@ -135,7 +135,7 @@ impl Session {
         let watch = Effect::OpenWatch { attempt, known };
         out.push_after(Durability::Nothing, watch);
         self.phase = SessionPhase::Live { epoch };
-        self.life = DaemonLife::Synced;
+        self.life = DaemonLife::Continued;
         self.failures = 0;
         self.greeted = false;
         self.series += 1;

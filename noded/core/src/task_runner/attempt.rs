@@ -5,7 +5,7 @@ use protocol_model::{Task, TaskRunState};
 use super::ended::end_of;
 use super::restart_policy::AttemptEnd;
 use super::{AfterStop, Phase, RunContext, ShutdownDelay, TaskRunner, history};
-use crate::effect::{Durability, Effect, Hook, PrepareTask, StartTask};
+use crate::effect::{Durability, Effect, PrepareTask, StartTask, TaskHook};
 use crate::env::TaskWorld;
 use crate::event::RunEvent;
 use crate::journal::JournalRecord;
@@ -132,7 +132,7 @@ impl TaskRunner {
         now: Now,
     ) {
         self.prepared
-            .extend([Hook::TaskDirectory, Hook::DispatchPayload]);
+            .extend([TaskHook::TaskDirectory, TaskHook::DispatchPayload]);
         let Some(task) = self.task_of(ctx).filter(|_| stop.is_none()) else {
             self.finish_attempt(AttemptEnd::Failure, stop, ctx, out, now);
             return;
@@ -181,18 +181,18 @@ impl TaskRunner {
         self.persist(out);
     }
 
-    fn hooks(&self, task: &Task, ctx: RunContext<'_>) -> Vec<Hook> {
-        let mut hooks = vec![Hook::Validate];
-        if !self.prepared.contains(&Hook::TaskDirectory) {
-            hooks.push(Hook::TaskDirectory);
+    fn hooks(&self, task: &Task, ctx: RunContext<'_>) -> Vec<TaskHook> {
+        let mut hooks = vec![TaskHook::Validate];
+        if !self.prepared.contains(&TaskHook::TaskDirectory) {
+            hooks.push(TaskHook::TaskDirectory);
         }
-        hooks.push(Hook::Logs);
+        hooks.push(TaskHook::Logs);
         let has_payload = task.dispatch_payload.is_some() && ctx.spec.job().payload.is_some();
-        if has_payload && !self.prepared.contains(&Hook::DispatchPayload) {
-            hooks.push(Hook::DispatchPayload);
+        if has_payload && !self.prepared.contains(&TaskHook::DispatchPayload) {
+            hooks.push(TaskHook::DispatchPayload);
         }
         if !task.templates.is_empty() {
-            hooks.push(Hook::Templates);
+            hooks.push(TaskHook::Templates);
         }
         hooks
     }

@@ -32,7 +32,7 @@ mod restore;
 mod stop;
 
 use crate::alloc_spec::AllocSpec;
-use crate::effect::Hook;
+use crate::effect::TaskHook;
 use crate::journal::JournalRecord;
 use crate::key::{RunEpoch, RunKey};
 use crate::outbox::Outbox;
@@ -56,7 +56,7 @@ pub struct PersistedTask {
     /// The restart policy's memory.
     pub restarts: RestartTracker,
     /// Hooks that were done once and for all.
-    pub prepared: BTreeSet<Hook>,
+    pub prepared: BTreeSet<TaskHook>,
     /// Until when the restart policy has it wait; `None` = it does not wait. A point of the boot
     /// that the journal was written in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ pub struct TaskRunner {
     epoch: RunEpoch,
     state: TaskState,
     restarts: RestartTracker,
-    prepared: BTreeSet<Hook>,
+    prepared: BTreeSet<TaskHook>,
     phase: Phase,
     strays: BTreeSet<RunEpoch>,
 }

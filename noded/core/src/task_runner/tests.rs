@@ -309,7 +309,7 @@ fn every_attempt_has_an_epoch_of_its_own_that_is_journaled_first() {
         };
         assert_eq!(prepare.run, run);
         let failure = RunEvent::PrepareFailed {
-            hook: Hook::Logs,
+            hook: TaskHook::Logs,
             message: "no".to_owned(),
             recovery: Recovery::Possible,
         };
@@ -334,7 +334,11 @@ fn hooks_that_are_done_once_are_not_done_again() {
     let first = hooks_of_start(&mut runner);
     assert_eq!(
         first,
-        Some(vec![Hook::Validate, Hook::TaskDirectory, Hook::Logs])
+        Some(vec![
+            TaskHook::Validate,
+            TaskHook::TaskDirectory,
+            TaskHook::Logs
+        ])
     );
     let mut other = Outbox::default();
     event(
@@ -349,7 +353,7 @@ fn hooks_that_are_done_once_are_not_done_again() {
     runner.on_timeout(fixture.ctx(), &mut other, at(60_000));
     assert_eq!(
         hooks_of_start(&mut runner),
-        Some(vec![Hook::Validate, Hook::Logs])
+        Some(vec![TaskHook::Validate, TaskHook::Logs])
     );
 }
 

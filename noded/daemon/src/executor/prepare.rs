@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use isolation::Identity;
 use noded_core::driver::{Ability, TaskRoot};
-use noded_core::effect::{Hook, PrepareTask};
+use noded_core::effect::{PrepareTask, TaskHook};
 use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
@@ -47,13 +50,13 @@ impl Executor {
     /// Runs the hooks of an attempt. Blocks.
     pub(super) fn prepare(&self, prepare: &PrepareTask) -> RunEvent {
         let mut environment = BTreeMap::new();
-        if !prepare.hooks.contains(&Hook::TaskDirectory)
+        if !prepare.hooks.contains(&TaskHook::TaskDirectory)
             && let Some(task) = prepare.spec.task(&prepare.run.task)
             && let Err(Failed { message, recovery }) = self.task_directory(prepare, task)
         {
             // Made before; but a reboot takes the memory file system for secrets away.
             return RunEvent::PrepareFailed {
-                hook: Hook::TaskDirectory,
+                hook: TaskHook::TaskDirectory,
                 message,
                 recovery,
             };
@@ -67,11 +70,11 @@ impl Executor {
                 };
             };
             let done = match hook {
-                Hook::Validate => self.validate(prepare, task),
-                Hook::TaskDirectory => self.task_directory(prepare, task),
-                Hook::Logs => self.logs(prepare, task),
-                Hook::DispatchPayload => self.dispatch_payload(prepare),
-                Hook::Templates => self.templates(prepare, task).map(|variables| {
+                TaskHook::Validate => self.validate(prepare, task),
+                TaskHook::TaskDirectory => self.task_directory(prepare, task),
+                TaskHook::Logs => self.logs(prepare, task),
+                TaskHook::DispatchPayload => self.dispatch_payload(prepare),
+                TaskHook::Templates => self.templates(prepare, task).map(|variables| {
                     environment.extend(variables);
                 }),
             };
@@ -202,8 +205,8 @@ impl Executor {
             return Ok(());
         };
         let payload = prepare.spec.job().payload.as_deref().unwrap_or_default();
-        let payload = crate::base64::decode(payload)
-            .ok_or_else(|| Failed::hopeless("the dispatched payload is not base64"))?;
+        let payload = decoded(payload)
+            .map_err(|error| Failed::hopeless(format!("the dispatched payload: {error}")))?;
         let attributes = FileAttributes {
             mode: 0o644,
             owner: None,
@@ -212,6 +215,18 @@ impl Executor {
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
             .map_err(|error| Failed::possible(&error))
     }
+}
+
+/// The bytes behind a padded base64 text (RFC 4648, section 4). Line breaks are skipped and bits
+/// behind the last byte are ignored, as Go's decoder does.
+fn decoded(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    const LIKE_GO: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+    );
+    let mut letters = text.as_bytes().to_vec();
+    letters.retain(|byte| !byte.is_ascii_whitespace());
+    LIKE_GO.decode(letters)
 }
 
 fn has_references(config: &serde_json::Map<String, serde_json::Value>) -> bool {
@@ -225,5 +240,29 @@ pub(super) fn layout(base: &Path, task: &str) -> isolation::TaskLayout {
     isolation::TaskLayout {
         shared: base.join(crate::alloc_dir::SHARED),
         task: PathBuf::from(base).join(task),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn payloads_are_read_as_go_reads_base64() {
+        for (text, expected) in [
+            ("", Some("")),
+            ("Zm9vYg==", Some("foob")),
+            ("Zm9v\nYmFy\r\n", Some("foobar")),
+            ("Zh==", Some("f")),
+            ("Zg=", None),
+            ("Zm9*", None),
+            ("Zg==Zg==", None),
+        ] {
+            assert_eq!(
+                decoded(text).ok().as_deref(),
+                expected.map(str::as_bytes),
+                "{text}"
+            );
+        }
     }
 }

@@ -394,7 +394,7 @@ impl Own {
             watermark: Some(convert::watermark(&hello.watermark)),
             protocol_min: protocol_wire::PROTOCOL_MIN,
             protocol_max: protocol_wire::PROTOCOL_MAX,
-            daemon_restarted: hello.daemon_restarted,
+            daemon_restarted: hello.daemon.is_restarted(),
             join_token: join_token.map_or_else(String::new, |token| token.reveal().to_owned()),
             facts,
             boot_id: context.boot_id.to_vec().into(),

@@ -89,7 +89,7 @@ fn the_first_session_is_synced_even_with_nothing_to_say() {
     let (mut session, mut out) = session();
     let hello = greet(&mut session, &mut out, 0);
     assert_eq!(hello.last_epoch, SessionEpoch(4));
-    assert!(hello.daemon_restarted);
+    assert!(hello.daemon.is_restarted());
     let begun = session
         .on_welcome(&welcome(5, false), None, &mut out, at(1))
         .expect("accepted");
@@ -159,7 +159,7 @@ fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
     effects(&mut out);
     let third = greet(&mut session, &mut out, retry + 60_000);
     assert_ne!(second.nonce, third.nonce);
-    assert!(!third.daemon_restarted);
+    assert!(!third.daemon.is_restarted());
     let begun = session.on_welcome(&welcome(5, true), None, &mut out, at(retry + 60_001));
     assert_eq!(begun.expect("resumed").mode, SessionMode::Resumed);
     assert_eq!(session.live_epoch(), Some(SessionEpoch(5)));

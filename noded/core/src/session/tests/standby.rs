@@ -88,7 +88,7 @@ fn a_session_moves_before_its_server_has_been_silent_for_too_long() {
     session.on_timeout(&mut out, at(2_300));
     let sent = effects(&mut out);
     assert_eq!(helloes(&sent), [SECOND]);
-    assert!(!hello_of(&sent).daemon_restarted);
+    assert!(!hello_of(&sent).daemon.is_restarted());
     assert_eq!(session.attempt(), FIRST, "until there is an answer");
     assert!(session.adopt_standby(&mut out));
     assert!(moved(&effects(&mut out)) && session.take_closed());

@@ -274,7 +274,7 @@ impl FakeHost {
             named == safe,
             "a crash may make less of {named:?} than {safe:?}"
         );
-        let resumed = !hello.daemon_restarted && hello.last_epoch.0 == self.epoch;
+        let resumed = !hello.daemon.is_restarted() && hello.last_epoch.0 == self.epoch;
         if !resumed {
             self.epoch += 1;
         }
