@@ -79,7 +79,9 @@ pub enum Refusal {
     Signal { signal: i32, errno: i32 },
     #[error("the record of the run could not be written: errno {errno}")]
     Record { errno: i32 },
-    #[error("{runs} runs are still known")]
+    #[error(
+        "{runs} runs are not forgotten yet: stop their jobs, let noded see their end, then try again"
+    )]
     RunsRemain { runs: u32 },
     #[error("the allocation's lease has run out")]
     LeaseExpired,
