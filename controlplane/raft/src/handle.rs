@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -382,12 +382,7 @@ impl Raft {
     /// transfer the leadership first to spare them the wait. Returns when the directory may be
     /// opened again, or after five seconds.
     pub async fn shutdown(&self) {
-        let log = self
-            .inner
-            .log
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let log = self.inner.log.lock().take();
         if self.inner.core.shutdown().await.is_err() {
             tracing::warn!("the log's driver did not end cleanly");
         }

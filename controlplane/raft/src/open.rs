@@ -1,11 +1,12 @@
 //! Starting a server's part in the log: files first, then the driver, then who answers peers.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
+use parking_lot::Mutex;
 use protocol_transport::Pool;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;

@@ -8,11 +8,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use controlplane_raft::{ApplyError, CheckpointSource, Machine, Position, RestoreError};
 use controlplane_state::codec::DecodeError;
 use controlplane_state::{Applied, Command, Signal, Snapshot, State, codec};
+use parking_lot::Mutex;
 use protocol_model::NodeId;
 use tokio::sync::{mpsc, watch};
 
@@ -61,7 +62,7 @@ impl Hub {
     /// *after* this call and skip what is not newer than it: nothing is missed then.
     pub fn follow(&self) -> Follower {
         let (sender, entries) = mpsc::channel(SIGNALS_MAX);
-        *lock(&self.follower) = Some(sender);
+        *self.follower.lock() = Some(sender);
         Follower {
             entries,
             newest: self.newest.subscribe(),
@@ -70,12 +71,12 @@ impl Hub {
 
     /// Counts up whenever the node's session, status, or what is wanted of it changed.
     pub fn node_news(&self, node: NodeId) -> watch::Receiver<u64> {
-        lock(&self.nodes).entry(node).or_default().subscribe()
+        self.nodes.lock().entry(node).or_default().subscribe()
     }
 
     /// Forgets a node when nobody listens for its news any more.
     pub fn forget_node(&self, node: NodeId) {
-        let mut nodes = lock(&self.nodes);
+        let mut nodes = self.nodes.lock();
         if nodes.get(&node).is_some_and(watch::Sender::is_closed) {
             nodes.remove(&node);
         }
@@ -85,7 +86,7 @@ impl Hub {
         // The snapshot first: whoever is woken must find what woke it.
         self.newest.send_replace(snapshot);
         {
-            let nodes = lock(&self.nodes);
+            let nodes = self.nodes.lock();
             for signal in &applied.signals {
                 if let Some(news) = signal.node().and_then(|node| nodes.get(&node)) {
                     news.send_modify(|count| *count += 1);
@@ -98,7 +99,7 @@ impl Hub {
             }
         }
         if !applied.signals.is_empty() {
-            let mut follower = lock(&self.follower);
+            let mut follower = self.follower.lock();
             let gone = follower.as_ref().is_some_and(|sender| {
                 let Applied { index, signals, .. } = applied;
                 sender.try_send(AppliedSignals { index, signals }).is_err()
@@ -112,8 +113,9 @@ impl Hub {
     fn replace(&self, snapshot: Snapshot) {
         self.newest.send_replace(snapshot);
         // Whoever follows the log has a gap now, and begins anew when it sees its channel closed.
-        *lock(&self.follower) = None;
-        lock(&self.nodes)
+        *self.follower.lock() = None;
+        self.nodes
+            .lock()
             .values()
             .for_each(|news| news.send_modify(|count| *count += 1));
     }
@@ -144,11 +146,6 @@ impl Follower {
     fn with_state(&self, entry: AppliedSignals) -> (AppliedSignals, Snapshot) {
         (entry, self.newest.borrow().clone())
     }
-}
-
-/// A lock whose holder panicked still guards whole values here: every change is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state machine that the log is applied to.

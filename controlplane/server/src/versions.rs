@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use controlplane_raft::{Membership, ServerId};
 use controlplane_state::COMMAND_LEVEL;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
 use tokio::time::timeout;
@@ -85,7 +85,7 @@ impl Versions {
         if level <= FIRST_LEVEL {
             return None;
         }
-        let known = self.lock();
+        let known = self.known.lock();
         let mut others = members.voters.iter().chain(&members.learners);
         let (id, info) = others.find(|(id, _)| {
             let reads = known.get(*id).map_or(FIRST_LEVEL, |about| about.level);
@@ -99,17 +99,13 @@ impl Versions {
     }
 
     fn take_in(&self, members: &Membership, answers: Vec<(ServerId, Option<About>)>) {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         known.retain(|id, _| members.contains(*id));
         for (id, about) in answers {
             if let Some(about) = about {
                 known.insert(id, about);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerId, About>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

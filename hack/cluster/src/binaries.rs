@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 
 /// Names the folder of the programs, whatever built them.
 const FOLDER_VARIABLE: &str = "DROVER_BIN_DIR";
@@ -51,9 +51,7 @@ impl Program {
     pub fn path(self, given: Option<&Path>) -> anyhow::Result<PathBuf> {
         // One build at a time: the tests of a binary run in parallel.
         static BUILDING: Mutex<()> = Mutex::new(());
-        let _building = BUILDING
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _building = BUILDING.lock();
         let named = || std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
         let given = given.map(Path::to_owned).or_else(named);
         let folder = match &given {

@@ -1,8 +1,8 @@
 //! One simulated node: the daemon's loop and sessions around the real core, with imitations of what
 //! a host has.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use noded_core::event::{KeptRun, SessionEvent};
 use noded_core::{BootId, NodeCore};
@@ -10,6 +10,7 @@ use noded_daemon::clock::{Clock, HostClock};
 use noded_daemon::input::Input;
 use noded_daemon::session::SessionContext;
 use noded_daemon::shell::{INPUTS_MAX, Shell};
+use parking_lot::Mutex;
 use protocol_model::NodeId;
 use protocol_transport::{Endpoint, Secret};
 use tokio::sync::{Notify, mpsc, watch};

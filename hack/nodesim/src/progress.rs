@@ -10,11 +10,12 @@
 //! A node that finds its server silent is shown as live until it connects again.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use noded_core::event::SessionEvent;
 use noded_core::key::Attempt;
+use parking_lot::Mutex;
 
 /// Samples that are kept between two marks; more are not.
 const SAMPLES_MAX: usize = 100_000;
@@ -115,7 +116,7 @@ pub struct Travelled {
 impl Journey {
     /// Time is counted from now on, and what was is forgotten.
     pub fn mark(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.marked = Instant::now();
         inner.samples.clear();
         inner.refusals = 0;
@@ -125,17 +126,13 @@ impl Journey {
 
     /// What happened since the last mark.
     pub fn travelled(&self) -> Travelled {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         Travelled {
             samples: inner.samples.clone(),
             refusals: inner.refusals,
             breaks: inner.breaks,
             reasons: inner.reasons.clone(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, JourneyInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,23 +174,23 @@ impl Progress {
 
     /// Where the session is.
     pub fn stage(&self) -> Stage {
-        self.lock().stage
+        self.inner.lock().stage
     }
 
     /// The newest attempt that got a connection.
     pub fn attempt(&self) -> Attempt {
-        self.lock().attempt
+        self.inner.lock().attempt
     }
 
     /// The daemon ended; the next one counts its attempts anew.
     pub fn on_stopped(&self) {
-        *self.lock() = Inner::default();
+        *self.inner.lock() = Inner::default();
     }
 
     /// An attempt begins.
     pub fn on_connecting(&self) {
         let attempt = self.attempt();
-        *self.lock() = Inner {
+        *self.inner.lock() = Inner {
             stage: Stage::Connecting,
             attempt,
             begun: Some(Instant::now()),
@@ -204,7 +201,7 @@ impl Progress {
     /// Something happened in the session of an attempt.
     pub fn on_event(&self, attempt: Attempt, event: &SessionEvent) {
         let now = Instant::now();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         match event {
             // Any other is to stand by.
             SessionEvent::Connected if inner.stage == Stage::Connecting => {
@@ -230,7 +227,7 @@ impl Progress {
                 if inner.is_of(attempt) {
                     inner.stage = Stage::Away;
                 }
-                let mut journey = self.journey.lock();
+                let mut journey = self.journey.inner.lock();
                 journey.refusals += 1;
                 journey.because(&format!("refused: {:?}", refused.reason));
             }
@@ -239,7 +236,7 @@ impl Progress {
                 if inner.is_of(attempt) {
                     inner.stage = Stage::Away;
                 }
-                let mut journey = self.journey.lock();
+                let mut journey = self.journey.inner.lock();
                 journey.breaks += 1;
                 journey.because(reason);
             }
@@ -249,7 +246,7 @@ impl Progress {
 
     fn arrived(&self, inner: &mut Inner, resumed: bool, now: Instant) {
         inner.stage = Stage::Live;
-        let mut journey = self.journey.lock();
+        let mut journey = self.journey.inner.lock();
         if journey.samples.len() < SAMPLES_MAX {
             let between = |from: Option<Instant>, to: Option<Instant>| {
                 let known = from.zip(to);
@@ -267,10 +264,6 @@ impl Progress {
                 promoted: inner.connected.is_none(),
             });
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -294,8 +287,8 @@ mod tests {
         // Nobody was welcomed yet.
         progress.on_event(Attempt(1), &synced);
         assert_eq!(progress.stage(), Stage::Greeting);
-        progress.lock().stage = Stage::Syncing;
-        progress.lock().welcomed = Some(Instant::now());
+        progress.inner.lock().stage = Stage::Syncing;
+        progress.inner.lock().welcomed = Some(Instant::now());
         progress.on_event(Attempt(1), &synced);
         progress.on_event(Attempt(1), &synced);
         assert_eq!(progress.stage(), Stage::Live);
@@ -327,7 +320,7 @@ mod tests {
         };
         progress.on_connecting();
         progress.on_event(Attempt(1), &SessionEvent::Connected);
-        progress.lock().stage = Stage::Live;
+        progress.inner.lock().stage = Stage::Live;
         progress.on_event(Attempt(2), &SessionEvent::Connected);
         assert_eq!(progress.stage(), Stage::Live);
         progress.on_event(Attempt(2), &ended);

@@ -1,10 +1,11 @@
 //! A journal in memory: what is appended is as safe at once as it will ever be, and outlives the
 //! daemon that wrote it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use noded_core::journal::{self, JournalRecord, RestoredNode};
 use noded_daemon::journal::{JournalError, Progress, Records};
+use parking_lot::Mutex;
 
 /// Records before they are replaced by the fewest that say the same: a node's memory is bounded by
 /// what it runs.
@@ -19,14 +20,10 @@ pub struct MemoryFile {
 impl MemoryFile {
     /// What a new daemon makes of it, which begins it anew.
     pub fn replay(&self) -> RestoredNode {
-        let mut records = self.lock();
+        let mut records = self.records.lock();
         let restored = journal::replay(std::mem::take(&mut *records));
         *records = journal::compact(&restored);
         restored
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<JournalRecord>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -42,7 +39,7 @@ pub struct MemoryRecords {
 impl MemoryRecords {
     /// Goes on in `file`.
     pub fn new(file: MemoryFile) -> Self {
-        let compacted = file.lock().len();
+        let compacted = file.records.lock().len();
         Self {
             file,
             issued: 0,
@@ -53,7 +50,7 @@ impl MemoryRecords {
 
 impl Records for MemoryRecords {
     fn append(&mut self, record: &JournalRecord) -> Result<u64, JournalError> {
-        self.file.lock().push(record.clone());
+        self.file.records.lock().push(record.clone());
         self.issued += 1;
         Ok(self.issued)
     }
@@ -78,12 +75,12 @@ impl Records for MemoryRecords {
     }
 
     fn wants_compaction(&self) -> bool {
-        self.file.lock().len() > COMPACT_RECORDS.max(2 * self.compacted)
+        self.file.records.lock().len() > COMPACT_RECORDS.max(2 * self.compacted)
     }
 
     fn compact(&mut self, records: Vec<JournalRecord>) {
         self.compacted = records.len();
-        *self.file.lock() = records;
+        *self.file.records.lock() = records;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_raft::RaftStatus;
@@ -13,6 +13,7 @@ use hack_nodesim::facts;
 use hack_nodesim::tasks::{TaskCounts, Tasks};
 use hack_sim::judges::Leased;
 use noded_core::{RunKey, Watermark};
+use parking_lot::Mutex;
 use protocol_model::{AllocId, Allocation, JobKey, NodeId, NodeStatus};
 use tokio::time::Instant;
 
@@ -234,19 +235,19 @@ impl Eyes {
     pub fn see(&self, seen: &Observation<'_>) {
         self.note_seen(seen);
         if let Observation::Applied { after, .. } = seen {
-            let mut view = lock(&self.view);
+            let mut view = self.view.lock();
             if view.newest.index() < after.index() {
                 view.newest = (*after).clone();
             }
         }
         if let Observation::Spawned { run, .. } = seen {
-            let mut view = lock(&self.view);
+            let mut view = self.view.lock();
             if view.follows_unheard(run) {
                 view.followed_unheard.insert(run.alloc);
             }
         }
         let view = self.view();
-        let mut judging = lock(&self.judging);
+        let mut judging = self.judging.lock();
         let Judging {
             invariants,
             failure,
@@ -270,7 +271,7 @@ impl Eyes {
     /// Something did not hold that no observation shows.
     pub fn fail(&self, invariant: &'static str, source: &'static str, what: String) {
         let at = self.begun.elapsed();
-        lock(&self.judging).failure.get_or_insert(Failure {
+        self.judging.lock().failure.get_or_insert(Failure {
             invariant,
             source,
             what,
@@ -280,12 +281,12 @@ impl Eyes {
 
     /// What did not hold.
     pub fn failure(&self) -> Option<Failure> {
-        lock(&self.judging).failure.clone()
+        self.judging.lock().failure.clone()
     }
 
     /// What there is to look at now.
     pub fn view(&self) -> View {
-        lock(&self.view).clone()
+        self.view.lock().clone()
     }
 
     /// How long the run goes on.
@@ -295,17 +296,17 @@ impl Eyes {
 
     /// A host was switched on: these are its tasks.
     pub fn host_is_on(&self, machine: Machine, tasks: &Arc<Tasks>) {
-        lock(&self.view).hosts.insert(machine, Arc::clone(tasks));
+        self.view.lock().hosts.insert(machine, Arc::clone(tasks));
     }
 
     /// Where what tasks do is counted.
     pub fn task_counts(&self) -> Arc<TaskCounts> {
-        Arc::clone(&lock(&self.view).tasks)
+        Arc::clone(&self.view.lock().tasks)
     }
 
     /// A node's daemon began, or ended.
     pub fn daemon_is_up(&self, machine: Machine, up: bool) {
-        let daemonless = &mut lock(&self.view).daemonless;
+        let daemonless = &mut self.view.lock().daemonless;
         if up {
             daemonless.remove(&machine);
         } else {
@@ -316,7 +317,7 @@ impl Eyes {
     /// Something between machines was cut or mended, or a server came or went: these nodes reach
     /// no server now.
     pub fn are_cut_off(&self, machines: &BTreeSet<Machine>) {
-        let cut_off = &mut lock(&self.view).cut_off;
+        let cut_off = &mut self.view.lock().cut_off;
         cut_off.retain(|machine, _| machines.contains(machine));
         for machine in machines {
             cut_off.entry(*machine).or_insert_with(Instant::now);
@@ -325,32 +326,32 @@ impl Eyes {
 
     /// A server's process began, or ended.
     pub fn server_is(&self, machine: Machine, cluster: Option<Cluster>) {
-        if let Some(slot) = lock(&self.view).servers.get_mut(usize::from(machine)) {
+        if let Some(slot) = self.view.lock().servers.get_mut(usize::from(machine)) {
             *slot = cluster;
         }
     }
 
     /// A change was acknowledged.
     pub fn acknowledged(&self, index: u64) {
-        let promises = &mut lock(&self.view).promises;
+        let promises = &mut self.view.lock().promises;
         promises.index = promises.index.max(index);
     }
 
     /// A registration was acknowledged.
     pub fn promised(&self, key: JobKey, modify_index: u64) {
-        let mut view = lock(&self.view);
+        let mut view = self.view.lock();
         let known = view.promises.acknowledged.entry(key).or_default();
         *known = (*known).max(modify_index);
     }
 
     /// Faults are over.
     pub fn healed(&self) {
-        lock(&self.view).healed = true;
+        self.view.lock().healed = true;
     }
 
     /// Adds a line to the trace.
     pub fn note(&self, line: impl FnOnce() -> String) {
-        let mut trace = lock(&self.trace);
+        let mut trace = self.trace.lock();
         if !trace.on {
             return;
         }
@@ -364,7 +365,7 @@ impl Eyes {
 
     /// The last lines of the trace.
     pub fn trace(&self, lines: usize) -> Vec<String> {
-        let trace = lock(&self.trace);
+        let trace = self.trace.lock();
         let skip = trace.lines.len().saturating_sub(lines);
         trace.lines.iter().skip(skip).cloned().collect()
     }
@@ -396,10 +397,6 @@ impl Eyes {
             Observation::Rested => self.note(|| "at rest".to_owned()),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Follows what a server applies and how it stands, for as long as its process runs.

@@ -8,7 +8,7 @@
 //! From that moment on they reach neither the network nor the disk, and they are told to end.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
@@ -17,6 +17,7 @@ use controlplane_server::config::Config;
 use controlplane_server::leading::Schedulers;
 use controlplane_server::{Ground, Server, http};
 use hack_sim::rng::Rng;
+use parking_lot::Mutex;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits, Secret};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -118,7 +119,7 @@ impl SimServer {
     pub fn failure(&self) -> Option<String> {
         let life = self.life.as_ref()?;
         let failure = life.failure.lock();
-        failure.unwrap_or_else(PoisonError::into_inner).clone()
+        failure.clone()
     }
 
     /// Starts a process.
@@ -154,7 +155,7 @@ impl SimServer {
         let failed = Arc::clone(&failure);
         let keeper = tokio::spawn(async move {
             let reason = server.failed().await;
-            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+            *failed.lock() = Some(reason);
             // Whoever looks after the machine ends the process.
             std::future::pending::<()>().await;
         });

@@ -2,9 +2,10 @@
 //! over for the client, and not for the server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::net::UdpSocket;
 
 /// Packets of a handshake have it (RFC 9000 section 17.2).
@@ -51,7 +52,7 @@ impl HeldWay {
     /// What of the client has passed since then.
     pub fn passed(&self) -> Vec<Vec<u8>> {
         let passed = self.shared.passed.lock();
-        passed.unwrap_or_else(PoisonError::into_inner).clone()
+        passed.clone()
     }
 }
 
@@ -70,7 +71,7 @@ async fn carry(near: UdpSocket, far: UdpSocket, shared: Arc<Shared>) {
                     continue;
                 }
                 if holds {
-                    let mut passed = shared.passed.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut passed = shared.passed.lock();
                     passed.push(out[..bytes].to_vec());
                 }
                 // A server that is gone refuses it.

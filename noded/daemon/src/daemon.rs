@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use isolation::cgroup::{CgroupError, Hierarchy, SUPERVISOR, TASKS};
@@ -12,6 +12,7 @@ use noded_core::settings::Reconfigured;
 use noded_core::{BootId, NodeCore, Settings};
 use noded_keeper::client::Launch;
 use noded_keeper::paths::RuntimePaths;
+use parking_lot::Mutex;
 use protocol_transport::{BindError, Endpoint, EndpointConfig, Identity, Limits, Role};
 use tokio::sync::{Notify, mpsc, watch};
 

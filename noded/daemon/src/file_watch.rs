@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
@@ -83,7 +84,7 @@ impl FileWatch {
     pub(crate) fn watch(&self, file: impl AsFd) -> io::Result<Watched> {
         let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
         // Under the lock: a number that is being removed must not be given to somebody.
-        let mut watches = self.shared.lock();
+        let mut watches = self.shared.watches.lock();
         let number = inotify::add_watch(self.shared.inotify.get_ref(), path, EVENTS)?;
         let inode = watches.entry(number).or_insert_with(|| Inode {
             changed: watch::Sender::new(()),
@@ -117,7 +118,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let mut watches = self.shared.lock();
+        let mut watches = self.shared.watches.lock();
         let Some(inode) = watches.get_mut(&self.number) else {
             return;
         };
@@ -131,10 +132,6 @@ impl Drop for Watched {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Inode>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads every event that is there, and wakes whom they concern.
     fn read_events(&self) -> Result<(), Errno> {
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
@@ -142,7 +139,7 @@ impl Shared {
         loop {
             match reader.next() {
                 Ok(event) => {
-                    let watches = self.lock();
+                    let watches = self.watches.lock();
                     // Events were lost: anything may have changed.
                     if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                         watches.values().for_each(|inode| {
@@ -211,7 +208,10 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         woken(&mut one).await;
         drop(one);
-        assert!(files.shared.lock().is_empty(), "watches are given back");
+        assert!(
+            files.shared.watches.lock().is_empty(),
+            "watches are given back"
+        );
     }
 
     #[tokio::test]

@@ -1,9 +1,9 @@
 //! Bounds the log lines that peers and clients cause: a flood of bad requests must not become a
 //! flood of lines. One [`LineLimit`] stands beside each line that somebody outside can cause.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Lines of one kind that are written within [`WINDOW`]: enough to see what happens.
@@ -44,7 +44,7 @@ impl LineLimit {
     /// `None` where this one is left out, too.
     pub fn admit(&self) -> Option<u64> {
         // Ignores poisoning: each change is a whole assignment.
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         lines.admit(Instant::now())
     }
 }

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use crate::endpoint::{AddressError, ConnectError, Endpoint, close_code};
@@ -187,11 +188,8 @@ impl Pool {
         Ok(slot)
     }
 
-    fn lock_slots(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Slot>>> {
-        self.inner
-            .slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_slots(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Slot>>> {
+        self.inner.slots.lock()
     }
 }
 
@@ -204,17 +202,11 @@ impl Slot {
     }
 
     fn succeeded(&self) {
-        *self
-            .last_success
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last_success.lock() = Instant::now();
     }
 
     fn silent_for(&self) -> Duration {
-        self.last_success
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .elapsed()
+        self.last_success.lock().elapsed()
     }
 }
 

@@ -10,11 +10,12 @@ mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::errors::{InitializeError, RaftError};
+use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -149,11 +150,7 @@ impl Formation {
 
     /// Works until this server votes in a cluster, reached where it is. See [`crate::Raft::form`].
     pub(crate) async fn run(&self, expect: u32, retry_join: &[String]) -> Result<(), FormError> {
-        *self
-            .inner
-            .expect
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = expect;
+        *self.inner.expect.lock() = expect;
         let mut status = self.inner.status.clone();
         let mut told = Told::default();
         loop {
@@ -472,19 +469,11 @@ impl Formation {
 
     fn introduction(&self) -> Introduction {
         let status = self.inner.status.borrow();
-        let heard_of = self
-            .inner
-            .heard_of
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let heard_of = self.inner.heard_of.lock();
         Introduction {
             id: self.inner.own_id,
             info: self.inner.own_info.clone(),
-            bootstrap_expect: *self
-                .inner
-                .expect
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
+            bootstrap_expect: *self.inner.expect.lock(),
             member: status.is_member(),
             leader: status.leader.clone().and_then(|leader| leader.info),
             heard_of: heard_of.iter().cloned().collect(),
@@ -492,11 +481,7 @@ impl Formation {
     }
 
     fn hear_of(&self, peer: &Introduction) {
-        let mut heard_of = self
-            .inner
-            .heard_of
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut heard_of = self.inner.heard_of.lock();
         for address in std::iter::once(&peer.info.address).chain(&peer.heard_of) {
             if heard_of.len() < HEARD_OF_MAX {
                 heard_of.insert(address.clone());

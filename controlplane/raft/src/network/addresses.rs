@@ -2,7 +2,9 @@
 //! stream to it was made, and a server may move while it is a member.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::member::Membership;
 
@@ -22,7 +24,7 @@ struct Known {
 impl Addresses {
     /// Takes the addresses of a membership over, unless it is known already.
     pub(crate) fn learn(&self, membership: &Membership) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if known.index == membership.index && !known.by_id.is_empty() {
             return;
         }
@@ -35,7 +37,7 @@ impl Addresses {
 
     /// The newest address of a server, or `otherwise` if it is in no membership yet.
     pub(crate) fn find(&self, id: u64, otherwise: &str) -> String {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known
             .by_id
             .get(&id)

@@ -6,9 +6,10 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long a server may fail to answer until that is told: longer than a busy host is late.
@@ -37,16 +38,16 @@ struct Failing {
 impl Reach {
     /// A new leader begins to ask; what was known of earlier ones is over.
     pub(crate) fn forget(&self, id: u64) {
-        self.lock().remove(&id);
+        self.failing.lock().remove(&id);
     }
 
     pub(crate) fn on_answered(&self, id: u64) -> Option<News> {
-        let failing = self.lock().remove(&id)?;
+        let failing = self.failing.lock().remove(&id)?;
         failing.told.then_some(News::Back)
     }
 
     pub(crate) fn on_failed(&self, id: u64, now: Instant) -> Option<News> {
-        let mut all = self.lock();
+        let mut all = self.failing.lock();
         let failing = all.entry(id).or_insert(Failing {
             since: now,
             told: false,
@@ -56,10 +57,6 @@ impl Reach {
         }
         failing.told = true;
         Some(News::Silent)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Failing>> {
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

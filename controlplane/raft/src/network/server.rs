@@ -1,12 +1,13 @@
 //! The answering side: one call per stream, refused with a reason when it cannot be served.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::ReadPolicy;
 use openraft::errors::RaftError;
 use openraft::storage::Snapshot;
+use parking_lot::Mutex;
 use protocol_transport::{Fault, FrameReader, FrameWriter, PeerIdentity, Region, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -114,10 +115,7 @@ impl Service {
 
     /// How long ago a leader was last heard.
     pub(crate) fn last_contact(&self) -> Option<Duration> {
-        self.last_contact
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .map(|heard| heard.elapsed())
+        self.last_contact.lock().map(|heard| heard.elapsed())
     }
 
     /// Serves one stream, whose kind was read already.
@@ -312,10 +310,7 @@ impl Service {
     }
 
     fn heard_leader(&self) {
-        *self
-            .last_contact
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.last_contact.lock() = Some(Instant::now());
     }
 }
 

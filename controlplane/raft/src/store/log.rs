@@ -3,11 +3,12 @@
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
+use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::directory::Held;
@@ -87,7 +88,7 @@ impl LogStore {
 
     /// Whether this server ever voted or followed a leader.
     pub(crate) fn has_voted(&self) -> bool {
-        self.tail().vote.is_some()
+        self.tail.read().vote.is_some()
     }
 
     /// How much has been appended so far.
@@ -110,24 +111,12 @@ impl LogStore {
         self.requests.send(request).await.map_err(|_| writer_gone())
     }
 
-    fn tail(&self) -> std::sync::RwLockReadGuard<'_, Tail> {
-        self.tail.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn places(&self) -> std::sync::RwLockReadGuard<'_, Places> {
-        self.places.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tail_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tail> {
-        self.tail.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The entries of `[start, end)` that the log contains, up to `bytes_max` but at least one;
     /// fewer, without a gap, where some are removed meanwhile.
     async fn entries(&self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
         // One look at the tail: what is not here is durable, so the disk has it.
         let (start, disk_end, here) = {
-            let tail = self.tail();
+            let tail = self.tail.read();
             let (start, end) = tail.clamp(start, end);
             let disk_end = tail.first_here().min(end);
             let here: Vec<(Entry, usize)> = tail
@@ -139,7 +128,7 @@ impl LogStore {
         let mut entries = Vec::new();
         let mut room = bytes_max;
         if start < disk_end {
-            let (found, bytes) = self.places().find(start, disk_end, bytes_max);
+            let (found, bytes) = self.places.read().find(start, disk_end, bytes_max);
             let joins = found.last().is_none_or(|last| last.index() + 1 == disk_end);
             let is_cut = bytes >= bytes_max || !joins;
             entries = tokio::task::spawn_blocking(move || read_entries(&found))
@@ -198,7 +187,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
-        Ok(self.tail().vote)
+        Ok(self.tail.read().vote)
     }
 
     async fn limited_get_log_entries(
@@ -219,7 +208,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
-        let tail = self.tail();
+        let tail = self.tail.read();
         Ok(LogState {
             last_purged_log_id: tail.purged,
             last_log_id: tail.last,
@@ -237,19 +226,19 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         })
         .await?;
         // Only a vote on disk may be seen: readers act on it.
-        self.tail_mut().vote = Some(*vote);
+        self.tail.write().vote = Some(*vote);
         Ok(())
     }
 
     /// Keeps the index in memory; it is written together with the next entries, so it costs no
     /// fsync and trails by at most the last group after a crash.
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
-        self.tail_mut().committed = committed;
+        self.tail.write().committed = committed;
         Ok(())
     }
 
     async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
-        Ok(self.tail().committed)
+        Ok(self.tail.read().committed)
     }
 
     async fn append<I>(
@@ -263,7 +252,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     {
         let mut encoded: Vec<(u64, Bytes)> = Vec::new();
         {
-            let mut tail = self.tail_mut();
+            let mut tail = self.tail.write();
             for entry in entries {
                 let bytes = record::encode_entry(&entry);
                 self.appended.add(bytes.len());
@@ -279,13 +268,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
-        self.tail_mut().truncate(last_log_id);
+        self.tail.write().truncate(last_log_id);
         let first = last_log_id.map_or(0, |log_id| log_id.index + 1);
         self.ask(|done| Request::Truncate { first, done }).await
     }
 
     async fn purge(&mut self, log_id: LogId) -> Result<(), io::Error> {
-        self.tail_mut().purge(log_id);
+        self.tail.write().purge(log_id);
         self.ask(|done| Request::Purge { upto: log_id, done }).await
     }
 }
@@ -336,14 +325,14 @@ mod tests {
         append(&mut log, 4..6).await;
         assert_eq!(indexes(&mut log, 0).await, [0, 1, 2, 3, 4, 5]);
         let places = Arc::clone(&log.places);
-        let overtake = |change: fn(&mut Places)| change(&mut places.write().expect("no panic"));
+        let overtake = |change: fn(&mut Places)| change(&mut places.write());
         // What another does between the look at the tail and the one at the disk.
         overtake(|places| places.truncate(3));
         assert_eq!(indexes(&mut log, 0).await, [0, 1, 2]);
         overtake(|places| places.purge(1));
         assert_eq!(indexes(&mut log, 0).await, Vec::<u64>::new());
         let purged = LogId::new_term_index(1, 1);
-        log.tail_mut().purge(purged);
+        log.tail.write().purge(purged);
         assert_eq!(indexes(&mut log, 0).await, Vec::<u64>::new());
         assert_eq!(indexes(&mut log, 2).await, [2]);
     }

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use parking_lot::Mutex;
 use protocol_error_chain::chain;
 
 use super::log::LogFlusher;
@@ -67,7 +68,7 @@ impl MachineAdapter {
         let machine = Arc::clone(&self.machine);
         // A half-applied entry must stop the server, not only this task.
         let applied = catch_unwind(AssertUnwindSafe(|| {
-            let mut machine = lock(&machine);
+            let mut machine = machine.lock();
             match &entry.payload {
                 EntryPayload::Normal(Command(bytes)) => machine.apply(position, bytes),
                 EntryPayload::Blank | EntryPayload::Membership(_) => {
@@ -122,7 +123,7 @@ impl RaftStateMachine<TypeConfig> for MachineAdapter {
                 last_log_id: self.applied,
                 last_membership: self.membership.clone(),
             },
-            source: lock(&self.machine).checkpoint().into(),
+            source: self.machine.lock().checkpoint().into(),
             snapshots: Arc::clone(&self.snapshots),
             log: self.log.clone(),
         }
@@ -140,7 +141,8 @@ impl RaftStateMachine<TypeConfig> for MachineAdapter {
         let snapshots = Arc::clone(&self.snapshots);
         // In memory first: if the machine refuses it, the disk keeps what can be replayed.
         blocking(move || {
-            lock(&machine)
+            machine
+                .lock()
                 .restore(&mut snapshot.checkpoint()?, position(last))
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             snapshots.adopt(snapshot).map(drop)
@@ -236,11 +238,6 @@ fn position(log_id: LogId) -> Position {
         term: *log_id.leader_id,
         index: log_id.index,
     }
-}
-
-fn lock(machine: &SharedMachine) -> MutexGuard<'_, Box<dyn Machine>> {
-    // A panic while it was held has already stopped the server.
-    machine.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does what takes seconds of a processor on a thread that steps back: every server of a cluster

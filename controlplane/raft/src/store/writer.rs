@@ -5,8 +5,9 @@
 //! so every later request fails with the same words and the server stops.
 
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::sync::mpsc;
 
 use super::directory::Held;
@@ -66,7 +67,7 @@ impl Writer {
             places,
             tail,
         } = parts;
-        let standing = Standing::of(&read(&tail));
+        let standing = Standing::of(&tail.read());
         let writer = Self {
             disk: Arc::clone(&disk),
             held,
@@ -116,7 +117,7 @@ impl Writer {
 
     async fn write(&mut self, requests: &[Request]) -> io::Result<()> {
         let mut standing = Standing {
-            committed: read(&self.tail).committed,
+            committed: self.tail.read().committed,
             ..self.standing
         };
         self.group.clear();
@@ -143,7 +144,7 @@ impl Writer {
         self.note_end(flushes || written.new_file.is_some())?;
         self.standing = standing;
         let durable = publish(&self.places, &written, &changes);
-        let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.tail.write();
         tail.set_durable(durable);
         drop(tail);
         let purges = |change: &Change| matches!(change, Change::Purge { .. });
@@ -166,7 +167,7 @@ impl Writer {
     /// Removes the files of which nothing is needed once the entries up to `upto` are not.
     fn remove_unneeded(&mut self, upto: u64) {
         loop {
-            let unneeded = write(&self.places).unneeded(upto);
+            let unneeded = self.places.write().unneeded(upto);
             let Some(number) = unneeded else {
                 return;
             };
@@ -185,7 +186,7 @@ impl Writer {
                 );
                 return;
             }
-            write(&self.places).remove_segment(number);
+            self.places.write().remove_segment(number);
         }
     }
 
@@ -209,7 +210,7 @@ impl Writer {
 
 /// Lets readers find what a durable group holds. Returns the last entry that is on disk.
 fn publish(places: &RwLock<Places>, written: &Written, changes: &[Change]) -> Option<u64> {
-    let mut places = write(places);
+    let mut places = places.write();
     if let Some(file) = &written.new_file {
         places.add_segment(written.segment, Arc::clone(file));
     }
@@ -240,12 +241,4 @@ fn succeed(requests: Vec<Request>) {
     for request in requests {
         finish(request, Ok(()));
     }
-}
-
-fn read(tail: &RwLock<Tail>) -> std::sync::RwLockReadGuard<'_, Tail> {
-    tail.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write(places: &RwLock<Places>) -> std::sync::RwLockWriteGuard<'_, Places> {
-    places.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,9 +7,10 @@
 //! by themselves when nothing is measured any more.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// What a new sample weighs in the mean.
@@ -95,7 +96,7 @@ pub(crate) struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.pace.lock().on_end(self.number, Instant::now());
+        self.pace.0.lock().on_end(self.number, Instant::now());
     }
 }
 
@@ -104,22 +105,18 @@ impl SharedPace {
     pub(crate) fn begin(&self, since: Instant) -> UnderWay {
         UnderWay {
             pace: self.clone(),
-            number: self.lock().on_begin(since),
+            number: self.0.lock().on_begin(since),
         }
     }
 
     /// As [`Pace::mean`].
     pub(crate) fn mean(&self, now: Instant) -> Duration {
-        self.lock().mean(now)
+        self.0.lock().mean(now)
     }
 
     /// As [`Pace::peak`].
     pub(crate) fn peak(&self, now: Instant) -> Duration {
-        self.lock().peak(now)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pace> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().peak(now)
     }
 }
 

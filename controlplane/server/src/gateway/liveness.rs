@@ -7,13 +7,14 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use controlplane_raft::ServerId;
 use controlplane_state::SessionEpoch;
+use parking_lot::Mutex;
 use protocol_model::NodeId;
 use protocol_transport::StreamKind;
 use protocol_wire::v1;
@@ -113,20 +114,20 @@ struct HeardInner {
 impl HeardLog {
     /// Notes a heartbeat, or a Hello that a session goes on with.
     pub fn heard(&self, heard: Heard) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.last.insert(heard.node, heard.at);
         inner.fresh.entry(heard.node).or_insert(heard).merge(heard);
     }
 
     /// When a node was last heard here.
     pub(super) fn last(&self, node: NodeId) -> Option<Instant> {
-        self.lock().last.get(&node).copied()
+        self.inner.lock().last.get(&node).copied()
     }
 
     /// The sending time of the newest heartbeat of a node's session that the leader has confirmed;
     /// 0 = none.
     pub fn confirmed(&self, node: NodeId, epoch: SessionEpoch) -> u64 {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let of_session = inner.confirmed.get(&node).filter(|(of, _)| *of == epoch);
         of_session.map_or(0, |(_, sent)| *sent)
     }
@@ -151,13 +152,13 @@ impl HeardLog {
     /// Forgets a node whose session ended here. What was heard until then is still told: elsewhere
     /// it may take a while until it is heard again.
     pub fn forget(&self, node: NodeId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.confirmed.remove(&node);
         inner.last.remove(&node);
     }
 
     fn take(&self) -> Vec<Heard> {
-        std::mem::take(&mut self.lock().fresh)
+        std::mem::take(&mut self.inner.lock().fresh)
             .into_values()
             .collect()
     }
@@ -165,7 +166,7 @@ impl HeardLog {
     /// The leader watches them, but for some: no lease counts from a heartbeat of a node that it
     /// has given up.
     fn confirm(&self, heard: &[Heard], not_watched: &BTreeSet<NodeId>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         for one in heard {
             if not_watched.contains(&one.node) {
                 continue;
@@ -179,15 +180,11 @@ impl HeardLog {
     /// What could not be told is told again, with what came meanwhile, unless it says nothing any
     /// more.
     fn put_back(&self, heard: Vec<Heard>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let fresh = |one: &Heard| one.at.elapsed() < TOLD_WITHIN;
         for one in heard.into_iter().filter(fresh) {
             inner.fresh.entry(one.node).or_insert(one).merge(one);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeardInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

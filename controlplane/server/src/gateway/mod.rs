@@ -36,9 +36,10 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use controlplane_state::{Digest, SessionEpoch};
+use parking_lot::{Mutex, MutexGuard};
 use protocol_model::{AllocId, NodeId};
 use protocol_transport::{Handshake, Pool, Secret, StreamKind};
 use sha2::{Digest as _, Sha256};
@@ -123,14 +124,14 @@ impl Gateway {
     /// Whether a node is in a session here and nowhere else, for all that can be known: one that
     /// went on at another server may have said nothing of it here.
     pub fn is_here(&self, node: NodeId) -> bool {
-        let since = self.lock().newest(node).map(|entry| entry.since);
+        let since = self.sessions.lock().newest(node).map(|entry| entry.since);
         let heard = self.heard.last(node).max(since);
         heard.is_some_and(|heard| heard.elapsed() < self.liveness_config.silence / HERE_PART)
     }
 
     /// How many nodes are in a session here.
     pub fn session_count(&self) -> usize {
-        self.lock().len()
+        self.sessions.lock().len()
     }
 
     /// Serves a session: its stream, from the Hello on, which may come before the node's handshake
@@ -171,25 +172,21 @@ impl Gateway {
         self.join_token.is_some_and(|wanted| wanted == given)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether there is a place for a session of `node`.
     fn has_room(&self, node: NodeId) -> bool {
-        let sessions = self.lock();
+        let sessions = self.sessions.lock();
         sessions.len() < self.sessions_max || sessions.newest(node).is_some()
     }
 
-    fn knocks(&self) -> std::sync::MutexGuard<'_, knocks::Knocks> {
-        self.knocks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn knocks(&self) -> MutexGuard<'_, knocks::Knocks> {
+        self.knocks.lock()
     }
 
     /// Logs two daemons with one identity, where that is certain and was not said lately. `address`
     /// is where the newer of them says Hello.
     fn note_rival(&self, node: NodeId, address: IpAddr, other: Option<IpAddr>) {
         let twins = self.twins.lock();
-        let mut twins = twins.unwrap_or_else(PoisonError::into_inner);
+        let mut twins = twins;
         if twins.on_rival(node, Instant::now()) {
             let other = other.map_or_else(|| "another server".to_owned(), |it| it.to_string());
             tracing::error!(
@@ -203,7 +200,7 @@ impl Gateway {
 
     /// Where the newest session of `node` comes from, if it is here.
     fn session_address(&self, node: NodeId) -> Option<IpAddr> {
-        let sessions = self.lock();
+        let sessions = self.sessions.lock();
         let connection = &sessions.newest(node)?.connection;
         Some(connection.remote_address().ip().to_canonical())
     }
@@ -217,7 +214,7 @@ impl Gateway {
         connection: &quinn::Connection,
         since: Instant,
     ) -> bool {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         if sessions.len() >= self.sessions_max && sessions.newest(node).is_none() {
             return false;
         }
@@ -235,7 +232,7 @@ impl Gateway {
     /// one goes on over another connection.
     fn close_session(&self, node: NodeId, epoch: SessionEpoch, connection: &quinn::Connection) {
         {
-            let mut sessions = self.lock();
+            let mut sessions = self.sessions.lock();
             if sessions.close(node, epoch, connection) != Closed::Last {
                 return;
             }
@@ -254,20 +251,20 @@ impl Gateway {
         epoch: SessionEpoch,
         take: impl FnOnce(&detail::DetailCache),
     ) {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         if sessions.of_epoch(node, epoch).is_some() {
             take(&self.detail);
         }
     }
 
     fn set_known(&self, node: NodeId, epoch: SessionEpoch, known: BTreeMap<AllocId, u64>) {
-        if let Some(entry) = self.lock().of_epoch(node, epoch) {
+        if let Some(entry) = self.sessions.lock().of_epoch(node, epoch) {
             entry.known = Some(Arc::new(known));
         }
     }
 
     fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: calls::NodeCalls) -> bool {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         let entry = sessions.of_epoch(node, epoch);
         entry.map(|entry| entry.calls = Some(calls)).is_some()
     }

@@ -1,9 +1,9 @@
 //! Job specifications as they are sent: each is written once, however many nodes get it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use protocol_model::{Job, SpecHash};
 use protocol_wire::compression::compress;
 
@@ -29,18 +29,14 @@ impl SpecCache {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn packed(&self, hash: SpecHash, spec: &Job) -> Result<Bytes, String> {
-        if let Some(packed) = self.lock().packed.get(&hash) {
+        if let Some(packed) = self.0.lock().packed.get(&hash) {
             return Ok(packed.clone());
         }
         // Not under the lock: two that write the same write the same bytes.
         let json = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
         let packed = Bytes::from(compress(&json).map_err(|error| error.to_string())?);
-        self.lock().keep(hash, packed.clone());
+        self.0.lock().keep(hash, packed.clone());
         Ok(packed)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn own(
     let node = NodeId::from_slice(&hello.node_id).ok_or("the node id is not 16 bytes")?;
     let epoch = SessionEpoch(hello.epoch);
     let entry = {
-        let sessions = gateway.lock();
+        let sessions = gateway.sessions.lock();
         let newest = sessions.newest(node).filter(|entry| entry.epoch == epoch);
         if newest.is_none() {
             return Err(format!("node {node} has no session {epoch} here"));

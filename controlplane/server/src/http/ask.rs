@@ -1,6 +1,5 @@
 //! One request, read: its path, its parameters, its body, and who asks.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use controlplane_state::{Snapshot, Table};
+use parking_lot::Mutex;
 use protocol_api::{Parameters, Written};
 use protocol_model::UnixNanos;
 use serde::Serialize;

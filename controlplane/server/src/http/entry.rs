@@ -1,8 +1,8 @@
 //! Where a request comes in: read, checked, routed, and answered whatever happens.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, OriginalUri, Request, State};
@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use controlplane_state::AclTokenKind;
 use futures::FutureExt;
+use parking_lot::Mutex;
 use protocol_transport::LineLimit;
 use tokio::sync::watch;
 

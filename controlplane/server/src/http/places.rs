@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The connections of each address. Clones share it; it is as long as there are connections.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ impl Places {
     /// A place for a connection from `address`; `None` where it has as many as it may.
     pub(super) fn take(&self, address: IpAddr) -> Option<Place> {
         let address = address.to_canonical();
-        let mut of = self.lock();
+        let mut of = self.of.lock();
         let count = of.entry(address).or_default();
         if *count >= self.per_address_max {
             return None;
@@ -42,15 +44,11 @@ impl Places {
             address,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
-        self.of.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut of = self.places.lock();
+        let mut of = self.places.of.lock();
         if let Some(count) = of.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -76,6 +74,9 @@ mod tests {
         drop(first);
         assert!(places.take(one).is_some());
         drop(second);
-        assert!(places.lock().is_empty(), "nothing is kept of who is gone");
+        assert!(
+            places.of.lock().is_empty(),
+            "nothing is kept of who is gone"
+        );
     }
 }

@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -43,11 +43,7 @@ pub(super) async fn serve(ask: &Ask) -> Answered {
         let (received, bytes) = (pending.received, pending.bytes);
         return Err(Refusal::RestoreInProgress { received, bytes }.into());
     }
-    let body = ask
-        .stream
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    let body = ask.stream.lock().take();
     let body = body.ok_or_else(|| HttpError::bad_request("the request has no body"))?;
     let upload = receive(body, &ask.api.config.data_dir).await?;
     let upload = tokio::task::spawn_blocking(move || verified(upload))

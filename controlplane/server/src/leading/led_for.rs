@@ -1,10 +1,11 @@
 //! For how long somebody has led, as this server knows: what the leader tells it with every
 //! confirmed report of who is alive, and its own leading.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_leader::tenure::Tenure;
+use parking_lot::Mutex;
 use protocol_model::reconnect::time_to_return;
 use tokio::time::Instant;
 
@@ -30,7 +31,7 @@ impl LedFor {
         match lasted {
             Some(lasted) => {
                 let now = self.started.elapsed();
-                self.lock().told(lasted, now);
+                self.tenure.lock().told(lasted, now);
             }
             None => self.led(servers),
         }
@@ -39,16 +40,12 @@ impl LedFor {
     /// This server leads, and a majority of `servers` answers it.
     pub(super) fn led(&self, servers: usize) {
         let now = self.started.elapsed();
-        self.lock().led(now, time_to_return(servers));
+        self.tenure.lock().led(now, time_to_return(servers));
     }
 
     /// For how long, in a cluster of so many servers; see [`Tenure::lasted`].
     pub(super) fn lasted(&self, servers: usize) -> Duration {
         let now = self.started.elapsed();
-        self.lock().lasted(now, time_to_return(servers))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tenure> {
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tenure.lock().lasted(now, time_to_return(servers))
     }
 }

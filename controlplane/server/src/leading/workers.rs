@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::{Concurrency, Decision, Lane, Lanes, Scratch, schedule_concurrent};
 use controlplane_state::{Snapshot, Usage};
+use parking_lot::{Condvar, Mutex};
 use protocol_model::NodeId;
 use protocol_transport::take_short_turns;
 use tokio::sync::mpsc;
@@ -189,7 +190,7 @@ struct Waiting {
 impl Queue {
     /// Gives the job back where too many wait.
     fn push(&self, job: Job) -> Result<(), Job> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.jobs.len() >= JOBS_MAX {
             return Err(job);
         }
@@ -201,13 +202,10 @@ impl Queue {
 
     /// The next job; `None` once the queue is closed.
     fn pop(&self) -> Option<Job> {
-        let waiting = self.lock();
-        let mut waiting = self
-            .pushed
-            .wait_while(waiting, |waiting| {
-                waiting.jobs.is_empty() && !waiting.closed
-            })
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
+        self.pushed.wait_while(&mut waiting, |waiting| {
+            waiting.jobs.is_empty() && !waiting.closed
+        });
         if waiting.closed {
             return None;
         }
@@ -216,16 +214,11 @@ impl Queue {
 
     /// Ends whoever waits; what is left is nobody's any more.
     fn close(&self) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.closed = true;
         waiting.jobs.clear();
         drop(waiting);
         self.pushed.notify_all();
-    }
-
-    /// Every change under the lock is one step: a panic leaves nothing half-done.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

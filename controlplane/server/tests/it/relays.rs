@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_server::config::{Config, TlsConfig};
 use controlplane_server::{Server, dev};
+use parking_lot::Mutex;
 use protocol_transport::Region;
 use tokio::net::UdpSocket;
 
@@ -80,7 +81,7 @@ impl Relayed {
 
     /// Lets these links work, and no others.
     pub(crate) fn let_work(&self, links: Links) {
-        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = links;
+        *self.links.lock() = links;
     }
 
     /// Waits until one leads and is answered by the others; which one.
@@ -181,7 +182,7 @@ impl Relay {
 
     /// Whether what this server and that at `other` say to each other arrives now.
     fn passes(&self, other: SocketAddr) -> bool {
-        match *self.links.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.links.lock() {
             Links::All => true,
             Links::None => false,
             Links::Of(server) => server == self.number || self.behind[server] == other,

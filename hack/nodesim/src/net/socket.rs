@@ -7,9 +7,10 @@
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use parking_lot::Mutex;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
@@ -95,7 +96,7 @@ impl AsyncUdpSocket for WiredSocket {
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let weather = self.sky.weather();
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late = self.late.lock();
         if weather.is_calm() && late.is_empty() {
             return self.poll_arriving(context, buffers, metas);
         }

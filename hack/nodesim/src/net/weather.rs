@@ -2,9 +2,9 @@
 //! here from a seed and the datagram's number, carried out by the socket.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::draws::Draws;
@@ -112,12 +112,12 @@ impl Sky {
 
     /// Changes the weather; what is on its way keeps the fate that it has.
     pub fn change(&self, change: impl FnOnce(&mut Weather)) {
-        change(&mut self.weather.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.weather.lock());
     }
 
     /// What the weather is like now.
     pub fn weather(&self) -> Weather {
-        *self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.weather.lock()
     }
 
     /// What becomes of the next datagram in this direction, in the weather there is.

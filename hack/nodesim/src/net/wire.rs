@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Bytes of a connection id of ours (`protocol-transport` draws eight at random).
 pub const CONNECTION_ID_BYTES: usize = 8;
@@ -59,13 +61,13 @@ struct Known {
 impl Wires {
     pub(super) fn learn(&self, id: ConnectionId, wire: &Arc<Wire>) {
         let wire = Arc::clone(wire);
-        self.lock().insert(id, Known { wire, ended: false });
+        self.by_id.lock().insert(id, Known { wire, ended: false });
     }
 
     /// A connection ended. Behind a cut its id stays known: the endpoint would answer what still
     /// comes for it, and the server would hear from a node that is silent.
     pub(super) fn forget(&self, id: ConnectionId) {
-        let mut by_id = self.lock();
+        let mut by_id = self.by_id.lock();
         if let Some(known) = by_id.get_mut(&id)
             && known.wire.is_cut()
         {
@@ -77,28 +79,28 @@ impl Wires {
 
     /// Wires were mended: what ended behind them is forgotten.
     pub fn on_mended(&self) {
-        self.lock()
+        self.by_id
+            .lock()
             .retain(|_, known| !known.ended || known.wire.is_cut());
     }
 
     /// Whether a packet for this connection gets through. One of nobody's does: the endpoint
     /// answers it.
     pub(super) fn passes(&self, id: ConnectionId) -> bool {
-        self.lock().get(&id).is_none_or(|known| known.wire.passes())
+        self.by_id
+            .lock()
+            .get(&id)
+            .is_none_or(|known| known.wire.passes())
     }
 
     /// How many connection ids are known.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.by_id.lock().len()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConnectionId, Known>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock().is_empty()
     }
 }
 

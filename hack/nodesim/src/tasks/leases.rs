@@ -13,7 +13,7 @@ impl Tasks {
     /// Allocations may run until then (by the clock that says how long the host is up); others need
     /// nobody's word any more.
     pub fn tend_leases(self: &Arc<Self>, extend: Vec<(AllocId, Moment)>, end: &[AllocId]) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         for alloc in end {
             inner.leases.remove(alloc);
         }
@@ -30,12 +30,12 @@ impl Tasks {
 
     /// Whether there is a lease of an allocation, over or not.
     pub fn has_lease(&self, alloc: AllocId) -> bool {
-        self.lock().leases.contains_key(&alloc)
+        self.inner.lock().leases.contains_key(&alloc)
     }
 
     /// Whether nothing of an allocation may be started any more.
     pub fn lease_is_over(&self, alloc: AllocId) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let lease = inner.leases.get(&alloc);
         lease.is_some_and(|until| *until.borrow() <= self.clock.moment())
     }
@@ -61,7 +61,7 @@ impl Tasks {
     }
 
     fn kill_all_of(&self, alloc: AllocId) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let runs = inner.runs.iter().filter(|(run, _)| run.alloc == alloc);
         for (_, kept) in runs {
             kept.raise(Wish::Expire);

@@ -9,14 +9,15 @@
 mod leases;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use noded_core::event::{Exit, ExitStatus, KeptPhase, KeptRun, RunEvent};
 use noded_core::{Event, Moment, RunKey};
 use noded_daemon::clock::Clock;
 use noded_daemon::input::Input;
+use parking_lot::Mutex;
 use protocol_model::AllocId;
 use tokio::sync::{mpsc, watch};
 
@@ -58,15 +59,11 @@ pub struct TaskCounts {
 impl TaskCounts {
     /// Allocations of which a run ended because their lease was over.
     pub fn expired(&self) -> BTreeSet<AllocId> {
-        let expired = self.expired.lock();
-        expired.unwrap_or_else(PoisonError::into_inner).clone()
+        self.expired.lock().clone()
     }
 
     fn expire(&self, alloc: AllocId) {
-        let expired = self.expired.lock();
-        expired
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(alloc);
+        self.expired.lock().insert(alloc);
     }
 }
 
@@ -134,7 +131,7 @@ impl Tasks {
 
     /// Another daemon is told from now on; answers what it has to know at its start.
     pub fn hand_over(&self, inputs: mpsc::Sender<Input>) -> Vec<KeptRun> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.inputs = inputs;
         let runs = inner.runs.iter();
         runs.map(|(run, kept)| KeptRun {
@@ -148,7 +145,10 @@ impl Tasks {
     pub fn start(self: &Arc<Self>, run: RunKey, script: Script) {
         let (wish, wishes) = watch::channel(Wish::Run);
         let phase = KeptPhase::Starting;
-        self.lock().runs.insert(run.clone(), Run { phase, wish });
+        self.inner
+            .lock()
+            .runs
+            .insert(run.clone(), Run { phase, wish });
         self.counts.starts.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(Arc::clone(self).live(run, script, wishes));
     }
@@ -165,26 +165,26 @@ impl Tasks {
 
     /// The end of a run is recorded.
     pub fn release(&self, run: &RunKey) {
-        self.lock().runs.remove(run);
+        self.inner.lock().runs.remove(run);
     }
 
     /// The host loses its power: nothing runs any more, and nobody is told.
     pub fn lose_power(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.runs.clear();
         inner.leases.clear();
     }
 
     /// The runs that go on.
     pub fn running(&self) -> Vec<RunKey> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let goes_on = |run: &&Run| !matches!(run.phase, KeptPhase::Exited(_));
         let runs = inner.runs.iter().filter(|(_, run)| goes_on(run));
         runs.map(|(run, _)| run.clone()).collect()
     }
 
     fn wish(&self, run: RunKey, wish: Wish) -> Vec<Event> {
-        let ended = match self.lock().runs.get(&run) {
+        let ended = match self.inner.lock().runs.get(&run) {
             Some(Run {
                 phase: KeptPhase::Exited(exit),
                 ..
@@ -239,7 +239,7 @@ impl Tasks {
 
     async fn becomes(&self, run: &RunKey, phase: KeptPhase, told: RunEvent) {
         let inputs = {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             if let Some(kept) = inner.runs.get_mut(run) {
                 kept.phase = phase;
             }
@@ -272,10 +272,6 @@ impl Tasks {
             lease_expired: false,
             at: self.clock.wall(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,12 @@
 //! One file of a disk in memory, and what of it is not synced.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use controlplane_raft::DiskFile;
 use futures::future::BoxFuture;
 use hack_sim::rng::Rng;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Platters, SYNC};
 
@@ -93,7 +94,7 @@ impl Content {
 }
 
 pub(super) fn lock(content: &Mutex<Content>) -> MutexGuard<'_, Content> {
-    content.lock().unwrap_or_else(PoisonError::into_inner)
+    content.lock()
 }
 
 /// A file that one life of a machine has open.

@@ -15,12 +15,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_raft::{Disk, DiskFile, Lock, Opening};
 use futures::future::BoxFuture;
 use hack_sim::rng::Rng;
+use parking_lot::{Mutex, MutexGuard};
 
 use file::{Content, OpenFile};
 
@@ -79,7 +80,7 @@ impl Platters {
 
     /// The disk for the machine's next life; to the life before, every operation fails.
     pub fn mount(&self) -> SimDisk {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.life += 1;
         inner.torn = false;
         SimDisk {
@@ -90,12 +91,12 @@ impl Platters {
 
     /// Takes the disk from whoever has it: the process ends. What was written stays.
     pub fn detach(&self) {
-        self.lock().life += 1;
+        self.inner.lock().life += 1;
     }
 
     /// The power goes: what was not synced is lost, or some of it, or torn.
     pub fn cut_power(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.life += 1;
         let Inner { files, rng, .. } = &mut *inner;
         for content in files.values() {
@@ -105,7 +106,7 @@ impl Platters {
 
     /// A planted bug: keeps the disk as it is now, for [`Self::go_back`].
     pub fn put_aside(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let copies = inner.files.iter().map(|(path, content)| {
             let copy = file::lock(content).copy();
             (path.clone(), copy)
@@ -115,7 +116,7 @@ impl Platters {
 
     /// A planted bug: the disk is as it was put aside.
     pub fn go_back(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(aside) = &inner.aside else {
             return;
         };
@@ -128,21 +129,17 @@ impl Platters {
 
     /// Changes how the disk behaves.
     pub fn behave(&self, change: impl FnOnce(&mut Manners)) {
-        change(&mut self.lock().manners);
+        change(&mut self.inner.lock().manners);
     }
 
     /// Whether a write was torn since the machine started: it has no power then.
     pub fn is_torn(&self) -> bool {
-        self.lock().torn
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().torn
     }
 
     /// The disk, where `life` has it.
     fn of(&self, life: u64) -> io::Result<MutexGuard<'_, Inner>> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         match inner.life == life && !inner.torn {
             true => Ok(inner),
             false => Err(io::Error::other("this machine has no power")),
@@ -191,7 +188,7 @@ impl Disk for SimDisk {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        let inner = self.platters.lock();
+        let inner = self.platters.inner.lock();
         inner.files.contains_key(path) || inner.directories.contains(path)
     }
 

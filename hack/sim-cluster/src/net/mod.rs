@@ -14,11 +14,12 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use hack_sim::rng::Rng;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -145,9 +146,14 @@ impl Network {
     /// A socket at `address`; one that was there before hears nothing more.
     pub fn bind(&self, address: SocketAddr) -> Arc<SimSocket> {
         let inbox = Arc::new(Inbox::default());
-        let before = self.lock().inboxes.insert(address, Arc::clone(&inbox));
+        let before = self
+            .shared
+            .inner
+            .lock()
+            .inboxes
+            .insert(address, Arc::clone(&inbox));
         if let Some(before) = before {
-            before.lock().unplugged = true;
+            before.waiting.lock().unplugged = true;
         }
         Arc::new(SimSocket::new(self.clone(), address, inbox))
     }
@@ -155,11 +161,11 @@ impl Network {
     /// Pulls the plug of a machine: nobody hears anything of its sockets any more, nor do they. It
     /// is how a process ends that is killed.
     pub fn unplug(&self, machine: Machine) {
-        let mut inner = self.lock();
+        let mut inner = self.shared.inner.lock();
         inner.inboxes.retain(|address, inbox| {
             let goes = machine_of(*address) == Some(machine);
             if goes {
-                inbox.lock().unplugged = true;
+                inbox.waiting.lock().unplugged = true;
             }
             !goes
         });
@@ -167,12 +173,12 @@ impl Network {
 
     /// Cuts what goes from one machine to another, once more.
     pub fn cut(&self, from: Machine, to: Machine) {
-        *self.lock().cuts.entry((from, to)).or_default() += 1;
+        *self.shared.inner.lock().cuts.entry((from, to)).or_default() += 1;
     }
 
     /// Takes one cut back.
     pub fn mend(&self, from: Machine, to: Machine) {
-        let mut inner = self.lock();
+        let mut inner = self.shared.inner.lock();
         if let Some(count) = inner.cuts.get_mut(&(from, to)) {
             *count = count.saturating_sub(1);
         }
@@ -180,23 +186,23 @@ impl Network {
 
     /// Whether what goes from one machine to another gets through.
     pub fn passes(&self, from: Machine, to: Machine) -> bool {
-        self.lock().passes(from, to)
+        self.shared.inner.lock().passes(from, to)
     }
 
     /// Changes the weather.
     pub fn set_weather(&self, weather: Weather) {
-        self.lock().weather = weather;
+        self.shared.inner.lock().weather = weather;
     }
 
     /// Makes everything to and from a machine take this much longer; zero = not longer.
     pub fn set_slow(&self, machine: Machine, extra: Duration) {
         let millis = u64::try_from(extra.as_millis()).unwrap_or(u64::MAX);
-        self.lock().slow_ms.insert(machine, millis);
+        self.shared.inner.lock().slow_ms.insert(machine, millis);
     }
 
     /// Everything is well: no cuts, calm weather, nobody slow.
     pub fn heal(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.shared.inner.lock();
         inner.cuts.clear();
         inner.slow_ms.clear();
         inner.weather = Weather::CALM;
@@ -204,12 +210,12 @@ impl Network {
 
     /// What became of packets so far.
     pub fn counts(&self) -> NetCounts {
-        self.lock().counts
+        self.shared.inner.lock().counts
     }
 
     /// Sends a packet. Nobody is told what becomes of it.
     fn send(&self, packet: Packet) {
-        let mut inner = self.lock();
+        let mut inner = self.shared.inner.lock();
         let Some(due) = inner.fate(&packet) else {
             return;
         };
@@ -218,16 +224,6 @@ impl Network {
         if first.is_none_or(|first| due < first) {
             self.shared.earlier.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.shared.lock()
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -289,12 +285,12 @@ impl Inner {
 async fn carry(shared: Arc<Shared>) {
     loop {
         let (next, arrived) = {
-            let mut inner = shared.lock();
+            let mut inner = shared.inner.lock();
             let arrived = inner.arrived();
             (inner.next(), arrived)
         };
         for packet in arrived {
-            let inbox = shared.lock().inboxes.get(&packet.to).cloned();
+            let inbox = shared.inner.lock().inboxes.get(&packet.to).cloned();
             if let Some(inbox) = inbox {
                 inbox.put(packet);
             }
@@ -311,7 +307,7 @@ async fn carry(shared: Arc<Shared>) {
 
 impl Inbox {
     fn put(&self, packet: Packet) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.unplugged || waiting.packets.len() >= INBOX_MAX {
             return;
         }
@@ -321,9 +317,5 @@ impl Inbox {
         if let Some(reader) = reader {
             reader.wake();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,7 +35,7 @@ impl AsyncUdpSocket for SimSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        if self.inbox.lock().unplugged {
+        if self.inbox.waiting.lock().unplugged {
             return Ok(());
         }
         let length = transmit.contents.len().max(1);
@@ -58,7 +58,7 @@ impl AsyncUdpSocket for SimSocket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let mut waiting = self.inbox.lock();
+        let mut waiting = self.inbox.waiting.lock();
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(metas.iter_mut()) {
             let Some(packet) = waiting.packets.pop_front() else {

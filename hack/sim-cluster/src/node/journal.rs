@@ -1,12 +1,13 @@
 //! A journal in memory: what was synced survives the host, what was written survives the daemon. It
 //! may be slow, and refuse.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::Watermark;
 use noded_core::journal::{self, JournalRecord, RestoredNode};
 use noded_daemon::journal::{JournalError, Progress, Records};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::eyes::{Eyes, Observation};
@@ -41,29 +42,29 @@ struct Inner {
 impl JournalFile {
     /// Makes syncs take this much longer; zero = not longer.
     pub fn set_slow(&self, slow: Duration) {
-        self.lock().slow = slow;
+        self.inner.lock().slow = slow;
     }
 
     /// Whether nothing is written any more.
     pub fn set_refuses(&self, refuses: bool) {
-        self.lock().refuses = refuses;
+        self.inner.lock().refuses = refuses;
     }
 
     /// Plants the bug.
     pub fn set_drops(&self) {
-        self.lock().drops = true;
+        self.inner.lock().drops = true;
     }
 
     /// The host has no power: what was not synced is lost.
     pub fn cut_power(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let synced = inner.synced;
         inner.records.truncate(synced);
     }
 
     /// What a new daemon finds, which begins the file anew.
     pub fn replay(&self) -> RestoredNode {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.life += 1;
         if inner.drops {
             inner.records.clear();
@@ -72,10 +73,6 @@ impl JournalFile {
         inner.records = journal::compact(&restored);
         inner.synced = inner.records.len();
         restored
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,7 +104,7 @@ impl SimRecords {
     /// Goes on in `file`, which was just replayed; `news` hears of progress.
     pub fn new(file: JournalFile, machine: Machine, eyes: Arc<Eyes>, news: Arc<Notify>) -> Self {
         let (life, compacted) = {
-            let inner = file.lock();
+            let inner = file.inner.lock();
             (inner.life, inner.records.len())
         };
         Self {
@@ -123,7 +120,7 @@ impl SimRecords {
 
     /// Writes what waits, where the disk takes it.
     fn write(&self, standing: &mut Standing) -> bool {
-        let mut inner = self.file.lock();
+        let mut inner = self.file.inner.lock();
         if inner.life != self.life || inner.refuses {
             return false;
         }
@@ -149,10 +146,10 @@ impl SimRecords {
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(AGAIN).await;
-                if records.file.lock().life != records.life {
+                if records.file.inner.lock().life != records.life {
                     return;
                 }
-                let mut standing = lock(&records.shared);
+                let mut standing = records.shared.lock();
                 if records.write(&mut standing) {
                     standing.trying = false;
                     records.news.notify_one();
@@ -161,10 +158,6 @@ impl SimRecords {
             }
         });
     }
-}
-
-fn lock(standing: &Mutex<Standing>) -> MutexGuard<'_, Standing> {
-    standing.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The newest watermark of some records.
@@ -177,14 +170,14 @@ fn watermark(records: &[JournalRecord]) -> Option<Watermark> {
 
 impl Records for SimRecords {
     fn append(&mut self, record: &JournalRecord) -> Result<u64, JournalError> {
-        let mut standing = lock(&self.shared);
+        let mut standing = self.shared.lock();
         standing.waiting.push(record.clone());
         standing.issued += 1;
         Ok(standing.issued)
     }
 
     fn hand_over(&mut self) -> Result<(), JournalError> {
-        let mut standing = lock(&self.shared);
+        let mut standing = self.shared.lock();
         if standing.waiting.is_empty() || standing.trying {
             return Ok(());
         }
@@ -202,11 +195,11 @@ impl Records for SimRecords {
         let (file, life) = (self.file.clone(), self.life);
         let (shared, news) = (Arc::clone(&self.shared), Arc::clone(&self.news));
         let (slow, records) = {
-            let inner = file.lock();
+            let inner = file.inner.lock();
             (inner.slow, inner.records.len())
         };
         let upto = {
-            let mut standing = lock(&shared);
+            let mut standing = shared.lock();
             let upto = standing.progress.written;
             if upto <= standing.progress.synced.max(standing.syncing) {
                 return;
@@ -216,38 +209,39 @@ impl Records for SimRecords {
         };
         tokio::spawn(async move {
             tokio::time::sleep(SYNC + slow).await;
-            let mut inner = file.lock();
+            let mut inner = file.inner.lock();
             if inner.life != life || inner.refuses {
                 drop(inner);
                 // Whoever waits asks again.
-                lock(&shared).syncing = 0;
+                shared.lock().syncing = 0;
                 return;
             }
             // It may have been compacted meanwhile, which syncs.
             inner.synced = inner.synced.max(records.min(inner.records.len()));
             drop(inner);
-            let mut standing = lock(&shared);
+            let mut standing = shared.lock();
             standing.progress.synced = standing.progress.synced.max(upto);
             news.notify_one();
         });
     }
 
     fn issued(&self) -> u64 {
-        lock(&self.shared).issued
+        self.shared.lock().issued
     }
 
     fn progress(&self) -> Progress {
-        lock(&self.shared).progress
+        self.shared.lock().progress
     }
 
     fn wants_compaction(&self) -> bool {
-        let standing = lock(&self.shared);
+        let standing = self.shared.lock();
         let all_written = standing.progress.written == standing.issued;
-        all_written && self.file.lock().records.len() > COMPACT_RECORDS.max(2 * self.compacted)
+        all_written
+            && self.file.inner.lock().records.len() > COMPACT_RECORDS.max(2 * self.compacted)
     }
 
     fn compact(&mut self, records: Vec<JournalRecord>) {
-        let mut inner = self.file.lock();
+        let mut inner = self.file.inner.lock();
         if inner.life != self.life || inner.refuses {
             return;
         }
@@ -257,7 +251,7 @@ impl Records for SimRecords {
         inner.records = records;
         drop(inner);
         self.show(moved);
-        let mut standing = lock(&self.shared);
+        let mut standing = self.shared.lock();
         standing.progress.synced = standing.progress.written;
     }
 }

@@ -11,7 +11,7 @@ pub mod journal;
 pub mod outside;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -25,6 +25,7 @@ use noded_daemon::clock::Clock;
 use noded_daemon::input::Input;
 use noded_daemon::session::SessionContext;
 use noded_daemon::shell::{INPUTS_MAX, Shell};
+use parking_lot::Mutex;
 use protocol_model::NodeId;
 use protocol_transport::{Endpoint, EndpointConfig, Identity, Limits};
 use tokio::sync::{Notify, mpsc, watch};

@@ -1,11 +1,12 @@
 //! Operators, what they wish, and what they were promised. They use the HTTP API, as everybody
 //! does.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
 use hack_sim::schedule::jobs::{self, Kind};
+use parking_lot::Mutex;
 use protocol_model::JobKey;
 use serde_json::{Value, json};
 
@@ -82,7 +83,7 @@ impl Clients {
 
     /// Whether everything for the end was acknowledged.
     pub(super) fn all_done(&self) -> bool {
-        let done = |wish: &Mutex<Wish>| matches!(*lock(wish), Wish::Done(_));
+        let done = |wish: &Mutex<Wish>| matches!(*wish.lock(), Wish::Done(_));
         self.end.iter().all(|wish| done(wish))
     }
 
@@ -91,15 +92,15 @@ impl Clients {
         self.wish_again_where_overtaken();
         for (job, kind) in self.kinds.iter().enumerate() {
             let wish = Arc::clone(&self.end[job]);
-            if *lock(&wish) != Wish::Open {
+            if *wish.lock() != Wish::Open {
                 continue;
             }
-            *lock(&wish) = Wish::Asked;
+            *wish.lock() = Wish::Asked;
             let again = self.register(job, usual(*kind), 0);
             let (eyes, http) = (Arc::clone(&self.eyes), http.clone());
             tokio::spawn(async move {
                 let done = again.carry_out(&eyes, http, END).await;
-                *lock(&wish) = done.map_or(Wish::Open, Wish::Done);
+                *wish.lock() = done.map_or(Wish::Open, Wish::Done);
             });
         }
     }
@@ -110,7 +111,7 @@ impl Clients {
         for (job, wish) in self.end.iter().enumerate() {
             let changed = state.job(&JobKey::new("default", jobs::name(job)));
             let changed = changed.map_or(0, |job| job.job_modify_index);
-            let mut wish = lock(wish);
+            let mut wish = wish.lock();
             if matches!(*wish, Wish::Done(at) if at < changed) {
                 *wish = Wish::Open;
             }
@@ -223,10 +224,6 @@ async fn read_job(eyes: Arc<Eyes>, server: Machine, http: Router) {
         acknowledged,
         modify_index,
     });
-}
-
-fn lock(wish: &Mutex<Wish>) -> MutexGuard<'_, Wish> {
-    wish.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {

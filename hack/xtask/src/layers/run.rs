@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use parking_lot::Mutex;
 
 use super::build::Executable;
 use super::log::{LogReader, Shown, Tally};
@@ -40,10 +40,7 @@ impl Output {
 
     fn line(&self, label: &str, line: &str, shown: Shown) -> anyhow::Result<()> {
         // Ignores poisoning: a line is written whole or the run fails anyway.
-        let mut file = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = self.0.lock();
         writeln!(file, "{label}| {line}")?;
         if shown == Shown::Yes {
             writeln!(std::io::stdout(), "{label}| {line}")?;

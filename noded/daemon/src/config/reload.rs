@@ -1,6 +1,8 @@
 //! Another configuration while noded runs: what may change does, what may not is named.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use super::Config;
 
@@ -16,12 +18,12 @@ impl LiveConfig {
 
     /// The configuration now. Whoever holds it keeps what it says.
     pub fn now(&self) -> Arc<Config> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// Puts another one in its place.
     pub fn replace(&self, config: Config) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        *self.0.write() = Arc::new(config);
     }
 }
 

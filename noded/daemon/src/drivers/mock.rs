@@ -1,12 +1,13 @@
 //! `mock_driver`: tasks without a process, for tests of whole clusters.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::driver::{Ability, DriverCapabilities, TaskRoot};
 use noded_core::event::{Exit, ExitStatus, Recovery, RunEvent};
 use noded_core::{Event, RunKey};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
@@ -118,13 +119,13 @@ impl OwnRuns for MockRuns {
             return Err(StartFailed { message, recovery });
         }
         let (stop, stopped) = watch::channel(false);
-        lock(&self.running).insert(run.clone(), stop);
+        self.running.lock().insert(run.clone(), stop);
         tokio::spawn(live(run, config, stopped, self.inputs.clone()));
         Ok(())
     }
 
     fn stop(&self, run: &RunKey) -> bool {
-        match lock(&self.running).get(run) {
+        match self.running.lock().get(run) {
             Some(stop) => {
                 stop.send_replace(true);
                 true
@@ -134,12 +135,8 @@ impl OwnRuns for MockRuns {
     }
 
     fn forget(&self, run: &RunKey) {
-        lock(&self.running).remove(run);
+        self.running.lock().remove(run);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn live(

@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use netns::{NamespaceError, PinError};
+use parking_lot::Mutex;
 use protocol_model::AllocId;
 
 /// Why an allocation has no network namespace.
@@ -53,7 +53,7 @@ impl Networks {
     /// # Errors
     /// Where none can be made or kept.
     pub fn of(&self, alloc: AllocId) -> Result<OwnedFd, NetworkError> {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         let path = self.path(alloc);
         if let Some(pinned) = netns::open_pinned(&path).map_err(NetworkError::Pin)? {
             return Ok(pinned);

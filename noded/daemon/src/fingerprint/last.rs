@@ -4,8 +4,8 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use protocol_model::{Node, NodeId};
 
 use crate::identity::write_durably;
@@ -41,7 +41,7 @@ pub(crate) fn load(directory: &Path, id: NodeId) -> Option<Node> {
 /// Keeps facts in `directory`. Blocks, also while others are being kept.
 pub(crate) fn save(directory: &Path, facts: &Node) {
     static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock();
     let bytes = serde_json::to_vec(facts).map_err(io::Error::other);
     let kept = bytes.and_then(|bytes| write_durably(directory, FILE, &bytes));
     if let Err(error) = kept {

@@ -1,10 +1,11 @@
 //! What the loop and the journal's two threads know of its file, and how they wait for each other.
 
 use std::fs::File;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use noded_core::journal::JournalRecord;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::Progress;
 use super::bell::Bell;
@@ -117,7 +118,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -141,11 +142,7 @@ impl Shared {
                 state.late = true;
                 return;
             }
-            state = self
-                .progress
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.progress.wait_for(&mut state, left);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The thread that brings the file to the disk: one fdatasync for everything that is written.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Disk;
 use super::shared::{Shared, Trust};
@@ -10,10 +10,7 @@ pub(super) fn run(shared: &Shared, disk: Disk) {
     loop {
         let mut state = shared.lock();
         while !state.closing && !state.wants_sync() {
-            state = shared
-                .sync_work
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            shared.sync_work.wait(&mut state);
         }
         if state.closing {
             return;

@@ -11,10 +11,11 @@
 //! the sync of those before it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use noded_core::journal::JournalRecord;
+use parking_lot::MutexGuard;
 use protocol_error_chain::chain;
 
 use super::Disk;

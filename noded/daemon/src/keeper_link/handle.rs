@@ -1,8 +1,6 @@
 //! What may be asked of keeper.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{MutexGuard, PoisonError};
 
 use noded_keeper::protocol::{Event, LEASES_PER_REQUEST_MAX, Lease, Request, Response, TaskKey};
 use tokio::sync::{mpsc, oneshot};
@@ -69,16 +67,12 @@ impl KeeperHandle {
     /// From now on the events of `key` come here, until [`Self::close_session`].
     pub fn open_session(&self, key: TaskKey) -> mpsc::Receiver<Event> {
         let (events, received) = mpsc::channel(SESSION_EVENTS_MAX);
-        self.lock().insert(key, events);
+        self.sessions.lock().insert(key, events);
         received
     }
 
     /// The opposite.
     pub fn close_session(&self, key: &TaskKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<TaskKey, mpsc::Sender<Event>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock().remove(key);
     }
 }

@@ -16,13 +16,14 @@ mod opening;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use noded_keeper::client::{Connection, ConnectionError, Launch, LaunchError};
 use noded_keeper::protocol::{
     CallId, Event, Message, Refusal, Request, Response, TaskKey, TaskReport,
 };
+use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -188,7 +189,7 @@ impl Link {
             _ => None,
         });
         let asked: Vec<&TaskKey> = asked.collect();
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         catch_up(&mut sessions, &asked, listing);
     }
 
@@ -276,7 +277,7 @@ impl Link {
 
     async fn tell(&self, event: Event) {
         let session = {
-            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let sessions = self.sessions.lock();
             sessions.get(key_of(&event)).cloned()
         };
         match session {

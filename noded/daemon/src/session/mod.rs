@@ -18,14 +18,15 @@ mod convert;
 mod early;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::SessionEvent;
 use noded_core::key::{Attempt, SessionEpoch};
+use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use protocol_model::{AllocId, Node};
 use protocol_transport::{
@@ -402,12 +403,7 @@ impl Own {
     }
 
     fn facts(&self) -> Result<v1::NodeFacts, String> {
-        let facts = self
-            .context
-            .facts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let facts = self.context.facts.lock().clone();
         let json = serde_json::to_vec(&*facts).map_err(|error| error.to_string())?;
         Ok(v1::NodeFacts { json: json.into() })
     }

@@ -1,7 +1,7 @@
 //! What the loop makes of a look at its host: facts that changed, a disk that fills up, another
 //! configuration.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use noded_core::event::AllocEvent;
 use noded_core::{DiskRelief, Event};
@@ -28,7 +28,7 @@ impl Running {
     /// The host was looked at again: only what changed is told.
     pub(super) fn looked(&mut self, found: Result<Box<Node>, String>) {
         let facts = &self.shell.session.facts;
-        let previous = Arc::clone(&facts.lock().unwrap_or_else(PoisonError::into_inner));
+        let previous = Arc::clone(&facts.lock());
         let settled = match found {
             Ok(fresh) => refresh::settle(&previous, *fresh, self.held_disk_mib()),
             Err(reason) => {
@@ -44,7 +44,7 @@ impl Running {
         tracing::info!(%changed, "the facts of this host changed");
         self.shell.hands.on_facts(&previous, &settled);
         let settled = Arc::new(settled);
-        *facts.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settled);
+        *facts.lock() = Arc::clone(&settled);
         self.shell.core.set_node(settled);
     }
 

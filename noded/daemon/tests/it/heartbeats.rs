@@ -1,7 +1,7 @@
 //! What a node says to a server that reads nothing for a while.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -94,7 +94,7 @@ async fn heartbeats_arrive_though_a_report_before_them_is_not_read() {
             secret: [1; 32],
         },
         boot_id: [2; 16],
-        facts: Mutex::new(Arc::new(node)),
+        facts: parking_lot::Mutex::new(Arc::new(node)),
         inputs,
     });
     let link = Link::start(&context, Attempt(1), address.to_string(), Purpose::Session);

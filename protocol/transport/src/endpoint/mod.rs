@@ -19,8 +19,9 @@ pub use limits::Limits;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -219,7 +220,7 @@ impl Endpoint {
     }
 
     fn client(&self) -> MutexGuard<'_, Client> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.client.lock()
     }
 
     /// Closes all connections and stops listening; pending handshakes end too.

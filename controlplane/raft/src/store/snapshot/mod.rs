@@ -9,8 +9,10 @@ mod hashed;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 pub(crate) use self::file::SnapshotFile;
 use self::file::write_file;
@@ -196,14 +198,11 @@ impl SnapshotStore {
     }
 
     fn newest(&self) -> Option<Newest> {
-        self.newest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.newest.lock().clone()
     }
 
     fn set_newest(&self, last: Option<LogId>, path: PathBuf) {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Newest { last, path });
+        *self.newest.lock() = Some(Newest { last, path });
     }
 }
 

@@ -178,7 +178,7 @@ impl Gateway {
     }
 
     async fn open_here(&self, node: NodeId) -> Result<Option<Opened>, CallNodeError> {
-        let entry = self.lock().newest(node).cloned();
+        let entry = self.sessions.lock().newest(node).cloned();
         // A node that went on at another server may have said nothing of it here.
         let is_silent = |entry: &SessionEntry| {
             let heard = self.heard.last(node).unwrap_or(entry.since);

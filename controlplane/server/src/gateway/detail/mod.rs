@@ -7,9 +7,10 @@
 mod kept;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use controlplane_state::SessionEpoch;
+use parking_lot::Mutex;
 use protocol_model::{AllocId, Allocation, NodeId, TASK_EVENTS_MAX, TaskEvent, TaskState};
 use protocol_wire::report::AllocReport;
 use tokio::time::Instant;
@@ -99,7 +100,7 @@ impl DetailCache {
     /// Keeps events of allocations that are known to be the node's own, where nothing newer is
     /// kept: those of a later report, or told over a later connection.
     pub fn take_in(&self, told: Told, reported: impl IntoIterator<Item = AllocEvents>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         for events in reported {
             let is_newer = |kept: &Detail| {
                 kept.epoch != told.epoch
@@ -115,7 +116,7 @@ impl DetailCache {
     /// Keeps all that a node knows of events, told as it came here with a session that goes on.
     /// What came over this connection since is newer; what was told here before is not.
     pub fn take_in_whole(&self, told: Told, reported: impl IntoIterator<Item = AllocEvents>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         for events in reported {
             let kept = inner.get(events.alloc);
             let kept = kept.filter(|kept| kept.epoch == told.epoch);
@@ -129,14 +130,14 @@ impl DetailCache {
 
     /// The newest report of an allocation, in that session, whose events were taken in here.
     pub(super) fn revision(&self, alloc: AllocId, epoch: SessionEpoch) -> Option<u64> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let kept = inner.get(alloc).filter(|kept| kept.epoch == epoch);
         kept.map(|kept| kept.revision)
     }
 
     /// Forgets a node's allocations: its session ended here.
     pub fn forget(&self, node: NodeId) {
-        self.lock().forget(node);
+        self.inner.lock().forget(node);
     }
 
     /// Forgets allocations of a node that the state does not know any more.
@@ -145,7 +146,7 @@ impl DetailCache {
         if gone.peek().is_none() {
             return;
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         for alloc in gone {
             // A node may name what is another one's.
             inner.forget_alloc(node, alloc);
@@ -154,11 +155,7 @@ impl DetailCache {
 
     /// What is kept of one allocation.
     pub fn of(&self, alloc: AllocId) -> Option<Detail> {
-        self.lock().get(alloc).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().get(alloc).cloned()
     }
 }
 

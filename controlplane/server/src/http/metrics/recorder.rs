@@ -1,13 +1,14 @@
 //! What the process's own counters, gauges and histograms are recorded in.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use metrics::atomics::AtomicU64;
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 use metrics_util::registry::{Registry, Storage};
+use parking_lot::Mutex;
 
 use super::Reading;
 
@@ -57,7 +58,7 @@ pub(super) struct Moments {
 
 impl HistogramFn for Samples {
     fn record(&self, value: f64) {
-        let mut moments = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moments = self.0.lock();
         moments.min = if moments.count == 0 {
             value
         } else {
@@ -76,7 +77,7 @@ impl HistogramFn for Samples {
 
 impl Samples {
     fn moments(&self) -> Moments {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
