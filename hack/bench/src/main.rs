@@ -9,6 +9,7 @@ mod args;
 mod fleet;
 mod floor;
 mod http;
+mod processors;
 mod row;
 mod suites;
 mod verdict;

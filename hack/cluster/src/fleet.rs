@@ -32,16 +32,20 @@ impl Fleet {
     /// When some do not get there.
     pub async fn start(cluster: &Cluster, nodes: usize) -> anyhow::Result<Self> {
         let log = File::create(cluster.folder().join("nodesim.log"))?;
-        let (fleet, _) = Self::start_with(cluster, nodes, 0, &[], log.into()).await?;
+        let (fleet, begun) = Self::start_with(cluster, nodes, 0, &[], log.into()).await?;
+        ensure!(
+            begun["missing"] == 0,
+            "not all nodes got a session: {begun}"
+        );
         Ok(fleet)
     }
 
     /// The same with `more` arguments of nodesim's, by a process that leaves the processors to
-    /// others as readily as `nice` says (nice(2)) and tells `log` how it goes; answers what it said
-    /// of the beginning, too.
+    /// others as readily as `nice` says (nice(2)) and tells `log` how it goes. Answers what it said
+    /// of the beginning, too: `missing` nodes got no session within two minutes.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// When nodesim does not start.
     pub async fn start_with(
         cluster: &Cluster,
         nodes: usize,
@@ -82,10 +86,6 @@ impl Fleet {
             answers: BufReader::new(answers).lines(),
         };
         let begun = fleet.answer().await?;
-        ensure!(
-            begun["missing"] == 0,
-            "not all nodes got a session: {begun}"
-        );
         Ok((fleet, begun))
     }
 

@@ -19,6 +19,31 @@ fn parse_pss(text: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
+/// The resident memory of a process in KiB.
+///
+/// # Errors
+/// If the process is gone or the kernel does not tell.
+pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
+    status_kib(pid, "VmRSS:")
+}
+
+/// The most resident memory that a process ever had, in KiB.
+///
+/// # Errors
+/// If the process is gone or the kernel does not tell.
+pub fn peak_memory_kib(pid: u32) -> anyhow::Result<u64> {
+    status_kib(pid, "VmHWM:")
+}
+
+/// A number of proc_pid_status(5).
+fn status_kib(pid: u32, field: &str) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(field));
+    let number = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("no {field} in {path}"))
+}
+
 /// Processor time of a process so far.
 ///
 /// # Errors
@@ -88,7 +113,9 @@ mod tests {
 
     #[test]
     fn memory_and_time_of_a_process_are_found() {
-        assert!(memory_kib(std::process::id()).unwrap() > 0);
+        let own = std::process::id();
+        assert!(memory_kib(own).unwrap() > 0);
+        assert!(peak_memory_kib(own).unwrap() >= resident_kib(own).unwrap());
         assert!(cpu(std::process::id()).unwrap() < Duration::from_secs(3600));
         let text = "Rss: 9 kB\nPss:      12 kB\nPss_Dirty: 3 kB\n";
         assert_eq!(parse_pss(text), Some(12));

@@ -49,8 +49,22 @@ impl Nodesim {
     /// # Errors
     /// If some do not get there.
     pub(crate) fn start(servers: &Cluster, fleet: Fleet) -> anyhow::Result<(Self, Value)> {
+        let (sim, begun) = Self::begin(servers, fleet, RATE)?;
+        ensure!(begun["missing"] == 0, "nodes without a session: {begun}");
+        Ok((sim, begun))
+    }
+
+    /// The same with `rate` new nodes in a second, whether or not all of them get there.
+    ///
+    /// # Errors
+    /// If nodesim does not start.
+    pub(crate) fn begin(
+        servers: &Cluster,
+        fleet: Fleet,
+        rate: &str,
+    ) -> anyhow::Result<(Self, Value)> {
         let seed = fleet.seed.to_string();
-        let more = ["--rate", RATE, "--seed", &seed, "--class", fleet.class];
+        let more = ["--rate", rate, "--seed", &seed, "--class", fleet.class];
         let Fleet { nodes, nice, .. } = fleet;
         // How it goes is for those who watch.
         let log = Stdio::inherit();

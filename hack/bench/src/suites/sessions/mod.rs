@@ -15,6 +15,7 @@ mod load;
 mod outage;
 mod part;
 mod reconnect;
+mod restarts;
 mod silence;
 mod simulated;
 mod storm;
@@ -30,6 +31,7 @@ use serde_json::{Value, json};
 
 use self::load::Load;
 use self::part::Part;
+use self::storm::Force;
 use super::Suite;
 use crate::fleet::nodesim::{Fleet, Nodesim};
 use crate::fleet::{self, look, servers};
@@ -65,6 +67,10 @@ struct Options {
     /// For how long 30 % of all packets are lost and others up to 300 ms late
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     weather_seconds: u64,
+    /// The storms of part `storm`: NODES/SHARE, where servers and nodes have one SHARE-th of a
+    /// processor each
+    #[arg(long, value_name = "NODES/SHARE", value_delimiter = ',')]
+    storms: Vec<Force>,
     /// Measure only these parts, separated by commas
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<Part>,
@@ -97,17 +103,33 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
     let simulator = wanted
         .then(|| simulated::program(&bench.programs))
         .transpose()?;
-    let mut scene = set_the_scene(bench, &durable, rows)?;
-    let mut load = Load::None;
-    for part in Part::chosen(&options.only) {
-        load.become_like(part.load(), &mut scene)?;
-        let measured = measure(part, &mut scene, net.as_ref(), &options);
-        rows.extend(measured.with_context(|| format!("part {part:?}"))?);
+    if Part::chosen(&options.only).any(Part::needs_scene) {
+        measure_scene(bench, &durable, net.as_ref(), &options, rows)?;
     }
-    drop(scene);
+    if Part::chosen(&options.only).any(|part| part == Part::Storm) {
+        storm::run(bench, &options.storms, rows).context("part Storm")?;
+    }
     // Beside nothing: it is about promises, and about this processor's time.
     if let Some(simulator) = simulator {
         rows.extend(simulated::rows(&simulator)?);
+    }
+    Ok(())
+}
+
+/// The parts that share three servers and a thousand nodes.
+fn measure_scene(
+    bench: &Bench,
+    durable: &Quantiles,
+    net: Option<&OwnNet>,
+    options: &Options,
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<()> {
+    let mut scene = set_the_scene(bench, durable, rows)?;
+    let mut load = Load::None;
+    for part in Part::chosen(&options.only).filter(|part| part.needs_scene()) {
+        load.become_like(part.load(), &mut scene)?;
+        let measured = measure(part, &mut scene, net, options);
+        rows.extend(measured.with_context(|| format!("part {part:?}"))?);
     }
     Ok(())
 }
@@ -147,7 +169,7 @@ fn measure(
         (Part::Silence, _) => silence::rows(scene),
         (Part::Weather, _) => weather::rows(scene, Duration::from_secs(options.weather_seconds)),
         (Part::Reconnect, _) => reconnect::rows(scene),
-        (Part::Storm, _) => storm::rows(scene),
+        (Part::Restarts, _) => restarts::rows(scene),
         (Part::Outage, _) => outage::rows(scene),
         (Part::Links, Some(net)) => links::rows(scene, net),
         (Part::Links, None) => Ok(vec![Row::not_measured(
@@ -157,8 +179,8 @@ fn measure(
              said at the start",
         )]),
         (Part::Failover, _) => failover::rows(scene),
-        // Later, on its own.
-        (Part::Simulated, _) => Ok(Vec::new()),
+        // Later, on their own.
+        (Part::Storm | Part::Simulated, _) => Ok(Vec::new()),
     }
 }
 

@@ -10,10 +10,11 @@ pub(super) enum Part {
     Silence,
     Weather,
     Reconnect,
-    Storm,
+    Restarts,
     Outage,
     Links,
     Failover,
+    Storm,
     Simulated,
 }
 
@@ -27,11 +28,20 @@ impl Part {
     /// What nodes run meanwhile: something where complete reports are made.
     pub(super) fn load(self) -> Load {
         match self {
-            Self::Reconnect | Self::Storm | Self::Outage => Load::TwoEach,
-            Self::Silence | Self::Weather | Self::Links | Self::Failover | Self::Simulated => {
-                Load::None
-            }
+            Self::Reconnect | Self::Restarts | Self::Outage => Load::TwoEach,
+            Self::Silence
+            | Self::Weather
+            | Self::Links
+            | Self::Failover
+            | Self::Storm
+            | Self::Simulated => Load::None,
         }
+    }
+
+    /// Whether it needs the three servers and the thousand nodes: the others are measured after
+    /// these have ended.
+    pub(super) fn needs_scene(self) -> bool {
+        !matches!(self, Self::Storm | Self::Simulated)
     }
 }
 
