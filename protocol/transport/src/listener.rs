@@ -15,8 +15,8 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use quinn::VarInt;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use crate::endpoint::{Limits, close_code};
 use crate::identity::PeerIdentity;
 use crate::line_limit::LineLimit;
+use crate::role::Role;
 
 static NOT_AWAITED: LineLimit = LineLimit::new();
 static REFUSED: LineLimit = LineLimit::new();
@@ -76,6 +77,7 @@ impl Drop for Listener {
 }
 
 async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Sender<Peer>) {
+    let limits = Arc::new(limits);
     let handshakes_max = limits.handshakes_max.max(1);
     let handshakes = Arc::new(Semaphore::new(handshakes_max));
     while let Some(incoming) = endpoint.accept().await {
@@ -90,7 +92,7 @@ async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Send
             continue;
         }
         let peers = peers.clone();
-        let limit = limits.handshake_timeout;
+        let limits = Arc::clone(&limits);
         tokio::spawn(async move {
             let _permit = permit;
             let address = incoming.remote_address();
@@ -102,7 +104,7 @@ async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Send
                         tracing::error!(%address, left_out, "a handshake cannot be waited for");
                     }
                 }
-                Ok(Ok((connection, over))) => shake_hands(connection, over, limit, &peers).await,
+                Ok(Ok((connection, over))) => shake_hands(connection, over, &limits, &peers).await,
             }
         });
     }
@@ -113,7 +115,7 @@ async fn accept_all(endpoint: quinn::Endpoint, limits: Limits, peers: mpsc::Send
 async fn shake_hands(
     connection: quinn::Connection,
     over: quinn::ZeroRttAccepted,
-    limit: Duration,
+    limits: &Limits,
     peers: &mpsc::Sender<Peer>,
 ) {
     let address = connection.remote_address();
@@ -122,8 +124,15 @@ async fn shake_hands(
     let known = PeerIdentity::of_connection(&connection).ok();
     let is_known = known.is_some();
     if let Some(identity) = known {
-        place(connection.clone(), identity, handshake.clone(), peers);
+        hand_over(
+            connection.clone(),
+            identity,
+            handshake.clone(),
+            limits,
+            peers,
+        );
     }
+    let limit = limits.handshake_timeout;
     if timeout(limit, over).await.is_err() {
         tracing::debug!(%address, ?limit, "handshake took too long");
         connection.close(close_code::UNRESPONSIVE.into(), b"handshake took too long");
@@ -138,7 +147,7 @@ async fn shake_hands(
         return;
     }
     match PeerIdentity::of_connection(&connection) {
-        Ok(identity) => place(connection, identity, handshake, peers),
+        Ok(identity) => hand_over(connection, identity, handshake, limits, peers),
         Err(error) => {
             if let Some(left_out) = REFUSED.admit() {
                 tracing::warn!(%address, %error, left_out, "peer refused");
@@ -148,12 +157,18 @@ async fn shake_hands(
     }
 }
 
-fn place(
+/// Hands an authenticated connection to whoever accepts.
+fn hand_over(
     connection: quinn::Connection,
     identity: PeerIdentity,
     handshake: Handshake,
+    limits: &Limits,
     peers: &mpsc::Sender<Peer>,
 ) {
+    if identity.role == Role::Server {
+        let streams = VarInt::from_u32(limits.server_streams_max);
+        connection.set_max_concurrent_bi_streams(streams);
+    }
     let address = connection.remote_address();
     if let Err(refused) = peers.try_send(Peer {
         connection,

@@ -64,13 +64,13 @@ async fn connect(
 }
 
 async fn say(connection: &quinn::Connection, word: &[u8]) {
-    let mut stream = connection.open_uni().await.unwrap();
+    let (mut stream, _) = connection.open_bi().await.unwrap();
     stream.write_all(word).await.unwrap();
     stream.finish().unwrap();
 }
 
 async fn hear(connection: &quinn::Connection) -> Vec<u8> {
-    let mut stream = connection.accept_uni().await.unwrap();
+    let (_, mut stream) = connection.accept_bi().await.unwrap();
     stream.read_to_end(64).await.unwrap()
 }
 
@@ -149,12 +149,12 @@ async fn what_is_said_in_bad_weather_arrives_all_the_same_after_datagrams_were_l
         (&peer.connection, &connection),
     ] {
         let spoken = async {
-            let mut stream = from.open_uni().await.unwrap();
+            let (mut stream, _) = from.open_bi().await.unwrap();
             stream.write_all(&long).await.unwrap();
             stream.finish().unwrap();
         };
         let heard = async {
-            let mut stream = to.accept_uni().await.unwrap();
+            let (_, mut stream) = to.accept_bi().await.unwrap();
             stream.read_to_end(long.len()).await.unwrap()
         };
         let ((), heard) = tokio::join!(spoken, heard);

@@ -30,8 +30,11 @@ pub struct Limits {
     pub accept_queue_max: usize,
     /// Packets of connections not looked at yet, in count; quinn drops further ones.
     pub incoming_max: usize,
-    /// Streams in each direction that a peer may have open at a time.
+    /// Bidirectional streams that a peer may have open at a time. The library keeps about 70 bytes
+    /// for each of them from the beginning of a connection, whether or not it is ever opened.
     pub streams_max: u32,
+    /// The same for a server that connects here.
+    pub server_streams_max: u32,
     /// Unread bytes that a peer may have sent on one stream.
     pub stream_window_bytes: u32,
     /// Unread bytes that a peer may have sent on one connection.
@@ -50,7 +53,8 @@ impl Default for Limits {
             handshakes_max: 512,
             accept_queue_max: 1024,
             incoming_max: 4096,
-            streams_max: 1024,
+            streams_max: 80,
+            server_streams_max: 1024,
             stream_window_bytes: 1024 * 1024,
             receive_window_bytes: 8 * 1024 * 1024,
             send_window_bytes: 4 * 1024 * 1024,
@@ -96,7 +100,8 @@ pub(super) fn transport_config(limits: &Limits) -> Result<TransportConfig, BindE
         .initial_rtt(INITIAL_RTT)
         .keep_alive_interval(Some(keep_alive))
         .max_concurrent_bidi_streams(VarInt::from_u32(limits.streams_max))
-        .max_concurrent_uni_streams(VarInt::from_u32(limits.streams_max))
+        // Nothing is said on these.
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(limits.stream_window_bytes))
         .receive_window(VarInt::from_u32(limits.receive_window_bytes))
         .send_window(limits.send_window_bytes)

@@ -29,22 +29,22 @@ async fn acquainted(client: &Endpoint, address: SocketAddr, listener: &mut Liste
     let mut peer = listener.accept().await.expect("a peer");
     assert!(peer.handshake.done().await);
     // What the server says on a stream comes after its tickets.
-    let mut stream = peer.connection.open_uni().await.expect("a stream");
+    let (mut stream, _) = peer.connection.open_bi().await.expect("a stream");
     stream.write_all(WORDS).await.expect("it is sent");
-    let mut stream = connection.accept_uni().await.expect("a stream");
+    let (_, mut stream) = connection.accept_bi().await.expect("a stream");
     let mut words = [0; WORDS.len()];
     stream.read_exact(&mut words).await.expect("it comes");
     connection.close(0_u32.into(), b"");
 }
 
 async fn say(connection: &quinn::Connection) {
-    let mut stream = connection.open_uni().await.expect("a stream");
+    let (mut stream, _) = connection.open_bi().await.expect("a stream");
     stream.write_all(WORDS).await.expect("it is sent");
     stream.finish().expect("it is whole");
 }
 
 async fn hear(peer: &Peer) -> Vec<u8> {
-    let mut stream = peer.connection.accept_uni().await.expect("a stream");
+    let (_, mut stream) = peer.connection.accept_bi().await.expect("a stream");
     stream.read_to_end(64).await.expect("it comes")
 }
 
