@@ -384,7 +384,7 @@ impl Raft {
     pub async fn shutdown(&self) {
         let log = self.inner.log.lock().take();
         if self.inner.core.shutdown().await.is_err() {
-            tracing::warn!("the log's driver did not end cleanly");
+            tracing::warn!("the raft task panicked or was aborted during shutdown");
         }
         let Some(log) = log else { return };
         if let Err(error) = log.flush().await {
@@ -394,7 +394,7 @@ impl Raft {
         let mut closed = self.inner.closed.clone();
         // Nothing is ever sent: the only change is the end.
         if timeout(CLOSE_PATIENCE, closed.changed()).await.is_err() {
-            tracing::warn!("the log's file is still in use");
+            tracing::warn!("the log was still open at shutdown");
         }
     }
 

@@ -228,7 +228,10 @@ async fn begin(
     if voters == [own_id.as_u64()] {
         core.runtime_config().elect(true);
         if let Err(error) = core.trigger().elect(false).await {
-            tracing::warn!(%error, "the only voter could not elect itself at once");
+            tracing::warn!(
+                %error,
+                "the single voter was not elected at once; the election timeout starts another election"
+            );
         }
         return Ok(now);
     }

@@ -74,7 +74,7 @@ async fn serve_stream(
         Ok(kind) => kind,
         Err(error) => {
             if let Some(left_out) = STREAM_REFUSED.admit() {
-                tracing::warn!(peer = %identity, %error, left_out, "a stream was refused");
+                tracing::warn!(peer = %identity, %error, left_out, "stream refused");
             }
             return;
         }
@@ -99,7 +99,7 @@ async fn serve_stream(
         (kind, Role::Node) => doors.gateway.serve(kind, send, recv, connection).await,
         (kind, role) => {
             if let Some(left_out) = NOT_SERVED.admit() {
-                tracing::warn!(%kind, %role, left_out, "a stream that nothing serves");
+                tracing::warn!(%kind, %role, left_out, "stream refused: unknown kind for this role");
             }
         }
     }

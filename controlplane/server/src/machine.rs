@@ -189,7 +189,7 @@ impl Machine for StateMachine {
         };
         let response = codec::encode_applied(&applied).unwrap_or_else(|error| {
             // An outcome is plain data; the proposer learns that it cannot be known.
-            tracing::error!(index = position.index, %error, "an outcome cannot be written");
+            tracing::error!(index = position.index, %error, "the result of a log entry cannot be encoded");
             Vec::new()
         });
         self.hub.publish(self.state.snapshot(), applied);

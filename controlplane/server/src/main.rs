@@ -198,7 +198,7 @@ fn on_hangup(path: &std::path::Path, logging: &Logging, certificates: &Certifica
     match certificates::load(&config).and_then(|identity| certificates.replace(identity)) {
         Ok(()) => tracing::info!("new connections are shown the certificate that was read"),
         Err(error) => {
-            tracing::error!(error = %format!("{error:#}"), "the certificate in use stays");
+            tracing::error!(error = %format!("{error:#}"), "the certificate was not replaced");
         }
     }
 }

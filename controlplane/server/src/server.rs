@@ -216,7 +216,7 @@ impl Server {
             return;
         };
         if let Err(error) = raft.transfer_leadership(other).await {
-            tracing::warn!(%error, to = %other, "leadership was not handed on");
+            tracing::warn!(%error, to = %other, "leadership was not transferred");
         }
     }
 }
@@ -316,7 +316,7 @@ fn belong(loops: &mut Loops, cluster: &Cluster, config: &Arc<Config>) {
 async fn form(raft: Raft, config: Arc<Config>) -> Result<(), String> {
     match raft.form(config.bootstrap_expect, &config.retry_join).await {
         Ok(()) => {
-            tracing::info!("part of the cluster");
+            tracing::info!("joined the cluster");
             Ok(())
         }
         Err(error) => {

@@ -173,7 +173,7 @@ async fn hand_on(shared: std::sync::Weak<Shared>) {
             });
         if let Err(error) = read {
             // Whoever waits looks by the clock as well.
-            tracing::error!(%error, "changes of files are not seen any more");
+            tracing::error!(%error, "changes of followed files are no longer detected");
             return;
         }
     }

@@ -101,7 +101,7 @@ async fn serve(config: Config, path: PathBuf, log: Log) -> anyhow::Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping; tasks go on");
+        tracing::info!("stopping; tasks keep running");
         notify(NotifyState::Stopping);
         stop.send_replace(true);
     });

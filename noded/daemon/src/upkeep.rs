@@ -140,7 +140,7 @@ impl Caretaker {
             Ok(Ok(found)) => self.tell(Input::Looked(Ok(Box::new(found.node)))).await,
             Ok(Err(error)) => self.tell(Input::Looked(Err(chain(&error)))).await,
             Err(error) => {
-                tracing::error!(%error, "the host was not looked at");
+                tracing::error!(%error, "the host's facts were not read");
                 Ok(())
             }
         }
@@ -171,7 +171,7 @@ impl Caretaker {
             Err(error) => {
                 tracing::error!(
                     error = %chain(&error),
-                    "the configuration is not valid; the one in use stays"
+                    "the configuration file is not valid; nothing was changed"
                 );
                 return Ok(());
             }
@@ -184,19 +184,19 @@ impl Caretaker {
         if config.log_level != old.log_level
             && let Err(problem) = surroundings.set_log_level(&config.log_level)
         {
-            tracing::error!(%problem, filter = %config.log_level, "log_level stays as it was");
+            tracing::error!(%problem, filter = %config.log_level, "log_level was not changed");
             config.log_level.clone_from(&old.log_level);
         }
         // Always: the files may have been renewed under the same names.
         if let Err(problem) = self.renew_certificate(&config).await {
-            tracing::error!(%problem, "the certificate in use stays");
+            tracing::error!(%problem, "the certificate was not replaced");
             config.tls = old.tls.clone();
         }
         if !needs_restart.is_empty() {
             let keys = needs_restart.join(", ");
-            tracing::warn!(%keys, "changed in the file, and needs a restart of noded");
+            tracing::warn!(%keys, "these keys changed in the file and take effect after a restart of noded");
         }
-        tracing::info!(changed = %applied.join(", "), "the configuration was read again");
+        tracing::info!(changed = %applied.join(", "), "the configuration was reloaded");
         self.config.replace(config);
         self.tell(Input::Reconfigured(self.config.now())).await?;
         self.look().await

@@ -33,7 +33,11 @@ impl Told {
                 .iter()
                 .map(|(address, failure)| format!("{address}: {failure}"))
                 .collect();
-            tracing::info!(reason, unreached = failures.join("; "), "no cluster yet");
+            tracing::info!(
+                reason,
+                unreached = failures.join("; "),
+                "the cluster is not formed yet"
+            );
             self.last = Some((reason, unreached.clone(), now));
         }
     }

@@ -351,9 +351,9 @@ impl Client {
                     RPCError::Timeout(late) => format!("no answer within {:?}", late.timeout),
                     other => other.to_string(),
                 };
-                tracing::warn!(%server, address, error, "a server does not answer");
+                tracing::warn!(%server, address, error, "server unreachable");
             }
-            (Some(News::Back), _) => tracing::info!(%server, address, "a server answers again"),
+            (Some(News::Back), _) => tracing::info!(%server, address, "server reachable again"),
             _ => {}
         }
     }

@@ -261,7 +261,7 @@ fn mend_end(file: &dyn DiskFile, bytes: &[u8], end: usize) -> std::io::Result<()
     if bytes[end..].iter().any(|byte| *byte != 0) {
         tracing::warn!(
             offset = end,
-            "the log ended in a torn group, which is cut off"
+            "the last group of the log was incomplete (never acknowledged) and was cut off"
         );
         file.write_at(&vec![0; bytes.len() - end], end as u64)?;
     }

@@ -210,7 +210,10 @@ impl Segments {
             Some(Ok(Ok(file))) if needed <= usual => Some(file),
             Some(Ok(Err(error))) => {
                 // Room may have been made since.
-                tracing::warn!(%error, "the next part of the log could not be prepared early");
+                tracing::warn!(
+                    %error,
+                    "the next log segment was not prepared in advance; the next write prepares it"
+                );
                 None
             }
             _ => None,

@@ -182,7 +182,7 @@ impl Writer {
             if let Err(error) = removed.and_then(|()| self.disk.sync_directory(directory)) {
                 tracing::warn!(
                     path = %path.display(), %error,
-                    "a part of the log that nobody needs could not be removed; tried again later"
+                    "an obsolete log segment was not removed; the next snapshot tries again"
                 );
                 return;
             }

@@ -23,7 +23,7 @@ impl Cluster {
         let understood = match codec::decode(command) {
             Ok(stamped) => self.understood(&stamped.command).map(|()| stamped.command),
             Err(error) => {
-                tracing::warn!(%error, "a forwarded command is not understood and was refused");
+                tracing::warn!(%error, "forwarded command refused: it cannot be decoded");
                 Err(self.too_old_itself())
             }
         };

@@ -141,10 +141,11 @@ impl HeardLog {
         if self.cut_off.swap(cut_off, Relaxed) != cut_off {
             if cut_off {
                 tracing::warn!(
-                    "the leader confirms nothing: nodes are told that another server may serve them"
+                    "the leader has not confirmed a report; nodes with a session here are told to move \
+                     to another server"
                 );
             } else {
-                tracing::info!("the leader confirms again who was heard");
+                tracing::info!("the leader confirms reports again");
             }
         }
     }

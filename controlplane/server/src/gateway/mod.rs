@@ -162,7 +162,9 @@ impl Gateway {
             | StreamKind::Raft
             | StreamKind::Forward
             | StreamKind::NodeQuery
-            | StreamKind::NodeCall => tracing::debug!(%kind, "a stream that nothing serves"),
+            | StreamKind::NodeCall => {
+                tracing::debug!(%kind, "stream refused: unknown kind for this role");
+            }
         }
     }
 

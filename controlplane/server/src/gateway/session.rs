@@ -59,7 +59,10 @@ pub(super) async fn serve(
         Ok(Err(reason)) => {
             if let Some(left_out) = NO_HELLO.admit() {
                 let remote = connection.remote_address();
-                tracing::warn!(%remote, %reason, left_out, "not a node's hello");
+                tracing::warn!(
+                    %remote, %reason, left_out,
+                    "connection refused: its first message is not a valid Hello"
+                );
             }
             let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
             let _ = refused.send(gateway, &mut writer).await;

@@ -105,7 +105,10 @@ pub(super) async fn count_rejected(gateway: &Gateway, node: NodeId, epoch: Sessi
     if let Err(error) = counted.await
         && let Some(left_out) = NOT_COUNTED.admit()
     {
-        tracing::warn!(%node, %error, left_out, "a complete report that was refused is not counted");
+        tracing::warn!(
+            %node, %error, left_out,
+            "the rejected complete report was not counted in the node's record"
+        );
     }
 }
 

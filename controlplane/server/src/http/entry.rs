@@ -49,7 +49,9 @@ impl Entry {
                 HeaderValue::try_from(value.as_str()),
             ) {
                 (Ok(name), Ok(value)) => headers.push((name, value)),
-                _ => tracing::warn!(%name, %value, "http.response_headers: this is no header"),
+                _ => {
+                    tracing::warn!(%name, %value, "http.response_headers: not a valid header, ignored");
+                }
             }
         }
         Self {
@@ -77,7 +79,7 @@ pub(super) async fn handle(State(entry): State<Entry>, request: Request) -> Resp
         }
         Err(_) => {
             if let Some(left_out) = PANICKED.admit() {
-                tracing::error!(request = %line, left_out, "a request's handler panicked");
+                tracing::error!(request = %line, left_out, "HTTP handler panicked");
             }
             HttpError::internal("internal error: see the server's log").into_response()
         }
@@ -100,7 +102,7 @@ fn tell_failure(line: &str, error: &HttpError) {
     }
     metrics::counter!("drover_http_failures").increment(1);
     if let Some(left_out) = FAILED.admit() {
-        tracing::warn!(request = %line, %status, error = %message, left_out, "a request failed");
+        tracing::warn!(request = %line, %status, error = %message, left_out, "HTTP request failed");
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) async fn listen(
             Ok(accepted) => accepted,
             Err(error) => {
                 if let Some(left_out) = NOT_ACCEPTED.admit() {
-                    tracing::warn!(%error, left_out, "a connection was not accepted");
+                    tracing::warn!(%error, left_out, "HTTP connection not accepted");
                 }
                 sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -99,7 +99,10 @@ pub(super) async fn listen(
         let Some(place) = places.take(peer.ip()) else {
             if let Some(left_out) = TOO_MANY_OF_ONE.admit() {
                 let max = limits.per_address_max;
-                tracing::warn!(%peer, max, left_out, "too many connections of one client");
+                tracing::warn!(
+                    %peer, max, left_out,
+                    "connection refused: the client has reached limits.http_max_conns_per_client"
+                );
             }
             turn_away(&stream, acceptor.is_some());
             continue;

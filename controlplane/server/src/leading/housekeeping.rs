@@ -47,7 +47,7 @@ impl Housekeeping {
             None => std::future::pending().await,
             Some(Ok(kept)) => kept,
             Some(Err(error)) => {
-                tracing::error!(%error, "housekeeping broke");
+                tracing::error!(%error, "the task that commits the leader's commands panicked");
                 Ok(())
             }
         }
@@ -60,7 +60,7 @@ pub(super) fn on_kept(kept: Kept, leader: &mut Leader, now: Now) {
         Ok(()) => {}
         // The state knows better: somebody else did it, or it does not hold any more.
         Err((command, LeadingError::Change(ChangeError::Refused(refusal)))) => {
-            tracing::debug!(%refusal, "housekeeping was refused");
+            tracing::debug!(%refusal, "the log refused a command of the leader");
             leader.on_refused(&Effect::Command(command), &refusal.to_string());
         }
         // To try again at once would not help.
@@ -68,11 +68,11 @@ pub(super) fn on_kept(kept: Kept, leader: &mut Leader, now: Now) {
             command,
             LeadingError::Change(error @ (ChangeError::TooLarge(_) | ChangeError::OldServer(_))),
         )) => {
-            tracing::warn!(%error, "housekeeping was refused");
+            tracing::warn!(%error, "the log refused a command of the leader");
             leader.on_refused(&Effect::Command(command), &error.to_string());
         }
         Err((command, error)) => {
-            tracing::warn!(%error, "housekeeping was not taken into the log");
+            tracing::warn!(%error, "a command of the leader was not committed; it is retried");
             leader.on_failed(&Effect::Command(command), now);
         }
     }

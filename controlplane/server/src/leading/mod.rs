@@ -82,10 +82,10 @@ pub async fn run(
         match Leading::take_over(&cluster, term, config, led_for.clone(), clock).await {
             Ok(mut leading) => {
                 let reason = leading.run(&mut heard, &stats).await;
-                tracing::info!(reason, "not leading any more");
+                tracing::info!(reason, "leadership lost");
             }
             Err(error) => {
-                tracing::warn!(%error, "could not take over");
+                tracing::warn!(%error, "cannot take over as leader; retrying");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

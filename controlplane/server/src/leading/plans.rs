@@ -110,7 +110,7 @@ impl Plans {
                 let broken = self.deliveries.remove(&error.id());
                 self.broken.extend(broken.map(|(eval, _)| eval));
                 // The broker's deadline hands the evaluation out again.
-                tracing::error!(%error, "a plan broke");
+                tracing::error!(%error, "the task that commits a plan panicked");
                 None
             }
         }
@@ -214,7 +214,11 @@ impl Plans {
                 leader.evaluations.requeue(id, token, placements, by, now);
                 if delivery.overtaken.times == AT_ONCE_MAX {
                     let job = &delivery.eval.job_id;
-                    tracing::warn!(eval = %id, job, "plans are overtaken again and again");
+                    tracing::warn!(
+                        eval = %id, job,
+                        "the plans of this evaluation were refused repeatedly because other plans took \
+                         the room; it is retried"
+                    );
                 }
             }
             End::CrowdedOut => {
@@ -257,7 +261,7 @@ impl Plans {
             match commit(&cluster, term, pieces, halves).await {
                 Ok(()) => rest.into(),
                 Err(LeadingError::Change(ChangeError::OutcomeUnknown)) => {
-                    tracing::info!(%eval, "the log stalled: the state shows now what it took");
+                    tracing::info!(%eval, "the outcome of this plan was unknown; the state shows it now");
                     End::Overtaken(Refused::default())
                 }
                 Err(LeadingError::Change(ChangeError::Refused(refusal))) => {

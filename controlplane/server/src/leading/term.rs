@@ -226,9 +226,11 @@ impl Leading {
             Quorum::Answers => self.led_for.led(servers),
         }
         match (self.quorum, found) {
-            (Quorum::Answers, Quorum::Silent) => tracing::warn!(
-                "no majority of the servers answers: nobody is taken for silent until it does"
-            ),
+            (Quorum::Answers, Quorum::Silent) => {
+                tracing::warn!(
+                    "no majority of the servers answers; no node expires until one does"
+                );
+            }
             (Quorum::Silent, Quorum::Answers) if gap => {
                 // Nodes were without a leader for as long.
                 return Some("a majority answers again, after a while");

@@ -107,7 +107,7 @@ impl Workers {
             match spawned {
                 Ok(_) => started += 1,
                 Err(error) => {
-                    tracing::error!(%error, "a scheduler thread could not be started");
+                    tracing::error!(%error, "cannot start a scheduler thread");
                 }
             }
         }
@@ -254,7 +254,7 @@ fn decide(job: Job, scratch: &mut Scratch, clock: &dyn WallClock) -> Decided {
     if decision.is_err() {
         // Whatever it left in there may be half-done.
         *scratch = Scratch::new();
-        tracing::error!(eval = %delivery.eval.id, "the scheduler panicked");
+        tracing::error!(eval = %delivery.eval.id, "the scheduler panicked on this evaluation");
     }
     Decided {
         delivery,

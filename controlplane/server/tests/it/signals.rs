@@ -134,7 +134,7 @@ fn sighup_shows_the_certificate_that_is_there_now() {
     let own = std::fs::read(&made.server.certificate).expect("is there");
     std::fs::write(&made.server.certificate, "no certificate").expect("is written");
     running.signal(Signal::HUP);
-    let line = running.wait_for("the certificate in use stays");
+    let line = running.wait_for("the certificate was not replaced");
     let name = made.server.certificate.display().to_string();
     assert!(line.contains(&name), "{line}");
     let of_node = std::fs::read(&made.node.certificate).expect("is there");
@@ -143,7 +143,7 @@ fn sighup_shows_the_certificate_that_is_there_now() {
     std::fs::write(&made.server.certificate, of_node).expect("is written");
     std::fs::write(&made.server.key, key_of_node).expect("is written");
     running.signal(Signal::HUP);
-    let line = running.wait_for("the certificate in use stays");
+    let line = running.wait_for("the certificate was not replaced");
     assert!(line.contains("of a node, not of a server"), "{line}");
     std::fs::write(&made.server.certificate, own).expect("is written");
     std::fs::write(&made.server.key, key).expect("is written");

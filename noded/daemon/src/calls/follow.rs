@@ -100,7 +100,8 @@ impl Pace {
             Ok(watched) => self.watched = Some(watched),
             Err(error) => tracing::warn!(
                 %error,
-                "a file is looked at by the clock: raise fs.inotify.max_user_watches"
+                "a followed file is polled, since inotify has no watch left: raise \
+                 fs.inotify.max_user_watches"
             ),
         }
     }

@@ -190,7 +190,8 @@ fn watch_files() -> Option<FileWatch> {
         Err(error) => {
             tracing::warn!(
                 %error,
-                "files are followed by the clock: raise fs.inotify.max_user_instances"
+                "followed files are polled, since inotify has no instance left: raise \
+                 fs.inotify.max_user_instances"
             );
             None
         }

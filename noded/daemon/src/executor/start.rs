@@ -90,7 +90,7 @@ impl Executor {
             spec,
         };
         if let Err(error) = self.sandboxes.keep(&kept) {
-            tracing::warn!(run = %start.run, %error, "nobody will be able to exec into it");
+            tracing::warn!(run = %start.run, %error, "exec into this task will not work");
         }
         let output = |stream: OutputStream| match logs_disabled(start) {
             true => StdioSource::Null,

@@ -37,7 +37,7 @@ impl Executor {
             .call(Request::Acknowledge { key: key.clone() }, Vec::new())
             .await
         {
-            tracing::warn!(run = %key, error = %chain(&error), "an outcome was not acknowledged");
+            tracing::warn!(run = %key, error = %chain(&error), "the exit status was not acknowledged to keeper");
         }
     }
 
@@ -51,7 +51,7 @@ impl Executor {
         let Ok(path) = cgroup_of(key) else { return };
         if let Err(errors) = self.hierarchy.remove_task(&path, Patience::None) {
             for error in errors {
-                tracing::warn!(%run, error = %chain(&error), "a cgroup remains");
+                tracing::warn!(%run, error = %chain(&error), "cgroup not removed");
             }
         }
     }
@@ -61,10 +61,10 @@ impl Executor {
     pub(super) async fn retire(self: &Arc<Self>, alloc: AllocId) {
         self.blocking(move |own| {
             if let Err(error) = own.networks.release(alloc) {
-                tracing::warn!(%alloc, error = %chain(&error), "the network of dead tasks remains");
+                tracing::warn!(%alloc, error = %chain(&error), "network of ended tasks not removed");
             }
             if let Err(error) = own.allocs.drop_secrets(alloc) {
-                tracing::warn!(%alloc, error = %chain(&error), "secrets of dead tasks remain");
+                tracing::warn!(%alloc, error = %chain(&error), "secrets of ended tasks not removed");
             }
         })
         .await;
@@ -89,7 +89,7 @@ impl Executor {
     /// does. Blocks.
     fn remove_remains(&self, alloc: AllocId) -> bool {
         let again = |error: &dyn std::error::Error| {
-            tracing::warn!(%alloc, error = %chain(error), "trying again to remove it");
+            tracing::warn!(%alloc, error = %chain(error), "allocation not removed; retrying");
         };
         let cgroups = self
             .hierarchy
@@ -99,7 +99,7 @@ impl Executor {
             logged.for_each(|error| again(error));
             let more = errors.len().saturating_sub(CGROUPS_LOGGED_MAX);
             if more > 0 {
-                tracing::warn!(%alloc, more, "further cgroups remain");
+                tracing::warn!(%alloc, more, "further cgroups not removed");
             }
         }
         let network = self.networks.release(alloc);

@@ -25,14 +25,14 @@ pub(crate) fn load(directory: &Path, id: NodeId) -> Option<Node> {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the last facts cannot be read");
+            tracing::warn!(path = %path.display(), %error, "the facts of the last run cannot be read");
             return None;
         }
     }
     match serde_json::from_slice::<Node>(&bytes) {
         Ok(facts) => Some(facts).filter(|facts| facts.id == id),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the last facts make no sense");
+            tracing::warn!(path = %path.display(), %error, "the facts of the last run cannot be parsed");
             None
         }
     }
@@ -47,7 +47,7 @@ pub(crate) fn save(directory: &Path, facts: &Node) {
     if let Err(error) = kept {
         tracing::warn!(
             path = %directory.join(FILE).display(), %error,
-            "the facts are not kept: when noded starts again, every job here is looked at once more"
+            "the facts were not saved; after a restart of noded the jobs of this node are evaluated once more"
         );
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn read(directory: &Path) -> Result<Content, JournalError> {
     if torn > 0 {
         tracing::warn!(
             bytes = torn,
-            "the journal ended in a torn record, which is cut off"
+            "the last record of the journal was incomplete and was cut off"
         );
     }
     Ok(Content {

@@ -25,7 +25,7 @@ pub(super) fn run(shared: &Shared, disk: Disk) {
             match synced {
                 Ok(()) => state.synced = state.synced.max(written),
                 Err(error) => {
-                    tracing::error!(%error, "the journal cannot be synced; it begins anew");
+                    tracing::error!(%error, "the journal cannot be synced; a new journal file is written");
                     state.trust = Trust::Lost;
                 }
             }

@@ -120,7 +120,7 @@ impl Writer {
         match written {
             Ok(()) => {
                 if state.retry.take().is_some() {
-                    tracing::info!("the journal is written again");
+                    tracing::info!("the journal can be written again");
                 }
                 state.end += bytes.len() as u64;
                 state.written = upto;

@@ -161,7 +161,9 @@ impl Link {
             }
             match self.serve(&mut opened).await {
                 Left::NoMoreCallers => return,
-                Left::Lost(error) => tracing::warn!(error = %chain(&error), "keeper was lost"),
+                Left::Lost(error) => {
+                    tracing::warn!(error = %chain(&error), "connection to keeper lost");
+                }
             }
             self.again
                 .extend(std::mem::take(&mut self.pending).into_values());
@@ -174,7 +176,7 @@ impl Link {
                     }
                 }
             };
-            tracing::info!("keeper is back");
+            tracing::info!("connection to keeper restored");
             let listing = std::mem::take(&mut opened.listing);
             self.catch_up(&listing);
             if self.news.send(KeeperNews::Relisted(listing)).await.is_err() {

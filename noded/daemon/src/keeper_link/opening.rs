@@ -26,7 +26,7 @@ pub async fn open(launch: &Launch) -> Result<Opened, LinkError> {
         let (mut connection, upgrade) = ensure_current(&launch).map_err(LinkError::Launch)?;
         report(&upgrade, &connection);
         if let Err(error) = end_outdated_pump(&launch) {
-            tracing::warn!(error = %chain(&error), "pump is not of this build, or nobody knows");
+            tracing::warn!(error = %chain(&error), "pump is of another build, or its build is unknown");
         }
         match ensure_pump_running(&launch) {
             // Tasks can wait for it, and the service manager is about to start it again.
@@ -57,11 +57,11 @@ fn report(upgrade: &Upgrade, connection: &Connection) {
     let welcome = connection.welcome();
     match upgrade {
         Upgrade::NotNeeded => tracing::debug!(?welcome, "keeper is of this build"),
-        Upgrade::Done => tracing::info!(?welcome, "keeper was upgraded; its tasks did not notice"),
+        Upgrade::Done => tracing::info!(?welcome, "keeper was upgraded; its tasks kept running"),
         Upgrade::NotDone(error) => tracing::error!(
             error = %chain(error),
             ?welcome,
-            "keeper is of another build and goes on as it is, with its tasks"
+            "keeper is of another build and was not upgraded; it and its tasks keep running"
         ),
     }
 }

@@ -50,7 +50,7 @@ async fn attach(own: &Own, epoch: SessionEpoch) -> Result<(), String> {
             Ok(StreamKind::NodeCall) => {
                 context.outside.accept_call(send, recv);
             }
-            Ok(kind) => tracing::debug!(%kind, "a stream that nothing serves"),
+            Ok(kind) => tracing::debug!(%kind, "stream refused: unknown kind for this role"),
             Err(error) => tracing::debug!(error = %chain(&error), "a stream without a kind"),
         }
     }

@@ -183,7 +183,7 @@ async fn attend(
         Ok(()) => "the session ended".to_owned(),
         Err(reason) => reason,
     };
-    tracing::info!(%address, %reason, "not connected");
+    tracing::info!(%address, %reason, "connection attempt or session ended");
     let ended = Input::Session {
         attempt,
         event: SessionEvent::Disconnected { reason },

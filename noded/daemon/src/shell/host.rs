@@ -32,12 +32,12 @@ impl Running {
         let settled = match found {
             Ok(fresh) => refresh::settle(&previous, *fresh, self.held_disk_mib()),
             Err(reason) => {
-                tracing::error!(%reason, "this host cannot run tasks any more");
+                tracing::error!(%reason, "this host can no longer run tasks");
                 refresh::unfit(&previous, &reason, self.shell.clock.wall())
             }
         };
         if settled == *previous {
-            tracing::debug!("the facts are as they were");
+            tracing::debug!("the facts are unchanged");
             return;
         }
         let changed = changed_facts(&previous, &settled).join(", ");

@@ -17,7 +17,7 @@ impl Running {
             KeeperNews::Event(event) => {
                 let (key, event) = keeper_events::run_event(event);
                 let Some(run) = keeper_events::run_key(&key) else {
-                    tracing::warn!(%key, "keeper speaks of a run that is none of ours");
+                    tracing::warn!(%key, "keeper reported a run that this node does not know");
                     return;
                 };
                 let event = Event::Run { run, event };

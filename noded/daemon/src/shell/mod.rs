@@ -276,7 +276,7 @@ impl Running {
             Effect::Connect { attempt, server } => self.connect(attempt, server),
             Effect::Disconnect { attempt, reason } => {
                 if self.end_link(attempt) {
-                    tracing::info!(%reason, "leaving the server");
+                    tracing::info!(%reason, "ending the session");
                 }
             }
             Effect::OpenWatch { attempt, known } => {

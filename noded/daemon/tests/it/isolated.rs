@@ -363,7 +363,7 @@ async fn a_sandbox_hides_the_daemons_files_and_has_the_node_s_limit() {
     );
     scene.configure(&more);
     scene.reload();
-    eventually(|| scene.log().contains("the configuration was read again")).await;
+    eventually(|| scene.log().contains("the configuration was reloaded")).await;
     let script = format!(
         "cd {}; cat open/file; echo; wc -c <noded.hcl; ls closed data/alloc data/node run; \
          wc -c <tls/node.pem; ls -A /etc/drover 2>/dev/null; ulimit -Sn; echo end; sleep 1000",

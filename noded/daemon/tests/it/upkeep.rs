@@ -38,7 +38,7 @@ async fn a_changed_configuration_reaches_the_server_and_nothing_else_does() {
     assert_eq!(known.facts[0].meta["rack"], "r2");
     // It looks again every second now, and nothing changes.
     scene.configure("meta {\n  rack = \"r3\"\n}\nfingerprint_interval = \"1s\"");
-    let looks = || scene.log().matches("the facts are as they were").count();
+    let looks = || scene.log().matches("the facts are unchanged").count();
     let before = looks();
     eventually(|| looks() >= before + 2).await;
     assert_eq!(scene.server.known().facts.len(), 1);

@@ -26,7 +26,7 @@ pub(in crate::gateway) async fn attach(
     if let Err(reason) = try_attach(gateway, send, recv, connection).await
         && let Some(left_out) = REFUSED.admit()
     {
-        tracing::info!(%reason, left_out, "a node's bulk connection was refused");
+        tracing::info!(%reason, left_out, "call connection of a node refused");
     }
 }
 
