@@ -63,7 +63,7 @@ where
             Err(panic) => text_of(panic.as_ref()),
         };
         let message = format!("noded failed inside ({panic}); its log has more");
-        tracing::error!(lane = ?effect.lane(), %panic, "an effect was not carried out");
+        tracing::error!(lane = ?effect.lane(), %panic, "an operation of this node panicked; it is retried or reported as failed");
         match fallback(effect, &message) {
             Fallback::Tell(events) => {
                 said.extend(events);

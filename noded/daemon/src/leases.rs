@@ -21,7 +21,7 @@ pub(crate) async fn tend(
             Err(CallError::ShuttingDown) => return None,
             // Keeper refuses none. Where nothing of it runs, it ends nothing, and goes with the
             // allocation.
-            Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "a lease was kept"),
+            Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "keeper did not end the lease of an allocation"),
         }
     }
     let leases: Vec<Lease> = extend
@@ -38,8 +38,8 @@ pub(crate) async fn tend(
             let reason = chain(&refused);
             tracing::error!(
                 %reason,
-                "keeper did not take the leases it was asked for: a group with \
-                 stop_on_client_after is not started without one, and stopped when its own runs out"
+                "keeper refused to extend leases: a group with stop_on_client_after does not start, \
+                 and stops when its lease expires"
             );
             return Some(LeasesAnswer::Refused);
         }

@@ -102,12 +102,12 @@ fn unhonoured_group(
 
 /// Each is honoured, and together they leave nobody: `replace = false` means that something is
 /// never started twice, and `stop_on_client_after` alone sees to that already.
-const NOBODY_LEFT: &str = "a silent node stops the group by itself (stop_on_client_after), and \
-     nobody takes its place (replace = false): nothing of it runs until the node is back";
+const NOBODY_LEFT: &str = "the node stops the group after stop_on_client_after, and replace = false \
+     forbids a replacement: nothing of the group runs until the node is back";
 
 /// What takes the place of a silent one within its window is a rescheduled one (Nomad #16515).
-const NOBODY_COMES: &str = "a silent allocation is not replaced before lost_after is over, since \
-     reschedule says never (attempts = 0, unlimited = false); replace = false says that it is meant";
+const NOBODY_COMES: &str = "the allocation is not replaced until lost_after expires, because \
+     rescheduling is off (attempts = 0, unlimited = false); set replace = false if that is intended";
 
 /// How to see whether a block is there.
 enum Probe {

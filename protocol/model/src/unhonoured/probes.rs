@@ -171,16 +171,6 @@ pub(super) fn waits(task: &Task) -> bool {
         .any(|template| template.wait.is_some())
 }
 
-pub(super) fn has_source(task: &Task) -> bool {
-    let is_file = |template: &Template| {
-        template
-            .source_path
-            .as_ref()
-            .is_some_and(|path| !path.is_empty())
-    };
-    task.templates.iter().any(is_file)
-}
-
 pub(super) fn has_functions(task: &Task) -> bool {
     task.templates.iter().any(has_other_functions)
 }

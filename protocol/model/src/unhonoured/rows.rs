@@ -203,11 +203,6 @@ pub(super) const ROWS: &[Row] = &[
         "not fetched by this release",
     ),
     row(
-        "template source",
-        OfTask(has_source),
-        "this release renders inline data only",
-    ),
-    row(
         "template functions",
         OfTask(has_functions),
         "this release evaluates `env` only; a task with another function fails its setup",

@@ -159,12 +159,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({"Templates": [{"EmbeddedTmpl": "{{ key \"a\" }}"}]}),
             format!("{task}template functions"),
         ),
-        (
-            json!({}),
-            json!({}),
-            json!({"Templates": [{"SourcePath": "local/x"}]}),
-            format!("{task}template source"),
-        ),
     ];
     for (in_job, in_group, in_task, path) in cases {
         assert_eq!(paths(in_job, in_group, in_task), [path]);
@@ -266,7 +260,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "migrate",
         "resources device",
         "resources network",
-        "template source",
     ] {
         let named = messages.iter().any(|message| message.starts_with(block));
         assert!(named, "{block} is missing in {messages:#?}");
@@ -278,7 +271,7 @@ fn what_a_group_says_of_silent_nodes_and_undoes_in_another_place_is_warned_of() 
     let never = json!({"Attempts": 0, "Unlimited": false});
     let always = json!({"Unlimited": true});
     for (disconnect, reschedule, words) in [
-        (json!({"LostAfter": "1h"}), &never, "reschedule says never"),
+        (json!({"LostAfter": "1h"}), &never, "rescheduling is off"),
         (json!({"LostAfter": "1h", "Replace": false}), &never, ""),
         (json!({"LostAfter": "1h"}), &always, ""),
         (Value::Null, &never, ""),
