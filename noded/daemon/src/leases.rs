@@ -21,7 +21,9 @@ pub(crate) async fn tend(
             Err(CallError::ShuttingDown) => return None,
             // Keeper refuses none. Where nothing of it runs, it ends nothing, and goes with the
             // allocation.
-            Err(refused) => tracing::warn!(%alloc, reason = %chain(&refused), "keeper did not end the lease of an allocation"),
+            Err(refused) => {
+                tracing::warn!(%alloc, reason = %chain(&refused), "keeper did not end the lease of an allocation")
+            }
         }
     }
     let leases: Vec<Lease> = extend
