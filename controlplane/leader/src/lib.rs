@@ -44,6 +44,6 @@ mod time;
 pub mod unaccepted;
 pub mod windows;
 
-pub use leader::{Leader, LeaderConfig};
+pub use leader::{Leader, LeaderConfig, Reading};
 pub use part::Effect;
 pub use time::Now;

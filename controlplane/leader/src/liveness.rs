@@ -266,7 +266,7 @@ impl LeaderPart for Liveness {
         }
     }
 
-    fn on_quorum_lost(&mut self, _: Duration, now: Now) {
+    fn on_unheard(&mut self, _: Duration, now: Now) {
         self.on_deaf(now);
     }
 

@@ -82,7 +82,7 @@ impl LeaderPart for OwedSyncs {
         }
     }
 
-    fn on_quorum_lost(&mut self, _: Duration, now: Now) {
+    fn on_unheard(&mut self, _: Duration, now: Now) {
         self.on_stuck(now);
     }
 

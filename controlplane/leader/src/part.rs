@@ -28,9 +28,9 @@ pub(crate) trait LeaderPart {
     /// Entries were applied.
     fn on_applied(&mut self, _applied: Applied<'_>, _now: Now) {}
 
-    /// No majority answers this server, so that it does not learn what nodes tell the others;
-    /// nodes may be silent for `silence`. Called again and again.
-    fn on_quorum_lost(&mut self, _silence: Duration, _now: Now) {}
+    /// The leader does not receive what nodes send: no majority answers it, or a server is behind
+    /// with its work. Nodes may be silent for `silence`. Called again and again.
+    fn on_unheard(&mut self, _silence: Duration, _now: Now) {}
 
     /// The next thing to do, if there is one. `ids` draws an id for an evaluation.
     fn poll(

@@ -178,7 +178,7 @@ impl LeaderPart for Rollouts {
         }
     }
 
-    fn on_quorum_lost(&mut self, silence: Duration, now: Now) {
+    fn on_unheard(&mut self, silence: Duration, now: Now) {
         let soon = now.monotonic + silence;
         if self.poll_timeout().is_some_and(|due| due < soon) {
             self.not_before(soon + silence);

@@ -50,6 +50,10 @@ async fn serve_peer(peer: Peer, doors: Doors) {
         connection.close(close_code::NOT_WELCOME.into(), reason.as_bytes());
         return;
     }
+    if identity.role == Role::Server {
+        let (gateway, connection) = (Arc::clone(&doors.gateway), connection.clone());
+        tokio::spawn(async move { gateway.lateness().read(&connection).await });
+    }
     let identity = Arc::new(identity);
     while let Ok((send, recv)) = connection.accept_bi().await {
         let stream = serve_stream(

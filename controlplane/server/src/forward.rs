@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use controlplane_leader::Reading;
 use controlplane_raft::ServerId;
 use controlplane_state::Command;
 use protocol_model::AllocId;
@@ -104,6 +105,10 @@ impl Forward {
                 let (answer, answered) = oneshot::channel();
                 let heard = HeardReport {
                     server: ServerId::from_u64(report.server_id),
+                    reading: match report.late {
+                        true => Reading::Late,
+                        false => Reading::InTime,
+                    },
                     heard,
                     answer,
                 };

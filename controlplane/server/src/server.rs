@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::forward::Forward;
 use crate::gateway::liveness::HeardReport;
-use crate::gateway::{CoalescerLoop, Gateway, liveness};
+use crate::gateway::{CoalescerLoop, Gateway, lateness, liveness};
 use crate::http::{self, Api};
 use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::loops::Loops;
@@ -258,6 +258,8 @@ fn begin(
     let led_for = LedFor::unknown();
     let reporting = liveness::report(Arc::clone(gateway), heard, led_for.clone());
     loops.spawn("the liveness reporter", reporting);
+    let probing = lateness::probe(Arc::clone(gateway), ground.endpoint.clone());
+    loops.spawn("the probe of this server's lateness", probing);
     let settings = leading_config(config, ground.schedulers);
     let leading = leading::run(
         cluster.clone(),

@@ -16,6 +16,16 @@ use crate::time::Now;
 use crate::unaccepted::PendingAllocs;
 use crate::windows::DisconnectWindows;
 
+/// Whether a server reads what it receives at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reading {
+    /// A heartbeat that has arrived is in its report.
+    #[default]
+    InTime,
+    /// It is behind with its work: heartbeats that arrived may be unread.
+    Late,
+}
+
 /// What a leader is told once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaderConfig {
@@ -140,16 +150,22 @@ impl Leader {
         self.liveness.heard(node, epoch, age, now);
     }
 
-    /// A server reports whom it heard, and how long ago; perhaps nobody. Answers those whose
+    /// A server reports which nodes it heard, and how long ago; perhaps none. Returns those whose
     /// sessions are not watched (any more): from their heartbeats no lease may count, since what is
     /// leased to them may be given away from now on.
+    ///
+    /// A server that is [`Reading::Late`] proves nobody's silence: heartbeats may wait there.
     pub fn on_report(
         &mut self,
         server: u64,
+        reading: Reading,
         heard: impl IntoIterator<Item = (NodeId, SessionEpoch, Duration)>,
         now: Now,
     ) -> Vec<NodeId> {
         self.liveness.on_report(server, now);
+        if reading == Reading::Late {
+            self.on_unheard(now);
+        }
         let mut not_watched = Vec::new();
         for (node, epoch, age) in heard {
             if !self.liveness.heard_through(server, node, epoch, age, now) {
@@ -174,14 +190,14 @@ impl Leader {
         }
     }
 
-    /// No majority of the servers answers this one, which therefore hears nothing of the nodes that
-    /// speak to the others, and may not even lead any more. Nobody is taken for silent, for owing a
-    /// report, for not accepting what is placed or for making no progress before a majority has
-    /// been back for a while. To be called again and again.
-    pub fn on_quorum_lost(&mut self, now: Now) {
+    /// The leader does not receive what nodes send: no majority of the servers answers it, or a
+    /// server (itself, perhaps) is behind with its work. No node expires, owes its report for too
+    /// long, fails to accept what is placed or to make progress until that has been over for a
+    /// while. Call it again and again.
+    pub fn on_unheard(&mut self, now: Now) {
         let silence = self.config.silence;
         for part in self.parts() {
-            part.on_quorum_lost(silence, now);
+            part.on_unheard(silence, now);
         }
     }
 

@@ -161,7 +161,7 @@ fn no_lease_counts_while_nobody_knows_what_became_of_an_expiry() {
         let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
         let hear = |leader: &mut Leader, now| {
             let heard = [(node, epoch, Duration::ZERO)];
-            leader.on_report(1, heard, now).is_empty()
+            leader.on_report(1, Reading::InTime, heard, now).is_empty()
         };
         let due = at(0).plus(SILENCE + TAKEOVER_EXTRA);
         let nodes = vec![(node, epoch)];
@@ -279,7 +279,7 @@ fn a_leader_without_a_majority_takes_nobody_for_silent_nor_for_owing_a_report() 
     let mut now = at(0);
     for _ in 0..200 {
         now = now.plus(Duration::from_millis(500));
-        leader.on_quorum_lost(now);
+        leader.on_unheard(now);
         assert_eq!(poll(&mut leader, &world, now), None);
         let due = leader.poll_timeout().expect("two nodes are watched");
         assert!(due > now.monotonic, "there is nothing to do yet");
@@ -298,6 +298,32 @@ fn a_leader_without_a_majority_takes_nobody_for_silent_nor_for_owing_a_report() 
     let later = now.plus(Duration::from_secs(5));
     leader.on_heard(nodes::node(2).id, owing, Duration::ZERO, later);
     assert_eq!(poll(&mut leader, &world, later), Some(overdue));
+}
+
+#[test]
+fn no_node_expires_while_a_server_is_late_and_a_dead_one_does_afterwards() {
+    let mut world = World::new();
+    let (node, epoch) = ready(&mut world);
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
+    let mut now = at(0);
+    for _ in 0..100 {
+        now = now.plus(Duration::from_millis(200));
+        leader.on_report(1, Reading::Late, [], now);
+        // Another server reads at once; the node may have its session on either.
+        leader.on_report(2, Reading::InTime, [], now);
+        assert_eq!(poll(&mut leader, &world, now), None);
+    }
+    // It has most of its time to be heard, and no more.
+    let in_time = now;
+    leader.on_report(1, Reading::InTime, [], in_time);
+    assert_eq!(poll(&mut leader, &world, in_time.plus(SILENCE / 2)), None);
+    let missed = Command::HeartbeatMissed {
+        nodes: vec![(node, epoch)],
+    };
+    assert_eq!(
+        poll(&mut leader, &world, in_time.plus(SILENCE)),
+        Some(missed)
+    );
 }
 
 #[test]
@@ -322,7 +348,7 @@ fn a_leader_without_a_majority_moves_nothing_for_want_of_a_nodes_word() {
     };
     for _ in 0..200 {
         now = now.plus(Duration::from_millis(500));
-        leader.on_quorum_lost(now);
+        leader.on_unheard(now);
         assert!(!moves(&mut leader, now));
     }
     let found = (0..200).any(|_| {

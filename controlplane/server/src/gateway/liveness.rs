@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use controlplane_leader::Reading;
 use controlplane_raft::ServerId;
 use controlplane_state::SessionEpoch;
 use parking_lot::Mutex;
@@ -79,6 +80,8 @@ impl Heard {
 pub struct HeardReport {
     /// Which server.
     pub server: ServerId,
+    /// Whether it reads heartbeats at once.
+    pub reading: Reading,
     /// Whom it heard since its last report.
     pub heard: Vec<Heard>,
     /// Where the leader's loop answers. Nothing is answered by a loop that ends.
@@ -276,6 +279,7 @@ async fn tell_own(
     let (answer, answered) = oneshot::channel();
     let report = HeardReport {
         server: gateway.cluster.server_id(),
+        reading: gateway.lateness.reading(Instant::now()),
         heard: heard.to_vec(),
         answer,
     };
@@ -302,6 +306,7 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<HeardAn
     let report = v1::LivenessReport {
         server_id: gateway.cluster.server_id().as_u64(),
         report: number,
+        late: gateway.lateness.reading(now) == Reading::Late,
         heard: heard
             .iter()
             .map(|one| v1::HeardNode {

@@ -22,6 +22,7 @@ mod frames;
 mod held;
 mod hello;
 mod knocks;
+pub mod lateness;
 pub mod liveness;
 #[cfg(test)]
 mod lone;
@@ -71,6 +72,7 @@ pub struct Gateway {
     sessions: Mutex<Sessions>,
     coalescer: Coalescer,
     heard: liveness::HeardLog,
+    lateness: lateness::Lateness,
     detail: detail::DetailCache,
     knocks: Mutex<knocks::Knocks>,
     twins: Mutex<twins::Twins>,
@@ -97,6 +99,7 @@ impl Gateway {
             join_token: join_token.map(|token| Sha256::digest(token).into()),
             sessions: Mutex::default(),
             heard: liveness::HeardLog::default(),
+            lateness: lateness::Lateness::default(),
             detail: detail::DetailCache::default(),
             knocks: Mutex::default(),
             twins: Mutex::default(),
@@ -109,6 +112,11 @@ impl Gateway {
     /// Volatile detail of allocations whose nodes are in a session here.
     pub fn detail(&self) -> &detail::DetailCache {
         &self.detail
+    }
+
+    /// How far this server is behind with what it receives.
+    pub(crate) fn lateness(&self) -> &lateness::Lateness {
+        &self.lateness
     }
 
     /// Who was heard here lately.

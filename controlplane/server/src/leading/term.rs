@@ -26,6 +26,10 @@ const REPORTS_TURN_MAX: usize = 256;
 /// for how long it has led.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
+/// A server reports to itself every 200 ms. Without a report for longer, this process lacks
+/// processor time, and heartbeats wait in it.
+const OWN_REPORT_MAX: Duration = Duration::from_millis(800);
+
 /// One term of leading.
 pub(super) struct Leading {
     cluster: Cluster,
@@ -41,6 +45,8 @@ pub(super) struct Leading {
     workers: Workers,
     plans: Plans,
     quorum: Quorum,
+    /// When this server's own report was last taken in.
+    own_report: Duration,
     led_for: LedFor,
     housekeeping: Housekeeping,
 }
@@ -94,6 +100,7 @@ impl Leading {
             workers: Workers::start(config.schedulers, cluster.clock()),
             plans: Plans::new(term),
             quorum: Quorum::Answers,
+            own_report: now.monotonic,
             led_for,
             housekeeping: Housekeeping::default(),
         })
@@ -221,8 +228,12 @@ impl Leading {
         };
         let servers = self.cluster.voters();
         let gap = self.led_for.lasted(servers) == Duration::ZERO;
+        if now.monotonic.saturating_sub(self.own_report) > OWN_REPORT_MAX {
+            // The report comes from this process: its absence says nothing of any node.
+            self.leader.on_unheard(now);
+        }
         match found {
-            Quorum::Silent => self.leader.on_quorum_lost(now),
+            Quorum::Silent => self.leader.on_unheard(now),
             Quorum::Answers => self.led_for.led(servers),
         }
         match (self.quorum, found) {
@@ -264,7 +275,10 @@ impl Leading {
         let heard = report.heard.iter();
         let heard = heard.map(|one| (one.node, one.epoch, one.at.elapsed()));
         let server = report.server.as_u64();
-        let not_watched = self.leader.on_report(server, heard, now);
+        if report.server == self.cluster.server_id() {
+            self.own_report = now.monotonic;
+        }
+        let not_watched = self.leader.on_report(server, report.reading, heard, now);
         // A server that does not wait any more tells it again.
         let _ = report.answer.send(HeardAnswer {
             not_watched,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use controlplane_leader::gc::GcThresholds;
-use controlplane_leader::{Effect, Leader, LeaderConfig, Now};
+use controlplane_leader::{Effect, Leader, LeaderConfig, Now, Reading};
 use controlplane_scheduler::{Lanes, Scratch};
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
@@ -241,7 +241,10 @@ impl World {
                 running.go_on(now.monotonic);
                 let heard = heard.iter();
                 let heard = heard.map(|one| (node_id(one.node), one.epoch, age(one, at)));
-                let not_watched = running.leader.on_report(u64::from(from), heard, now);
+                let not_watched =
+                    running
+                        .leader
+                        .on_report(u64::from(from), Reading::InTime, heard, now);
                 self.turn(ix);
                 Some(not_watched.into_iter().map(node_ix).collect())
             }
@@ -272,7 +275,7 @@ impl World {
         }
         if let Some((_, running)) = self.running(ix) {
             if !found {
-                running.leader.on_quorum_lost(now);
+                running.leader.on_unheard(now);
             }
             running.leader.on_timeout(now);
         }

@@ -402,12 +402,6 @@ fn server_samples() -> Vec<Sample> {
         kind: v1::propose_error::Kind::NotLeader.into(),
         message: "not the leader".to_owned(),
     };
-    let heard = v1::HeardNode {
-        node_id: id(1),
-        epoch: 8,
-        age_ms: 5,
-        sent_boottime_ns: 10,
-    };
     let body = Bytes::from_static(b"body");
     let detail = v1::AllocDetail {
         alloc_id: id(0xa1),
@@ -422,11 +416,46 @@ fn server_samples() -> Vec<Sample> {
             response: body.clone(),
             error: Some(error),
         }),
+        sample(v1::RelayRequest { node_id: id(1) }),
+        sample(v1::Relayed::default()),
+        Sample {
+            variant: "too_many_calls",
+            ..sample(v1::Relayed {
+                too_many_calls: true,
+            })
+        },
+        sample(v1::DetailRequest {
+            alloc_ids: vec![id(0xa1)],
+        }),
+        sample(v1::DetailReply {
+            details: vec![detail],
+        }),
+    ]
+}
+
+fn liveness_samples() -> Vec<Sample> {
+    let heard = v1::HeardNode {
+        node_id: id(1),
+        epoch: 8,
+        age_ms: 5,
+        sent_boottime_ns: 10,
+    };
+    vec![
         sample(v1::LivenessReport {
             server_id: 2,
             report: 3,
             heard: vec![heard],
+            late: false,
         }),
+        Sample {
+            variant: "late",
+            ..sample(v1::LivenessReport {
+                server_id: 2,
+                report: 3,
+                heard: Vec::new(),
+                late: true,
+            })
+        },
         sample(v1::LivenessConfirmed {
             report: 3,
             not_watched: Vec::new(),
@@ -448,20 +477,6 @@ fn server_samples() -> Vec<Sample> {
                 led_for_ms: Some(60_000),
             })
         },
-        sample(v1::RelayRequest { node_id: id(1) }),
-        sample(v1::Relayed::default()),
-        Sample {
-            variant: "too_many_calls",
-            ..sample(v1::Relayed {
-                too_many_calls: true,
-            })
-        },
-        sample(v1::DetailRequest {
-            alloc_ids: vec![id(0xa1)],
-        }),
-        sample(v1::DetailReply {
-            details: vec![detail],
-        }),
     ]
 }
 
@@ -499,6 +514,7 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
         bulk_samples(),
         request_samples(),
         server_samples(),
+        liveness_samples(),
         member_samples(),
     ]
     .into_iter()

@@ -1,0 +1,237 @@
+//! How far this server is behind with what it receives: it sends itself datagrams, over a
+//! connection like any node's, and measures when it reads them.
+//!
+//! ```text
+//!   probe --100 ms--> QUIC --> socket --> QUIC --> read --> delay
+//!                                 ^ behind the heartbeats that arrived before
+//! ```
+//!
+//! A datagram that is read shows that the heartbeats which arrived before it are read, too. While
+//! this server is late, the leader lets no node expire: its heartbeats may be waiting here.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use controlplane_leader::Reading;
+use parking_lot::Mutex;
+use protocol_transport::{Endpoint, LineLimit};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::Gateway;
+
+/// From one datagram to the next.
+const PROBE_EVERY: Duration = Duration::from_millis(100);
+/// A delay that is no lateness: heartbeats may be this late, since a node is silent only after
+/// `heartbeat_silence` (2.6 s).
+const LATE_AFTER: Duration = Duration::from_millis(500);
+/// How long a server stays late: what waited is read by then, and reported.
+const LATE_FOR: Duration = Duration::from_secs(1);
+/// Without its connection for longer, nothing is known of the delay.
+const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
+/// Between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_secs(1);
+
+static NO_PROBE: LineLimit = LineLimit::new();
+
+/// The delay of this server's own datagrams.
+#[derive(Debug, Default)]
+pub struct Lateness(Mutex<Probes>);
+
+impl Lateness {
+    /// Whether heartbeats that arrived may be unread at `now`. Logs each change.
+    pub fn reading(&self, now: Instant) -> Reading {
+        let mut probes = self.0.lock();
+        let before = probes.told;
+        let reading = probes.reading(now);
+        probes.told = reading;
+        match (before, reading) {
+            (Reading::InTime, Reading::Late) => tracing::warn!(
+                delay_ms = probes.delay(now).as_millis(),
+                "this server is behind with what it receives; no node expires until it has caught \
+                 up. It needs more processor time, or fewer nodes"
+            ),
+            (Reading::Late, Reading::InTime) => {
+                tracing::info!("this server reads at once again what it receives");
+            }
+            (Reading::InTime, Reading::InTime) | (Reading::Late, Reading::Late) => {}
+        }
+        reading
+    }
+
+    /// Reads this server's datagrams from a connection of a server's, until it ends.
+    pub(crate) async fn read(&self, connection: &quinn::Connection) {
+        while let Ok(datagram) = connection.read_datagram().await {
+            if let Ok(number) = <[u8; 8]>::try_from(datagram.as_ref()) {
+                let number = u64::from_be_bytes(number);
+                self.0.lock().on_read(number, Instant::now());
+            }
+        }
+    }
+}
+
+/// Sends this server datagrams for as long as it runs.
+pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
+    let mut number = 0;
+    loop {
+        match connect(&endpoint).await {
+            Ok(connection) => {
+                let mut tick = interval(PROBE_EVERY);
+                tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                while connection.close_reason().is_none() {
+                    tick.tick().await;
+                    number += 1;
+                    gateway.lateness.0.lock().on_sent(number, Instant::now());
+                    let bytes = Bytes::copy_from_slice(&u64::to_be_bytes(number));
+                    // A full buffer drops the oldest: until a newer one is read, that is a delay.
+                    let _ = connection.send_datagram(bytes);
+                }
+            }
+            Err(error) => {
+                if let Some(left_out) = NO_PROBE.admit() {
+                    tracing::warn!(
+                        %error, left_out,
+                        "this server cannot connect to itself, so it cannot measure whether it is \
+                         late"
+                    );
+                }
+            }
+        }
+        sleep(CONNECT_PAUSE).await;
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<quinn::Connection, String> {
+    let address = endpoint
+        .local_address()
+        .map_err(|error| error.to_string())?;
+    let connected = endpoint.connect(reachable(address)).await;
+    connected.map_err(|error| error.to_string())
+}
+
+/// Where a socket that is bound to all addresses can be reached from its own host.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+/// The datagrams on their way. Numbers rise by one.
+#[derive(Debug, Default)]
+struct Probes {
+    /// The first one that was sent after the newest that was read.
+    waiting: Option<(u64, Instant)>,
+    /// The newest that was sent.
+    sent: Option<(u64, Instant)>,
+    late_until: Option<Instant>,
+    /// The last reading in the log.
+    told: Reading,
+}
+
+impl Probes {
+    fn on_sent(&mut self, number: u64, now: Instant) {
+        self.waiting.get_or_insert((number, now));
+        self.sent = Some((number, now));
+    }
+
+    fn on_read(&mut self, number: u64, now: Instant) {
+        let Some((first, _)) = self.waiting.filter(|(first, _)| *first <= number) else {
+            return;
+        };
+        // How late it was counts until then.
+        self.reading(now);
+        let newest = self.sent.filter(|(newest, _)| *newest > number);
+        // Of those between them no time is kept: they were sent one interval apart.
+        self.waiting = newest.map(|(newest, sent)| {
+            let apart = u32::try_from(newest - number - 1).unwrap_or(u32::MAX);
+            let later = PROBE_EVERY.saturating_mul(apart);
+            (
+                number.max(first) + 1,
+                sent.checked_sub(later).unwrap_or(sent),
+            )
+        });
+    }
+
+    /// How long the oldest that is not read has waited.
+    fn delay(&self, now: Instant) -> Duration {
+        let waits = |(_, since)| now.saturating_duration_since(since);
+        self.waiting.map_or(Duration::ZERO, waits)
+    }
+
+    fn reading(&mut self, now: Instant) -> Reading {
+        let unsent = self.sent.map(|(_, at)| now.saturating_duration_since(at));
+        if unsent.is_none_or(|unsent| unsent > UNKNOWN_AFTER) {
+            return Reading::InTime;
+        }
+        if self.delay(now) > LATE_AFTER {
+            self.late_until = Some(now + LATE_FOR);
+        }
+        match self.late_until.is_some_and(|until| now < until) {
+            true => Reading::Late,
+            false => Reading::InTime,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_server_is_late_while_its_oldest_datagram_waits_and_a_second_longer() {
+        let (start, mut probes) = (Instant::now(), Probes::default());
+        assert_eq!(probes.reading(start), Reading::InTime, "nothing was sent");
+        for number in 0..=9 {
+            probes.on_sent(number, start + ms(100 * number));
+        }
+        assert_eq!(probes.delay(start + ms(500)), ms(500));
+        assert_eq!(probes.reading(start + ms(500)), Reading::InTime);
+        assert_eq!(probes.reading(start + ms(501)), Reading::Late);
+        // The seventh is read: the eighth was sent at 700 ms.
+        probes.on_read(6, start + ms(900));
+        assert_eq!(probes.delay(start + ms(900)), ms(200));
+        probes.on_read(9, start + ms(910));
+        assert_eq!(probes.delay(start + ms(1000)), Duration::ZERO);
+        assert_eq!(probes.reading(start + ms(1899)), Reading::Late);
+        assert_eq!(probes.reading(start + ms(1900)), Reading::InTime);
+    }
+
+    #[test]
+    fn a_datagram_that_is_lost_counts_until_a_newer_one_is_read() {
+        let (start, mut probes) = (Instant::now(), Probes::default());
+        probes.on_sent(1, start);
+        probes.on_sent(2, start + ms(100));
+        probes.on_read(2, start + ms(101));
+        // It was overtaken by the other.
+        probes.on_read(1, start + ms(102));
+        assert_eq!(probes.delay(start + ms(150)), Duration::ZERO);
+        assert_eq!(probes.reading(start + ms(150)), Reading::InTime);
+    }
+
+    #[test]
+    fn without_a_connection_lateness_is_unknown_after_a_while() {
+        let (start, mut probes) = (Instant::now(), Probes::default());
+        probes.on_sent(1, start);
+        assert_eq!(probes.reading(start + ms(29_000)), Reading::Late);
+        assert_eq!(probes.reading(start + ms(31_000)), Reading::InTime);
+    }
+
+    #[test]
+    fn a_socket_on_all_addresses_is_reached_on_loopback() {
+        for (bound, at) in [
+            ("0.0.0.0:7", "127.0.0.1:7"),
+            ("[::]:7", "[::1]:7"),
+            ("10.0.0.1:7", "10.0.0.1:7"),
+        ] {
+            assert_eq!(reachable(bound.parse().unwrap()), at.parse().unwrap());
+        }
+    }
+}
