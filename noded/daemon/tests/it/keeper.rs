@@ -116,7 +116,7 @@ async fn a_keeper_that_cannot_become_the_other_build_goes_on_and_noded_says_so()
     assert_eq!(pump, scene.keeper(), "pump has no state to hand over");
     counts_on(&scene, id).await;
     let log = scene.log();
-    assert!(log.contains("goes on as it is"), "{log}");
+    assert!(log.contains("was not upgraded"), "{log}");
     assert!(log.contains("no state of version 9"), "{log}");
     scene.server.forget(id);
 }

@@ -278,7 +278,7 @@ fn what_a_group_says_of_silent_nodes_and_undoes_in_another_place_is_warned_of() 
         (
             json!({"StopOnClientAfter": "1h", "Replace": false}),
             &always,
-            "nothing of it runs",
+            "nothing of the group runs",
         ),
     ] {
         let group = json!({"Disconnect": disconnect, "ReschedulePolicy": reschedule});
