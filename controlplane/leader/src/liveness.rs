@@ -10,6 +10,7 @@ use std::time::Duration;
 use controlplane_state::{Command, SessionEpoch, Signal, Snapshot};
 use protocol_model::{EvalId, NodeId, NodeStatus};
 
+use crate::Reading;
 use crate::deadlines::{Due, NodeDeadlines};
 use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
@@ -42,6 +43,8 @@ pub struct Liveness {
     through: BTreeMap<NodeId, Through>,
     /// When each server last reported.
     reports: BTreeMap<u64, Duration>,
+    /// When each server last reported that it is late.
+    late: BTreeMap<u64, Duration>,
     /// Whether the last effect was a barrier, asked for to settle what is in doubt.
     finding_out: bool,
 }
@@ -65,6 +68,7 @@ impl Liveness {
             returning: BTreeMap::new(),
             through: BTreeMap::new(),
             reports: BTreeMap::new(),
+            late: BTreeMap::new(),
             finding_out: false,
         }
     }
@@ -123,8 +127,11 @@ impl Liveness {
     }
 
     /// A server reported, whomever it heard: [`Self::heard_through`] follows for each of them.
-    pub fn on_report(&mut self, server: u64, now: Now) {
+    pub fn on_report(&mut self, server: u64, reading: Reading, now: Now) {
         self.reports.insert(server, now.monotonic);
+        if reading == Reading::Late {
+            self.late.insert(server, now.monotonic);
+        }
     }
 
     /// As [`Self::heard`], by the report of a server.
@@ -199,7 +206,9 @@ impl Liveness {
         while expired.len() < EXPIRED_MAX
             && let Some((node, epoch)) = self.nodes.take_overdue(now.monotonic)
         {
-            if self.gives_time_to_move(node, now) {
+            if let Some(deadline) = self.provable_at(node, now) {
+                self.nodes.set(node, Due { epoch, deadline });
+            } else if self.gives_time_to_move(node, now) {
                 let deadline = now.monotonic + self.to_move;
                 self.nodes.set(node, Due { epoch, deadline });
             } else {
@@ -211,16 +220,35 @@ impl Liveness {
         expired
     }
 
+    /// When the silence of a node that is overdue can be told from the lateness of a server, if
+    /// that is not now: its heartbeats may wait in the server that it was last heard through, or,
+    /// if that is gone or not known, in any.
+    fn provable_at(&self, node: NodeId, now: Now) -> Option<Duration> {
+        let through = self.through.get(&node).map(|through| through.server);
+        let here = through.filter(|server| !self.is_gone(*server, now));
+        let late = match here {
+            Some(server) => self.late.get(&server).copied(),
+            None => self.late.values().max().copied(),
+        };
+        late.map(|at| at + self.silence)
+            .filter(|at| *at > now.monotonic)
+    }
+
+    /// Whether a server has reported nothing for too long.
+    fn is_gone(&self, server: u64, now: Now) -> bool {
+        let reported = self.reports.get(&server);
+        reported.is_some_and(|at| *at + SERVER_SILENCE <= now.monotonic)
+    }
+
     /// Whether a node that is overdue was last heard through a server that is gone, and had no time
     /// to move yet.
     fn gives_time_to_move(&mut self, node: NodeId, now: Now) -> bool {
-        let Some(through) = self.through.get_mut(&node).filter(|it| !it.given) else {
+        let Some(through) = self.through.get(&node).filter(|it| !it.given) else {
             return false;
         };
-        let reported = self.reports.get(&through.server);
-        let gone = reported.is_some_and(|at| *at + SERVER_SILENCE <= now.monotonic);
-        through.given = gone;
-        gone
+        let (server, given) = (through.server, self.is_gone(through.server, now));
+        self.through.insert(node, Through { server, given });
+        given
     }
 
     /// How many nodes are watched.
@@ -370,7 +398,7 @@ mod tests {
     #[test]
     fn a_node_whose_server_is_gone_has_some_time_more_and_once() {
         let (mut liveness, node) = watched();
-        liveness.on_report(SERVER, at(1000));
+        liveness.on_report(SERVER, Reading::InTime, at(1000));
         liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
         assert!(liveness.poll_expired(at(3600)).is_empty());
         assert!(liveness.poll_expired(at(5099)).is_empty());
@@ -380,20 +408,54 @@ mod tests {
     #[test]
     fn a_node_whose_server_goes_on_reporting_has_its_time_and_no_more() {
         let (mut liveness, node) = watched();
-        liveness.on_report(SERVER, at(1000));
+        liveness.on_report(SERVER, Reading::InTime, at(1000));
         liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
-        liveness.on_report(SERVER, at(2801));
+        liveness.on_report(SERVER, Reading::InTime, at(2801));
         assert_eq!(liveness.poll_expired(at(3600)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn a_node_does_not_expire_while_its_server_is_late_and_does_afterwards() {
+        let (mut liveness, node) = watched();
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        for millis in (1000..=60_000).step_by(200) {
+            liveness.on_report(SERVER, Reading::Late, at(millis));
+            assert!(liveness.poll_expired(at(millis)).is_empty());
+        }
+        liveness.on_report(SERVER, Reading::InTime, at(62_500));
+        assert!(liveness.poll_expired(at(62_599)).is_empty());
+        assert_eq!(liveness.poll_expired(at(62_600)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn a_node_of_a_server_in_time_expires_although_another_server_is_late() {
+        let (mut liveness, node) = watched();
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        liveness.on_report(SERVER, Reading::InTime, at(3500));
+        liveness.on_report(7, Reading::Late, at(3500));
+        assert_eq!(liveness.poll_expired(at(3600)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn a_node_whose_server_is_gone_may_wait_in_any_that_is_late() {
+        let (mut liveness, node) = watched();
+        liveness.on_report(SERVER, Reading::InTime, at(1000));
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        liveness.on_report(7, Reading::Late, at(3500));
+        assert!(liveness.poll_expired(at(6_099)).is_empty());
+        // And then the time to move, once.
+        assert!(liveness.poll_expired(at(6_100)).is_empty());
+        assert_eq!(liveness.poll_expired(at(7_600)), [(node, SessionEpoch(5))]);
     }
 
     #[test]
     fn a_node_that_found_another_server_is_not_bound_to_the_one_that_is_gone() {
         let (mut liveness, node) = watched();
-        liveness.on_report(SERVER, at(1000));
+        liveness.on_report(SERVER, Reading::InTime, at(1000));
         liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
-        liveness.on_report(7, at(2000));
+        liveness.on_report(7, Reading::InTime, at(2000));
         liveness.heard_through(7, node, SessionEpoch(5), Duration::ZERO, at(2000));
-        liveness.on_report(7, at(4500));
+        liveness.on_report(7, Reading::InTime, at(4500));
         assert!(liveness.poll_expired(at(4599)).is_empty());
         assert_eq!(liveness.poll_expired(at(4600)), [(node, SessionEpoch(5))]);
     }

@@ -28,8 +28,8 @@ pub(crate) trait LeaderPart {
     /// Entries were applied.
     fn on_applied(&mut self, _applied: Applied<'_>, _now: Now) {}
 
-    /// The leader does not receive what nodes send: no majority answers it, or a server is behind
-    /// with its work. Nodes may be silent for `silence`. Called again and again.
+    /// The leader does not receive what nodes send: no majority answers it, or it is behind
+    /// with what it receives. Nodes may be silent for `silence`. Called again and again.
     fn on_unheard(&mut self, _silence: Duration, _now: Now) {}
 
     /// The next thing to do, if there is one. `ids` draws an id for an evaluation.

@@ -63,7 +63,10 @@ where
             Err(panic) => text_of(panic.as_ref()),
         };
         let message = format!("noded failed inside ({panic}); its log has more");
-        tracing::error!(lane = ?effect.lane(), %panic, "an operation of this node panicked; it is retried or reported as failed");
+        tracing::error!(
+            lane = ?effect.lane(), %panic,
+            "an operation of this node panicked; it is retried or reported as failed"
+        );
         match fallback(effect, &message) {
             Fallback::Tell(events) => {
                 said.extend(events);

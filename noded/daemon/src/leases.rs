@@ -22,7 +22,8 @@ pub(crate) async fn tend(
             // Keeper refuses none. Where nothing of it runs, it ends nothing, and goes with the
             // allocation.
             Err(refused) => {
-                tracing::warn!(%alloc, reason = %chain(&refused), "keeper did not end the lease of an allocation");
+                let reason = chain(&refused);
+                tracing::warn!(%alloc, %reason, "keeper did not end the lease of an allocation");
             }
         }
     }

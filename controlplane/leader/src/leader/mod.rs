@@ -154,7 +154,8 @@ impl Leader {
     /// sessions are not watched (any more): from their heartbeats no lease may count, since what is
     /// leased to them may be given away from now on.
     ///
-    /// A server that is [`Reading::Late`] proves nobody's silence: heartbeats may wait there.
+    /// A node does not expire while the server that it was last heard through is
+    /// [`Reading::Late`]: its heartbeats may wait there.
     pub fn on_report(
         &mut self,
         server: u64,
@@ -162,10 +163,7 @@ impl Leader {
         heard: impl IntoIterator<Item = (NodeId, SessionEpoch, Duration)>,
         now: Now,
     ) -> Vec<NodeId> {
-        self.liveness.on_report(server, now);
-        if reading == Reading::Late {
-            self.on_unheard(now);
-        }
+        self.liveness.on_report(server, reading, now);
         let mut not_watched = Vec::new();
         for (node, epoch, age) in heard {
             if !self.liveness.heard_through(server, node, epoch, age, now) {
@@ -190,10 +188,10 @@ impl Leader {
         }
     }
 
-    /// The leader does not receive what nodes send: no majority of the servers answers it, or a
-    /// server (itself, perhaps) is behind with its work. No node expires, owes its report for too
-    /// long, fails to accept what is placed or to make progress until that has been over for a
-    /// while. Call it again and again.
+    /// The leader does not receive what nodes send: no majority of the servers answers it, or it is
+    /// behind with what it receives, reports of other servers included. No node expires, owes its
+    /// report for too long, fails to accept what is placed or to make progress until that has been
+    /// over for a while. Call it again and again.
     pub fn on_unheard(&mut self, now: Now) {
         let silence = self.config.silence;
         for part in self.parts() {

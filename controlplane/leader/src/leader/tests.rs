@@ -301,32 +301,6 @@ fn a_leader_without_a_majority_takes_nobody_for_silent_nor_for_owing_a_report() 
 }
 
 #[test]
-fn no_node_expires_while_a_server_is_late_and_a_dead_one_does_afterwards() {
-    let mut world = World::new();
-    let (node, epoch) = ready(&mut world);
-    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
-    let mut now = at(0);
-    for _ in 0..100 {
-        now = now.plus(Duration::from_millis(200));
-        leader.on_report(1, Reading::Late, [], now);
-        // Another server reads at once; the node may have its session on either.
-        leader.on_report(2, Reading::InTime, [], now);
-        assert_eq!(poll(&mut leader, &world, now), None);
-    }
-    // It has most of its time to be heard, and no more.
-    let in_time = now;
-    leader.on_report(1, Reading::InTime, [], in_time);
-    assert_eq!(poll(&mut leader, &world, in_time.plus(SILENCE / 2)), None);
-    let missed = Command::HeartbeatMissed {
-        nodes: vec![(node, epoch)],
-    };
-    assert_eq!(
-        poll(&mut leader, &world, in_time.plus(SILENCE)),
-        Some(missed)
-    );
-}
-
-#[test]
 fn a_leader_without_a_majority_moves_nothing_for_want_of_a_nodes_word() {
     let mut world = World::new();
     ready(&mut world);

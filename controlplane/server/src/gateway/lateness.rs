@@ -9,6 +9,7 @@
 //! A datagram that is read shows that the heartbeats which arrived before it are read, too. While
 //! this server is late, the leader lets no node expire: its heartbeats may be waiting here.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_leader::Reading;
 use parking_lot::Mutex;
-use protocol_transport::{Endpoint, LineLimit};
+use protocol_transport::Endpoint;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Gateway;
@@ -28,12 +29,12 @@ const PROBE_EVERY: Duration = Duration::from_millis(100);
 const LATE_AFTER: Duration = Duration::from_millis(500);
 /// How long a server stays late: what waited is read by then, and reported.
 const LATE_FOR: Duration = Duration::from_secs(1);
+/// Unread datagrams whose sending times are kept: as many as are sent in [`UNKNOWN_AFTER`].
+const WAITING_MAX: usize = 300;
 /// Without its connection for longer, nothing is known of the delay.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
-
-static NO_PROBE: LineLimit = LineLimit::new();
 
 /// The delay of this server's own datagrams.
 #[derive(Debug, Default)]
@@ -48,12 +49,16 @@ impl Lateness {
         probes.told = reading;
         match (before, reading) {
             (Reading::InTime, Reading::Late) => tracing::warn!(
-                delay_ms = probes.delay(now).as_millis(),
+                delay_ms = probes.worst.as_millis(),
                 "this server is behind with what it receives; no node expires until it has caught \
                  up. It needs more processor time, or fewer nodes"
             ),
             (Reading::Late, Reading::InTime) => {
-                tracing::info!("this server reads at once again what it receives");
+                let longest = std::mem::take(&mut probes.worst);
+                tracing::info!(
+                    longest_delay_ms = longest.as_millis(),
+                    "this server has caught up with what it receives"
+                );
             }
             (Reading::InTime, Reading::InTime) | (Reading::Late, Reading::Late) => {}
         }
@@ -73,10 +78,11 @@ impl Lateness {
 
 /// Sends this server datagrams for as long as it runs.
 pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
-    let mut number = 0;
+    let (mut number, mut failed) = (0, false);
     loop {
         match connect(&endpoint).await {
             Ok(connection) => {
+                failed = false;
                 let mut tick = interval(PROBE_EVERY);
                 tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 while connection.close_reason().is_none() {
@@ -89,11 +95,12 @@ pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
                 }
             }
             Err(error) => {
-                if let Some(left_out) = NO_PROBE.admit() {
+                // Once, until it succeeds: the cause stays as a rule.
+                if !std::mem::replace(&mut failed, true) {
                     tracing::warn!(
-                        %error, left_out,
-                        "this server cannot connect to itself, so it cannot measure whether it is \
-                         late"
+                        %error,
+                        "this server cannot connect to itself: it cannot measure whether it is \
+                         late, and the leader takes it as in time. It tries again every second"
                     );
                 }
             }
@@ -123,52 +130,49 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
 /// The datagrams on their way. Numbers rise by one.
 #[derive(Debug, Default)]
 struct Probes {
-    /// The first one that was sent after the newest that was read.
-    waiting: Option<(u64, Instant)>,
-    /// The newest that was sent.
-    sent: Option<(u64, Instant)>,
+    /// The oldest that are newer than the newest that was read, at most [`WAITING_MAX`].
+    waiting: VecDeque<(u64, Instant)>,
+    /// When the newest was sent.
+    sent: Option<Instant>,
     late_until: Option<Instant>,
+    /// The longest delay since this server became late.
+    worst: Duration,
     /// The last reading in the log.
     told: Reading,
 }
 
 impl Probes {
     fn on_sent(&mut self, number: u64, now: Instant) {
-        self.waiting.get_or_insert((number, now));
-        self.sent = Some((number, now));
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back((number, now));
+        }
+        self.sent = Some(now);
     }
 
     fn on_read(&mut self, number: u64, now: Instant) {
-        let Some((first, _)) = self.waiting.filter(|(first, _)| *first <= number) else {
-            return;
-        };
-        // How late it was counts until then.
+        // The delay until now counts, although it is over.
         self.reading(now);
-        let newest = self.sent.filter(|(newest, _)| *newest > number);
-        // Of those between them no time is kept: they were sent one interval apart.
-        self.waiting = newest.map(|(newest, sent)| {
-            let apart = u32::try_from(newest - number - 1).unwrap_or(u32::MAX);
-            let later = PROBE_EVERY.saturating_mul(apart);
-            (
-                number.max(first) + 1,
-                sent.checked_sub(later).unwrap_or(sent),
-            )
-        });
+        let is_older = |(waiting, _): &(u64, Instant)| *waiting <= number;
+        while self.waiting.front().is_some_and(is_older) {
+            self.waiting.pop_front();
+        }
     }
 
     /// How long the oldest that is not read has waited.
     fn delay(&self, now: Instant) -> Duration {
-        let waits = |(_, since)| now.saturating_duration_since(since);
-        self.waiting.map_or(Duration::ZERO, waits)
+        let waits = |(_, since): &(u64, Instant)| now.saturating_duration_since(*since);
+        self.waiting.front().map_or(Duration::ZERO, waits)
     }
 
     fn reading(&mut self, now: Instant) -> Reading {
-        let unsent = self.sent.map(|(_, at)| now.saturating_duration_since(at));
+        let unsent = self.sent.map(|at| now.saturating_duration_since(at));
         if unsent.is_none_or(|unsent| unsent > UNKNOWN_AFTER) {
             return Reading::InTime;
         }
-        if self.delay(now) > LATE_AFTER {
+        let delay = self.delay(now);
+        if delay > LATE_AFTER {
             self.late_until = Some(now + LATE_FOR);
+            self.worst = self.worst.max(delay);
         }
         match self.late_until.is_some_and(|until| now < until) {
             true => Reading::Late,
@@ -202,6 +206,30 @@ mod tests {
         assert_eq!(probes.delay(start + ms(1000)), Duration::ZERO);
         assert_eq!(probes.reading(start + ms(1899)), Reading::Late);
         assert_eq!(probes.reading(start + ms(1900)), Reading::InTime);
+    }
+
+    #[test]
+    fn a_delay_counts_from_the_sending_however_rarely_datagrams_are_sent() {
+        let (start, mut probes) = (Instant::now(), Probes::default());
+        probes.on_sent(1, start);
+        probes.on_sent(2, start + ms(100));
+        // No processor time for a second.
+        probes.on_sent(3, start + ms(1100));
+        probes.on_read(1, start + ms(1150));
+        assert_eq!(probes.delay(start + ms(1150)), ms(1050));
+        assert_eq!(probes.worst, ms(1150));
+    }
+
+    #[test]
+    fn unread_datagrams_are_bounded() {
+        let (start, mut probes) = (Instant::now(), Probes::default());
+        for number in 0..1000 {
+            probes.on_sent(number, start + ms(100 * number));
+        }
+        assert_eq!(probes.waiting.len(), WAITING_MAX);
+        assert_eq!(probes.delay(start + ms(100_000)), ms(100_000));
+        probes.on_read(999, start + ms(100_000));
+        assert_eq!(probes.delay(start + ms(100_000)), Duration::ZERO);
     }
 
     #[test]

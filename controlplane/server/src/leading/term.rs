@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controlplane_leader::{Effect, Leader, LeaderConfig, Now};
+use controlplane_leader::{Effect, Leader, LeaderConfig, Now, Reading};
 use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{EvalId, Incarnation};
 use tokio::sync::{mpsc, watch};
@@ -277,6 +277,10 @@ impl Leading {
         let server = report.server.as_u64();
         if report.server == self.cluster.server_id() {
             self.own_report = now.monotonic;
+            if report.reading == Reading::Late {
+                // Reports of the other servers may be unread here, too.
+                self.leader.on_unheard(now);
+            }
         }
         let not_watched = self.leader.on_report(server, report.reading, heard, now);
         // A server that does not wait any more tells it again.
