@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use controlplane_raft::Raft;
 use protocol_transport::{
-    Handshake, LineLimit, Listener, Peer, PeerIdentity, Region, Role, StreamKind, close_code,
+    Handshake, LineLimit, Listener, Peer, PeerIdentity, Place, Region, Role, StreamKind, close_code,
 };
 
 use crate::forward::Forward;
@@ -37,6 +37,7 @@ async fn serve_peer(peer: Peer, doors: Doors) {
         connection,
         identity,
         handshake,
+        place,
     } = peer;
     if identity.region != doors.region {
         let reason = format!(
@@ -59,7 +60,7 @@ async fn serve_peer(peer: Peer, doors: Doors) {
         let stream = serve_stream(
             send,
             recv,
-            (connection.clone(), handshake.clone()),
+            (connection.clone(), handshake.clone(), place.clone()),
             Arc::clone(&identity),
             doors.clone(),
         );
@@ -70,7 +71,7 @@ async fn serve_peer(peer: Peer, doors: Doors) {
 async fn serve_stream(
     send: quinn::SendStream,
     mut recv: quinn::RecvStream,
-    (connection, mut handshake): (quinn::Connection, Handshake),
+    (connection, mut handshake, place): (quinn::Connection, Handshake, Place),
     identity: Arc<PeerIdentity>,
     doors: Doors,
 ) {
@@ -86,7 +87,7 @@ async fn serve_stream(
     if kind == StreamKind::NodeSession && identity.role == Role::Node {
         return doors
             .gateway
-            .serve_session(send, recv, &connection, handshake)
+            .serve_session(send, recv, &connection, handshake, place)
             .await;
     }
     // Nothing but a Hello may come before the peer is known to be there.

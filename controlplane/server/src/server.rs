@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::forward::Forward;
 use crate::gateway::liveness::HeardReport;
-use crate::gateway::{CoalescerLoop, Gateway, lateness, liveness};
+use crate::gateway::{CoalescerLoop, Gateway, admission, lateness, liveness};
 use crate::http::{self, Api};
 use crate::leading::{self, LeadingConfig, LeadingStats, LedFor, Schedulers};
 use crate::loops::Loops;
@@ -252,7 +252,10 @@ fn begin(
             config.datacenter.clone(),
         ),
     };
-    let accepting = accept(ground.endpoint.listen(), doors);
+    let listener = ground.endpoint.listen();
+    let doorway = listener.doorway().clone();
+    gateway.admission().set_doorway(doorway);
+    let accepting = accept(listener, doors);
     loops.spawn("the accept loop for QUIC", accepting);
     loops.spawn("the update coalescer", updates.run());
     let led_for = LedFor::unknown();
@@ -260,6 +263,8 @@ fn begin(
     loops.spawn("the liveness reporter", reporting);
     let probing = lateness::probe(Arc::clone(gateway), ground.endpoint.clone());
     loops.spawn("the probe of this server's lateness", probing);
+    let telling = admission::tell(Arc::clone(gateway));
+    loops.spawn("the log of how nodes come in", telling);
     let settings = leading_config(config, ground.schedulers);
     let leading = leading::run(
         cluster.clone(),

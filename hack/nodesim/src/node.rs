@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use noded_core::event::{KeptRun, SessionEvent};
+use noded_core::event::{Ending, KeptRun, SessionEvent};
 use noded_core::{BootId, NodeCore};
 use noded_daemon::clock::{Clock, HostClock};
 use noded_daemon::input::Input;
@@ -151,6 +151,7 @@ impl SimNode {
             attempt: self.progress.attempt(),
             event: SessionEvent::Disconnected {
                 reason: "broken on purpose".to_owned(),
+                ending: Ending::Otherwise,
             },
             servers: Vec::new(),
         };

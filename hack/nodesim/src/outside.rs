@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use noded_daemon::session::{Outside, Purpose};
+use protocol_transport::door::Wish;
 use protocol_transport::{ConnectError, Dialed, Endpoint, Secret};
 
 use crate::net::{Wire, runtime};
@@ -29,14 +30,15 @@ impl Outside for SharedSocket {
         &self,
         address: SocketAddr,
         purpose: Purpose,
+        wish: Wish,
     ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
         let wire = Arc::clone(&self.wire);
         if purpose == Purpose::Session {
             self.progress.on_connecting();
-            let dialing = self.endpoint.connect_early(address);
+            let dialing = self.endpoint.connect_early(address, wish);
             return Box::pin(runtime::connecting(wire, dialing));
         }
-        let connecting = self.endpoint.connect(address);
+        let connecting = self.endpoint.connect_wishing(address, wish);
         let dialing = async { Ok(connecting.await?.into()) };
         Box::pin(runtime::connecting(wire, dialing))
     }

@@ -232,7 +232,7 @@ impl Progress {
                 journey.because(&format!("refused: {:?}", refused.reason));
             }
             // The end of one attempt may be told after the next began.
-            SessionEvent::Disconnected { reason } => {
+            SessionEvent::Disconnected { reason, .. } => {
                 if inner.is_of(attempt) {
                     inner.stage = Stage::Away;
                 }
@@ -270,6 +270,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use noded_core::SessionEpoch;
+    use noded_core::event::Ending;
 
     use super::*;
 
@@ -302,6 +303,7 @@ mod tests {
         let progress = Progress::new(Arc::default());
         let ended = SessionEvent::Disconnected {
             reason: String::new(),
+            ending: Ending::Otherwise,
         };
         progress.on_connecting();
         progress.on_event(Attempt(2), &SessionEvent::Connected);
@@ -317,6 +319,7 @@ mod tests {
         let progress = Progress::new(Arc::clone(&journey));
         let ended = SessionEvent::Disconnected {
             reason: String::new(),
+            ending: Ending::Otherwise,
         };
         progress.on_connecting();
         progress.on_event(Attempt(1), &SessionEvent::Connected);

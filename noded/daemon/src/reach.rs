@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use protocol_transport::door::Wish;
 use protocol_transport::{ConnectError, Dialed, Endpoint, Secret};
 
 use crate::calls::{CALLS_MAX, CallServer};
@@ -27,12 +28,13 @@ impl Outside for Reach {
         &self,
         address: SocketAddr,
         purpose: Purpose,
+        wish: Wish,
     ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
         Box::pin(async move {
             if purpose == Purpose::Session {
-                return self.endpoint.connect_early(address).await;
+                return self.endpoint.connect_early(address, wish).await;
             }
-            let connection = self.endpoint.connect(address).await?;
+            let connection = self.endpoint.connect_wishing(address, wish).await?;
             if purpose == Purpose::Calls {
                 // Shells that read nothing keep what they are told: no other call may wait.
                 self.endpoint.limits().make_room(&connection, CALLS_MAX);

@@ -14,6 +14,8 @@
 //! - [`Endpoint`] is the process's one UDP socket: [`Endpoint::listen`] yields authenticated
 //!   [`Peer`]s, [`Endpoint::connect`] reaches a server, [`Endpoint::connect_early`] without a round
 //!   trip where it has seen us before.
+//! - [`door`] decides who is served next where more connect than can be served; a node tells its
+//!   [`door::Wish`] with its first packet.
 //! - [`Pool`] keeps one connection per server and opens streams on it.
 //! - [`StreamKind`] is the first byte of every stream.
 //! - [`Secret`] is a token that is not printed with the configuration that holds it.
@@ -31,6 +33,7 @@
 //! Errors say whose fault they are: see [`Fault`].
 
 pub mod ca;
+pub mod door;
 mod endpoint;
 mod fault;
 pub mod files;
@@ -51,12 +54,12 @@ mod turns;
 
 pub use endpoint::{
     AddressError, BindError, ConnectError, Dialed, Early, EarlyWords, Endpoint, EndpointConfig,
-    Limits, RenewError, close_code,
+    Limits, RenewError, close_code, is_refusal,
 };
 pub use fault::Fault;
 pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
 pub use line_limit::LineLimit;
-pub use listener::{Handshake, Listener, Peer};
+pub use listener::{Doorway, Handshake, Listener, Peer, Place};
 pub use own_certificate::UnfitError;
 pub use pool::{OpenError, Pool};
 pub use role::{Region, RegionError, Role};

@@ -64,6 +64,7 @@ pub(super) fn heard(
         confirmed_sent_boottime_ns: gateway.heard.confirmed(node, epoch),
         typical_interval_ms: millis(gateway.coalescer.typical_interval(Instant::now())),
         cut_off: gateway.heard.is_cut_off(),
+        pace_ms: millis(gateway.lateness.pace()),
     }
 }
 

@@ -21,6 +21,7 @@ use protocol_transport::Endpoint;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Gateway;
+use super::pace::Pace;
 
 /// From one datagram to the next.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
@@ -36,14 +37,17 @@ const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-/// The delay of this server's own datagrams.
+/// The delay of this server's own datagrams, and the pace that follows from it.
 #[derive(Debug, Default)]
-pub struct Lateness(Mutex<Probes>);
+pub struct Lateness {
+    probes: Mutex<Probes>,
+    pace: Mutex<Pace>,
+}
 
 impl Lateness {
     /// Whether heartbeats that arrived may be unread at `now`. Logs each change.
     pub fn reading(&self, now: Instant) -> Reading {
-        let mut probes = self.0.lock();
+        let mut probes = self.probes.lock();
         let before = probes.told;
         let reading = probes.reading(now);
         probes.told = reading;
@@ -65,12 +69,28 @@ impl Lateness {
         reading
     }
 
+    /// The shortest time between two heartbeats of a node that this server can bear; zero = any.
+    pub fn pace(&self) -> Duration {
+        self.pace.lock().now()
+    }
+
+    /// The `number`th datagram is sent at `now`, which was to be sent at `planned`. The delay of
+    /// what this server receives, since the last time.
+    fn on_sent(&self, number: u64, planned: Instant, now: Instant) -> Duration {
+        let delay = {
+            let mut probes = self.probes.lock();
+            probes.on_sent(number, now);
+            probes.take_longest(now)
+        };
+        delay.max(now.saturating_duration_since(planned))
+    }
+
     /// Reads this server's datagrams from a connection of a server's, until it ends.
     pub(crate) async fn read(&self, connection: &quinn::Connection) {
         while let Ok(datagram) = connection.read_datagram().await {
             if let Ok(number) = <[u8; 8]>::try_from(datagram.as_ref()) {
                 let number = u64::from_be_bytes(number);
-                self.0.lock().on_read(number, Instant::now());
+                self.probes.lock().on_read(number, Instant::now());
             }
         }
     }
@@ -83,12 +103,17 @@ pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
         match connect(&endpoint).await {
             Ok(connection) => {
                 failed = false;
+                let begun = Instant::now();
                 let mut tick = interval(PROBE_EVERY);
                 tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 while connection.close_reason().is_none() {
-                    tick.tick().await;
+                    let planned = tick.tick().await;
                     number += 1;
-                    gateway.lateness.0.lock().on_sent(number, Instant::now());
+                    let now = Instant::now();
+                    let delay = gateway.lateness.on_sent(number, planned, now);
+                    let since = now.saturating_duration_since(begun);
+                    gateway.lateness.pace.lock().on_delay(delay, since);
+                    gateway.admission.on_delay(delay, now);
                     let bytes = Bytes::copy_from_slice(&u64::to_be_bytes(number));
                     // A full buffer drops the oldest: until a newer one is read, that is a delay.
                     let _ = connection.send_datagram(bytes);
@@ -137,6 +162,8 @@ struct Probes {
     late_until: Option<Instant>,
     /// The longest delay since this server became late.
     worst: Duration,
+    /// The longest delay since it was asked for.
+    longest: Duration,
     /// The last reading in the log.
     told: Reading,
 }
@@ -152,6 +179,7 @@ impl Probes {
     fn on_read(&mut self, number: u64, now: Instant) {
         // The delay until now counts, although it is over.
         self.reading(now);
+        self.longest = self.longest.max(self.delay(now));
         let is_older = |(waiting, _): &(u64, Instant)| *waiting <= number;
         while self.waiting.front().is_some_and(is_older) {
             self.waiting.pop_front();
@@ -162,6 +190,10 @@ impl Probes {
     fn delay(&self, now: Instant) -> Duration {
         let waits = |(_, since): &(u64, Instant)| now.saturating_duration_since(*since);
         self.waiting.front().map_or(Duration::ZERO, waits)
+    }
+
+    fn take_longest(&mut self, now: Instant) -> Duration {
+        std::mem::take(&mut self.longest).max(self.delay(now))
     }
 
     fn reading(&mut self, now: Instant) -> Reading {

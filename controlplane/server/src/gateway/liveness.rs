@@ -279,7 +279,7 @@ async fn tell_own(
     let (answer, answered) = oneshot::channel();
     let report = HeardReport {
         server: gateway.cluster.server_id(),
-        reading: gateway.lateness.reading(Instant::now()),
+        reading: gateway.reading(Instant::now()),
         heard: heard.to_vec(),
         answer,
     };
@@ -306,7 +306,7 @@ async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<HeardAn
     let report = v1::LivenessReport {
         server_id: gateway.cluster.server_id().as_u64(),
         report: number,
-        late: gateway.lateness.reading(now) == Reading::Late,
+        late: gateway.reading(now) == Reading::Late,
         heard: heard
             .iter()
             .map(|one| v1::HeardNode {

@@ -14,6 +14,7 @@
 //! that is not the state's newest for that node is refused (`streams`). The second connection shows
 //! the secret again.
 
+pub mod admission;
 mod answers;
 pub mod calls;
 mod coalescer;
@@ -26,6 +27,7 @@ pub mod lateness;
 pub mod liveness;
 #[cfg(test)]
 mod lone;
+mod pace;
 mod reports;
 mod session;
 mod specs;
@@ -39,10 +41,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use controlplane_leader::Reading;
 use controlplane_state::{Digest, SessionEpoch};
 use parking_lot::{Mutex, MutexGuard};
 use protocol_model::{AllocId, NodeId};
-use protocol_transport::{Handshake, Pool, Secret, StreamKind};
+use protocol_transport::{Handshake, Place, Pool, Secret, StreamKind};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -73,6 +76,7 @@ pub struct Gateway {
     coalescer: Coalescer,
     heard: liveness::HeardLog,
     lateness: lateness::Lateness,
+    admission: admission::Admission,
     detail: detail::DetailCache,
     knocks: Mutex<knocks::Knocks>,
     twins: Mutex<twins::Twins>,
@@ -100,6 +104,7 @@ impl Gateway {
             sessions: Mutex::default(),
             heard: liveness::HeardLog::default(),
             lateness: lateness::Lateness::default(),
+            admission: admission::Admission::default(),
             detail: detail::DetailCache::default(),
             knocks: Mutex::default(),
             twins: Mutex::default(),
@@ -117,6 +122,22 @@ impl Gateway {
     /// How far this server is behind with what it receives.
     pub(crate) fn lateness(&self) -> &lateness::Lateness {
         &self.lateness
+    }
+
+    /// How nodes come in.
+    pub fn admission(&self) -> &admission::Admission {
+        &self.admission
+    }
+
+    /// Whether nodes may be alive of which this server has heard nothing: what they sent may be
+    /// unread, they wait at the door, or heartbeats are so rare that the usual silence says nothing.
+    fn reading(&self, now: Instant) -> Reading {
+        let reading = self.lateness.reading(now);
+        let rare = self.lateness.pace() > self.liveness_config.calm_interval;
+        if rare || self.admission.is_slow(now) {
+            return Reading::Late;
+        }
+        reading
     }
 
     /// Who was heard here lately.
@@ -150,8 +171,11 @@ impl Gateway {
         recv: quinn::RecvStream,
         connection: &quinn::Connection,
         handshake: Handshake,
+        place: Place,
     ) {
-        session::serve(&self, send, recv, connection, handshake).await;
+        session::serve(&self, send, recv, connection, handshake, &place).await;
+        // However it ended: nothing is made for it any more.
+        place.free();
     }
 
     /// Serves any other stream that a node opened.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::{NodeId, NodeStatus};
-use protocol_transport::{FrameReader, FrameWriter, Handshake, LineLimit};
+use protocol_transport::{FrameReader, FrameWriter, Handshake, LineLimit, Place};
 use protocol_wire::kind::{FrameMessage as _, from_datagram, to_datagram};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
@@ -51,6 +51,7 @@ pub(super) async fn serve(
     recv: quinn::RecvStream,
     connection: &quinn::Connection,
     mut handshake: Handshake,
+    place: &Place,
 ) {
     let mut reader = FrameReader::new(recv, FRAME_BYTES_MAX);
     let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
@@ -110,6 +111,7 @@ pub(super) async fn serve(
         epoch,
         history,
         connection,
+        place,
         since,
         parts: Parts::default(),
         sync_done: false,
@@ -129,6 +131,8 @@ struct Session<'a> {
     history: History,
     /// Where heartbeats arrive on their own: one that is lost holds back no other.
     connection: &'a quinn::Connection,
+    /// Free for the next node once the session is live.
+    place: &'a Place,
     /// Since when it is the session's.
     since: Instant,
     /// The complete report, as it arrives.
@@ -162,6 +166,9 @@ impl Session<'_> {
         self.sync_done = welcome.kind == WelcomeKind::Resumed;
         if let Err(reason) = write(writer, &welcomed(self.gateway, &welcome)).await {
             return reason;
+        }
+        if self.sync_done {
+            self.place.free();
         }
         let mut news = self.gateway.cluster.hub().node_news(self.node);
         let (frames, mut incoming) = mpsc::channel(FRAMES_AHEAD_MAX);
@@ -320,6 +327,7 @@ impl Session<'_> {
             Change::Facts => write(writer, &v1::FactsAck { epoch, index }).await,
             Change::Report => {
                 self.sync_done = true;
+                self.place.free();
                 write(writer, &v1::SyncAck { epoch, index }).await
             }
         }

@@ -3,6 +3,7 @@
 
 use controlplane_state::SessionEpoch;
 use hack_testkit::HeldWay;
+use protocol_transport::door::{Wish, WishKind};
 use protocol_transport::{Early, EarlyWords, FrameReader, FrameWriter, StreamKind};
 use protocol_wire::v1;
 use tokio::time::timeout;
@@ -34,7 +35,9 @@ async fn say_early(world: &World, node: &FakeNode, hello: &v1::Hello) -> SaidEar
     write(&mut writer, &node.hello()).await;
     let _: v1::Welcome = read(&mut reader).await;
     way.hold(true);
-    let dialed = endpoint.connect_early(way.address()).await;
+    let dialed = endpoint
+        .connect_early(way.address(), Wish::new(WishKind::Session))
+        .await;
     let dialed = dialed.expect("connects");
     let early = dialed.early.expect("the server gave a ticket");
     let (mut writer, reader) = open(&dialed.connection, StreamKind::NodeSession).await;

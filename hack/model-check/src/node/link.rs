@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use noded_core::Event as CoreEvent;
 use noded_core::effect::{ServerChoice, SessionMessage, UpdateClass};
-use noded_core::event::{HeartbeatAck, Refused, SessionEvent};
+use noded_core::event::{Ending, HeartbeatAck, Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use protocol_model::AllocId;
 
@@ -77,7 +77,10 @@ impl World {
         self.host.links.retain(|link| link.conn != conn);
         if let Some(attempt) = attempt {
             let reason = reason.to_owned();
-            let event = SessionEvent::Disconnected { reason };
+            let event = SessionEvent::Disconnected {
+                reason,
+                ending: Ending::Otherwise,
+            };
             self.feed(CoreEvent::Session { attempt, event });
         }
     }
@@ -178,6 +181,7 @@ impl World {
                 typical_interval: Duration::ZERO,
                 confirmed_sent_nanos: 0,
                 cut_off: false,
+                pace: Duration::ZERO,
             });
             let event = CoreEvent::Session { attempt, event };
             self.host.local.push_back(event);

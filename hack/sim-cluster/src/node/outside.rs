@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use futures::future::BoxFuture;
 use noded_daemon::session::{Outside, Purpose};
+use protocol_transport::door::Wish;
 use protocol_transport::{ConnectError, Dialed, Endpoint, Secret};
 
 use crate::server::JOIN_TOKEN;
@@ -19,12 +20,13 @@ impl Outside for OwnSocket {
         &self,
         address: SocketAddr,
         purpose: Purpose,
+        wish: Wish,
     ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
         Box::pin(async move {
             if purpose == Purpose::Session {
-                return self.endpoint.connect_early(address).await;
+                return self.endpoint.connect_early(address, wish).await;
             }
-            Ok(self.endpoint.connect(address).await?.into())
+            Ok(self.endpoint.connect_wishing(address, wish).await?.into())
         })
     }
 

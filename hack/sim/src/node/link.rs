@@ -2,7 +2,7 @@
 
 use noded_core::Event as CoreEvent;
 use noded_core::effect::{DisconnectReason, Hello, ServerChoice, SessionMessage, UpdateClass};
-use noded_core::event::{Refused, SessionEvent};
+use noded_core::event::{Ending, Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use protocol_model::{AllocId, DaemonLife};
 use std::sync::Arc;
@@ -13,11 +13,8 @@ use crate::event::{HelloMessage, NodeInput, NodeIx, SyncMessage, ToNode, ToServe
 use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Side, Stream};
-use crate::time::{Nanos, SECOND};
+use crate::time::nanos;
 use crate::world::World;
-
-/// How long a connection may take to stand (as the daemon).
-const CONNECT_MAX: Nanos = 2 * SECOND;
 
 impl World {
     pub(super) fn connect(&mut self, ix: NodeIx, attempt: Attempt, choice: ServerChoice) {
@@ -54,7 +51,8 @@ impl World {
             && self.net.passes(ix, chosen, Side::Node);
         // A round trip and a half, when both ends and the way between them are well.
         let takes = self.net.delay() + self.net.delay() + self.net.delay();
-        if stands && takes < CONNECT_MAX {
+        let patience = nanos(choice.wish.patience);
+        if stands && takes < patience {
             let (life, server_life) = (
                 self.nodes[ix as usize].life,
                 self.servers[usize::from(chosen)].life,
@@ -65,7 +63,7 @@ impl World {
             self.node_input(ix, takes, NodeInput::Connection { attempt, conn });
         } else {
             let conn = None;
-            self.node_input(ix, CONNECT_MAX, NodeInput::Connection { attempt, conn });
+            self.node_input(ix, patience, NodeInput::Connection { attempt, conn });
         }
     }
 
@@ -81,7 +79,10 @@ impl World {
                 link.conn = Some(conn);
                 let event = if gone {
                     let reason = "reset".to_owned();
-                    SessionEvent::Disconnected { reason }
+                    SessionEvent::Disconnected {
+                        reason,
+                        ending: Ending::Otherwise,
+                    }
                 } else {
                     SessionEvent::Connected
                 };
@@ -89,8 +90,10 @@ impl World {
             }
             (Some(_), None) => {
                 self.drop_link(ix, attempt);
-                let reason = "no connection in time".to_owned();
-                let event = SessionEvent::Disconnected { reason };
+                let event = SessionEvent::Disconnected {
+                    reason: "no connection in time".to_owned(),
+                    ending: Ending::Silence,
+                };
                 self.feed(ix, CoreEvent::Session { attempt, event });
             }
             (None, Some(conn)) => {
@@ -260,6 +263,7 @@ impl World {
                 typical_interval: Duration::ZERO,
                 confirmed_sent_nanos: confirmed,
                 cut_off,
+                pace: Duration::ZERO,
             }),
             ToNode::Welcome(welcome) => {
                 link.epoch = welcome.epoch.0;
@@ -297,7 +301,10 @@ impl World {
                 self.nodes[ix as usize].forget_link(conn);
                 self.net.leave(conn, Side::Node);
                 let reason = "the server ended a stream".to_owned();
-                SessionEvent::Disconnected { reason }
+                SessionEvent::Disconnected {
+                    reason,
+                    ending: Ending::Otherwise,
+                }
             }
         };
         self.feed(ix, CoreEvent::Session { attempt, event });
@@ -319,7 +326,10 @@ impl World {
             return;
         };
         let reason = "the connection is dead".to_owned();
-        let event = SessionEvent::Disconnected { reason };
+        let event = SessionEvent::Disconnected {
+            reason,
+            ending: Ending::Otherwise,
+        };
         self.feed(ix, CoreEvent::Session { attempt, event });
         self.drain(ix);
     }

@@ -20,7 +20,7 @@ use crate::journal::JournalRecord;
 use crate::key::{Attempt, RunKey};
 use crate::time::Moment;
 pub use session::{
-    DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass,
+    DisconnectReason, Hello, ServerChoice, SessionMessage, StatusBatch, SyncPart, UpdateClass, Wish,
 };
 pub use task::{PrepareTask, PreparedTemplate, StartTask, TaskHook};
 

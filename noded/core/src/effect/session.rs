@@ -1,5 +1,7 @@
 //! What is asked of the session: where to connect, why to leave, what to say.
 
+use std::time::Duration;
+
 use protocol_model::{AllocId, DaemonLife};
 use protocol_wire::report::AllocReport;
 
@@ -15,6 +17,19 @@ pub struct ServerChoice {
     pub standby: bool,
     /// The attempt whose server is not meant, while its connection stands.
     pub apart_from: Option<Attempt>,
+    /// What the server is told, before it decides whether it has the time for it.
+    pub wish: Wish,
+}
+
+/// How much a node wants a connection, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Whether the node has no session, or one whose server is of no use.
+    pub urgent: bool,
+    /// How long it has wanted one: through all attempts that came to nothing.
+    pub waited: Duration,
+    /// How long the first sign of the server may take.
+    pub patience: Duration,
 }
 
 /// Why a session's connection is closed from this side.

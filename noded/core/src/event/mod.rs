@@ -8,7 +8,7 @@ use protocol_model::AllocId;
 use crate::key::{Attempt, RunKey};
 pub use run::{Exit, ExitStatus, KeptPhase, KeptRun, Recovery, RunEvent};
 pub use session::{
-    BatchAck, DesiredAlloc, HeartbeatAck, ItemResult, Refused, RefusedReason, SessionEvent,
+    BatchAck, DesiredAlloc, Ending, HeartbeatAck, ItemResult, Refused, RefusedReason, SessionEvent,
     WatchDelta, WatchMap, Welcome,
 };
 

@@ -17,6 +17,8 @@ pub enum SessionEvent {
     Disconnected {
         /// Why, for logs.
         reason: String,
+        /// What that says of the server.
+        ending: Ending,
     },
     /// The server made or resumed the session.
     Welcome(Welcome),
@@ -49,6 +51,18 @@ pub enum SessionEvent {
     WatchMap(WatchMap),
     /// A change of desired state.
     WatchDelta(WatchDelta),
+}
+
+/// What the end of a connection says of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ending {
+    /// It is there, and has no time for us now.
+    Busy,
+    /// It said nothing at all.
+    Silence,
+    /// Nothing, or something that makes no difference.
+    #[default]
+    Otherwise,
 }
 
 /// The server's answer to a Hello.
@@ -132,6 +146,8 @@ pub struct HeartbeatAck {
     pub confirmed_sent_nanos: u64,
     /// Whether the server has not reached the leader for a while: another one may.
     pub cut_off: bool,
+    /// The shortest time between two heartbeats that the server can bear now; zero = any.
+    pub pace: Duration,
 }
 
 /// The server's answer to a batch, made from the result of applying it.

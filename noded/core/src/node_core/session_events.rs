@@ -18,8 +18,8 @@ impl NodeCore {
     pub(super) fn on_session_event(&mut self, event: SessionEvent, now: Now) {
         match event {
             SessionEvent::Connected => self.session.on_connected(&mut self.outbox, now),
-            SessionEvent::Disconnected { reason: _ } => {
-                self.session.on_disconnected(&mut self.outbox, now);
+            SessionEvent::Disconnected { reason: _, ending } => {
+                self.session.on_disconnected(ending, &mut self.outbox, now);
                 self.notice_closed();
             }
             SessionEvent::Welcome(welcome) => self.on_welcome(&welcome, now),
@@ -75,7 +75,9 @@ impl NodeCore {
     pub(super) fn on_standby_event(&mut self, event: SessionEvent, now: Now) {
         match event {
             SessionEvent::Connected => self.session.on_standby_connected(now),
-            SessionEvent::Disconnected { reason: _ } => self.session.on_standby_lost(now),
+            SessionEvent::Disconnected { reason: _, ending } => {
+                self.session.on_standby_lost(ending, now);
+            }
             SessionEvent::Refused(_) => {
                 let reason = DisconnectReason::Refused;
                 self.session.leave_standby(reason, &mut self.outbox, now);

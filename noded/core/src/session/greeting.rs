@@ -6,9 +6,10 @@ use std::time::Duration;
 use protocol_model::reconnect::{NEXT_SERVER, RETRY_MAX};
 use protocol_model::{AllocId, DaemonLife};
 
+use super::trials::Trials;
 use super::{Begun, RETRY_DEFAULT, Session, SessionPhase};
 use crate::effect::{DisconnectReason, Durability, Effect, Hello, ServerChoice, SessionMessage};
-use crate::event::{Refused, RefusedReason, Welcome};
+use crate::event::{Ending, Refused, RefusedReason, Welcome};
 use crate::journal::JournalRecord;
 use crate::key::{Attempt, SessionEpoch, Watermark};
 use crate::outbox::Outbox;
@@ -35,7 +36,7 @@ impl Session {
     /// The connection of an attempt stands: says Hello, whatever the disk does meanwhile.
     pub(crate) fn on_connected(&mut self, out: &mut Outbox, now: Now) {
         if let SessionPhase::Connecting { .. } = self.phase {
-            self.greet(self.answer_limit, out, now);
+            self.greet(self.trials.answer_limit(self.answer_limit), out, now);
         }
     }
 
@@ -143,13 +144,16 @@ impl Session {
 
     pub(super) fn connect(&mut self, out: &mut Outbox, now: Now) {
         self.attempt = self.next_attempt();
+        let wish = self.trials.wish(self.servers, now);
+        // The shell ends an attempt without a sign of the server; this is for what comes after it.
         self.phase = SessionPhase::Connecting {
-            deadline: now.moment.after(self.answer_limit),
+            deadline: now.moment.after(wish.patience + self.answer_limit),
         };
         let server = ServerChoice {
             offset: self.server % self.servers.max(1),
             standby: false,
             apart_from: None,
+            wish,
         };
         let attempt = self.attempt;
         let connect = Effect::Connect { attempt, server };
@@ -164,16 +168,20 @@ impl Session {
     }
 
     /// The connection is gone: goes on over the second one, or waits and tries the next server.
-    pub(crate) fn on_disconnected(&mut self, out: &mut Outbox, now: Now) {
-        if let SessionPhase::Disconnected { .. } = self.phase {
-            return;
+    pub(crate) fn on_disconnected(&mut self, ending: Ending, out: &mut Outbox, now: Now) {
+        match self.phase {
+            SessionPhase::Disconnected { .. } => return,
+            SessionPhase::Live { .. } => self.trials = Trials::new(now.moment),
+            SessionPhase::Connecting { .. }
+            | SessionPhase::Greeting { .. }
+            | SessionPhase::Syncing { .. } => self.trials.on_failed(ending),
         }
         self.closed = true;
         self.facts.on_uncertain();
         if self.promote_standby(out, now) {
             return;
         }
-        let longest = self.longest_wait();
+        let longest = self.longest_wait(ending);
         let number = mix(halves(&self.seed).1, self.attempt.0);
         self.failures = self.failures.saturating_add(1);
         self.server = self.server.wrapping_add(1);
@@ -182,9 +190,12 @@ impl Session {
     }
 
     /// The longest wait before the next attempt: growing, and after a while between rounds only, of
-    /// which each asks every server.
-    fn longest_wait(&self) -> Duration {
+    /// which each asks every server. A server that has too much to do is not asked so soon.
+    fn longest_wait(&self, ending: Ending) -> Duration {
         let growing = self.retry_interval * 2_u32.pow(self.failures.min(6));
+        if ending == Ending::Busy {
+            return growing.min(RETRY_MAX);
+        }
         let servers = u32::try_from(self.servers.max(1)).unwrap_or(u32::MAX);
         if self.failures < SOON_ATTEMPTS {
             growing.min(SOON_MAX)
@@ -200,10 +211,14 @@ impl Session {
         if let SessionPhase::Disconnected { .. } = self.phase {
             return;
         }
+        let ending = match reason {
+            DisconnectReason::Silent { .. } => Ending::Silence,
+            _ => Ending::Otherwise,
+        };
         let attempt = self.attempt;
         let disconnect = Effect::Disconnect { attempt, reason };
         out.push_after(Durability::Nothing, disconnect);
-        self.on_disconnected(out, now);
+        self.on_disconnected(ending, out, now);
     }
 
     /// A message came where it makes no sense: the connection is not worth keeping.

@@ -78,7 +78,7 @@ impl Session {
         out: &mut Outbox,
         now: Now,
     ) -> bool {
-        let is_newest = self.pulse.on_answer(ack.tick, ack.cut_off);
+        let is_newest = self.pulse.on_answer(ack.tick, ack.cut_off, ack.pace);
         self.heard(now);
         if is_newest && ack.cut_off {
             self.on_cut_off(out, now);

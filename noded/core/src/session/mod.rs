@@ -23,6 +23,7 @@ mod liveness;
 mod pulse;
 mod standby;
 mod sync;
+mod trials;
 mod trouble;
 
 use protocol_model::DaemonLife;
@@ -35,6 +36,7 @@ use facts::Facts;
 use pulse::Pulse;
 use standby::Standby;
 pub use sync::SYNC_PART_BYTES_MAX;
+use trials::Trials;
 use trouble::Worries;
 
 /// The first wait after a failed attempt where no server said how long.
@@ -108,6 +110,7 @@ pub struct Session {
     servers: usize,
     server: usize,
     failures: u32,
+    trials: Trials,
     /// Whether a server said Welcome since the session was live.
     greeted: bool,
     series: u64,
@@ -153,6 +156,7 @@ impl Session {
             // Nodes that start together do not all ask the same server first.
             server: usize::try_from(halves(&seed).0 >> 33).unwrap_or(0),
             failures: 0,
+            trials: Trials::new(now.moment),
             greeted: false,
             series: 0,
             last_epoch,

@@ -12,6 +12,10 @@
 //! The doubt begins an interval after the heartbeat that stays without an answer, whenever that was
 //! sent, and the silence of a server is counted from then: one that stands for a moment is borne as
 //! ever. What it saves is most of the packets of a cluster at rest.
+//!
+//! A server with too much to do asks for heartbeats that are no closer than its pace: else a moment
+//! in which it is late would put all of its nodes in doubt, and their doubt would keep it late. One
+//! that answers nothing for long is asked more rarely, for the same reason.
 
 use std::time::Duration;
 
@@ -24,6 +28,13 @@ const CALM_AFTER: u32 = 80;
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 const INTERVAL_DEFAULT: Duration = Duration::from_millis(125);
 
+/// So many in a row stay without an answer before the interval is twice as long, and half as many
+/// again before it is four times as long. Where a third of all packets is lost either way, that
+/// happens once in ten million heartbeats: closer heartbeats are what keeps a node there.
+const SLOWER_AFTER: u64 = 24;
+/// The longest pace that a server may ask for.
+const PACE_MAX: Duration = Duration::from_secs(5);
+
 /// The heartbeats of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse {
@@ -31,6 +42,8 @@ pub(super) struct Pulse {
     interval: Duration,
     /// From one to the next, where nothing is.
     calm: Duration,
+    /// What the server can bear: none is closer to the one before it.
+    pace: Duration,
     /// The newest one; they rise by one.
     tick: u64,
     sent: Moment,
@@ -51,6 +64,7 @@ impl Pulse {
         Self {
             interval: INTERVAL_DEFAULT,
             calm: INTERVAL_DEFAULT,
+            pace: Duration::ZERO,
             tick: 0,
             sent: now,
             next: now,
@@ -65,6 +79,7 @@ impl Pulse {
     pub(super) fn on_welcome(&mut self, interval: Duration, calm: Duration, now: Moment) {
         self.interval = interval.max(INTERVAL_MIN);
         self.calm = calm.max(self.interval);
+        self.pace = Duration::ZERO;
         self.in_a_row = 0;
         self.rest = Duration::ZERO;
         self.next = now;
@@ -79,21 +94,26 @@ impl Pulse {
         };
         self.tick += 1;
         self.sent = now;
-        self.next = now.after(self.interval);
+        self.next = now.after(self.closest().saturating_mul(self.slower()));
         self.tick
     }
 
-    /// One was answered, by a server that reaches the leader or does not. Whether it is the newest
-    /// answer until now: they overtake each other.
-    pub(super) fn on_answer(&mut self, tick: u64, cut_off: bool) -> bool {
+    /// One was answered, by a server that reaches the leader or does not, and asks for this pace.
+    /// Whether it is the newest answer until now: they overtake each other.
+    pub(super) fn on_answer(&mut self, tick: u64, cut_off: bool, pace: Duration) -> bool {
         let is_newest = tick >= self.answered;
+        if is_newest {
+            self.pace = pace.min(PACE_MAX);
+            self.next = self.next.max(self.sent.after(self.closest()));
+        }
         self.answered = self.answered.max(tick.min(self.tick));
         self.rest = Duration::ZERO;
         if cut_off {
             self.in_a_row = 0;
         } else if self.answered == self.tick && self.is_calm() {
-            self.next = self.sent.after(self.calm);
-            self.rest = self.calm.saturating_sub(self.interval);
+            let calm = self.calm.max(self.pace);
+            self.next = self.sent.after(calm);
+            self.rest = calm.saturating_sub(self.closest());
         }
         is_newest
     }
@@ -104,7 +124,7 @@ impl Pulse {
         self.leased = leased;
         if leased {
             self.rest = Duration::ZERO;
-            self.next = self.next.min(self.sent.after(self.interval));
+            self.next = self.next.min(self.sent.after(self.closest()));
         }
     }
 
@@ -117,8 +137,22 @@ impl Pulse {
     /// heartbeats without an answer where that takes longer. While the node rests it is not asked:
     /// that counts as no silence.
     pub(super) fn unheard_for(&self, span: Duration, count: u32) -> Duration {
-        let unanswered = self.interval.saturating_mul(count);
+        let unanswered = self.closest().saturating_mul(count);
         span.max(unanswered).saturating_add(self.rest)
+    }
+
+    /// From one to the next, where anything is in doubt and the server answers.
+    fn closest(&self) -> Duration {
+        self.interval.max(self.pace)
+    }
+
+    /// How many times as long it is while the server does not.
+    fn slower(&self) -> u32 {
+        match self.tick - self.answered {
+            0..SLOWER_AFTER => 1,
+            few if few < SLOWER_AFTER * 3 / 2 => 2,
+            _ => 4,
+        }
     }
 
     /// The number of the newest one.
@@ -154,7 +188,7 @@ mod tests {
     /// Sends the next one, which is answered; how long it is until the one after it.
     fn answered_gap(pulse: &mut Pulse) -> Duration {
         let tick = pulse.beat(pulse.next());
-        assert!(pulse.on_answer(tick, false));
+        assert!(pulse.on_answer(tick, false, Duration::ZERO));
         pulse.next().since(pulse.sent)
     }
 
@@ -177,7 +211,10 @@ mod tests {
         let mut pulse = calm();
         let late = pulse.beat(pulse.next());
         pulse.beat(pulse.next());
-        assert!(pulse.on_answer(late, false), "the newest until now");
+        assert!(
+            pulse.on_answer(late, false, Duration::ZERO),
+            "the newest until now"
+        );
         assert!(!pulse.is_calm());
         assert_eq!(pulse.next(), pulse.sent.after(INTERVAL));
     }
@@ -189,7 +226,7 @@ mod tests {
         assert_eq!(answered_gap(&mut welcomed), INTERVAL);
         let mut cut_off = calm();
         let tick = cut_off.beat(cut_off.next());
-        cut_off.on_answer(tick, true);
+        cut_off.on_answer(tick, true, Duration::ZERO);
         assert_eq!(cut_off.next(), cut_off.sent.after(INTERVAL));
         assert_eq!(answered_gap(&mut cut_off), INTERVAL);
     }
@@ -202,6 +239,50 @@ mod tests {
         assert_eq!(answered_gap(&mut pulse), INTERVAL);
         pulse.set_leased(false);
         assert_eq!(answered_gap(&mut pulse), CALM);
+    }
+
+    #[test]
+    fn a_busy_server_is_sent_no_heartbeat_sooner_than_its_pace_allows() {
+        let second = Duration::from_secs(1);
+        let mut pulse = calm();
+        let tick = pulse.beat(pulse.next());
+        pulse.on_answer(tick, false, second);
+        assert_eq!(
+            pulse.next(),
+            pulse.sent.after(second),
+            "although it is calm"
+        );
+        let lost = pulse.next();
+        pulse.beat(lost);
+        assert_eq!(pulse.next(), lost.after(second), "although it is in doubt");
+        pulse.set_leased(true);
+        assert_eq!(pulse.next(), lost.after(second), "although it has a lease");
+        assert_eq!(pulse.unheard_for(second, 4), 4 * second);
+        let tick = pulse.beat(pulse.next());
+        pulse.on_answer(tick, false, Duration::ZERO);
+        pulse.beat(pulse.next());
+        assert_eq!(pulse.next(), pulse.sent.after(INTERVAL));
+        // An answer that was overtaken says nothing of now, and nothing is slower than this.
+        pulse.on_answer(tick - 1, false, second);
+        assert_eq!(pulse.closest(), INTERVAL);
+        pulse.on_answer(tick, false, 100 * second);
+        assert_eq!(pulse.closest(), 5 * second);
+    }
+
+    #[test]
+    fn a_server_that_answers_nothing_for_long_is_asked_more_rarely() {
+        let mut pulse = Pulse::new(Moment::default());
+        pulse.on_welcome(INTERVAL, CALM, Moment::default());
+        let mut gaps = Vec::new();
+        for _ in 0..40 {
+            pulse.beat(pulse.next());
+            gaps.push(pulse.next().since(pulse.sent));
+        }
+        let count = |gap| gaps.iter().filter(|it| **it == gap).count();
+        assert_eq!(count(INTERVAL), 23);
+        assert_eq!(count(2 * INTERVAL), 12);
+        assert_eq!(count(4 * INTERVAL), 5);
+        assert!(gaps.is_sorted());
     }
 
     #[test]

@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use protocol_model::reconnect::RETRY_MAX;
 
+use super::trials::PATIENCE;
 use super::{RETRY_DEFAULT, Session, SessionPhase};
-use crate::effect::{DisconnectReason, Durability, Effect, ServerChoice};
+use crate::effect::{DisconnectReason, Durability, Effect, ServerChoice, Wish};
+use crate::event::Ending;
 use crate::key::Attempt;
 use crate::outbox::Outbox;
 use crate::pseudo_random::{halves, mix, part_of};
@@ -118,7 +120,7 @@ impl Session {
                 };
                 let disconnect = Effect::Disconnect { attempt, reason };
                 out.push_after(Durability::Nothing, disconnect);
-                self.on_standby_lost(now);
+                self.on_standby_lost(Ending::Silence, now);
             }
             Standby::None { .. }
             | Standby::Ready { .. }
@@ -156,7 +158,7 @@ impl Session {
     }
 
     /// The second connection is gone: another one is made after a while.
-    pub(crate) fn on_standby_lost(&mut self, now: Now) {
+    pub(crate) fn on_standby_lost(&mut self, ending: Ending, now: Now) {
         let Some(attempt) = self.standby.attempt() else {
             return;
         };
@@ -167,7 +169,7 @@ impl Session {
         let number = mix(halves(&self.seed).1, attempt.0);
         // With the session's server silent there is little time to lose; but where nobody leads,
         // every server refuses every node.
-        let wait = if self.is_silent(now) {
+        let wait = if self.is_silent(now) && ending != Ending::Busy {
             let soon = RETRY_DEFAULT * 2_u32.pow(exponent.min(2));
             part_of(soon, number)
         } else {
@@ -194,7 +196,7 @@ impl Session {
         if let Some(attempt) = self.standby.attempt() {
             let disconnect = Effect::Disconnect { attempt, reason };
             out.push_after(Durability::Nothing, disconnect);
-            self.on_standby_lost(now);
+            self.on_standby_lost(Ending::Otherwise, now);
         }
     }
 
@@ -283,6 +285,11 @@ impl Session {
             offset: server % self.servers.max(1),
             standby: true,
             apart_from: (self.servers > 1).then_some(self.attempt),
+            wish: Wish {
+                urgent: self.is_silent(now) || self.cut_off_at.is_some(),
+                waited: now.moment.since(self.last_heard),
+                patience: PATIENCE,
+            },
         };
         let connect = Effect::Connect { attempt, server };
         out.push_after(Durability::Nothing, connect);

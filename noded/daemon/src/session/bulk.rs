@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use noded_core::SessionEpoch;
 use protocol_error_chain::chain;
+use protocol_transport::door::{Wish, WishKind};
 use protocol_transport::{Role, StreamKind};
 use protocol_wire::v1;
 
-use super::{Own, Purpose, connect, open, parse, write};
+use super::{Own, Purpose, Target, connect, open, parse, write};
 
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
@@ -30,7 +31,12 @@ pub(super) async fn serve(own: Own, epoch: SessionEpoch, way: Duration) -> Resul
 
 async fn attach(own: &Own, epoch: SessionEpoch) -> Result<(), String> {
     let context = &own.context;
-    let dialed = connect(context, &own.address, Purpose::Calls).await?;
+    let target = Target {
+        purpose: Purpose::Calls,
+        wish: Wish::new(WishKind::Calls),
+    };
+    let dialed = connect(context, &own.address, target).await;
+    let dialed = dialed.map_err(|broken| broken.reason)?;
     let connection = dialed.connection;
     let (mut writer, mut reader) = open(&connection, StreamKind::Bulk).await?;
     let attach = v1::AttachBulk {

@@ -132,6 +132,7 @@ pub(super) fn heartbeat_ack(message: &v1::HeartbeatAck) -> HeartbeatAck {
         typical_interval: millis(message.typical_interval_ms),
         confirmed_sent_nanos: message.confirmed_sent_boottime_ns,
         cut_off: message.cut_off,
+        pace: millis(message.pace_ms),
     }
 }
 

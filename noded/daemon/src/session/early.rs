@@ -6,9 +6,8 @@ use noded_core::effect::{Hello, SessionMessage};
 use protocol_error_chain::chain;
 use protocol_transport::{Early, EarlyWords, FrameReader, FrameWriter, StreamKind};
 use protocol_wire::v1;
-use tokio::time::timeout;
 
-use super::{CONNECT_MAX, Outbound, Own, open, too_long, write};
+use super::{Outbound, Own, open, write};
 
 impl Own {
     /// Opens the session's stream. Answers what is to be said on it first, unless that was said.
@@ -49,8 +48,5 @@ impl Own {
 }
 
 async fn settle(early: Early) -> Result<EarlyWords, String> {
-    let settled = timeout(CONNECT_MAX, early.settle()).await;
-    settled
-        .map_err(|_| too_long())?
-        .map_err(|error| chain(&error))
+    early.settle().await.map_err(|error| chain(&error))
 }

@@ -23,15 +23,16 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use noded_core::effect::{SessionMessage, UpdateClass};
-use noded_core::event::SessionEvent;
+use noded_core::effect::{ServerChoice, SessionMessage, UpdateClass};
+use noded_core::event::{Ending, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use protocol_model::{AllocId, Node};
+use protocol_transport::door::{Wish, WishKind};
 use protocol_transport::{
     ConnectError, DETAIL_PRIORITY, Dialed, FrameReader, FrameWriter, Secret, StreamKind,
-    URGENT_PRIORITY,
+    URGENT_PRIORITY, is_refusal,
 };
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
@@ -58,10 +59,8 @@ fn written_max(kind: StreamKind) -> usize {
 const OUTBOUND_MAX: usize = 1024;
 /// Batches of one class that wait; the core has at most one in flight.
 const BATCHES_MAX: usize = 4;
-/// How long name resolution and the handshake may take. Short beside the time after which a leader
-/// gives up a node that no server hears (`heartbeat_silence` and 1.5 s): a server that is down must
-/// not cost the node its tasks.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How long the name of a server may take to be found.
+const RESOLVE_MAX: Duration = Duration::from_secs(2);
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,14 +73,71 @@ pub enum Purpose {
     Calls,
 }
 
+/// What a connection is for, and how much it is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// What for.
+    pub purpose: Purpose,
+    /// What its server is told.
+    pub wish: Wish,
+}
+
+impl Target {
+    /// What the core wants.
+    pub fn of(server: &ServerChoice) -> Self {
+        let purpose = match server.standby {
+            true => Purpose::Standby,
+            false => Purpose::Session,
+        };
+        let wanted = server.wish;
+        let kind = match wanted.urgent {
+            true => WishKind::Session,
+            false => WishKind::Standby,
+        };
+        let wish = Wish {
+            kind,
+            waited: wanted.waited,
+            patience: wanted.patience,
+        };
+        Self { purpose, wish }
+    }
+}
+
+/// Why an attempt came to nothing.
+#[derive(Debug)]
+struct Broken {
+    reason: String,
+    ending: Ending,
+}
+
+impl From<String> for Broken {
+    fn from(reason: String) -> Self {
+        let ending = Ending::Otherwise;
+        Self { reason, ending }
+    }
+}
+
+impl Broken {
+    fn of(error: &ConnectError) -> Self {
+        let ending = match () {
+            () if error.is_busy() => Ending::Busy,
+            () if error.is_silence() => Ending::Silence,
+            () => Ending::Otherwise,
+        };
+        let reason = chain(error);
+        Self { reason, ending }
+    }
+}
+
 /// What a session needs of the process around it: noded, or one that simulates many nodes.
 pub trait Outside: std::fmt::Debug + Send + Sync {
-    /// A connection to the server at `address`: for a session it may be one whose handshake is
-    /// still under way.
+    /// A connection to the server at `address`, which is told the wish: for a session it may be one
+    /// whose handshake is still under way.
     fn connect(
         &self,
         address: SocketAddr,
         purpose: Purpose,
+        wish: Wish,
     ) -> BoxFuture<'_, Result<Dialed, ConnectError>>;
 
     /// What a control plane that does not know us wants to see, as it is now.
@@ -137,11 +193,11 @@ impl Link {
         context: &Arc<SessionContext>,
         attempt: Attempt,
         address: String,
-        purpose: Purpose,
+        target: Target,
     ) -> Self {
         let (outbound, messages) = mpsc::channel(OUTBOUND_MAX);
         let context = Arc::clone(context);
-        let task = tokio::spawn(attend(context, attempt, address, purpose, messages));
+        let task = tokio::spawn(attend(context, attempt, address, target, messages));
         Self {
             attempt,
             outbound,
@@ -176,17 +232,18 @@ async fn attend(
     context: Arc<SessionContext>,
     attempt: Attempt,
     address: String,
-    purpose: Purpose,
+    target: Target,
     messages: mpsc::Receiver<Outbound>,
 ) {
-    let reason = match run(&context, attempt, &address, purpose, messages).await {
-        Ok(()) => "the session ended".to_owned(),
-        Err(reason) => reason,
+    let broken = match run(&context, attempt, &address, target, messages).await {
+        Ok(()) => Broken::from("the session ended".to_owned()),
+        Err(broken) => broken,
     };
+    let Broken { reason, ending } = broken;
     tracing::info!(%address, %reason, "connection attempt or session ended");
     let ended = Input::Session {
         attempt,
-        event: SessionEvent::Disconnected { reason },
+        event: SessionEvent::Disconnected { reason, ending },
         servers: Vec::new(),
     };
     // A loop that ended no longer wants to know.
@@ -197,11 +254,31 @@ async fn run(
     context: &Arc<SessionContext>,
     attempt: Attempt,
     address: &str,
-    purpose: Purpose,
+    target: Target,
+    messages: mpsc::Receiver<Outbound>,
+) -> Result<(), Broken> {
+    let dialed = connect(context, address, target).await?;
+    let connection = dialed.connection.clone();
+    let ended = attempted(context, attempt, address, dialed, messages).await;
+    ended.map_err(|reason| {
+        let refused = connection
+            .close_reason()
+            .is_some_and(|why| is_refusal(&why));
+        let ending = match refused {
+            true => Ending::Busy,
+            false => Ending::Otherwise,
+        };
+        Broken { reason, ending }
+    })
+}
+
+async fn attempted(
+    context: &Arc<SessionContext>,
+    attempt: Attempt,
+    address: &str,
+    Dialed { connection, early }: Dialed,
     mut messages: mpsc::Receiver<Outbound>,
 ) -> Result<(), String> {
-    let dialed = timeout(CONNECT_MAX, connect(context, address, purpose));
-    let Dialed { connection, early } = dialed.await.map_err(|_| too_long())??;
     let own = Own {
         context: Arc::clone(context),
         attempt,
@@ -230,23 +307,21 @@ async fn run(
     }
 }
 
-fn too_long() -> String {
-    format!("no connection within {CONNECT_MAX:?}")
-}
-
 async fn connect(
     context: &SessionContext,
     address: &str,
-    purpose: Purpose,
-) -> Result<Dialed, String> {
-    let mut last = format!("{address:?} has no address");
-    let found = tokio::net::lookup_host(address)
+    target: Target,
+) -> Result<Dialed, Broken> {
+    let mut last = Broken::from(format!("{address:?} has no address"));
+    let found = timeout(RESOLVE_MAX, tokio::net::lookup_host(address))
         .await
+        .map_err(|_| format!("finding {address:?} took longer than {RESOLVE_MAX:?}"))?
         .map_err(|error| format!("finding {address:?}: {error}"))?;
+    let Target { purpose, wish } = target;
     for address in found {
-        match context.outside.connect(address, purpose).await {
+        match context.outside.connect(address, purpose, wish).await {
             Ok(dialed) => return Ok(dialed),
-            Err(error) => last = chain(&error),
+            Err(error) => last = Broken::of(&error),
         }
     }
     Err(last)

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noded_core::effect::{Lane, ServerChoice, SessionMessage, UpdateClass};
-use noded_core::event::SessionEvent;
+use noded_core::event::{Ending, SessionEvent};
 use noded_core::journal::JournalRecord;
 use noded_core::key::{Attempt, Watermark};
 use noded_core::{Effect, Event, NodeCore};
@@ -34,7 +34,7 @@ use crate::clock::Clock;
 use crate::hands::Hands;
 use crate::input::Input;
 use crate::journal::{JournalError, Records};
-use crate::session::{Link, Outbound, Purpose, SessionContext};
+use crate::session::{Link, Outbound, Purpose, SessionContext, Target};
 use holding::{Holding, Issued};
 use host::DiskState;
 use lanes::Lanes;
@@ -303,22 +303,20 @@ impl Running {
     }
 
     fn connect(&mut self, attempt: Attempt, server: ServerChoice) {
-        let purpose = if server.standby {
-            Purpose::Standby
-        } else {
+        let target = Target::of(&server);
+        if target.purpose == Purpose::Session {
             self.holding.forget_before(attempt);
             self.links.end_all();
             // A healthy disk is done before there is a connection to greet on.
             self.shell.journal.request_sync();
-            Purpose::Session
-        };
+        }
         let other = server.apart_from;
         let apart_from = other.and_then(|other| self.links.address_of(other));
         let Some(address) = self.servers.choose(server.offset, apart_from) else {
             return self.lost(attempt, "there is no such server".to_owned());
         };
-        tracing::debug!(%address, ?purpose, "connecting");
-        let link = Link::start(&self.shell.session, attempt, address.clone(), purpose);
+        tracing::debug!(%address, ?target, "connecting");
+        let link = Link::start(&self.shell.session, attempt, address.clone(), target);
         self.links.begin(link, address);
     }
 
@@ -341,7 +339,8 @@ impl Running {
     }
 
     fn lost(&mut self, attempt: Attempt, reason: String) {
-        let event = SessionEvent::Disconnected { reason };
+        let ending = Ending::Otherwise;
+        let event = SessionEvent::Disconnected { reason, ending };
         let event = Event::Session { attempt, event };
         let now = self.shell.clock.now();
         self.shell.core.on_event(event, now);

@@ -9,9 +9,10 @@ use noded_core::effect::{SessionMessage, SyncPart};
 use noded_core::key::Attempt;
 use noded_core::{Moment, SessionEpoch};
 use noded_daemon::identity::NodeIdentity;
-use noded_daemon::session::{Link, Outbound, Outside, Purpose, SessionContext};
+use noded_daemon::session::{Link, Outbound, Outside, Purpose, SessionContext, Target};
 use protocol_model::{AllocId, ClientStatus, Node, NodeId};
 use protocol_transport::ca::{CertificateAuthority, CertificateRequest};
+use protocol_transport::door::{Wish, WishKind};
 use protocol_transport::{
     ConnectError, Dialed, Endpoint, EndpointConfig, Identity, Region, Role, Secret, StreamKind,
 };
@@ -39,6 +40,7 @@ impl Outside for Socket {
         &self,
         address: SocketAddr,
         _: Purpose,
+        _: Wish,
     ) -> BoxFuture<'_, Result<Dialed, ConnectError>> {
         Box::pin(async move { Ok(self.0.connect(address).await?.into()) })
     }
@@ -97,7 +99,11 @@ async fn heartbeats_arrive_though_a_report_before_them_is_not_read() {
         facts: parking_lot::Mutex::new(Arc::new(node)),
         inputs,
     });
-    let link = Link::start(&context, Attempt(1), address.to_string(), Purpose::Session);
+    let target = Target {
+        purpose: Purpose::Session,
+        wish: Wish::new(WishKind::Session),
+    };
+    let link = Link::start(&context, Attempt(1), address.to_string(), target);
     for number in 0..PARTS {
         link.send(Outbound::Message(part(number))).unwrap();
     }

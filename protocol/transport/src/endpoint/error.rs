@@ -57,6 +57,11 @@ pub enum ConnectError {
         address: SocketAddr,
         limit: Duration,
     },
+    #[error("{address} did not answer within {limit:?}")]
+    NoAnswer {
+        address: SocketAddr,
+        limit: Duration,
+    },
     #[error("{address} cannot be placed")]
     Identity {
         address: SocketAddr,
@@ -75,6 +80,38 @@ pub enum ConnectError {
     FailedJustNow { address: String },
     #[error("{0} servers are as many as a pool holds")]
     PoolFull(usize),
+}
+
+impl ConnectError {
+    /// Whether the server is there and refused us because it has too much to do (RFC 9000 section
+    /// 20.1, `CONNECTION_REFUSED`).
+    pub fn is_busy(&self) -> bool {
+        let Self::Handshake { source, .. } = self else {
+            return false;
+        };
+        is_refusal(source)
+    }
+
+    /// Whether the server said nothing at all.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAnswer { .. }
+                | Self::Timeout { .. }
+                | Self::Handshake {
+                    source: quinn::ConnectionError::TimedOut,
+                    ..
+                }
+        )
+    }
+}
+
+/// Whether a connection ended because the server has too much to do.
+pub fn is_refusal(ended: &quinn::ConnectionError) -> bool {
+    let quinn::ConnectionError::ConnectionClosed(close) = ended else {
+        return false;
+    };
+    close.error_code == quinn::TransportErrorCode::CONNECTION_REFUSED
 }
 
 /// Why a text is no address to connect to.

@@ -23,12 +23,10 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// A handshake that takes longer is dropped, on both sides.
     pub handshake_timeout: Duration,
-    /// Handshakes at a time; half of them used up makes new addresses prove themselves (Retry),
-    /// all of them used up makes new connections be refused.
-    pub handshakes_max: usize,
     /// Connections waiting for `Listener::accept`; beyond, they are closed as overloaded.
     pub accept_queue_max: usize,
-    /// Packets of connections not looked at yet, in count; quinn drops further ones.
+    /// Connections that are not begun, in count; the library refuses further ones. More than wait
+    /// at the door ([`WAITING_NODES_MAX`](crate::door::WAITING_NODES_MAX)).
     pub incoming_max: usize,
     /// Bidirectional streams that a peer may have open at a time. The library keeps about 70 bytes
     /// for each of them from the beginning of a connection, whether or not it is ever opened.
@@ -50,9 +48,8 @@ impl Default for Limits {
             keep_alive: Duration::from_secs(3),
             idle_timeout: Duration::from_secs(12),
             handshake_timeout: Duration::from_secs(5),
-            handshakes_max: 512,
             accept_queue_max: 1024,
-            incoming_max: 4096,
+            incoming_max: 8192,
             streams_max: 80,
             server_streams_max: 1024,
             stream_window_bytes: 1024 * 1024,

@@ -14,7 +14,7 @@ mod socket;
 mod window;
 
 pub use early::{Dialed, Early, EarlyWords};
-pub use error::{AddressError, BindError, ConnectError, RenewError};
+pub use error::{AddressError, BindError, ConnectError, RenewError, is_refusal};
 pub use limits::Limits;
 
 use std::io;
@@ -25,6 +25,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use crate::door::Wish;
 use crate::identity::{Identity, PeerIdentity};
 use crate::listener::Listener;
 use crate::role::{Region, Role};
@@ -168,7 +169,34 @@ impl Endpoint {
     /// # Errors
     /// When the handshake fails or takes too long, or the peer is not a server of this region.
     pub async fn connect(&self, address: SocketAddr) -> Result<quinn::Connection, ConnectError> {
-        let connecting = self.begin(address)?;
+        let connecting = self.begin(address, None)?;
+        self.finish(connecting, address).await
+    }
+
+    /// The same for a node, which tells the server what it wants. It waits for the first answer as
+    /// long as it says, and then as long as a handshake may take.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]; [`ConnectError::is_busy`] where the server has no time for it now.
+    pub async fn connect_wishing(
+        &self,
+        address: SocketAddr,
+        wish: Wish,
+    ) -> Result<quinn::Connection, ConnectError> {
+        let connecting = self.begin(address, Some(wish))?;
+        self.answered(connecting, address, wish).await
+    }
+
+    async fn answered(
+        &self,
+        mut connecting: quinn::Connecting,
+        address: SocketAddr,
+        wish: Wish,
+    ) -> Result<quinn::Connection, ConnectError> {
+        let limit = wish.patience;
+        let first = timeout(limit, connecting.handshake_data()).await;
+        // What is wrong with it is said by the connection itself.
+        let _ = first.map_err(|_| ConnectError::NoAnswer { address, limit })?;
         self.finish(connecting, address).await
     }
 
@@ -177,11 +205,16 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`Self::connect`], as far as it is known; the rest is told by [`Early::settle`].
-    pub async fn connect_early(&self, address: SocketAddr) -> Result<Dialed, ConnectError> {
-        let connecting = self.begin(address)?;
-        match Dialed::of(connecting, address, self.limits.handshake_timeout) {
+    pub async fn connect_early(
+        &self,
+        address: SocketAddr,
+        wish: Wish,
+    ) -> Result<Dialed, ConnectError> {
+        let connecting = self.begin(address, Some(wish))?;
+        let limit = wish.patience + self.limits.handshake_timeout;
+        match Dialed::of(connecting, address, limit) {
             Ok(dialed) => Ok(dialed),
-            Err(connecting) => Ok(self.finish(connecting, address).await?.into()),
+            Err(connecting) => Ok(self.answered(connecting, address, wish).await?.into()),
         }
     }
 
@@ -196,9 +229,16 @@ impl Endpoint {
         }
     }
 
-    fn begin(&self, address: SocketAddr) -> Result<quinn::Connecting, ConnectError> {
+    fn begin(
+        &self,
+        address: SocketAddr,
+        wish: Option<Wish>,
+    ) -> Result<quinn::Connecting, ConnectError> {
         let name = Role::Server.dns_name(&self.own.region);
-        let client = self.client().to(address);
+        let mut client = self.client().to(address);
+        if let Some(wish) = wish {
+            client.initial_dst_cid_provider(Arc::new(move || wish.connection_id()));
+        }
         let _inside = self.runtime.enter();
         self.quinn
             .connect_with(client, address, &name)
@@ -296,7 +336,7 @@ fn halves(
         .migration(true)
         .max_incoming(limits.incoming_max)
         // What clients may send before we look at them, each and in all.
-        .incoming_buffer_size(64 * 1024)
+        .incoming_buffer_size(16 * 1024)
         .incoming_buffer_size_total(16 * 1024 * 1024);
     let tls = tls::quic_client(identity).map_err(BindError::Tls)?;
     let client = Client::new(tls, transport);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hack_testkit::HeldWay;
+use protocol_transport::door::{Wish, WishKind};
 use protocol_transport::{Dialed, EarlyWords, Endpoint, EndpointConfig, Listener, Peer, Role};
 use tokio::net::UdpSocket;
 
@@ -15,7 +16,10 @@ const WORDS: &[u8] = b"it is me";
 /// Dials until there is a ticket: it comes when the first handshake is over.
 async fn dial(client: &Endpoint, address: SocketAddr) -> Dialed {
     loop {
-        let dialed = client.connect_early(address).await.expect("connects");
+        let dialed = client
+            .connect_early(address, Wish::new(WishKind::Session))
+            .await
+            .expect("connects");
         if dialed.early.is_some() {
             return dialed;
         }
@@ -163,6 +167,9 @@ async fn a_stranger_on_the_same_socket_has_nothing_to_show() {
     let address = server.local_address().expect("an address");
     let mut listener = server.listen();
     acquainted(&client, address, &mut listener).await;
-    let dialed = client.stranger().connect_early(address).await;
+    let dialed = client
+        .stranger()
+        .connect_early(address, Wish::new(WishKind::Session))
+        .await;
     assert!(dialed.expect("connects").early.is_none());
 }

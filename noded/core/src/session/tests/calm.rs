@@ -27,6 +27,7 @@ fn heard_well(session: &mut Session, out: &mut Outbox) -> (usize, u64) {
                 typical_interval: Duration::ZERO,
                 confirmed_sent_nanos: 0,
                 cut_off: false,
+                pace: Duration::ZERO,
             };
             assert!(session.on_heartbeat_ack(&ack, out, at(millis)));
             (count, last) = (count + 1, millis);

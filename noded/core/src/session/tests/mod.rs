@@ -11,7 +11,7 @@ mod standby;
 use super::greeting::{SOON_ATTEMPTS, SOON_MAX};
 use super::*;
 use crate::effect::{DisconnectReason, Effect, Hello, SessionMessage};
-use crate::event::{HeartbeatAck, Refused, RefusedReason, Welcome};
+use crate::event::{Ending, HeartbeatAck, Refused, RefusedReason, Welcome};
 use crate::journal::JournalRecord;
 use crate::key::Watermark;
 use crate::outbox::Outbox;
@@ -140,7 +140,7 @@ fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
     let (mut session, mut out) = session();
     let first = greet(&mut session, &mut out, 0);
     session.on_welcome(&welcome(5, false), None, &mut out, at(1));
-    session.on_disconnected(&mut out, at(2));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(2));
     effects(&mut out);
     let retry = session
         .poll_timeout()
@@ -155,7 +155,7 @@ fn a_lost_connection_is_resumed_under_the_same_epoch_with_another_nonce() {
     );
     session.on_welcome(&welcome(5, false), None, &mut out, at(retry));
     session.on_sync_ack(SessionEpoch(5), &mut out, at(retry));
-    session.on_disconnected(&mut out, at(retry + 1));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(retry + 1));
     effects(&mut out);
     let third = greet(&mut session, &mut out, retry + 60_000);
     assert_ne!(second.nonce, third.nonce);
@@ -227,7 +227,7 @@ fn waits_grow_with_failures_and_every_server_gets_its_turn() {
             panic!("attempt {attempt}: {sent:?}");
         };
         servers.insert(server.offset);
-        session.on_disconnected(&mut out, at(now));
+        session.on_disconnected(Ending::Otherwise, &mut out, at(now));
         let next = session
             .poll_timeout()
             .expect("another attempt")
@@ -305,23 +305,54 @@ fn a_sync_is_cut_into_bounded_parts() {
 
 #[test]
 fn deadlines_end_every_phase_that_waits() {
-    let waits: [fn(&mut Session, &mut Outbox); 2] = [
-        |session, out| {
-            session.on_timeout(out, at(0));
-        },
-        |session, out| {
-            greet(session, out, 0);
-        },
+    type Wait = fn(&mut Session, &mut Outbox);
+    let waits: [(Wait, u64); 2] = [
+        (
+            |session, out| {
+                session.on_timeout(out, at(0));
+            },
+            7_000,
+        ),
+        (
+            |session, out| {
+                greet(session, out, 0);
+            },
+            5_000,
+        ),
     ];
-    for wait in waits {
+    for (wait, millis) in waits {
         let (mut session, mut out) = session();
         wait(&mut session, &mut out);
         let deadline = session.poll_timeout().expect("a deadline");
-        assert_eq!(deadline, at(5_000).moment);
-        session.on_timeout(&mut out, at(5_000));
+        assert_eq!(deadline, at(millis).moment);
+        session.on_timeout(&mut out, at(millis));
         assert!(session.take_closed());
         assert_eq!(session.phase().name(), "disconnected");
     }
+}
+
+#[test]
+fn a_busy_server_is_asked_ever_more_rarely_and_told_how_long_the_node_has_waited() {
+    let (mut session, mut out) = session();
+    let (mut now, mut waits) = (0, Vec::new());
+    for refused in 0..40 {
+        session.on_timeout(&mut out, at(now));
+        let [Effect::Connect { server, .. }] = effects(&mut out)[..] else {
+            panic!("no attempt")
+        };
+        assert_eq!(server.wish.waited, Duration::from_millis(now));
+        let patience = if refused == 0 { 2_000 } else { 4_500 };
+        assert_eq!(server.wish.patience, Duration::from_millis(patience));
+        session.on_disconnected(Ending::Busy, &mut out, at(now));
+        effects(&mut out);
+        let next = session.poll_timeout().expect("an attempt").0.as_millis();
+        let next = u64::try_from(next).expect("small") + 1;
+        waits.push(next - now);
+        now = next;
+    }
+    assert!(waits[..2].iter().all(|wait| *wait <= 1_001), "{waits:?}");
+    let longest = waits.iter().max().expect("some");
+    assert!((10_000..=15_001).contains(longest), "{waits:?}");
 }
 
 fn facts_sent(effects: &[Effect]) -> usize {
@@ -378,7 +409,7 @@ fn facts_of_a_second_complete_report_are_told_once_more() {
     greet(&mut session, &mut out, 0);
     session.on_welcome(&welcome(5, false), None, &mut out, at(1));
     session.send_sync(Vec::new(), 3, &mut out);
-    session.on_disconnected(&mut out, at(2));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(2));
     session.on_facts_changed(&mut out);
     effects(&mut out);
     greet(&mut session, &mut out, 20_000);
@@ -396,14 +427,14 @@ fn facts_of_a_second_complete_report_are_told_once_more() {
 fn facts_whose_fate_is_unknown_are_told_again_when_the_session_is_resumed() {
     let (mut session, mut out) = live_and_told();
     session.on_facts_changed(&mut out);
-    session.on_disconnected(&mut out, at(5));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(5));
     session.on_facts_changed(&mut out);
     effects(&mut out);
     greet(&mut session, &mut out, 20_000);
     session.on_welcome(&welcome(5, true), None, &mut out, at(20_001));
     assert_eq!(facts_sent(&effects(&mut out)), 1);
     session.on_facts_ack(SessionEpoch(5), &mut out, at(20_002));
-    session.on_disconnected(&mut out, at(20_003));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(20_003));
     greet(&mut session, &mut out, 40_000);
     session.on_welcome(&welcome(5, true), None, &mut out, at(40_001));
     assert_eq!(
@@ -422,6 +453,7 @@ fn a_confirmation_of_another_boot_confirms_nothing() {
         typical_interval: Duration::ZERO,
         confirmed_sent_nanos: at(sent).moment.as_nanos(),
         cut_off: false,
+        pace: Duration::ZERO,
     };
     session.on_heartbeat_ack(&ack(60_000), &mut out, at(500));
     assert_eq!(session.confirmed(), None, "it was not sent yet");

@@ -1,7 +1,9 @@
 //! The connection that stands by.
 
 use super::*;
-use crate::effect::ServerChoice;
+use crate::effect::{ServerChoice, Wish};
+use crate::event::Ending;
+use crate::session::trials::PATIENCE;
 
 const FIRST: Attempt = Attempt(1);
 const SECOND: Attempt = Attempt(2);
@@ -52,6 +54,15 @@ fn stand_by_again(session: &mut Session, out: &mut Outbox, from: u64) -> u64 {
     stands
 }
 
+/// A second connection to take the session over, whose server was heard so many milliseconds ago.
+fn wish(waited: u64) -> Wish {
+    Wish {
+        urgent: true,
+        waited: Duration::from_millis(waited),
+        patience: PATIENCE,
+    }
+}
+
 #[test]
 fn a_live_session_soon_has_a_connection_to_another_server() {
     let (mut session, mut out) = session();
@@ -76,6 +87,7 @@ fn a_live_session_soon_has_a_connection_to_another_server() {
         offset: (first + 1) % 3,
         standby: true,
         apart_from: Some(FIRST),
+        wish: wish(1_000),
     };
     assert_eq!(connect, Some((SECOND, server)));
 }
@@ -120,7 +132,7 @@ fn rare_heartbeats_are_no_reason_for_haste() {
     let (mut session, mut out) = standing_by();
     let second = Duration::from_secs(1);
     session.pulse.on_welcome(second, second, at(2_300).moment);
-    session.on_standby_lost(at(2_400));
+    session.on_standby_lost(Ending::Otherwise, at(2_400));
     let due = session.standby_due().expect("another one is made");
     assert!(due >= at(2_400).moment.after(RETRY_DEFAULT), "{due:?}");
     effects(&mut out);
@@ -177,7 +189,7 @@ fn an_answer_that_nobody_waits_for_moves_nothing() {
 #[test]
 fn a_session_whose_connection_breaks_goes_on_over_the_other_without_a_wait() {
     let (mut session, mut out) = standing_by();
-    session.on_disconnected(&mut out, at(1_600));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(1_600));
     assert!(session.take_closed());
     let sent = effects(&mut out);
     assert_eq!(helloes(&sent), [SECOND]);
@@ -191,7 +203,7 @@ fn a_hello_that_is_on_its_way_is_not_said_again_when_the_first_connection_breaks
     let (mut session, mut out) = standing_by();
     session.on_timeout(&mut out, at(2_300));
     effects(&mut out);
-    session.on_disconnected(&mut out, at(2_310));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(2_310));
     assert_eq!(helloes(&effects(&mut out)), []);
     let begun = session.on_welcome(&welcome(5, true), None, &mut out, at(2_320));
     assert!(begun.is_some());
@@ -200,8 +212,8 @@ fn a_hello_that_is_on_its_way_is_not_said_again_when_the_first_connection_breaks
 #[test]
 fn with_both_connections_gone_the_session_waits_as_ever() {
     let (mut session, mut out) = standing_by();
-    session.on_disconnected(&mut out, at(1_600));
-    session.on_disconnected(&mut out, at(1_601));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(1_600));
+    session.on_disconnected(Ending::Otherwise, &mut out, at(1_601));
     let SessionPhase::Disconnected { retry_at } = session.phase() else {
         panic!("{:?}", session.phase());
     };
@@ -217,6 +229,7 @@ fn a_server_that_is_cut_off_from_the_leader_is_left_for_one_that_is_not() {
         typical_interval: Duration::ZERO,
         confirmed_sent_nanos: 0,
         cut_off: true,
+        pace: Duration::ZERO,
     };
     session.on_heartbeat_ack(&ack, &mut out, at(1_600));
     assert_eq!(helloes(&effects(&mut out)), [SECOND]);
@@ -233,7 +246,7 @@ fn alone_for_long(session: &mut Session, out: &mut Outbox) -> u64 {
         session.on_timeout(out, at(millis));
         let made = |effect: &Effect| matches!(effect, Effect::Connect { .. });
         if effects(out).iter().any(made) {
-            session.on_standby_lost(at(millis));
+            session.on_standby_lost(Ending::Otherwise, at(millis));
         }
         let far = at(millis + 3_000).moment;
         if let Standby::None {
@@ -262,13 +275,13 @@ fn connects_at(session: &mut Session, out: &mut Outbox, from: u64) -> u64 {
 #[test]
 fn a_server_that_falls_silent_ends_the_wait_for_another_connection() {
     let (mut session, mut out) = standing_by();
-    session.on_standby_lost(at(1_600));
+    session.on_standby_lost(Ending::Otherwise, at(1_600));
     let heard = alone_for_long(&mut session, &mut out);
     let made = connects_at(&mut session, &mut out, heard);
     let worry = heard + 800;
     assert!((worry..=worry + 275).contains(&made), "{made} of {worry}");
     // Once: what fails from then on is tried again as ever.
-    session.on_standby_lost(at(made));
+    session.on_standby_lost(Ending::Otherwise, at(made));
     let again = session.standby_due().expect("another one is made");
     assert!(again > at(made).moment, "{again:?}");
 }
@@ -276,11 +289,12 @@ fn a_server_that_falls_silent_ends_the_wait_for_another_connection() {
 #[test]
 fn a_server_that_is_cut_off_ends_the_wait_for_another_connection() {
     let (mut session, mut out) = standing_by();
-    session.on_standby_lost(at(1_600));
+    session.on_standby_lost(Ending::Otherwise, at(1_600));
     let heard = alone_for_long(&mut session, &mut out);
     let mut ack = HeartbeatAck {
         tick: session.pulse.newest(),
         cut_off: true,
+        pace: Duration::ZERO,
         typical_interval: Duration::ZERO,
         confirmed_sent_nanos: 0,
     };
@@ -307,6 +321,7 @@ fn an_answer_that_was_overtaken_says_nothing_of_the_server_any_more() {
         typical_interval: Duration::ZERO,
         confirmed_sent_nanos: at(1_500).moment.as_nanos(),
         cut_off,
+        pace: Duration::ZERO,
     };
     let newest = session.pulse.newest();
     assert!(session.on_heartbeat_ack(&ack(newest, false), &mut out, at(1_610)));
@@ -359,7 +374,8 @@ fn a_silent_server_is_told_of_life_while_another_one_is_asked() {
         }
     }
     assert!(asked >= 2, "{asked} connections to other servers");
-    assert!(heartbeats >= 6_000 / 125, "{heartbeats} heartbeats");
+    // Three seconds at the usual interval, and then more and more rarely.
+    assert!(heartbeats >= 3_000 / 125 + 10, "{heartbeats} heartbeats");
     session.on_timeout(&mut out, at(7_500));
     let closed = effects(&mut out);
     let ends = |effect: &Effect| matches!(effect, Effect::Disconnect { attempt: FIRST, .. });
@@ -392,6 +408,7 @@ fn to_the_only_server_a_second_connection_is_made_only_when_the_first_is_silent(
         offset: 0,
         standby: true,
         apart_from: None,
+        wish: wish(800),
     };
     assert_eq!(asked, Some((5_800, nobody_else)));
     // It stands at once and takes the session over; the first one was there until then.

@@ -218,6 +218,7 @@ impl FakeHost {
                     typical_interval: self.typical_interval,
                     confirmed_sent_nanos: confirmed.max(1),
                     cut_off: false,
+                    pace: Duration::ZERO,
                 };
                 self.session(attempt, SessionEvent::HeartbeatAck(ack));
             }

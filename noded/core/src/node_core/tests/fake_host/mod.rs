@@ -158,6 +158,7 @@ impl FakeHost {
             .retain(|event| !matches!(event, Event::Session { .. }));
         let event = SessionEvent::Disconnected {
             reason: "cut".to_owned(),
+            ending: crate::event::Ending::Otherwise,
         };
         self.core
             .on_event(Event::Session { attempt, event }, at(self.now));
@@ -265,6 +266,7 @@ impl FakeHost {
                 } else {
                     SessionEvent::Disconnected {
                         reason: "offline".to_owned(),
+                        ending: crate::event::Ending::Otherwise,
                     }
                 };
                 self.session(attempt, event);

@@ -1,0 +1,122 @@
+//! How nodes come in where more want a session than this server can serve: what the door says, for
+//! the leader, for operators and for the log.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use protocol_model::reconnect::RETRY_MAX;
+use protocol_transport::Doorway;
+use protocol_transport::door::DoorState;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::Gateway;
+
+/// Between two lines in the log.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// A node that waits no longer than this for its place is admitted at once.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+/// How nodes come in.
+#[derive(Debug, Default)]
+pub struct Admission {
+    /// Where they wait. There is none before the server listens.
+    doorway: OnceLock<Doorway>,
+    told: Mutex<Told>,
+}
+
+/// What was found when it was looked at last.
+#[derive(Debug, Default)]
+struct Told {
+    admitted: u64,
+    refused: u64,
+    slow: bool,
+    rate: f64,
+}
+
+/// How it stands, for operators.
+#[derive(Debug, Clone, Copy)]
+pub struct AdmissionState {
+    /// At the door.
+    pub door: DoorState,
+    /// Whether nodes wait, or were sent away a moment ago and come again.
+    pub slow: bool,
+    /// Nodes that were admitted in a second, in the last ten.
+    pub rate: f64,
+}
+
+impl Admission {
+    /// Nodes come in through this door from now on.
+    pub(crate) fn set_doorway(&self, doorway: Doorway) {
+        // A server listens once.
+        let _ = self.doorway.set(doorway);
+    }
+
+    /// How late this server is: the door has places accordingly.
+    pub(super) fn on_delay(&self, delay: Duration, now: Instant) {
+        if let Some(doorway) = self.doorway.get() {
+            doorway.set_delay(delay, now);
+        }
+    }
+
+    /// Whether there may be nodes that live and want a session, and have none because of this
+    /// server: they wait for a place, or were sent away and come again within [`RETRY_MAX`].
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        let Some(doorway) = self.doorway.get() else {
+            return false;
+        };
+        let refused = doorway.refused_since(now);
+        doorway.state(now).first_waits > AT_ONCE || refused.is_some_and(|since| since < RETRY_MAX)
+    }
+
+    /// How it stands at `now`.
+    pub fn state(&self, now: Instant) -> AdmissionState {
+        let door = self.doorway.get().map(|doorway| doorway.state(now));
+        AdmissionState {
+            door: door.unwrap_or_default(),
+            slow: self.is_slow(now),
+            rate: self.told.lock().rate,
+        }
+    }
+
+    /// Says in the log how nodes came in during the last `span`, where that was slow.
+    fn tell(&self, span: Duration, now: Instant) {
+        let AdmissionState { door, slow, .. } = self.state(now);
+        let mut told = self.told.lock();
+        #[expect(clippy::cast_precision_loss, reason = "nodes of some seconds")]
+        let rate = (door.admitted - told.admitted) as f64 / span.as_secs_f64();
+        let refused = door.refused - told.refused;
+        match (told.slow, slow) {
+            (_, true) => tracing::warn!(
+                waiting = door.waiting,
+                begun = door.begun,
+                places = door.places,
+                refused,
+                per_second = format_args!("{rate:.1}"),
+                "nodes come in slowly: more of them want a session than this server can serve at \
+                 once. All of them get one; more processor time or more servers make it faster"
+            ),
+            (true, false) => tracing::info!("nodes come in at once again"),
+            (false, false) => {}
+        }
+        *told = Told {
+            admitted: door.admitted,
+            refused: door.refused,
+            slow,
+            rate,
+        };
+    }
+}
+
+/// Tells how nodes come in for as long as the server runs.
+pub async fn tell(gateway: Arc<Gateway>) {
+    let mut tick = interval(TOLD_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = tick.tick().await;
+    loop {
+        tick.tick().await;
+        let now = Instant::now();
+        gateway.admission.tell(now.duration_since(last), now);
+        last = now;
+    }
+}
