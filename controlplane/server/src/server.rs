@@ -280,7 +280,7 @@ fn begin(
 
 /// Where nodes and the other servers come in.
 fn bind(config: &Config, identity: &Identity) -> anyhow::Result<Endpoint> {
-    Endpoint::bind(&EndpointConfig {
+    Endpoint::bind_with_receiver(&EndpointConfig {
         listen: config.quic_listen,
         identity: identity.clone(),
         limits: Limits::default(),

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use quinn::{Incoming, VarInt};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -69,6 +70,7 @@ pub struct Place(Arc<Taken>);
 struct Taken {
     doorway: Doorway,
     lane: Lane,
+    since: Instant,
     free: AtomicBool,
 }
 
@@ -82,7 +84,9 @@ impl Place {
 impl Taken {
     fn free(&self) {
         if !self.free.swap(true, Ordering::Relaxed) {
-            self.doorway.0.door.lock().ended(self.lane);
+            let (lane, took) = (self.lane, self.since.elapsed());
+            let now = self.doorway.clock(Instant::now());
+            self.doorway.0.door.lock().ended(lane, took, now);
             self.doorway.0.changed.notify_one();
         }
     }
@@ -168,6 +172,7 @@ impl Doorway {
         Place(Arc::new(Taken {
             doorway: self.clone(),
             lane,
+            since: Instant::now(),
             free: AtomicBool::new(false),
         }))
     }
@@ -182,10 +187,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    pub(crate) fn start(endpoint: quinn::Endpoint, limits: Limits) -> Self {
+    /// Peers wait and are refused on `receiver`, and are served on `runtime`.
+    pub(crate) fn start(
+        endpoint: quinn::Endpoint,
+        limits: Limits,
+        receiver: &Handle,
+        runtime: Handle,
+    ) -> Self {
         let (sender, peers) = mpsc::channel(limits.accept_queue_max.max(1));
         let doorway = Doorway::new();
-        let worker = tokio::spawn(accept_all(endpoint, limits, doorway.clone(), sender));
+        let accepting = accept_all(endpoint, limits, doorway.clone(), sender, runtime);
+        let worker = receiver.spawn(accepting);
         Self {
             peers,
             doorway,
@@ -215,6 +227,7 @@ async fn accept_all(
     limits: Limits,
     doorway: Doorway,
     peers: mpsc::Sender<Peer>,
+    runtime: Handle,
 ) {
     let limits = Arc::new(limits);
     loop {
@@ -239,7 +252,7 @@ async fn accept_all(
                 Step::Begin(incoming, lane) => {
                     let place = doorway.place(lane);
                     let served = serve(incoming, place, Arc::clone(&limits), peers.clone());
-                    tokio::spawn(served);
+                    runtime.spawn(served);
                 }
             }
         }

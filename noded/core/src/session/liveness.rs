@@ -17,7 +17,8 @@ const SILENCE_LIMIT: Duration = Duration::from_millis(2_600);
 /// while the server hears most of them: to hang up would be what makes the node silent. With this
 /// limit it takes forty-eight.
 const SILENCE_LIMIT_LIVE: Duration = Duration::from_secs(6);
-/// As the servers are configured, too: their own limit is at least as many intervals.
+/// As the servers are configured, too: their own limit is at least as many intervals. As many are
+/// sent: where a host has no time for its own daemon, answers may be there unread.
 const HEARTBEATS_UNANSWERED_MAX: u32 = 4;
 
 impl Session {
@@ -114,7 +115,9 @@ impl Session {
             _ => SILENCE_LIMIT,
         };
         let silence = self.pulse.unheard_for(limit, HEARTBEATS_UNANSWERED_MAX);
-        self.last_heard.after(silence)
+        // A node that is late itself has not asked so often yet.
+        let asked = self.pulse.unanswered_at(HEARTBEATS_UNANSWERED_MAX);
+        self.last_heard.after(silence).max(asked)
     }
 
     pub(super) fn send_heartbeat(&mut self, epoch: SessionEpoch, out: &mut Outbox, now: Now) {

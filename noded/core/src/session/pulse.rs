@@ -15,7 +15,8 @@
 //!
 //! A server with too much to do asks for heartbeats that are no closer than its pace: else a moment
 //! in which it is late would put all of its nodes in doubt, and their doubt would keep it late. One
-//! that answers nothing for long is asked more rarely, for the same reason.
+//! that answers nothing for long is asked more rarely, for the same reason; and a node that is late
+//! itself sends them more rarely, too.
 
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ const INTERVAL_DEFAULT: Duration = Duration::from_millis(125);
 /// again before it is four times as long. Where a third of all packets is lost either way, that
 /// happens once in ten million heartbeats: closer heartbeats are what keeps a node there.
 const SLOWER_AFTER: u64 = 24;
+/// A node that is late itself, for want of processor time, leaves as many times as much between
+/// two of them, but no more than where nothing is in doubt.
+const LATE_TIMES: u32 = 2;
 /// The longest pace that a server may ask for.
 const PACE_MAX: Duration = Duration::from_secs(5);
 
@@ -50,6 +54,8 @@ pub(super) struct Pulse {
     next: Moment,
     /// The newest that was answered.
     answered: u64,
+    /// How much later than it was due the newest one was sent.
+    late: Duration,
     /// How many were answered in time, one after the other.
     in_a_row: u32,
     /// How much longer than the interval the gap after the last answer is.
@@ -69,6 +75,7 @@ impl Pulse {
             sent: now,
             next: now,
             answered: 0,
+            late: Duration::ZERO,
             in_a_row: 0,
             rest: Duration::ZERO,
             leased: false,
@@ -92,9 +99,13 @@ impl Pulse {
         } else {
             0
         };
+        self.late = match self.tick {
+            0 => Duration::ZERO,
+            _ => now.since(self.next),
+        };
         self.tick += 1;
         self.sent = now;
-        self.next = now.after(self.closest().saturating_mul(self.slower()));
+        self.next = now.after(self.bearable().saturating_mul(self.slower()));
         self.tick
     }
 
@@ -144,6 +155,24 @@ impl Pulse {
     /// From one to the next, where anything is in doubt and the server answers.
     fn closest(&self) -> Duration {
         self.interval.max(self.pace)
+    }
+
+    /// The same for a node that was late with its last one.
+    fn bearable(&self) -> Duration {
+        let own = self.late.saturating_mul(LATE_TIMES);
+        self.closest().max(own.min(self.calm))
+    }
+
+    /// When so many heartbeats can have been left without an answer, each for an interval: a node
+    /// that is late itself has not sent them yet.
+    pub(super) fn unanswered_at(&self, count: u32) -> Moment {
+        let unanswered = u32::try_from(self.tick - self.answered).unwrap_or(u32::MAX);
+        if unanswered > count {
+            return self.sent;
+        }
+        let missing = count - unanswered;
+        let rest = self.closest().saturating_mul(missing);
+        self.sent.after(self.closest()).after(rest)
     }
 
     /// How many times as long it is while the server does not.
@@ -283,6 +312,35 @@ mod tests {
         assert_eq!(count(2 * INTERVAL), 12);
         assert_eq!(count(4 * INTERVAL), 5);
         assert!(gaps.is_sorted());
+    }
+
+    #[test]
+    fn a_node_that_is_late_itself_sends_fewer_but_no_fewer_than_a_calm_one() {
+        let mut pulse = Pulse::new(Moment::default());
+        pulse.on_welcome(INTERVAL, CALM, Moment::default());
+        pulse.beat(Moment::default());
+        for (late, gap) in [(0, 125), (50, 125), (100, 200), (10_000, 500), (0, 125)] {
+            pulse.beat(pulse.next().after(Duration::from_millis(late)));
+            let next = pulse.next().since(pulse.sent);
+            assert_eq!(next, Duration::from_millis(gap), "{late} ms late");
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_yet_is_not_unanswered() {
+        let mut pulse = Pulse::new(Moment::default());
+        pulse.on_welcome(INTERVAL, CALM, Moment::default());
+        pulse.beat(Moment::default());
+        assert_eq!(
+            pulse.unanswered_at(4),
+            Moment::default().after(4 * INTERVAL)
+        );
+        for _ in 0..3 {
+            pulse.beat(pulse.next());
+        }
+        assert_eq!(pulse.unanswered_at(4), pulse.sent.after(INTERVAL));
+        pulse.beat(pulse.next());
+        assert_eq!(pulse.unanswered_at(4), pulse.sent);
     }
 
     #[test]

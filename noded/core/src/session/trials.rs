@@ -15,9 +15,12 @@ use crate::time::{Moment, Now};
 /// up a node that no server hears (`heartbeat_silence` and 1.5 s): a server that is down must not
 /// cost the node its tasks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// The same at most: for a server that is there and busy, or where no server says anything.
+/// The same where there is no other server to ask, or none of them says anything.
 /// [`ANSWER_LIMIT`](protocol_model::reconnect::ANSWER_LIMIT) is longer.
 const PATIENCE_MAX: Duration = Duration::from_millis(4_500);
+/// The same for a server that is there and busy: the node's place in its queue is worth more than
+/// another attempt, which both of them pay for. A connection without a packet ends after 12 s.
+const PATIENCE_BUSY: Duration = Duration::from_secs(10);
 
 /// See the top of this file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +54,7 @@ impl Trials {
     /// most: one that is said before the handshake waits for a place like the handshake.
     pub(super) fn answer_limit(&self, limit: Duration) -> Duration {
         match self.busy {
-            true => limit + PATIENCE_MAX,
+            true => limit + PATIENCE_BUSY,
             false => limit,
         }
     }
@@ -60,10 +63,10 @@ impl Trials {
     pub(super) fn wish(&self, servers: usize, now: Now) -> Wish {
         let rounds = self.silent as usize / servers.max(1);
         let doubled = u32::try_from(rounds).unwrap_or(u32::MAX).min(4);
-        let patience = if self.busy {
-            PATIENCE_MAX
-        } else {
-            (PATIENCE * 2_u32.pow(doubled)).min(PATIENCE_MAX)
+        let patience = match (self.busy, servers) {
+            (true, _) => PATIENCE_BUSY,
+            (false, 1) => PATIENCE_MAX,
+            (false, _) => (PATIENCE * 2_u32.pow(doubled)).min(PATIENCE_MAX),
         };
         Wish {
             urgent: true,
@@ -92,9 +95,10 @@ mod tests {
         let mut trials = Trials::new(Moment::default());
         assert_eq!(patience(trials, 3), 2_000);
         trials.on_failed(Ending::Busy);
-        assert_eq!(patience(trials, 3), 4_500);
+        assert_eq!(patience(trials, 3), 10_000);
         trials.on_failed(Ending::Otherwise);
         assert_eq!(patience(trials, 3), 2_000);
+        assert_eq!(patience(trials, 1), 4_500);
         let mut rounds = Vec::new();
         for _ in 0..7 {
             rounds.push(patience(trials, 3));

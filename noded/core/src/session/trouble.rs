@@ -53,8 +53,9 @@ impl Session {
     /// due at `retry_at`.
     pub(super) fn standby_wanted_at(&self, since: Moment, retry_at: Moment) -> Moment {
         if self.servers == 1 {
-            // To the only server there is a second one only where the first may be dead.
-            return retry_at.max(self.worry_at());
+            // To the only server there is a second one only where the first may be dead, and not
+            // where the server is only slow: to come twice makes it slower.
+            return retry_at.max(self.unheard_at(WORRY_AFTER_MAX));
         }
         let trouble = self.trouble_at();
         if trouble > since {

@@ -10,7 +10,8 @@
 //! [`Door`] has a queue for nodes, whose order is what is wanted and then the oldest wish, and one
 //! for all others (servers, old nodes, tools), first come, first served. A node's place is taken
 //! until its session is live: what was begun is brought to its end before more is begun. How many
-//! places there are follows from how late the server is with what it receives: [`Door::set_delay`].
+//! places there are follows from how long sessions take, and from how late the server is with what
+//! it receives: [`Door::set_delay`].
 
 mod places;
 mod wish;
@@ -205,12 +206,13 @@ impl<T> Door<T> {
         node.into_iter().chain(other).min()
     }
 
-    /// A place that [`Step::Begin`] took is free again: the session is live, or will never be.
-    pub fn ended(&mut self, lane: Lane) {
+    /// A place that [`Step::Begin`] took is free again: the session is live, or will never be. It
+    /// was taken for so long.
+    pub fn ended(&mut self, lane: Lane, took: Duration, now: Duration) {
         match lane {
             Lane::Nodes => {
                 self.nodes_begun = self.nodes_begun.saturating_sub(1);
-                self.places.on_ended(!self.nodes.is_empty());
+                self.places.on_ended(took, !self.nodes.is_empty(), now);
             }
             Lane::Others => self.others_begun = self.others_begun.saturating_sub(1),
         }

@@ -2,13 +2,14 @@
 //!
 //! `limits`: what each connection may take. `client`: what connections that we begin show, and what
 //! they remember of servers. `early`: those that are used before their handshake is over.
-//! `reset`: how peers of a crashed process hear that it is gone. `socket`: the socket itself.
+//! `receiver`: a thread that only receives. `reset`: how peers of a crashed process hear that it is gone. `socket`: the socket itself.
 //! `error`: what can go wrong.
 
 mod client;
 mod early;
 mod error;
 mod limits;
+mod receiver;
 mod reset;
 mod socket;
 mod window;
@@ -32,6 +33,7 @@ use crate::role::{Region, Role};
 use crate::tls::{self, TlsError};
 use client::Client;
 use limits::transport_config;
+use receiver::Receiver;
 use reset::remembering;
 
 /// Why a connection was closed, as its peer reads it.
@@ -76,6 +78,8 @@ pub struct Endpoint {
     limits: Limits,
     /// Where connections are driven, whoever begins them.
     runtime: Handle,
+    /// Where packets are received.
+    receiver: Handle,
     /// What connections that we begin show from now on.
     client: Arc<Mutex<Client>>,
 }
@@ -87,6 +91,24 @@ impl Endpoint {
     /// When the address cannot be bound, or the identity or limits cannot be used.
     pub fn bind(config: &EndpointConfig) -> Result<Self, BindError> {
         Self::bind_on(config, Arc::new(quinn::TokioRuntime))
+    }
+
+    /// The same, with a thread that only receives: for an endpoint to which very many connect.
+    ///
+    /// # Errors
+    /// As [`Self::bind`], and when there is no thread to be had.
+    pub fn bind_with_receiver(config: &EndpointConfig) -> Result<Self, BindError> {
+        let bound = |source| BindError::Bind {
+            address: config.listen,
+            source,
+        };
+        let receiver = Receiver::start(here(config)?).map_err(bound)?;
+        let thread = receiver.thread().clone();
+        let endpoint = Self::bind_on(config, Arc::new(receiver))?;
+        Ok(Self {
+            receiver: thread,
+            ..endpoint
+        })
     }
 
     /// As [`Self::bind`], with the socket and the drivers of connections as `runtime` makes them:
@@ -135,6 +157,7 @@ impl Endpoint {
             quinn,
             own: config.identity.own().clone(),
             limits: limits.clone(),
+            receiver: here.clone(),
             runtime: here,
             client: Arc::new(Mutex::new(client)),
         })
@@ -161,7 +184,8 @@ impl Endpoint {
 
     /// Starts accepting connections. To be called once: two listeners would share the peers.
     pub fn listen(&self) -> Listener {
-        Listener::start(self.quinn.clone(), self.limits.clone())
+        let (receiver, runtime) = (&self.receiver, self.runtime.clone());
+        Listener::start(self.quinn.clone(), self.limits.clone(), receiver, runtime)
     }
 
     /// Connects to the server of our own region at `address`, and checks that it is one.

@@ -408,12 +408,12 @@ fn to_the_only_server_a_second_connection_is_made_only_when_the_first_is_silent(
         offset: 0,
         standby: true,
         apart_from: None,
-        wish: wish(800),
+        wish: wish(1_800),
     };
-    assert_eq!(asked, Some((5_800, nobody_else)));
+    assert_eq!(asked, Some((6_800, nobody_else)));
     // It stands at once and takes the session over; the first one was there until then.
-    session.on_standby_connected(at(5_900));
-    session.on_timeout(&mut out, at(5_900));
+    session.on_standby_connected(at(6_900));
+    session.on_timeout(&mut out, at(6_900));
     assert_eq!(helloes(&effects(&mut out)), [SECOND]);
     assert!(session.adopt_standby(&mut out));
     assert!(moved(&effects(&mut out)));
