@@ -30,6 +30,7 @@ impl Gateway {
             Err(CallNodeError::TooMany) => {
                 let too_many = v1::Relayed {
                     too_many_calls: true,
+                    ..v1::Relayed::default()
                 };
                 let (kind, body) = to_frame(&too_many);
                 let said = writer.write(kind, body).await;
