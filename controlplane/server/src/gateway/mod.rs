@@ -1,7 +1,8 @@
 //! The gateway: what nodes talk to.
 //!
 //! ```text
-//!   node --- session stream ---> session   Hello, heartbeats, the complete report, facts
+//!   node --- session stream ---> greeting  Hello, Welcome
+//!                                session   heartbeats, the complete report, facts
 //!        --- update streams ---> updates   batches, merged into few log entries (coalescer)
 //!        <-- watch stream ------ watch     desired state, as a chain
 //!   node <== second connection = calls     logs, files, exec, restarts: server to node
@@ -19,6 +20,7 @@ pub mod calls;
 mod coalescer;
 pub mod detail;
 mod frames;
+mod greeting;
 mod held;
 mod hello;
 mod knocks;
@@ -151,7 +153,7 @@ impl Gateway {
         connection: &quinn::Connection,
         handshake: Handshake,
     ) {
-        session::serve(&self, send, recv, connection, handshake).await;
+        greeting::serve(&self, send, recv, connection, handshake).await;
     }
 
     /// Serves any other stream that a node opened.
