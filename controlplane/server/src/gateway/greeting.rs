@@ -13,6 +13,7 @@ use protocol_wire::v1;
 use tokio::time::{Instant, timeout};
 
 use super::answers::Refuse;
+use super::calls::{CallLine, negotiated};
 use super::hello::{KnownHello, history, is_of_now, knock, read_hello};
 use super::liveness::Heard;
 use super::session::{Progress, Session};
@@ -46,6 +47,7 @@ pub(super) async fn serve(
         return;
     }
     let (node, greeted) = (hello.node, Instant::now());
+    let calls = Arc::new(CallLine::new(negotiated(&hello.message)));
     let watermark = hello.message.watermark.clone();
     let address = connection.remote_address().ip().to_canonical();
     let welcome = match knock(gateway, hello, address, &mut handshake).await {
@@ -60,7 +62,7 @@ pub(super) async fn serve(
     };
     let epoch = welcome.epoch;
     let since = Instant::now();
-    if !gateway.open_session(node, epoch, connection, since) {
+    if !gateway.open_session(node, epoch, connection, since, &calls) {
         let _ = Refuse::overfull(gateway).send(gateway, &mut writer).await;
         return;
     }
@@ -81,6 +83,7 @@ pub(super) async fn serve(
         history,
         connection,
         since,
+        calls,
         progress: Progress::default(),
     };
     let reason = session.run(welcome, reader, &mut writer).await;

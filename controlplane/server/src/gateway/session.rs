@@ -3,6 +3,7 @@
 //! ```text
 //!   SyncPart ... SyncPart(last) --NodeSynced--> SyncAck   (commit)
 //!   Heartbeat --> HeartbeatAck                         for as long as it lives
+//!   a call wants the node's second connection --> CallsWanted
 //! ```
 //!
 //! It ends when the node leaves, when the stream breaks, when the node breaks the protocol, or when
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 
 use super::Gateway;
 use super::answers::{Refuse, heard, welcomed};
+use super::calls::CallLine;
 use super::detail::Told;
 use super::frames::{parse, read_frames, write};
 use super::hello::{History, read_facts};
@@ -46,6 +48,8 @@ pub(super) struct Session<'a> {
     pub(super) connection: &'a quinn::Connection,
     /// Since when it is the session's.
     pub(super) since: Instant,
+    /// The way to the node's connection for calls.
+    pub(super) calls: Arc<CallLine>,
     /// What happened since the Welcome.
     pub(super) progress: Progress,
 }
@@ -82,7 +86,8 @@ impl Session<'_> {
         writer: &mut FrameWriter,
     ) -> EndReason {
         self.progress.sync_done = welcome.kind == WelcomeKind::Resumed;
-        if let Err(reason) = write(writer, &welcomed(self.gateway, &welcome)).await {
+        let welcome = welcomed(self.gateway, &welcome, self.calls.protocol());
+        if let Err(reason) = write(writer, &welcome).await {
             return reason;
         }
         let mut news = self.gateway.cluster.hub().node_news(self.node);
@@ -114,6 +119,11 @@ impl Session<'_> {
                 }
                 Some(committed) = self.progress.changes.join_next() => {
                     if let Err(reason) = self.on_committed(committed, writer).await {
+                        return reason;
+                    }
+                }
+                () = self.calls.wanted() => {
+                    if let Err(reason) = write(writer, &v1::CallsWanted {}).await {
                         return reason;
                     }
                 }
