@@ -63,6 +63,7 @@ pub fn wire_message(data: &[u8]) -> Verdict {
             bytes32("secret", &message.secret).map(drop)
         },
         Attached nothing_inside,
+        CallsWanted nothing_inside,
         StreamHello |message: v1::StreamHello| node_id("node_id", &message.node_id).map(drop),
         WatchMap watch_map,
         WatchKnown |message: v1::WatchKnown| watch_known(&message),

@@ -13,8 +13,8 @@
 //! keeper and pump when nothing runs. Everything else is in between:
 //!
 //! - [`shell`] owns the core: the only task that decides.
-//! - [`session`] carries one attempt at a session; a second connection brings [`calls`] (logs,
-//!   files, exec, restart, signal, stats).
+//! - [`session`] carries one attempt at a session; a second connection, made when the server
+//!   asks, brings [`calls`] (logs, files, exec, restart, signal, stats).
 //! - [`executor`] does what an allocation needs, one effect at a time per allocation; [`drivers`]
 //!   say how their tasks are run; [`keeper_link`] is its way to the process that owns the tasks.
 //! - The loop knows these three as [`session::Outside`], [`hands::Hands`] and [`journal::Records`]:

@@ -40,6 +40,7 @@ frames! {
     14 => StreamHello,
     15 => FactsAck,
     16 => DetailReport,
+    17 => CallsWanted,
     // The watch.
     32 => WatchMap,
     33 => WatchDelta,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use controlplane_state::{Refusal, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::NodeId;
 use protocol_transport::FrameWriter;
-use protocol_wire::{PROTOCOL_MAX, v1};
+use protocol_wire::v1;
 use tokio::time::Instant;
 
 use super::Gateway;
@@ -25,14 +25,14 @@ const RETRY_PER_CHANGE: u32 = 4;
 /// latency does the merging, as in the coalescer; an idle cluster pays for no timer.
 const URGENT_DELAY: Duration = Duration::ZERO;
 
-/// The answer to a node that has a session.
-pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome) -> v1::Welcome {
+/// The answer to a node that has a session of this protocol version.
+pub(super) fn welcomed(gateway: &Gateway, welcome: &Welcome, protocol: u32) -> v1::Welcome {
     let snapshot = gateway.cluster.snapshot();
     let incarnation = snapshot.cluster().incarnation;
     v1::Welcome {
         epoch: welcome.epoch.0,
         resumed: welcome.kind == WelcomeKind::Resumed,
-        protocol: PROTOCOL_MAX,
+        protocol,
         applied_urgent_seq: welcome.applied_urgent_seq,
         applied_typical_seq: welcome.applied_typical_seq,
         heartbeat_interval_ms: millis(gateway.liveness_config.heartbeat_interval),
@@ -183,7 +183,7 @@ mod tests {
                 applied_urgent_seq: 0,
                 applied_typical_seq: 0,
             };
-            welcomed(&gateway, &welcome)
+            welcomed(&gateway, &welcome, 1)
         };
         let alive = || heard(&gateway, node, epoch, 3);
         assert_eq!(welcome().typical_interval_ms, 1000);

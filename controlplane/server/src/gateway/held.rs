@@ -10,7 +10,7 @@ use controlplane_state::SessionEpoch;
 use protocol_model::{AllocId, NodeId};
 use tokio::time::Instant;
 
-use super::calls::NodeCalls;
+use super::calls::CallLine;
 
 /// Connections over which one session may go on at a time; the oldest goes first.
 const CONNECTIONS_MAX: usize = 4;
@@ -26,19 +26,24 @@ pub(super) struct SessionEntry {
     /// The versions that the node reported to have, at its last complete report; `None` where the
     /// session went on here without one: then the watch begins with them.
     pub(super) known: Option<Arc<BTreeMap<AllocId, u64>>>,
-    /// The node's connection for calls, once it attached one.
-    pub(super) calls: Option<NodeCalls>,
+    /// The way to the node's connection for calls.
+    pub(super) calls: Arc<CallLine>,
 }
 
 impl SessionEntry {
     /// One that is made on `connection`.
-    pub(super) fn new(epoch: SessionEpoch, connection: quinn::Connection, since: Instant) -> Self {
+    pub(super) fn new(
+        epoch: SessionEpoch,
+        connection: quinn::Connection,
+        since: Instant,
+        calls: Arc<CallLine>,
+    ) -> Self {
         Self {
             epoch,
             since,
             connection,
             known: None,
-            calls: None,
+            calls,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The gateway: what nodes talk to.
 //!
 //! ```text
-//!   node --- session stream ---> session   Hello, heartbeats, the complete report, facts
+//!   node --- session stream ---> greeting  Hello, Welcome
+//!                                session   heartbeats, the complete report, facts
 //!        --- update streams ---> updates   batches, merged into few log entries (coalescer)
 //!        <-- watch stream ------ watch     desired state, as a chain
-//!   node <== second connection = calls     logs, files, exec, restarts: server to node
+//!   node <== second connection = calls     logs, files, exec, restarts: server to node, on demand
 //!                                liveness  who was heard, told to the leader
 //!                                detail    task events: kept in memory, never in the log
 //! ```
@@ -20,6 +21,7 @@ pub mod calls;
 mod coalescer;
 pub mod detail;
 mod frames;
+mod greeting;
 mod held;
 mod hello;
 mod knocks;
@@ -173,7 +175,7 @@ impl Gateway {
         handshake: Handshake,
         place: Place,
     ) {
-        session::serve(&self, send, recv, connection, handshake, &place).await;
+        greeting::serve(&self, send, recv, connection, handshake, &place).await;
         // However it ended: nothing is made for it any more.
         place.free();
     }
@@ -247,6 +249,7 @@ impl Gateway {
         epoch: SessionEpoch,
         connection: &quinn::Connection,
         since: Instant,
+        calls: &Arc<calls::CallLine>,
     ) -> bool {
         let mut sessions = self.sessions.lock();
         if sessions.len() >= self.sessions_max && sessions.newest(node).is_none() {
@@ -256,7 +259,7 @@ impl Gateway {
         let snapshot = self.cluster.snapshot();
         let newest = snapshot.node(node).map(|record| record.session.epoch);
         if connection.close_reason().is_none() && newest == Some(epoch) {
-            let entry = SessionEntry::new(epoch, connection.clone(), since);
+            let entry = SessionEntry::new(epoch, connection.clone(), since, Arc::clone(calls));
             sessions.open(node, entry);
         }
         true
@@ -297,10 +300,11 @@ impl Gateway {
         }
     }
 
-    fn set_calls(&self, node: NodeId, epoch: SessionEpoch, calls: calls::NodeCalls) -> bool {
+    /// The way to the node's connection for calls, if the session is here.
+    fn line_of(&self, node: NodeId, epoch: SessionEpoch) -> Option<Arc<calls::CallLine>> {
         let mut sessions = self.sessions.lock();
-        let entry = sessions.of_epoch(node, epoch);
-        entry.map(|entry| entry.calls = Some(calls)).is_some()
+        let entry = sessions.of_epoch(node, epoch)?;
+        Some(Arc::clone(&entry.calls))
     }
 }
 

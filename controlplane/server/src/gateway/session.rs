@@ -1,9 +1,9 @@
-//! One node's session, from its Hello to its end.
+//! One node's session, from its Welcome to its end. `greeting` leads to the Welcome.
 //!
 //! ```text
-//!   Hello --NodeHello--> Welcome | Refused            (commit, unless resumed)
 //!   SyncPart ... SyncPart(last) --NodeSynced--> SyncAck   (commit)
 //!   Heartbeat --> HeartbeatAck                         for as long as it lives
+//!   a call wants the node's second connection --> CallsWanted
 //! ```
 //!
 //! It ends when the node leaves, when the stream breaks, when the node breaks the protocol, or when
@@ -16,125 +16,49 @@ use std::time::Duration;
 use bytes::Bytes;
 use controlplane_state::{Command, SessionEpoch, Welcome, WelcomeKind};
 use protocol_model::{NodeId, NodeStatus};
-use protocol_transport::{FrameReader, FrameWriter, Handshake, LineLimit, Place};
+use protocol_transport::{FrameReader, FrameWriter, Place};
 use protocol_wire::kind::{FrameMessage as _, from_datagram, to_datagram};
 use protocol_wire::v1;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use super::Gateway;
 use super::answers::{Refuse, heard, welcomed};
+use super::calls::CallLine;
 use super::detail::Told;
 use super::frames::{parse, read_frames, write};
-use super::hello::{History, history, is_of_now, knock, read_facts, read_hello};
+use super::hello::{History, read_facts};
 use super::liveness::Heard;
 use super::sync::{self, Parts, Reporter};
-use super::{Gateway, NODE_FRAME_BYTES_MAX};
 use crate::cluster::ChangeError;
 
-/// How long a node may take to say Hello.
-const HELLO_MAX: Duration = Duration::from_secs(10);
 /// How long a node may owe its complete report.
 const SYNC_MAX: Duration = Duration::from_secs(30);
-/// What a node says in one frame. Parts of a report are 256 KiB, and one report that is larger
-/// alone; a message of this size is a hundred times that in memory at the very worst.
-const FRAME_BYTES_MAX: usize = 1024 * 1024;
 /// Frames read ahead of the session's loop.
 const FRAMES_AHEAD_MAX: usize = 8;
 
-static NO_HELLO: LineLimit = LineLimit::new();
-static REFUSED: LineLimit = LineLimit::new();
-
-pub(super) async fn serve(
-    gateway: &Arc<Gateway>,
-    send: quinn::SendStream,
-    recv: quinn::RecvStream,
-    connection: &quinn::Connection,
-    mut handshake: Handshake,
-    place: &Place,
-) {
-    let mut reader = FrameReader::new(recv, FRAME_BYTES_MAX);
-    let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
-    let hello = match timeout(HELLO_MAX, read_hello(&mut reader)).await {
-        Ok(Ok(hello)) => hello,
-        Ok(Err(reason)) => {
-            if let Some(left_out) = NO_HELLO.admit() {
-                let remote = connection.remote_address();
-                tracing::warn!(
-                    %remote, %reason, left_out,
-                    "connection refused: its first message is not a valid Hello"
-                );
-            }
-            let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
-            let _ = refused.send(gateway, &mut writer).await;
-            return;
-        }
-        Err(_) => return,
-    };
-    // What else a Hello brings about may end a session that stands: the node must be there itself.
-    let named = SessionEpoch(hello.message.last_epoch);
-    if !is_of_now(gateway, hello.node, named, &mut handshake).await {
-        return;
-    }
-    let (node, greeted) = (hello.node, Instant::now());
-    let watermark = hello.message.watermark.clone();
-    let address = connection.remote_address().ip().to_canonical();
-    let welcome = match knock(gateway, hello, address, &mut handshake).await {
-        Ok(welcome) => welcome,
-        Err(refused) => {
-            if let Some(left_out) = REFUSED.admit() {
-                tracing::info!(%node, reason = %refused.message, left_out, "node refused");
-            }
-            let _ = refused.send(gateway, &mut writer).await;
-            return;
-        }
-    };
-    let epoch = welcome.epoch;
-    let since = Instant::now();
-    if !gateway.open_session(node, epoch, connection, since) {
-        let _ = Refuse::overfull(gateway).send(gateway, &mut writer).await;
-        return;
-    }
-    tracing::info!(%node, %epoch, kind = ?welcome.kind, "node session");
-    // A node that goes on here is heard by its Hello: its heartbeats may be lost for a while.
-    gateway.heard.heard(Heard {
-        node,
-        epoch,
-        at: greeted,
-        sent_boottime_ns: 0,
-    });
-    // Asked of a state that knows this session: its incarnation is the session's.
-    let history = history(gateway, watermark.as_ref());
-    let reason = Session {
-        gateway,
-        node,
-        epoch,
-        history,
-        connection,
-        place,
-        since,
-        parts: Parts::default(),
-        sync_done: false,
-        changes: JoinSet::new(),
-        changing: BTreeSet::new(),
-    }
-    .run(welcome, reader, &mut writer)
-    .await;
-    tracing::info!(%node, %epoch, %reason, "node session ended");
-    gateway.close_session(node, epoch, connection);
+/// See the top of this file.
+pub(super) struct Session<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) node: NodeId,
+    pub(super) epoch: SessionEpoch,
+    pub(super) history: History,
+    /// Where heartbeats arrive on their own: one that is lost holds back no other.
+    pub(super) connection: &'a quinn::Connection,
+    /// Free for the next node once the session is live.
+    pub(super) place: &'a Place,
+    /// Since when it is the session's.
+    pub(super) since: Instant,
+    /// The way to the node's connection for calls.
+    pub(super) calls: Arc<CallLine>,
+    /// What happened since the Welcome.
+    pub(super) progress: Progress,
 }
 
-struct Session<'a> {
-    gateway: &'a Arc<Gateway>,
-    node: NodeId,
-    epoch: SessionEpoch,
-    history: History,
-    /// Where heartbeats arrive on their own: one that is lost holds back no other.
-    connection: &'a quinn::Connection,
-    /// Free for the next node once the session is live.
-    place: &'a Place,
-    /// Since when it is the session's.
-    since: Instant,
+/// How far a session is with what it changes in the state.
+#[derive(Default)]
+pub(super) struct Progress {
     /// The complete report, as it arrives.
     parts: Parts,
     /// Whether the complete report is in the log.
@@ -154,20 +78,21 @@ enum Change {
 }
 
 /// Why a session ended, for people.
-type EndReason = String;
+pub(super) type EndReason = String;
 
 impl Session<'_> {
-    async fn run(
+    pub(super) async fn run(
         mut self,
         welcome: Welcome,
         reader: FrameReader,
         writer: &mut FrameWriter,
     ) -> EndReason {
-        self.sync_done = welcome.kind == WelcomeKind::Resumed;
-        if let Err(reason) = write(writer, &welcomed(self.gateway, &welcome)).await {
+        self.progress.sync_done = welcome.kind == WelcomeKind::Resumed;
+        let welcome = welcomed(self.gateway, &welcome, self.calls.protocol());
+        if let Err(reason) = write(writer, &welcome).await {
             return reason;
         }
-        if self.sync_done {
+        if self.progress.sync_done {
             self.place.free();
         }
         let mut news = self.gateway.cluster.hub().node_news(self.node);
@@ -197,8 +122,13 @@ impl Session<'_> {
                         return reason;
                     }
                 }
-                Some(committed) = self.changes.join_next() => {
+                Some(committed) = self.progress.changes.join_next() => {
                     if let Err(reason) = self.on_committed(committed, writer).await {
+                        return reason;
+                    }
+                }
+                () = self.calls.wanted() => {
+                    if let Err(reason) = write(writer, &v1::CallsWanted {}).await {
                         return reason;
                     }
                 }
@@ -209,7 +139,7 @@ impl Session<'_> {
                         return self.turn_away(refused, writer).await;
                     }
                 }
-                () = &mut owed_until, if !self.sync_done => {
+                () = &mut owed_until, if !self.progress.sync_done => {
                     return format!("no complete report within {SYNC_MAX:?}");
                 }
             }
@@ -317,7 +247,7 @@ impl Session<'_> {
         writer: &mut FrameWriter,
     ) -> Result<(), EndReason> {
         let (change, result) = committed.map_err(|error| error.to_string())?;
-        self.changing.remove(&change);
+        self.progress.changing.remove(&change);
         let index = match result {
             Ok(index) => index,
             Err(error) => return Err(self.turn_away(error.into(), writer).await),
@@ -326,7 +256,7 @@ impl Session<'_> {
         match change {
             Change::Facts => write(writer, &v1::FactsAck { epoch, index }).await,
             Change::Report => {
-                self.sync_done = true;
+                self.progress.sync_done = true;
                 self.place.free();
                 write(writer, &v1::SyncAck { epoch, index }).await
             }
@@ -347,10 +277,12 @@ impl Session<'_> {
         work: impl Future<Output = Result<u64, ChangeError>> + Send + 'static,
     ) -> Result<(), EndReason> {
         // One of each sort; a node waits for the answer before it says the next.
-        if !self.changing.insert(change) {
+        if !self.progress.changing.insert(change) {
             return Err(format!("{change:?} before the last was acknowledged"));
         }
-        self.changes.spawn(async move { (change, work.await) });
+        self.progress
+            .changes
+            .spawn(async move { (change, work.await) });
         Ok(())
     }
 
@@ -370,7 +302,7 @@ impl Session<'_> {
         bytes: usize,
         writer: &mut FrameWriter,
     ) -> Result<(), EndReason> {
-        let whole = match self.parts.take(part, bytes) {
+        let whole = match self.progress.parts.take(part, bytes) {
             Ok(None) => return Ok(()),
             Ok(Some(whole)) => whole,
             Err(reason) => {

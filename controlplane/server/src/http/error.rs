@@ -147,7 +147,9 @@ impl From<CallNodeError> for HttpError {
             // What Nomad answers for a node that no server reaches.
             CallNodeError::NotConnected(_) => Self::not_found(format!("No path to node: {error}")),
             CallNodeError::TooMany => Self::new(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
-            CallNodeError::Unreachable { .. } => Self::internal(error.to_string()),
+            CallNodeError::NotAttached(_) | CallNodeError::Unreachable { .. } => {
+                Self::internal(error.to_string())
+            }
         }
     }
 }

@@ -25,7 +25,10 @@ pub(crate) struct FakeNode {
     epoch: u64,
     session: quinn::Connection,
     streams: (FrameWriter, FrameReader),
-    _calls: quinn::Connection,
+    /// The protocol version that the server chose.
+    protocol: u32,
+    /// The connection for calls.
+    calls: Option<quinn::Connection>,
 }
 
 /// What a node held of its session at a server that it left.
@@ -78,7 +81,25 @@ impl FakeNode {
         Self::enter(address, root, facts, Past::default()).await
     }
 
+    /// As [`Self::join_server`], with this protocol version and without a connection for calls.
+    pub(crate) async fn join_detached(server: &Server, root: &Path, protocol_max: u32) -> Self {
+        let address = server.quic_address().expect("an address");
+        let facts = hack_testkit::nodes::node(1);
+        Self::begin(address, root, facts, (Past::default(), protocol_max)).await
+    }
+
     async fn enter(address: SocketAddr, root: &Path, facts: Node, past: Past) -> Self {
+        let mut node = Self::begin(address, root, facts, (past, PROTOCOL_MAX)).await;
+        node.attach().await;
+        node
+    }
+
+    async fn begin(
+        address: SocketAddr,
+        root: &Path,
+        facts: Node,
+        (past, protocol_max): (Past, u32),
+    ) -> Self {
         let made = dev::certificates(root, &Region::global()).expect("certificates");
         let identity =
             Identity::load(&made.ca, &made.node.certificate, &made.node.key).expect("an identity");
@@ -91,7 +112,7 @@ impl FakeNode {
             nonce: vec![1; 16].into(),
             boot_id: vec![2; 16].into(),
             protocol_min: PROTOCOL_MIN,
-            protocol_max: PROTOCOL_MAX,
+            protocol_max,
             join_token: "dev".to_owned(),
             facts: Some(v1::NodeFacts { json: json.into() }),
             last_epoch: past.epoch,
@@ -114,29 +135,41 @@ impl FakeNode {
         .await;
         let _: v1::SyncAck = read(&mut reader).await;
 
-        let calls = endpoint.connect(address).await.expect("connects again");
-        let (mut attach, mut attached) = open(&calls, StreamKind::Bulk).await;
-        let node_id = id.as_bytes().to_vec().into();
-        let secret = SECRET.to_vec().into();
-        write(
-            &mut attach,
-            &v1::AttachBulk {
-                node_id,
-                secret,
-                epoch,
-            },
-        )
-        .await;
-        let _: v1::Attached = read(&mut attached).await;
-        tokio::spawn(serve(calls.clone()));
         Self {
             id,
             endpoint,
             epoch,
             session,
             streams: (writer, reader),
-            _calls: calls,
+            protocol: welcome.protocol,
+            calls: None,
         }
+    }
+
+    /// Attaches a connection for calls, and answers them with [`answer`].
+    pub(crate) async fn attach(&mut self) {
+        let calls = self.connect_again().await;
+        let (mut attach, mut attached) = open(&calls, StreamKind::Bulk).await;
+        let message = v1::AttachBulk {
+            node_id: self.id.as_bytes().to_vec().into(),
+            secret: SECRET.to_vec().into(),
+            epoch: self.epoch,
+        };
+        write(&mut attach, &message).await;
+        let _: v1::Attached = read(&mut attached).await;
+        tokio::spawn(serve(calls.clone()));
+        self.calls = Some(calls);
+    }
+
+    /// Closes its connection for calls.
+    pub(crate) fn detach(&mut self) {
+        let calls = self.calls.take().expect("it is attached");
+        calls.close(0u8.into(), b"detached");
+    }
+
+    /// The protocol version of its session.
+    pub(crate) fn protocol(&self) -> u32 {
+        self.protocol
     }
 }
 

@@ -4,6 +4,7 @@
 mod acl;
 mod any_case;
 mod belongings;
+mod calls_on_demand;
 mod conventions;
 mod cut_links;
 mod early;

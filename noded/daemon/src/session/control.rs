@@ -132,6 +132,7 @@ impl Own {
                         return Err("a second Welcome".to_owned());
                     };
                     self.epoch.store(epoch.0, Ordering::Relaxed);
+                    self.calls.on_welcome(welcome.protocol);
                     self.tell(SessionEvent::Welcome(event), servers).await?;
                     streams.spawn(self.clone().updates(UpdateClass::Urgent, epoch, urgent));
                     streams.spawn(self.clone().updates(UpdateClass::Typical, epoch, typical));
@@ -153,6 +154,10 @@ impl Own {
                     let ack = convert::heartbeat_ack(&parse(frame)?);
                     self.tell(SessionEvent::HeartbeatAck(ack), Vec::new())
                         .await?;
+                }
+                v1::CallsWanted::KIND => {
+                    let v1::CallsWanted {} = parse(frame)?;
+                    self.calls.on_wanted();
                 }
                 v1::Refused::KIND => {
                     let refused: v1::Refused = parse(frame)?;

@@ -6,10 +6,11 @@
 //!                  NodeWatch    StreamHello               ->  map, deltas   (when the core asks)
 //!                  nothing, while it stands by for another one
 //!   connection 2   Bulk         AttachBulk; then the server opens NodeCall streams
+//!                  only after the server's CallsWanted on the session's stream (protocol 2)
 //! ```
 //!
-//! Whatever breaks ends the attempt as a whole, except the second connection, which is made again:
-//! the core then decides when and where to try next.
+//! A failure of connection 1 or of a stream on it ends the attempt as a whole, and the core decides
+//! when and where to try next. When connection 2 ends, it is made again at the next CallsWanted.
 
 mod alone;
 mod bulk;
@@ -285,6 +286,7 @@ async fn attempted(
         connection,
         address: address.to_owned(),
         epoch: Arc::new(AtomicU64::new(0)),
+        calls: Arc::default(),
     };
     own.tell(SessionEvent::Connected, Vec::new()).await?;
     // A connection that stands by says nothing until it is needed.
@@ -365,6 +367,8 @@ struct Own {
     address: String,
     /// The session that the server welcomed us to; 0 before.
     epoch: Arc<AtomicU64>,
+    /// Whether the server wants the connection for calls.
+    calls: Arc<bulk::CallsRequest>,
 }
 
 impl Own {

@@ -1,5 +1,6 @@
 //! Real QUIC, real processes: a node against a server that is scripted.
 
+mod calls;
 mod crashes;
 mod disks;
 mod environment;

@@ -158,6 +158,7 @@ fn session_samples() -> Vec<Sample> {
             secret: Bytes::from(vec![2; 32]),
             epoch: 8,
         }),
+        sample(v1::CallsWanted {}),
         sample(v1::Attached {}),
         sample(v1::StreamHello {
             node_id: id(1),
@@ -422,6 +423,14 @@ fn server_samples() -> Vec<Sample> {
             variant: "too_many_calls",
             ..sample(v1::Relayed {
                 too_many_calls: true,
+                not_attached: false,
+            })
+        },
+        Sample {
+            variant: "not_attached",
+            ..sample(v1::Relayed {
+                too_many_calls: false,
+                not_attached: true,
             })
         },
         sample(v1::DetailRequest {

@@ -1,4 +1,5 @@
-//! A node's second connection, on which the server opens a stream for each call.
+//! A node's second connection, on which the server opens a stream for each call: it is taken, and
+//! closed when it is idle.
 
 use std::sync::Arc;
 
@@ -10,8 +11,12 @@ use protocol_wire::v1;
 use tokio::time::timeout;
 
 use super::OPEN_MAX;
+use super::idle::{IDLE_MAX, retired};
 use super::places::{CALLS_OF_NODE_MAX, NodeCalls};
 use crate::gateway::{Gateway, digest};
+
+/// The code with which an idle connection is closed. It is no error.
+const IDLE_CODE: u32 = 0;
 
 static REFUSED: LineLimit = LineLimit::new();
 
@@ -56,14 +61,30 @@ async fn try_attach(
     // Calls whose callers rest keep what the node said until they go on: no other call may wait.
     let limits = gateway.cluster.pool().endpoint().limits();
     limits.make_room(&connection, CALLS_OF_NODE_MAX);
+    let line = gateway.line_of(node, SessionEpoch(attach.epoch));
+    let line = line.ok_or_else(|| format!("node {node} has no session {} here", attach.epoch))?;
     let calls = NodeCalls::new(connection);
-    if !gateway.set_calls(node, SessionEpoch(attach.epoch), calls) {
-        return Err(format!("node {node} has no session {} here", attach.epoch));
-    }
+    line.attach(calls.clone());
     let (kind, body) = to_frame(&v1::Attached {});
     writer
         .write(kind, body)
         .await
         .map_err(|error| error.to_string())?;
-    writer.finish().map_err(|error| error.to_string())
+    writer.finish().map_err(|error| error.to_string())?;
+    // A node of protocol 1 would attach again at once.
+    if line.is_on_demand() {
+        drop((reader, line));
+        close_when_idle(node, &calls).await;
+    }
+    Ok(())
+}
+
+async fn close_when_idle(node: NodeId, calls: &NodeCalls) {
+    tokio::select! {
+        _ = calls.connection.closed() => {}
+        () = retired(calls) => {
+            calls.connection.close(IDLE_CODE.into(), b"no calls");
+            tracing::debug!(%node, idle_for = ?IDLE_MAX, "connection for calls closed: idle");
+        }
+    }
 }

@@ -1,14 +1,21 @@
-//! Calls to nodes: logs, files, exec, restarts. A call may arrive at any server; the node's second
-//! connection ends at one of them (`attach`), and the call is relayed there byte by byte (`relay`).
+//! Calls to nodes: logs, files, exec, restarts. A call may arrive at any server; the node's
+//! session is at one of them, and the call is relayed there byte by byte (`relay`).
 //!
 //! ```text
 //!   HTTP at server A --RelayRequest--> server B (holds the session) --NodeCall--> node
 //! ```
 //!
+//! A node has a second connection, for calls, only while calls use it: server B asks for it over
+//! the session (`line`), waits for it (`here`), and closes it after five minutes without a call
+//! (`idle`). Nodes of protocol 1 attach it as soon as the session is live.
+//!
 //! What a caller does not read waits on its way, so calls are counted (`places`), and go by
 //! connections of their own: nothing that must not wait is behind them.
 
 mod attach;
+mod here;
+mod idle;
+mod line;
 mod places;
 mod relay;
 
@@ -24,16 +31,20 @@ use protocol_wire::v1;
 use tokio::time::{Instant, sleep, timeout};
 
 pub(super) use self::attach::attach;
+use self::here::ATTACH_MAX;
+pub(super) use self::line::{CallLine, negotiated};
 use self::places::Place;
-pub(super) use self::places::{NodeCalls, Places};
-use super::held::SessionEntry;
+pub(super) use self::places::Places;
 use super::{Gateway, NODE_FRAME_BYTES_MAX};
 use crate::cluster::SERVER_FRAME_BYTES_MAX;
 
 /// How long opening a stream to a node, or to the server that holds it, may take.
 const OPEN_MAX: Duration = Duration::from_secs(5);
-/// A node that is ready and that nobody reaches is on its way from one server to another, or makes
-/// its second connection: it is looked for again and again, for as long as that takes.
+/// How long another server may take to answer for a node: it waits [`ATTACH_MAX`] for the node's
+/// connection and 2 s for other calls to end, and the answer takes its time.
+const RELAYED_WITHIN: Duration = ATTACH_MAX.saturating_add(Duration::from_secs(3));
+/// A ready node that no server reaches is moving from one server to another, or (protocol 1) makes
+/// its connection for calls: servers are asked again and again, for as long as that takes.
 const ON_ITS_WAY_MAX: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long a caller may take nothing of what a node says: a terminal that is held still for
@@ -76,6 +87,9 @@ pub enum CallNodeError {
     /// Nobody has a session with it.
     #[error("node {0} is not connected to any server")]
     NotConnected(NodeId),
+    /// It has a session, and did not open a connection for calls when it was asked.
+    #[error("node {0} did not open a connection for calls within {ATTACH_MAX:?}")]
+    NotAttached(NodeId),
     /// There are too many calls, to this node or to all of them.
     #[error(
         "too many calls are under way; end some (logs that are followed, shells), or try later"
@@ -101,7 +115,7 @@ impl Gateway {
         node: NodeId,
         request: &v1::NodeRequest,
     ) -> Result<NodeCallStream, CallNodeError> {
-        let (send, recv, place) = match self.open_here(node).await? {
+        let (send, recv, place) = match self.open_attached(node).await? {
             Some(opened) => opened,
             None => self.find(node).await?,
         };
@@ -120,8 +134,8 @@ impl Gateway {
         })
     }
 
-    /// Looks everywhere at once, again and again: a server that is gone keeps nobody waiting who is
-    /// at another one by now.
+    /// Asks all servers at once, again and again: a server that is gone, or that waits for a node
+    /// that has moved, does not delay the server that has the node.
     async fn find(&self, node: NodeId) -> Result<Opened, CallNodeError> {
         let relayed = self.places.take_relayed().await;
         let relayed = relayed.ok_or(CallNodeError::TooMany)?;
@@ -134,14 +148,18 @@ impl Gateway {
             .map(|(_, info)| self.find_through(info, node, until).boxed())
             .collect();
         looked.push(self.find_here(node, until).boxed());
+        let mut failure = CallNodeError::NotConnected(node);
         while let Some(found) = looked.next().await {
-            match found? {
-                Found::Here(opened) => return Ok(opened),
-                Found::Through(send, recv) => return Ok((send, recv, relayed)),
-                Found::Nowhere => {}
+            match found {
+                Ok(Found::Here(opened)) => return Ok(opened),
+                Ok(Found::Through(send, recv)) => return Ok((send, recv, relayed)),
+                Ok(Found::Nowhere) => {}
+                // Another server may have a newer session of the node.
+                Err(not_attached @ CallNodeError::NotAttached(_)) => failure = not_attached,
+                Err(error) => return Err(error),
             }
         }
-        Err(CallNodeError::NotConnected(node))
+        Err(failure)
     }
 
     /// How long it is worth to look for a node.
@@ -154,13 +172,13 @@ impl Gateway {
     }
 
     async fn find_here(&self, node: NodeId, until: Instant) -> Result<Found, CallNodeError> {
-        while Instant::now() < until {
-            sleep(LOOK_AGAIN).await;
-            if let Some(opened) = self.open_here(node).await? {
-                return Ok(Found::Here(opened));
+        loop {
+            match self.open_here(node).await? {
+                Some(opened) => return Ok(Found::Here(opened)),
+                None if Instant::now() < until => sleep(LOOK_AGAIN).await,
+                None => return Ok(Found::Nowhere),
             }
         }
-        Ok(Found::Nowhere)
     }
 
     async fn find_through(
@@ -177,40 +195,10 @@ impl Gateway {
         }
     }
 
-    async fn open_here(&self, node: NodeId) -> Result<Option<Opened>, CallNodeError> {
-        let entry = self.sessions.lock().newest(node).cloned();
-        // A node that went on at another server may have said nothing of it here.
-        let is_silent = |entry: &SessionEntry| {
-            let heard = self.heard.last(node).unwrap_or(entry.since);
-            heard.elapsed() >= self.liveness_config.silence
-        };
-        let lively = entry.filter(|entry| !is_silent(entry));
-        // One that broke is made again in a moment.
-        let stands = |calls: &NodeCalls| calls.connection.close_reason().is_none();
-        let calls = lively.and_then(|entry| entry.calls).filter(stands);
-        let Some(calls) = calls else {
-            return Ok(None);
-        };
-        let place = self.places.take_here(&calls).await;
-        let place = place.ok_or(CallNodeError::TooMany)?;
-        let unreachable = |reason: String| CallNodeError::Unreachable { node, reason };
-        let opened = match timeout(OPEN_MAX, calls.connection.open_bi()).await {
-            Ok(Err(_)) => return Ok(None),
-            Ok(Ok(opened)) => opened,
-            Err(_) => return Err(unreachable(format!("no stream within {OPEN_MAX:?}"))),
-        };
-        let (mut send, recv) = opened;
-        StreamKind::NodeCall
-            .write(&mut send)
-            .await
-            .map_err(|error| unreachable(error.to_string()))?;
-        Ok(Some((send, recv, place)))
-    }
-
     async fn ask_through(&self, info: &ServerInfo, node: NodeId) -> Result<Found, CallNodeError> {
         // One that does not answer is not dropped with all calls through it: it ends by itself.
-        match timeout(OPEN_MAX, self.open_through(&info.address, node)).await {
-            Ok(Ok(found)) => found.ok_or(CallNodeError::TooMany),
+        match timeout(RELAYED_WITHIN, self.open_through(&info.address, node)).await {
+            Ok(Ok(found)) => found,
             Ok(Err(reason)) => {
                 tracing::debug!(%node, server = %info.address, %reason, "not relayed");
                 Ok(Found::Nowhere)
@@ -219,8 +207,12 @@ impl Gateway {
         }
     }
 
-    /// `None`: it is there, and called too often at a time.
-    async fn open_through(&self, address: &str, node: NodeId) -> Result<Option<Found>, String> {
+    /// The outer error: the server gives no answer that makes sense, or does not have the node.
+    async fn open_through(
+        &self,
+        address: &str,
+        node: NodeId,
+    ) -> Result<Result<Found, CallNodeError>, String> {
         let connection = self.relays.connection(address).await;
         let connection = connection.map_err(|error| error.to_string())?;
         let limits = self.relays.endpoint().limits();
@@ -243,9 +235,12 @@ impl Gateway {
         let frame = reader.expect().await.map_err(|error| error.to_string())?;
         let relayed: v1::Relayed = from_frame(frame.kind, frame.body).map_err(|e| e.to_string())?;
         if relayed.too_many_calls {
-            return Ok(None);
+            return Ok(Err(CallNodeError::TooMany));
+        }
+        if relayed.not_attached {
+            return Ok(Err(CallNodeError::NotAttached(node)));
         }
         let (send, recv) = (writer.into_inner(), reader.into_inner());
-        Ok(Some(Found::Through(send, recv)))
+        Ok(Ok(Found::Through(send, recv)))
     }
 }

@@ -3,10 +3,13 @@
 //! that ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+
+use super::idle::Use;
 
 /// Calls to one node: as many streams of its second connection hold a whole window.
 pub(super) const CALLS_OF_NODE_MAX: u32 = 64;
@@ -22,6 +25,17 @@ const TURN_MAX: Duration = Duration::from_secs(2);
 pub(in crate::gateway) struct NodeCalls {
     pub(super) connection: quinn::Connection,
     places: Arc<Semaphore>,
+    /// Calls that began.
+    begun: Arc<AtomicU64>,
+}
+
+/// Why a call gets no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// Too many others do not end.
+    TooMany,
+    /// The node's connection takes no new calls: another one is needed.
+    Closed,
 }
 
 /// Places of this server.
@@ -44,7 +58,27 @@ impl NodeCalls {
         Self {
             connection,
             places: semaphore(CALLS_OF_NODE_MAX),
+            begun: Arc::default(),
         }
+    }
+
+    /// Whether new calls can be opened on it.
+    pub(super) fn stands(&self) -> bool {
+        self.connection.close_reason().is_none() && !self.places.is_closed()
+    }
+
+    pub(super) fn used(&self) -> Use {
+        let free = u32::try_from(self.places.available_permits()).unwrap_or(u32::MAX);
+        Use {
+            open: CALLS_OF_NODE_MAX.saturating_sub(free),
+            begun: self.begun.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Lets no new call begin, unless one is open: `false`. A call that begins at the same time
+    /// gets [`NoPlace::Closed`].
+    pub(super) fn retire(&self) -> bool {
+        retire(&self.places)
     }
 }
 
@@ -58,28 +92,43 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place of a call to a node that is here; `None` = too many others do not end.
-    pub(super) async fn take_here(&self, calls: &NodeCalls) -> Option<Place> {
+    /// A place of a call to a node that is here.
+    pub(super) async fn take_here(&self, calls: &NodeCalls) -> Result<Place, NoPlace> {
         let until = Instant::now() + TURN_MAX;
-        // First that of the node: who waits for a busy one keeps nobody from others.
-        Some(Place {
-            _of_node: Some(take(&calls.places, until).await?),
+        // The node's place first: calls that wait for a busy node delay no call to another.
+        let of_node = take(&calls.places, until).await?;
+        calls.begun.fetch_add(1, Ordering::Relaxed);
+        Ok(Place {
+            _of_node: Some(of_node),
             _of_server: take(&self.here, until).await?,
         })
     }
 
-    /// A place of a call to a node that is elsewhere.
+    /// A place of a call to a node that is elsewhere; `None` = too many others do not end.
     pub(super) async fn take_relayed(&self) -> Option<Place> {
+        let of_server = take(&self.relayed, Instant::now() + TURN_MAX).await;
         Some(Place {
             _of_node: None,
-            _of_server: take(&self.relayed, Instant::now() + TURN_MAX).await?,
+            _of_server: of_server.ok()?,
         })
     }
 }
 
-async fn take(places: &Arc<Semaphore>, until: Instant) -> Option<OwnedSemaphorePermit> {
+async fn take(places: &Arc<Semaphore>, until: Instant) -> Result<OwnedSemaphorePermit, NoPlace> {
     let taken = timeout_at(until, Arc::clone(places).acquire_owned()).await;
-    taken.ok()?.ok()
+    taken
+        .map_err(|_| NoPlace::TooMany)?
+        .map_err(|_| NoPlace::Closed)
+}
+
+fn retire(places: &Semaphore) -> bool {
+    let all_free = places.try_acquire_many(CALLS_OF_NODE_MAX);
+    let idle = all_free.is_ok();
+    if idle {
+        // Before the permits return: a call that waits for one now gets an error.
+        places.close();
+    }
+    idle
 }
 
 fn semaphore(places: u32) -> Arc<Semaphore> {
@@ -105,5 +154,17 @@ mod tests {
         assert!(poll!(&mut waits).is_pending());
         held.pop();
         assert!(waits.await.is_some());
+    }
+
+    #[tokio::test]
+    async fn places_of_a_node_are_retired_only_without_open_calls() {
+        let places = semaphore(CALLS_OF_NODE_MAX);
+        let soon = || Instant::now() + TURN_MAX;
+        let open = take(&places, soon()).await.expect("there is one");
+        assert!(!retire(&places));
+        drop(open);
+        assert!(retire(&places));
+        let refused = take(&places, soon()).await;
+        assert_eq!(refused.err(), Some(NoPlace::Closed));
     }
 }

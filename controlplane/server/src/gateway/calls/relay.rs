@@ -27,11 +27,12 @@ impl Gateway {
     ) -> Result<(), String> {
         let node = NodeId::from_slice(&request.node_id).ok_or("the node id is not 16 bytes")?;
         let opened = match self.open_here(node).await {
-            Err(CallNodeError::TooMany) => {
-                let too_many = v1::Relayed {
-                    too_many_calls: true,
+            Err(refused @ (CallNodeError::TooMany | CallNodeError::NotAttached(_))) => {
+                let refused = v1::Relayed {
+                    too_many_calls: matches!(refused, CallNodeError::TooMany),
+                    not_attached: matches!(refused, CallNodeError::NotAttached(_)),
                 };
-                let (kind, body) = to_frame(&too_many);
+                let (kind, body) = to_frame(&refused);
                 let said = writer.write(kind, body).await;
                 return said.map_err(|error| error.to_string());
             }

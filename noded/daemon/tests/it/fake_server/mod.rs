@@ -16,7 +16,7 @@ use protocol_transport::{
 };
 use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
-use protocol_wire::v1;
+use protocol_wire::{PROTOCOL_MAX, v1};
 use tokio::sync::watch;
 
 use streams::serve;
@@ -42,6 +42,10 @@ pub(crate) struct Known {
     pub(crate) mute: bool,
     /// Connections that were made.
     pub(crate) connections: usize,
+    /// The newest protocol version of the server.
+    pub(crate) protocol_max: u32,
+    /// How often the node's connection for calls was asked for.
+    pub(crate) calls_wanted: u64,
     /// Facts that came outside of a Hello.
     pub(crate) facts: Vec<protocol_model::Node>,
 }
@@ -85,6 +89,7 @@ impl FakeServer {
         let mut listener = endpoint.listen();
         let (known, _) = watch::channel(Known {
             index: 10,
+            protocol_max: PROTOCOL_MAX,
             ..Known::default()
         });
         let server = Self {
@@ -165,6 +170,24 @@ impl FakeServer {
         }
     }
 
+    /// The newest protocol version of sessions that begin from now on.
+    pub(crate) fn set_protocol_max(&self, protocol_max: u32) {
+        self.known
+            .send_modify(|known| known.protocol_max = protocol_max);
+    }
+
+    /// Asks for the node's connection for calls, if it attaches one on demand.
+    pub(crate) fn ask_for_calls(&self) {
+        self.known.send_modify(|known| known.calls_wanted += 1);
+    }
+
+    /// The connection for calls breaks.
+    pub(crate) fn cut_calls(&self) {
+        if let Some(connection) = self.bulk.lock().unwrap().take() {
+            connection.close(0_u32.into(), b"no calls");
+        }
+    }
+
     /// The node is dead: calls wait for the connection of the next one.
     pub(crate) fn hang_up(&self) {
         self.bulk.lock().unwrap().take();
@@ -202,7 +225,10 @@ impl FakeServer {
                 let connection = self.bulk.lock().unwrap().clone();
                 match connection {
                     Some(connection) if connection.close_reason().is_none() => return connection,
-                    _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                    _ => {
+                        self.ask_for_calls();
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
                 }
             }
         });

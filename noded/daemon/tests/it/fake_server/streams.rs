@@ -7,7 +7,7 @@ use protocol_model::{AllocId, SpecHash};
 use protocol_transport::{FrameReader, FrameWriter, Role, StreamKind};
 use protocol_wire::kind::{FrameMessage, from_datagram, from_frame, to_datagram};
 use protocol_wire::report::AllocReport;
-use protocol_wire::v1;
+use protocol_wire::{CALLS_ON_DEMAND_MIN, v1};
 use tokio::sync::watch;
 
 use super::{CAP, INCARNATION, Known, write};
@@ -52,13 +52,44 @@ fn watermark(index: u64) -> Option<v1::Watermark> {
     })
 }
 
-async fn session(
-    mut writer: FrameWriter,
-    mut reader: FrameReader,
-    known: Arc<watch::Sender<Known>>,
-) {
+/// Serves a session on which the node's connection for calls may be asked for.
+async fn session(writer: FrameWriter, mut reader: FrameReader, known: Arc<watch::Sender<Known>>) {
     let frame = reader.expect().await.unwrap();
     let hello: v1::Hello = from_frame(frame.kind, frame.body).unwrap();
+    let protocol = hello.protocol_max.min(known.borrow().protocol_max);
+    let writer = Arc::new(tokio::sync::Mutex::new(writer));
+    tokio::select! {
+        () = messages(hello, protocol, &writer, reader, &known) => {}
+        () = wanted_calls(protocol, &writer, &known) => {}
+    }
+}
+
+async fn wanted_calls(
+    protocol: u32,
+    writer: &tokio::sync::Mutex<FrameWriter>,
+    known: &watch::Sender<Known>,
+) {
+    let mut changes = known.subscribe();
+    let mut asked = changes.borrow().calls_wanted;
+    loop {
+        let wanted = changes.wait_for(|known| known.calls_wanted > asked).await;
+        let Ok(wanted) = wanted.map(|known| known.calls_wanted) else {
+            return;
+        };
+        asked = wanted;
+        if protocol >= CALLS_ON_DEMAND_MIN {
+            write(&mut *writer.lock().await, &v1::CallsWanted {}).await;
+        }
+    }
+}
+
+async fn messages(
+    hello: v1::Hello,
+    protocol: u32,
+    writer: &tokio::sync::Mutex<FrameWriter>,
+    mut reader: FrameReader,
+    known: &watch::Sender<Known>,
+) {
     let mut epoch = 0;
     known.send_modify(|known| {
         known.index += 1;
@@ -67,7 +98,7 @@ async fn session(
     });
     let welcome = v1::Welcome {
         epoch,
-        protocol: 1,
+        protocol,
         heartbeat_interval_ms: 125,
         calm_interval_ms: 0,
         typical_interval_ms: 50,
@@ -76,13 +107,13 @@ async fn session(
         applied: watermark(epoch),
         ..v1::Welcome::default()
     };
-    write(&mut writer, &welcome).await;
+    write(&mut *writer.lock().await, &welcome).await;
     let mut reported = Vec::new();
     while let Ok(Some(frame)) = reader.read().await {
         match frame.kind {
             v1::SyncPart::KIND => {
                 let part: v1::SyncPart = from_frame(frame.kind, frame.body).unwrap();
-                take(&known, epoch, part.allocs.clone());
+                take(known, epoch, part.allocs.clone());
                 reported.extend(
                     part.allocs
                         .iter()
@@ -92,7 +123,7 @@ async fn session(
                     let reported = std::mem::take(&mut reported);
                     known.send_modify(|known| known.synced.push(reported));
                     write(
-                        &mut writer,
+                        &mut *writer.lock().await,
                         &v1::SyncAck {
                             epoch,
                             index: epoch,
@@ -107,7 +138,7 @@ async fn session(
                 let facts = serde_json::from_slice(&update.facts.unwrap().json).unwrap();
                 known.send_modify(|known| known.facts.push(facts));
                 let index = epoch;
-                write(&mut writer, &v1::FactsAck { epoch, index }).await;
+                write(&mut *writer.lock().await, &v1::FactsAck { epoch, index }).await;
             }
             v1::WatchAck::KIND => {
                 let ack: v1::WatchAck = from_frame(frame.kind, frame.body).unwrap();
