@@ -1,6 +1,7 @@
 //! `drover node`.
 
 use clap::{ArgGroup, Args, Subcommand};
+use protocol_api::agent::AgentSelf;
 use protocol_api::client::NodeStats;
 use protocol_api::nodes::{EligibilityRequest, ListNodes, NodeAllocations, ReadNode};
 use protocol_client::{Client, Query};
@@ -149,8 +150,29 @@ impl Status {
         };
         session.out.data(&text)?;
         session.tell_next_page(answer.next_token);
+        if !self.quiet
+            && let Some(note) = slow_admission(client).await
+        {
+            session.out.note(&note);
+        }
         Ok(Exit::SUCCESS)
     }
+}
+
+/// What is to be said where the server that answers admits nodes slowly. One that does not tell, as
+/// an older release, has nothing to say.
+async fn slow_admission(client: &Client) -> Option<String> {
+    let agent = client.call(&AgentSelf, &Query::new()).await.ok()?.value;
+    let admission = agent.stats.get("admission")?;
+    let figure = |name: &str| admission.get(name).map_or("?", String::as_str);
+    (figure("slow") == "1").then(|| {
+        format!(
+            "this server has more nodes than it can serve at once: {} wait for a session, {} come \
+             in each second. All of them get one",
+            figure("waiting"),
+            figure("per_second")
+        )
+    })
 }
 
 /// The node that has this host's name, unless its configuration gives it another.

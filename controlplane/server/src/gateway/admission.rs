@@ -14,7 +14,7 @@ use super::Gateway;
 
 /// Between two lines in the log.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
-/// A node that waits no longer than this for its place is admitted at once.
+/// Where nodes wait no longer than this they are admitted at once.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// How nodes come in.
@@ -45,6 +45,21 @@ pub struct AdmissionState {
     pub rate: f64,
 }
 
+impl AdmissionState {
+    /// Its figures by name, for metrics and for `GET /v1/agent/self`.
+    pub fn figures(&self) -> [(&'static str, u64); 6] {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        [
+            ("slow", u64::from(self.slow)),
+            ("waiting", count(self.door.waiting)),
+            ("begun", count(self.door.begun)),
+            ("places", count(self.door.places)),
+            ("admitted", self.door.admitted),
+            ("refused", self.door.refused),
+        ]
+    }
+}
+
 impl Admission {
     /// Nodes come in through this door from now on.
     pub(crate) fn set_doorway(&self, doorway: Doorway) {
@@ -59,6 +74,12 @@ impl Admission {
         }
     }
 
+    /// Whether nodes wait for a place.
+    pub(super) fn is_crowded(&self, now: Instant) -> bool {
+        let doorway = self.doorway.get();
+        doorway.is_some_and(|doorway| doorway.state(now).crowded_for > AT_ONCE)
+    }
+
     /// Whether there may be nodes that live and want a session, and have none because of this
     /// server: they wait for a place, or were sent away and come again within [`RETRY_MAX`].
     pub(super) fn is_slow(&self, now: Instant) -> bool {
@@ -66,7 +87,7 @@ impl Admission {
             return false;
         };
         let refused = doorway.refused_since(now);
-        doorway.state(now).first_waits > AT_ONCE || refused.is_some_and(|since| since < RETRY_MAX)
+        self.is_crowded(now) || refused.is_some_and(|since| since < RETRY_MAX)
     }
 
     /// How it stands at `now`.
@@ -87,7 +108,7 @@ impl Admission {
         let rate = (door.admitted - told.admitted) as f64 / span.as_secs_f64();
         let refused = door.refused - told.refused;
         match (told.slow, slow) {
-            (_, true) => tracing::warn!(
+            (_, true) if refused > 0 || door.waiting > 0 => tracing::warn!(
                 waiting = door.waiting,
                 begun = door.begun,
                 places = door.places,
@@ -97,7 +118,7 @@ impl Admission {
                  once. All of them get one; more processor time or more servers make it faster"
             ),
             (true, false) => tracing::info!("nodes come in at once again"),
-            (false, false) => {}
+            (_, true) | (false, false) => {}
         }
         *told = Told {
             admitted: door.admitted,

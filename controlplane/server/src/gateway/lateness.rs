@@ -34,6 +34,8 @@ const LATE_FOR: Duration = Duration::from_secs(1);
 const WAITING_MAX: usize = 300;
 /// Without its connection for longer, nothing is known of the delay.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
+/// A delay for which a server asks for fewer heartbeats.
+const PACED_DELAY: Duration = Duration::from_millis(101);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -112,7 +114,12 @@ pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
                     let now = Instant::now();
                     let delay = gateway.lateness.on_sent(number, planned, now);
                     let since = now.saturating_duration_since(begun);
-                    gateway.lateness.pace.lock().on_delay(delay, since);
+                    // Nodes that wait for a session need the time that heartbeats take.
+                    let felt = match gateway.admission.is_crowded(now) {
+                        true => delay.max(PACED_DELAY),
+                        false => delay,
+                    };
+                    gateway.lateness.pace.lock().on_delay(felt, since);
                     gateway.admission.on_delay(delay, now);
                     let bytes = Bytes::copy_from_slice(&u64::to_be_bytes(number));
                     // A full buffer drops the oldest: until a newer one is read, that is a delay.

@@ -11,12 +11,13 @@ use protocol_api::agent::{
     OpenApi, Regions,
 };
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::route::{Routes, routes};
 use super::{Api, health};
+use crate::gateway::Gateway;
 use crate::versions::{self, About};
 
 /// The version of Raft's protocol that Nomad's clients expect of members with ids.
@@ -215,9 +216,19 @@ async fn own(ask: &Ask) -> Answered {
         stats: BTreeMap::from([
             ("nomad".to_owned(), nomad.map(named).into()),
             ("raft".to_owned(), raft.map(named).into()),
+            ("admission".to_owned(), admission(&gateway)),
         ]),
     };
     ask.answer(&answer, cluster.snapshot().index())
+}
+
+/// How nodes come in.
+fn admission(gateway: &Gateway) -> BTreeMap<String, String> {
+    let state = gateway.admission().state(Instant::now());
+    let named = |(name, figure): (&str, u64)| (name.to_owned(), figure.to_string());
+    let mut figures: BTreeMap<String, String> = state.figures().map(named).into();
+    figures.insert("per_second".to_owned(), format!("{:.1}", state.rate));
+    figures
 }
 
 fn role(role: RaftRole) -> &'static str {

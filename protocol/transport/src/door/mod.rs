@@ -68,14 +68,13 @@ pub struct DoorState {
     pub refused: u64,
     /// When the last one was refused, by the door's clock.
     pub refused_at: Option<Duration>,
-    /// How long the first in the order has waited at the door.
-    pub first_waits: Duration,
+    /// For how long nodes have waited without a break.
+    pub crowded_for: Duration,
 }
 
 #[derive(Debug)]
 struct Waiting<T> {
     item: T,
-    arrived: Duration,
     refuse_at: Duration,
 }
 
@@ -99,6 +98,8 @@ pub struct Door<T> {
     admitted: u64,
     refused: u64,
     refused_at: Option<Duration>,
+    /// Since when the queue of nodes has not been empty.
+    crowded_since: Option<Duration>,
 }
 
 impl<T> Default for Door<T> {
@@ -114,6 +115,7 @@ impl<T> Default for Door<T> {
             admitted: 0,
             refused: 0,
             refused_at: None,
+            crowded_since: None,
         }
     }
 }
@@ -124,7 +126,6 @@ impl<T> Door<T> {
         self.arrivals += 1;
         let waiting = |item, patience| Waiting {
             item,
-            arrived: now,
             refuse_at: now.saturating_add(patience),
         };
         let Some(wish) = wish else {
@@ -141,6 +142,7 @@ impl<T> Door<T> {
         let waiting = waiting(item, patience);
         self.deadlines.insert((waiting.refuse_at, rank));
         self.nodes.insert(rank, waiting);
+        self.crowded_since.get_or_insert(now);
         if self.nodes.len() <= WAITING_NODES_MAX {
             return None;
         }
@@ -191,6 +193,9 @@ impl<T> Door<T> {
     fn take(&mut self, rank: Rank) -> Option<Waiting<T>> {
         let waiting = self.nodes.remove(&rank)?;
         self.deadlines.remove(&(waiting.refuse_at, rank));
+        if self.nodes.is_empty() {
+            self.crowded_since = None;
+        }
         Some(waiting)
     }
 
@@ -231,7 +236,6 @@ impl<T> Door<T> {
 
     /// How it stands.
     pub fn state(&self, now: Duration) -> DoorState {
-        let first = self.nodes.first_key_value();
         DoorState {
             waiting: self.nodes.len(),
             begun: self.nodes_begun,
@@ -239,9 +243,9 @@ impl<T> Door<T> {
             admitted: self.admitted,
             refused: self.refused,
             refused_at: self.refused_at,
-            first_waits: first.map_or(Duration::ZERO, |(_, first)| {
-                now.saturating_sub(first.arrived)
-            }),
+            crowded_for: self
+                .crowded_since
+                .map_or(Duration::ZERO, |since| now.saturating_sub(since)),
         }
     }
 }

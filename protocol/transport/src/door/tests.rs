@@ -50,8 +50,10 @@ fn the_oldest_wish_is_served_first_and_a_session_before_all_else() {
 #[test]
 fn who_will_have_gone_before_it_is_answered_is_refused() {
     let mut door = full();
+    assert_eq!(door.state(at(0)).crowded_for, Duration::ZERO);
     door.arrive(session(0, 2_000), 1, at(0));
     door.arrive(session(0, 4_000), 2, at(0));
+    assert_eq!(door.state(at(400)).crowded_for, Duration::from_millis(400));
     assert_eq!(door.due(), Some(at(1_500)));
     assert_eq!(door.next(at(1_499)), None);
     assert_eq!(door.next(at(1_500)), Some(Step::Refuse(1)));
@@ -61,6 +63,7 @@ fn who_will_have_gone_before_it_is_answered_is_refused() {
     assert_eq!(door.next(at(3_500)), Some(Step::Refuse(2)));
     let state = door.state(at(3_500));
     assert_eq!((state.waiting, state.refused), (0, 2));
+    assert_eq!(state.crowded_for, Duration::ZERO);
     assert_eq!(state.refused_at, Some(at(3_500)));
 }
 

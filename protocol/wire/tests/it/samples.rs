@@ -139,16 +139,6 @@ fn session_samples() -> Vec<Sample> {
             retry_interval_ms: 500,
             servers: servers(),
         }),
-        sample(v1::Heartbeat {
-            epoch: 8,
-            tick: 9,
-            sent_boottime_ns: 10,
-        }),
-        sample(heartbeat_ack(false)),
-        Sample {
-            variant: "cut_off",
-            ..sample(heartbeat_ack(true))
-        },
         sample(v1::WatchAck {
             epoch: 8,
             index: 300,
@@ -196,6 +186,29 @@ fn welcome(newcomer: bool) -> v1::Welcome {
     }
 }
 
+/// A heartbeat, and its answers.
+fn heartbeat_samples() -> Vec<Sample> {
+    vec![
+        sample(v1::Heartbeat {
+            epoch: 8,
+            tick: 9,
+            sent_boottime_ns: 10,
+        }),
+        sample(heartbeat_ack(false)),
+        Sample {
+            variant: "cut_off",
+            ..sample(heartbeat_ack(true))
+        },
+        Sample {
+            variant: "pace",
+            ..sample(v1::HeartbeatAck {
+                pace_ms: 2000,
+                ..heartbeat_ack(false)
+            })
+        },
+    ]
+}
+
 fn heartbeat_ack(cut_off: bool) -> v1::HeartbeatAck {
     v1::HeartbeatAck {
         tick: 9,
@@ -203,6 +216,7 @@ fn heartbeat_ack(cut_off: bool) -> v1::HeartbeatAck {
         confirmed_sent_boottime_ns: 10,
         typical_interval_ms: 1000,
         cut_off,
+        pace_ms: 0,
     }
 }
 
@@ -519,6 +533,7 @@ fn member_samples() -> Vec<Sample> {
 pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     [
         session_samples(),
+        heartbeat_samples(),
         report_samples(),
         bulk_samples(),
         request_samples(),

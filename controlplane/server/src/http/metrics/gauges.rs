@@ -1,10 +1,12 @@
 //! Gauges: read from the log, the leader's loop and the state when somebody asks.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use controlplane_raft::RaftRole;
 use controlplane_state::{GroupTally, Snapshot};
 use protocol_model::{JobStatus, NodeStatus};
+use tokio::time::Instant;
 
 use super::{Reading, recorder};
 use crate::http::Api;
@@ -55,6 +57,10 @@ fn server_gauges(api: &Api) -> Vec<Reading> {
             u64::from(status.role == RaftRole::Leader),
         ),
         ("drover.node_sessions", count(api.gateway.session_count())),
+        (
+            "drover.heartbeat_pace_ms",
+            millis(api.gateway.lateness().pace()),
+        ),
     ];
     if leading.leading {
         let broker = leading.broker;
@@ -78,10 +84,16 @@ fn server_gauges(api: &Api) -> Vec<Reading> {
             ("nomad.nomad.heartbeat.active", count(leading.nodes)),
         ]);
     }
-    named
-        .into_iter()
-        .map(|(name, value)| reading(name, value))
-        .collect()
+    let admission = api.gateway.admission().state(Instant::now()).figures();
+    let admission =
+        admission.map(|(name, value)| reading(format!("drover.admission.{name}"), value));
+    let named = named.into_iter();
+    let named = named.map(|(name, value)| reading(name, value));
+    named.chain(admission).collect()
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How many jobs, allocations and nodes are in which status.
