@@ -68,6 +68,8 @@ async fn serve_peer(peer: Peer, doors: Doors) {
     }
 }
 
+/// Serves a stream to its end. What serves it is boxed, here and in the gateway: a node has four
+/// streams for as long as it lives, and each would be as large as the largest of all.
 async fn serve_stream(
     send: quinn::SendStream,
     mut recv: quinn::RecvStream,
@@ -85,10 +87,10 @@ async fn serve_stream(
         }
     };
     if kind == StreamKind::NodeSession && identity.role == Role::Node {
-        return doors
+        let session = doors
             .gateway
-            .serve_session(send, recv, &connection, handshake, place)
-            .await;
+            .serve_session(send, recv, &connection, handshake, place);
+        return Box::pin(session).await;
     }
     // Nothing but a Hello may come before the peer is known to be there.
     if !handshake.done().await {
@@ -96,11 +98,11 @@ async fn serve_stream(
     }
     match (kind, identity.role) {
         (StreamKind::Raft, _) => {
-            if let Err(error) = doors.raft.serve_stream(&identity, send, recv).await {
+            if let Err(error) = Box::pin(doors.raft.serve_stream(&identity, send, recv)).await {
                 tracing::debug!(peer = %identity, %error, "a log call was not answered");
             }
         }
-        (StreamKind::Forward, _) => doors.forward.serve(send, recv, &connection).await,
+        (StreamKind::Forward, _) => Box::pin(doors.forward.serve(send, recv, &connection)).await,
         (kind, Role::Node) => doors.gateway.serve(kind, send, recv, connection).await,
         (kind, role) => {
             if let Some(left_out) = NOT_SERVED.admit() {

@@ -278,12 +278,19 @@ fn begin(
     stats
 }
 
+/// Streams that a node may have open at a time: those of its session are four, and what it tells of
+/// old events has one each time. Servers may have more.
+const NODE_STREAMS_MAX: u32 = 16;
+
 /// Where nodes and the other servers come in.
 fn bind(config: &Config, identity: &Identity) -> anyhow::Result<Endpoint> {
     Endpoint::bind_with_receiver(&EndpointConfig {
         listen: config.quic_listen,
         identity: identity.clone(),
-        limits: Limits::default(),
+        limits: Limits {
+            streams_max: NODE_STREAMS_MAX,
+            ..Limits::default()
+        },
     })
     .with_context(|| format!("cannot listen on {} (QUIC)", config.quic_listen))
 }

@@ -39,19 +39,20 @@ pub(super) async fn serve(
 ) {
     let mut reader = FrameReader::new(recv, FRAME_BYTES_MAX);
     let mut writer = FrameWriter::new(send, NODE_FRAME_BYTES_MAX);
-    let Some(hello) = first_message(gateway, &mut reader, &mut writer, connection).await else {
+    let first = first_message(gateway, &mut reader, &mut writer, connection);
+    let Some(hello) = Box::pin(first).await else {
         return;
     };
     // What else a Hello brings about may end a session that stands: the node must be there itself.
     let named = SessionEpoch(hello.message.last_epoch);
-    if !is_of_now(gateway, hello.node, named, &mut handshake).await {
+    if !Box::pin(is_of_now(gateway, hello.node, named, &mut handshake)).await {
         return;
     }
     let (node, greeted) = (hello.node, Instant::now());
     let calls = Arc::new(CallLine::new(negotiated(&hello.message)));
     let watermark = hello.message.watermark.clone();
     let address = connection.remote_address().ip().to_canonical();
-    let welcome = match knock(gateway, hello, address, &mut handshake).await {
+    let welcome = match Box::pin(knock(gateway, hello, address, &mut handshake)).await {
         Ok(welcome) => welcome,
         Err(refused) => {
             if let Some(left_out) = REFUSED.admit() {

@@ -189,9 +189,11 @@ impl Gateway {
         connection: quinn::Connection,
     ) {
         match kind {
-            StreamKind::NodeUpdates => updates::serve(&self, send, recv, &connection).await,
-            StreamKind::NodeWatch => watch::serve(&self, send, recv, &connection).await,
-            StreamKind::Bulk => calls::attach(&self, send, recv, connection).await,
+            StreamKind::NodeUpdates => {
+                Box::pin(updates::serve(&self, send, recv, &connection)).await
+            }
+            StreamKind::NodeWatch => Box::pin(watch::serve(&self, send, recv, &connection)).await,
+            StreamKind::Bulk => Box::pin(calls::attach(&self, send, recv, connection)).await,
             StreamKind::NodeSession
             | StreamKind::Raft
             | StreamKind::Forward

@@ -306,7 +306,7 @@ impl Session<'_> {
             Ok(None) => return Ok(()),
             Ok(Some(whole)) => whole,
             Err(reason) => {
-                sync::count_rejected(self.gateway, self.node, self.epoch).await;
+                Box::pin(sync::count_rejected(self.gateway, self.node, self.epoch)).await;
                 let refused = Refuse::new(v1::RefusedReason::Malformed, reason);
                 return Err(self.turn_away(refused, writer).await);
             }

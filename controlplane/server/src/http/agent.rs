@@ -216,7 +216,7 @@ async fn own(ask: &Ask) -> Answered {
         stats: BTreeMap::from([
             ("nomad".to_owned(), nomad.map(named).into()),
             ("raft".to_owned(), raft.map(named).into()),
-            ("admission".to_owned(), admission(&gateway)),
+            ("admission".to_owned(), admission(gateway)),
         ]),
     };
     ask.answer(&answer, cluster.snapshot().index())
