@@ -190,7 +190,7 @@ impl Gateway {
     ) {
         match kind {
             StreamKind::NodeUpdates => {
-                Box::pin(updates::serve(&self, send, recv, &connection)).await
+                Box::pin(updates::serve(&self, send, recv, &connection)).await;
             }
             StreamKind::NodeWatch => Box::pin(watch::serve(&self, send, recv, &connection)).await,
             StreamKind::Bulk => Box::pin(calls::attach(&self, send, recv, connection)).await,
