@@ -105,7 +105,7 @@ impl Pulse {
         };
         self.tick += 1;
         self.sent = now;
-        self.next = now.after(self.bearable().saturating_mul(self.slower()));
+        self.next = now.after(self.gap());
         self.tick
     }
 
@@ -113,12 +113,12 @@ impl Pulse {
     /// Whether it is the newest answer until now: they overtake each other.
     pub(super) fn on_answer(&mut self, tick: u64, cut_off: bool, pace: Duration) -> bool {
         let is_newest = tick >= self.answered;
-        if is_newest {
-            self.pace = pace.min(PACE_MAX);
-            self.next = self.next.max(self.sent.after(self.closest()));
-        }
         self.answered = self.answered.max(tick.min(self.tick));
         self.rest = Duration::ZERO;
+        if is_newest {
+            self.pace = pace.min(PACE_MAX);
+            self.next = self.sent.after(self.gap());
+        }
         if cut_off {
             self.in_a_row = 0;
         } else if self.answered == self.tick && self.is_calm() {
@@ -157,10 +157,11 @@ impl Pulse {
         self.interval.max(self.pace)
     }
 
-    /// The same for a node that was late with its last one.
-    fn bearable(&self) -> Duration {
-        let own = self.late.saturating_mul(LATE_TIMES);
-        self.closest().max(own.min(self.calm))
+    /// The same for a node that was late with its last one, and for a server that does not answer.
+    fn gap(&self) -> Duration {
+        let own = self.late.saturating_mul(LATE_TIMES).min(self.calm);
+        let gap = self.closest().max(own);
+        gap.saturating_mul(self.slower())
     }
 
     /// When so many heartbeats can have been left without an answer, each for an interval: a node
@@ -289,8 +290,8 @@ mod tests {
         assert_eq!(pulse.unheard_for(second, 4), 4 * second);
         let tick = pulse.beat(pulse.next());
         pulse.on_answer(tick, false, Duration::ZERO);
+        assert_eq!(pulse.next(), pulse.sent.after(INTERVAL), "at once");
         pulse.beat(pulse.next());
-        assert_eq!(pulse.next(), pulse.sent.after(INTERVAL));
         // An answer that was overtaken says nothing of now, and nothing is slower than this.
         pulse.on_answer(tick - 1, false, second);
         assert_eq!(pulse.closest(), INTERVAL);

@@ -89,6 +89,8 @@ impl Session {
     /// that it could not have answered enough of them.
     fn unheard_at(&self, span: Duration) -> Moment {
         let silence = self.pulse.unheard_for(span, WORRY_HEARTBEATS);
-        self.last_heard.after(silence)
+        // A node that is late itself has not asked so often yet.
+        let asked = self.pulse.unanswered_at(WORRY_HEARTBEATS);
+        self.last_heard.after(silence).max(asked)
     }
 }

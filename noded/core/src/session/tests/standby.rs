@@ -54,6 +54,14 @@ fn stand_by_again(session: &mut Session, out: &mut Outbox, from: u64) -> u64 {
     stands
 }
 
+/// Heartbeats are sent from 1.5 s on, and nothing answers them.
+fn ask_in_vain(session: &mut Session, out: &mut Outbox, until: u64) {
+    for millis in (1_500..until).step_by(25) {
+        session.on_timeout(out, at(millis));
+        assert_eq!(helloes(&effects(out)), [], "{millis}");
+    }
+}
+
 /// A second connection to take the session over, whose server was heard so many milliseconds ago.
 fn wish(waited: u64) -> Wish {
     Wish {
@@ -95,8 +103,7 @@ fn a_live_session_soon_has_a_connection_to_another_server() {
 #[test]
 fn a_session_moves_before_its_server_has_been_silent_for_too_long() {
     let (mut session, mut out) = standing_by();
-    session.on_timeout(&mut out, at(2_299));
-    assert_eq!(helloes(&effects(&mut out)), []);
+    ask_in_vain(&mut session, &mut out, 2_300);
     session.on_timeout(&mut out, at(2_300));
     let sent = effects(&mut out);
     assert_eq!(helloes(&sent), [SECOND]);
@@ -118,6 +125,7 @@ fn a_session_moves_before_its_server_has_been_silent_for_too_long() {
 #[test]
 fn a_session_whose_server_is_silent_tries_the_next_one_at_once_where_another_refused() {
     let (mut session, mut out) = standing_by();
+    ask_in_vain(&mut session, &mut out, 2_300);
     session.on_timeout(&mut out, at(2_300));
     effects(&mut out);
     session.leave_standby(DisconnectReason::Refused, &mut out, at(2_350));
