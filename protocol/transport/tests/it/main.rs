@@ -1,6 +1,7 @@
 //! Connections, streams and the pool over real sockets on the loopback address.
 
 mod connections;
+mod door;
 mod early;
 mod https;
 mod streams;
