@@ -9,12 +9,14 @@
 //! left `ready`, even for a moment, has another `ModifyIndex`. Where sessions are made anew every
 //! node runs something, so that its report says something.
 
+mod echo;
 mod failover;
 mod links;
 mod load;
 mod outage;
 mod part;
 mod reconnect;
+mod rest;
 mod restarts;
 mod silence;
 mod simulated;
@@ -106,6 +108,9 @@ fn run(bench: &Bench, matches: &ArgMatches, rows: &mut Vec<Row>) -> anyhow::Resu
     if Part::chosen(&options.only).any(Part::needs_scene) {
         measure_scene(bench, &durable, net.as_ref(), &options, rows)?;
     }
+    if Part::chosen(&options.only).any(|part| part == Part::Rest) {
+        rest::run(bench, rows).context("part Rest")?;
+    }
     if Part::chosen(&options.only).any(|part| part == Part::Storm) {
         storm::run(bench, &options.storms, rows).context("part Storm")?;
     }
@@ -180,7 +185,7 @@ fn measure(
         )]),
         (Part::Failover, _) => failover::rows(scene),
         // Later, on their own.
-        (Part::Storm | Part::Simulated, _) => Ok(Vec::new()),
+        (Part::Rest | Part::Storm | Part::Simulated, _) => Ok(Vec::new()),
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) enum Part {
     Outage,
     Links,
     Failover,
+    Rest,
     Storm,
     Simulated,
 }
@@ -33,6 +34,7 @@ impl Part {
             | Self::Weather
             | Self::Links
             | Self::Failover
+            | Self::Rest
             | Self::Storm
             | Self::Simulated => Load::None,
         }
@@ -41,7 +43,7 @@ impl Part {
     /// Whether it needs the three servers and the thousand nodes: the others are measured after
     /// these have ended.
     pub(super) fn needs_scene(self) -> bool {
-        !matches!(self, Self::Storm | Self::Simulated)
+        !matches!(self, Self::Rest | Self::Storm | Self::Simulated)
     }
 }
 
