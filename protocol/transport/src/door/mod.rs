@@ -28,7 +28,8 @@ pub const WAITING_NODES_MAX: usize = 4_096;
 pub const WAITING_OTHERS_MAX: usize = 256;
 /// Others that are served at a time.
 const OTHERS_MAX: usize = 64;
-/// A node is served no later than this before its patience ends: its answer needs the time.
+/// A node is served no later than this before its patience ends, or than a quarter of its patience
+/// where that is more: its answer needs the time.
 const MARGIN: Duration = Duration::from_millis(500);
 /// As long waits at least who says that it has less patience.
 const PATIENCE_MIN: Duration = Duration::from_millis(600);
@@ -137,7 +138,8 @@ impl<T> Door<T> {
             return None;
         };
         let wanted = now.saturating_sub(wish.waited);
-        let patience = wish.patience.max(PATIENCE_MIN) - MARGIN;
+        let patience = wish.patience.max(PATIENCE_MIN);
+        let patience = patience.saturating_sub(MARGIN.max(patience / 4));
         let rank = (wish.kind, wanted, self.arrivals);
         let waiting = waiting(item, patience);
         self.deadlines.insert((waiting.refuse_at, rank));

@@ -60,6 +60,7 @@ fn who_will_have_gone_before_it_is_answered_is_refused() {
     assert_eq!(door.next(at(1_500)), None);
     // A place that is free too late is no use to it either.
     door.ended(Lane::Nodes, Duration::ZERO, at(0));
+    assert_eq!(door.due(), Some(at(3_000)));
     assert_eq!(door.next(at(3_500)), Some(Step::Refuse(2)));
     let state = door.state(at(3_500));
     assert_eq!((state.waiting, state.refused), (0, 2));
