@@ -13,6 +13,7 @@
 //!   too large for an entry.
 //! - [`retry::in_vain`]: whether another look at a blocked evaluation found anything new.
 //! - [`liveness::Liveness`]: which nodes are silent, in constant time.
+//! - [`pace::Pace`]: how often each server, leader or not, lets its nodes send heartbeats.
 //! - [`owed_syncs::OwedSyncs`]: which nodes owe their complete report for too long.
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
@@ -34,6 +35,7 @@ pub mod in_flight;
 mod leader;
 pub mod liveness;
 pub mod owed_syncs;
+pub mod pace;
 mod part;
 pub mod pieces;
 pub mod plan;

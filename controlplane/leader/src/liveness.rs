@@ -52,6 +52,8 @@ pub struct Liveness {
 #[derive(Clone, Copy, Debug)]
 struct Through {
     server: u64,
+    /// When: a server that the node has left may report last.
+    at: Duration,
     /// Whether the time to move was given since.
     given: bool,
 }
@@ -144,9 +146,11 @@ impl Liveness {
         now: Now,
     ) -> bool {
         let counts = self.heard(node, epoch, age, now);
-        if self.nodes.due(node).is_some_and(|due| due.epoch == epoch) {
+        let at = now.monotonic.saturating_sub(age);
+        let is_newest = self.through.get(&node).is_none_or(|it| it.at <= at);
+        if is_newest && self.nodes.due(node).is_some_and(|due| due.epoch == epoch) {
             let given = false;
-            self.through.insert(node, Through { server, given });
+            self.through.insert(node, Through { server, at, given });
         }
         counts
     }
@@ -246,8 +250,8 @@ impl Liveness {
         let Some(through) = self.through.get(&node).filter(|it| !it.given) else {
             return false;
         };
-        let (server, given) = (through.server, self.is_gone(through.server, now));
-        self.through.insert(node, Through { server, given });
+        let given = self.is_gone(through.server, now);
+        self.through.insert(node, Through { given, ..*through });
         given
     }
 
@@ -412,6 +416,23 @@ mod tests {
         liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
         liveness.on_report(SERVER, Reading::InTime, at(2801));
         assert_eq!(liveness.poll_expired(at(3600)), [(node, SessionEpoch(5))]);
+    }
+
+    #[test]
+    fn the_server_that_heard_a_node_last_counts_whichever_reports_last() {
+        let (mut liveness, node) = watched();
+        let mut report = |server, reading, age, now| {
+            liveness.on_report(server, reading, at(now));
+            let age = Duration::from_millis(age);
+            liveness.heard_through(server, node, SessionEpoch(5), age, at(now));
+        };
+        // The node moved to a server that is late; the one before reports after it.
+        report(7, Reading::Late, 10, 1000);
+        report(SERVER, Reading::InTime, 100, 1010);
+        liveness.on_report(7, Reading::Late, at(3500));
+        assert!(liveness.poll_expired(at(3590)).is_empty());
+        liveness.on_report(7, Reading::InTime, at(6100));
+        assert_eq!(liveness.poll_expired(at(6100)).len(), 1);
     }
 
     #[test]

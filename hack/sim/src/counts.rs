@@ -27,10 +27,13 @@ pub struct Counts {
     pub refused_runs: u64,
     pub ops_acknowledged: u64,
     pub ops_unknown: u64,
+    pub handshakes: u64,
+    pub handshakes_in_vain: u64,
+    pub turned_away: u64,
 }
 
 impl Counts {
-    fn rows(&mut self) -> [(&'static str, &mut u64); 22] {
+    fn rows(&mut self) -> [(&'static str, &mut u64); 25] {
         [
             ("faults", &mut self.faults),
             ("elections", &mut self.elections),
@@ -54,6 +57,9 @@ impl Counts {
             ("runs refused", &mut self.refused_runs),
             ("wishes acknowledged", &mut self.ops_acknowledged),
             ("wishes unknown", &mut self.ops_unknown),
+            ("handshakes", &mut self.handshakes),
+            ("handshakes in vain", &mut self.handshakes_in_vain),
+            ("turned away", &mut self.turned_away),
         ]
     }
 

@@ -1,6 +1,7 @@
 //! Everything that can happen next. Each event names the life of whom it is for: what is late for a
 //! daemon, a host or a server that ended meanwhile finds nobody.
 
+use controlplane_leader::Reading;
 use controlplane_leader::broker::Delivery;
 use controlplane_scheduler::{Decision, Lane};
 use controlplane_state::{Outcome, Refusal, SessionEpoch, Stamped};
@@ -10,11 +11,14 @@ use noded_core::event::{
 use noded_core::key::Attempt;
 use noded_core::{Effect, Event as CoreEvent, RunKey};
 use protocol_model::{AllocId, Node};
+use protocol_transport::door::Wish;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cpu::CpuIx;
 use crate::net::{ConnId, Stream};
+use crate::server::entrance::Guest;
 use crate::server::heard::Heard;
 use crate::server::leading::Reign;
 use crate::server::plans::PlanInHand;
@@ -68,6 +72,8 @@ pub enum Event {
     Op(u32),
     /// A second has passed.
     Second,
+    /// A processor has done the first work that waited for it.
+    Worked { cpu: CpuIx, life: u32 },
 }
 
 /// What a daemon hears from its own host.
@@ -168,6 +174,8 @@ pub enum ToNode {
         confirmed: u64,
         /// The server has not reached the leader for a while.
         cut_off: bool,
+        /// The shortest time between two heartbeats that the server can bear.
+        pace: Duration,
     },
     FactsAck {
         epoch: u64,
@@ -175,6 +183,8 @@ pub enum ToNode {
     BatchAck(Box<BatchAck>),
     Map(Box<WatchMap>),
     Delta(Box<WatchDelta>),
+    /// The server has no time for the connection now.
+    Busy,
     /// The server ended a stream: the whole connection is not worth keeping.
     Ended,
 }
@@ -192,6 +202,7 @@ pub enum ServerEvent {
     Report {
         from: ServerIx,
         number: u64,
+        reading: Reading,
         heard: Box<[Heard]>,
     },
     /// The leader confirmed a report.
@@ -218,6 +229,16 @@ pub enum ServerEvent {
     ReadOver { read: u64 },
     /// A complete report is overdue.
     SyncOverdue { conn: ConnId, epoch: SessionEpoch },
+    /// The first packet of a connection arrives.
+    Arrival { guest: Guest, wish: Wish },
+    /// A connection may have waited for too long at the door.
+    DoorDue,
+    /// A handshake has its turn.
+    Handshake(Guest),
+    /// A node has had its place for too long.
+    PlaceOver { conn: ConnId },
+    /// It looks how late it is.
+    Probe,
 }
 
 /// What a session waits for.

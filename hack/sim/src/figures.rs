@@ -18,6 +18,9 @@ pub struct Figures {
     /// Outages of all nodes at once, and the longest until all were ready again.
     pub outages: u64,
     pub ready_again_max: Nanos,
+    /// Times in which nodes waited for a session where processor time counts, and the longest.
+    pub storms: u64,
+    pub storm_max: Nanos,
 }
 
 impl Figures {
@@ -30,6 +33,8 @@ impl Figures {
             false_expiries,
             outages,
             ready_again_max,
+            storms,
+            storm_max,
         } = other;
         self.noticed += noticed;
         self.noticed_max = self.noticed_max.max(*noticed_max);
@@ -37,6 +42,8 @@ impl Figures {
         self.false_expiries += false_expiries;
         self.outages += outages;
         self.ready_again_max = self.ready_again_max.max(*ready_again_max);
+        self.storms += storms;
+        self.storm_max = self.storm_max.max(*storm_max);
     }
 }
 
@@ -49,6 +56,8 @@ impl fmt::Display for Figures {
             false_expiries,
             outages,
             ready_again_max,
+            storms,
+            storm_max,
         } = *self;
         writeln!(
             f,
@@ -60,6 +69,10 @@ impl fmt::Display for Figures {
         if outages > 0 {
             let took = ready_again_max / MILLI;
             writeln!(f, "outages: {outages}, all ready again within {took} ms")?;
+        }
+        if storms > 0 {
+            let took = storm_max / MILLI;
+            writeln!(f, "storms: {storms}, all nodes live again within {took} ms")?;
         }
         Ok(())
     }

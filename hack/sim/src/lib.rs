@@ -24,6 +24,7 @@
 
 pub mod arguments;
 pub mod counts;
+pub mod cpu;
 pub mod event;
 pub mod figures;
 pub mod invariants;

@@ -54,11 +54,17 @@ pub enum Mutant {
     FactsUnkept,
     SilentStays,
     PredecessorUntold,
+    WaitsShort,
+    LatenessUntold,
+    NewestFirst,
+    UnboundedQueue,
+    PaceUntold,
+    AbandonedServed,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 51] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -104,6 +110,12 @@ impl Mutant {
         Self::FactsUnkept,
         Self::SilentStays,
         Self::PredecessorUntold,
+        Self::WaitsShort,
+        Self::LatenessUntold,
+        Self::NewestFirst,
+        Self::UnboundedQueue,
+        Self::PaceUntold,
+        Self::AbandonedServed,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -200,6 +212,12 @@ impl Mutant {
             Self::PredecessorUntold => {
                 "updates: a node is not told whose place on it an allocation takes"
             }
+            Self::WaitsShort => "storms: a node waits for no server longer than a moment",
+            Self::LatenessUntold => "storms: a server that is late does not tell the leader",
+            Self::NewestFirst => "storms: the node that came last is served first",
+            Self::UnboundedQueue => "storms: a server begins everything that arrives",
+            Self::PaceUntold => "storms: a late server asks for no longer pace of heartbeats",
+            Self::AbandonedServed => "storms: a server serves attempts that were given up",
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -236,6 +254,12 @@ impl Mutant {
                 Scenario::Rolling
             }
             Self::SilentStays => Scenario::Operators,
+            Self::WaitsShort
+            | Self::LatenessUntold
+            | Self::NewestFirst
+            | Self::UnboundedQueue
+            | Self::PaceUntold
+            | Self::AbandonedServed => Scenario::SessionStorm,
             _ => Scenario::Storm,
         }
     }

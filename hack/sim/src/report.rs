@@ -15,7 +15,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-pub const ROUND: [Scenario; 23] = [
+pub const ROUND: [Scenario; 24] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -39,6 +39,7 @@ pub const ROUND: [Scenario; 23] = [
     Scenario::Rolling,
     Scenario::Stuck,
     Scenario::Operators,
+    Scenario::SessionStorm,
 ];
 
 /// What a series of runs came to.

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use controlplane_leader::Reading;
+use controlplane_leader::pace::Pace;
 use parking_lot::Mutex;
 use protocol_transport::Endpoint;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Gateway;
-use super::pace::Pace;
 
 /// From one datagram to the next.
 const PROBE_EVERY: Duration = Duration::from_millis(100);

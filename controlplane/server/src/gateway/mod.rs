@@ -29,7 +29,6 @@ pub mod lateness;
 pub mod liveness;
 #[cfg(test)]
 mod lone;
-mod pace;
 mod reports;
 mod session;
 mod specs;

@@ -20,6 +20,7 @@ mod one_server_in_trouble;
 mod one_session_per_series;
 mod own_session;
 mod pending_moves;
+mod progress_never_stops;
 mod ready_after_sync;
 mod reports_due;
 mod restarts_offline;
@@ -207,6 +208,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<reports_due::ReportsDue>::default(),
         Box::new(node_is_told::NodeIsTold),
         Box::<pending_moves::PendingMoves>::default(),
+        Box::<progress_never_stops::ProgressNeverStops>::default(),
         Box::new(somebody_looks::SomebodyLooks),
         Box::<own_session::OwnSession>::default(),
         Box::<one_session_per_series::OneSessionPerSeries>::default(),

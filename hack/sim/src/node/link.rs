@@ -1,18 +1,24 @@
 //! A node's connections, and what it says on them: the daemon's `session.rs`.
 
 use noded_core::Event as CoreEvent;
-use noded_core::effect::{DisconnectReason, Hello, ServerChoice, SessionMessage, UpdateClass};
+use noded_core::effect::{
+    DisconnectReason, Hello, ServerChoice, SessionMessage, UpdateClass, Wish as NodeWish,
+};
 use noded_core::event::{Ending, Refused, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use protocol_model::{AllocId, DaemonLife};
+use protocol_transport::door::{Wish, WishKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Link;
-use crate::event::{HelloMessage, NodeInput, NodeIx, SyncMessage, ToNode, ToServer};
+use crate::event::{
+    HelloMessage, NodeInput, NodeIx, ServerEvent, ServerIx, SyncMessage, ToNode, ToServer,
+};
 use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Side, Stream};
+use crate::server::entrance::Guest;
 use crate::time::nanos;
 use crate::world::World;
 
@@ -41,6 +47,7 @@ impl World {
             attempt,
             server: chosen,
             conn: None,
+            dialing: None,
             epoch: 0,
         });
         let nobody = choice.standby && self.mutant == Some(Mutant::NobodyStandsBy);
@@ -49,6 +56,9 @@ impl World {
             && self.servers[usize::from(chosen)].runs()
             && self.net.passes(ix, chosen, Side::Server)
             && self.net.passes(ix, chosen, Side::Node);
+        if self.cpus.is_some() {
+            return self.dial(ix, attempt, stands.then_some(chosen), choice.wish);
+        }
         // A round trip and a half, when both ends and the way between them are well.
         let takes = self.net.delay() + self.net.delay() + self.net.delay();
         let patience = nanos(choice.wish.patience);
@@ -67,6 +77,37 @@ impl World {
         }
     }
 
+    /// Sends a first packet, and waits for the first sign of the server as long as the node's
+    /// patience lasts.
+    fn dial(&mut self, ix: NodeIx, attempt: Attempt, server: Option<ServerIx>, wish: NodeWish) {
+        let (kind, patience) = (kind_of(wish), self.bend_patience(wish.patience));
+        if let Some(server) = server {
+            let life = self.nodes[ix as usize].life;
+            let server_life = self.servers[usize::from(server)].life;
+            let conn = self.net.open((ix, life), (server, server_life));
+            let node = &mut self.nodes[ix as usize];
+            if let Some(link) = node.links.iter_mut().find(|it| it.attempt == attempt) {
+                link.dialing = Some(conn);
+            }
+            let guest = Guest {
+                conn,
+                node: ix,
+                attempt,
+                kind,
+            };
+            let wish = Wish {
+                kind,
+                waited: in_units(wish.waited),
+                patience: in_units(patience),
+            };
+            let takes = self.net.delay();
+            self.server_event(server, takes, ServerEvent::Arrival { guest, wish });
+        }
+        let conn = None;
+        let wait = nanos(patience);
+        self.node_input(ix, wait, NodeInput::Connection { attempt, conn });
+    }
+
     pub(super) fn on_connection(&mut self, ix: NodeIx, attempt: Attempt, conn: Option<ConnId>) {
         let node = &mut self.nodes[ix as usize];
         let current = node.links.iter_mut().find(|link| link.attempt == attempt);
@@ -76,7 +117,7 @@ impl World {
                     .net
                     .conn(conn)
                     .is_none_or(|it| !it.open[Side::Server as usize]);
-                link.conn = Some(conn);
+                (link.conn, link.dialing) = (Some(conn), None);
                 let event = if gone {
                     let reason = "reset".to_owned();
                     SessionEvent::Disconnected {
@@ -88,6 +129,8 @@ impl World {
                 };
                 self.feed(ix, CoreEvent::Session { attempt, event });
             }
+            // Its patience was for the first sign of the server.
+            (Some(link), None) if link.conn.is_some() => {}
             (Some(_), None) => {
                 self.drop_link(ix, attempt);
                 let event = SessionEvent::Disconnected {
@@ -111,6 +154,11 @@ impl World {
         node.links.retain(|link| link.attempt != attempt);
         if let Some(conn) = link.and_then(|link| link.conn) {
             self.close_from_node(conn);
+        }
+        if let Some(conn) = link.and_then(|link| link.dialing) {
+            // The server sees it when it has done its part of the handshake.
+            self.net.leave(conn, Side::Node);
+            self.idle_later(conn, self.now);
         }
     }
 
@@ -258,12 +306,13 @@ impl World {
                 tick,
                 confirmed,
                 cut_off,
+                pace,
             } => SessionEvent::HeartbeatAck(noded_core::event::HeartbeatAck {
                 tick,
                 typical_interval: Duration::ZERO,
                 confirmed_sent_nanos: confirmed,
                 cut_off,
-                pace: Duration::ZERO,
+                pace,
             }),
             ToNode::Welcome(welcome) => {
                 link.epoch = welcome.epoch.0;
@@ -282,10 +331,10 @@ impl World {
                 retry_interval: self.retry_interval(),
                 servers: 0,
             }),
-            ToNode::SyncAck { epoch, index } => {
-                let epoch = SessionEpoch(epoch);
-                SessionEvent::SyncAck { epoch, index }
-            }
+            ToNode::SyncAck { epoch, index } => SessionEvent::SyncAck {
+                epoch: SessionEpoch(epoch),
+                index,
+            },
             ToNode::FactsAck { epoch } => SessionEvent::FactsAck {
                 epoch: SessionEpoch(epoch),
             },
@@ -297,15 +346,34 @@ impl World {
                 SessionEvent::WatchMap(self.bend_map(ix, *map))
             }
             ToNode::Delta(delta) => SessionEvent::WatchDelta(*delta),
+            ToNode::Busy => return,
             ToNode::Ended => {
                 self.nodes[ix as usize].forget_link(conn);
                 self.net.leave(conn, Side::Node);
-                let reason = "the server ended a stream".to_owned();
                 SessionEvent::Disconnected {
-                    reason,
+                    reason: "the server ended a stream".to_owned(),
                     ending: Ending::Otherwise,
                 }
             }
+        };
+        self.feed(ix, CoreEvent::Session { attempt, event });
+        self.drain(ix);
+    }
+
+    /// The server that an attempt went to has no time for it.
+    pub(crate) fn on_busy(&mut self, conn: ConnId) {
+        let Some(ix) = self.net.conn(conn).map(|it| it.node) else {
+            return;
+        };
+        self.net.leave(conn, Side::Node);
+        let links = &mut self.nodes[ix as usize].links;
+        let Some(place) = links.iter().position(|it| it.dialing == Some(conn)) else {
+            return;
+        };
+        let attempt = links.remove(place).attempt;
+        let event = SessionEvent::Disconnected {
+            reason: "the server is busy".to_owned(),
+            ending: self.bend_ending(Ending::Busy),
         };
         self.feed(ix, CoreEvent::Session { attempt, event });
         self.drain(ix);
@@ -333,4 +401,19 @@ impl World {
         self.feed(ix, CoreEvent::Session { attempt, event });
         self.drain(ix);
     }
+}
+
+/// The kind of wish that the server of a connection reads (as the daemon's `session/mod.rs`).
+fn kind_of(wish: NodeWish) -> WishKind {
+    match wish.urgent {
+        true => WishKind::Session,
+        false => WishKind::Standby,
+    }
+}
+
+/// A time as a first packet tells it.
+fn in_units(span: Duration) -> Duration {
+    let unit = Duration::from_millis(100);
+    let units = u32::try_from(span.as_millis() / unit.as_millis()).unwrap_or(u32::MAX);
+    unit.saturating_mul(units.min(u32::from(u16::MAX)))
 }

@@ -82,6 +82,8 @@ struct Link {
     server: ServerIx,
     /// None until it stands.
     conn: Option<ConnId>,
+    /// The connection of its first packet, until it stands, where processor time counts.
+    dialing: Option<ConnId>,
     epoch: u64,
 }
 
@@ -100,6 +102,13 @@ impl SimNode {
             .iter()
             .find(|link| link.attempt == attempt)
             .copied()
+    }
+
+    /// The connection of the session, while it is live.
+    pub(crate) fn session_conn(&self) -> Option<ConnId> {
+        let session = self.core.as_ref()?.session();
+        session.live_epoch()?;
+        self.link(session.attempt())?.conn
     }
 
     /// Forgets a connection that is gone, and says whose it was.

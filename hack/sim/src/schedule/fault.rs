@@ -1,6 +1,8 @@
 //! Faults, as a list that can be cut down.
 
 use super::Scenario;
+use super::storm::{self, Storm};
+use crate::cpu::CpuIx;
 use crate::event::{NodeIx, ServerIx};
 use crate::net::Weather;
 use crate::rng::Rng;
@@ -34,6 +36,10 @@ pub enum FaultKind {
     Stall { server: ServerIx },
     /// Whoever leads reaches no other server, and does not know that it leads no more.
     CutLeader,
+    /// The server that leads is killed, and started again in the end.
+    KillLeader,
+    /// A server, or all nodes together, have only this part of a core, in millionths.
+    Share { cpu: CpuIx, share: u64 },
     /// A server takes this long for everything.
     SlowServer { server: ServerIx, extra: Nanos },
     /// A server applies what is committed this much later; it answers everybody as it should.
@@ -87,6 +93,8 @@ impl FaultKind {
             | Self::KillServer { .. }
             | Self::Stall { .. }
             | Self::CutLeader
+            | Self::KillLeader
+            | Self::Share { .. }
             | Self::SlowServer { .. }
             | Self::LagServer { .. }
             | Self::SlowLog { .. }
@@ -106,11 +114,14 @@ impl FaultKind {
             | Self::DamageJournal { node }
             | Self::Reboot { node } => node != ix,
             Self::DiskFull { .. } | Self::DiskSlow { .. } => true,
+            // A node is heard late, and is not given up for that.
+            Self::Share { .. } => true,
             Self::CutAll
             | Self::CutServer { .. }
             | Self::KillServer { .. }
             | Self::Stall { .. }
             | Self::CutLeader
+            | Self::KillLeader
             | Self::SlowServer { .. }
             | Self::LagServer { .. }
             | Self::SlowLog { .. }
@@ -137,6 +148,8 @@ impl FaultKind {
             | Self::CutAll
             | Self::Stall { .. }
             | Self::CutLeader
+            | Self::KillLeader
+            | Self::Share { .. }
             | Self::SlowServer { .. }
             | Self::LagServer { .. }
             | Self::SlowLog { .. }
@@ -226,6 +239,7 @@ impl Family {
             | Scenario::Outage
             | Scenario::OneServer
             | Scenario::Offline
+            | Scenario::SessionStorm
             | Scenario::Stuck => Vec::new(),
             Scenario::Partition | Scenario::PartitionWindow => vec![Self::Cuts],
             Scenario::Shutdown | Scenario::ShutdownWindow => vec![Self::Reboots],
@@ -336,6 +350,20 @@ pub(super) fn draw(
         at += rng.between(gap / 8, gap * 2);
     }
     faults
+}
+
+/// The faults of a storm, after all others.
+pub(super) fn draw_storm(size: Size, rng: &mut Rng, faults: &mut Vec<Fault>) -> Storm {
+    storm::draw(size, rng, &mut |at, lasts, kind| {
+        let number = u32::try_from(faults.len()).unwrap_or(u32::MAX);
+        let lasts = lasts.min(size.until.saturating_sub(at));
+        faults.push(Fault {
+            number,
+            at,
+            lasts,
+            kind,
+        });
+    })
 }
 
 /// One server after the other in trouble, each well again for a while before the next.

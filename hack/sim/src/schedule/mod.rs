@@ -4,6 +4,7 @@
 pub mod fault;
 pub mod jobs;
 pub mod op;
+pub mod storm;
 
 use std::time::Duration;
 
@@ -12,12 +13,14 @@ use crate::rng::Rng;
 use crate::time::{Nanos, SECOND};
 use fault::{Family, Fault};
 use op::Op;
+use storm::Storm;
 
 /// Streams of chance.
 const STREAM_SHAPE: u64 = 1;
 const STREAM_FAULTS: u64 = 2;
 const STREAM_OPS: u64 = 3;
 const STREAM_SERVERS: u64 = 4;
+const STREAM_SESSION_STORM: u64 = 5;
 
 /// The state is recounted after every so many commands where nothing else is asked for: a recount
 /// costs as much as many commands.
@@ -112,6 +115,8 @@ pub enum Scenario {
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,
+    /// Processor time counts, and all nodes want a session at once: more than servers can serve.
+    SessionStorm,
 }
 
 /// Everything that will be done to a run.
@@ -122,6 +127,8 @@ pub struct Schedule {
     /// When faults end.
     pub safety_until: Nanos,
     pub faults: Vec<Fault>,
+    /// In a session storm: what it is like.
+    pub storm: Option<Storm>,
     pub ops: Vec<Op>,
     /// The kinds of jobs in this run.
     pub jobs: Vec<jobs::Kind>,
@@ -135,10 +142,17 @@ impl Schedule {
         let mut shape = Rng::new(settings.seed, STREAM_SHAPE);
         let nodes = shape.between(3, 9);
         let mut seconds = shape.between(40, 120);
+        if settings.scenario == Scenario::SessionStorm {
+            seconds = storm::SECONDS;
+        }
         if settings.scenario == Scenario::Stuck {
             // What is not accepted is moved after a minute.
             seconds += 80;
         }
+        let nodes = match settings.scenario {
+            Scenario::SessionStorm => 40 + nodes * 5,
+            _ => nodes,
+        };
         let nodes = settings
             .nodes
             .unwrap_or_else(|| u32::try_from(nodes).unwrap_or(3));
@@ -157,6 +171,9 @@ impl Schedule {
         let mut faults = fault::draw(&families, settings.scenario, size, &mut rng);
         let mut rng = Rng::new(settings.seed, STREAM_OPS);
         let mut ops = op::draw(&jobs, settings.scenario, size, &mut rng);
+        let mut rng = Rng::new(settings.seed, STREAM_SESSION_STORM);
+        let storm = (settings.scenario == Scenario::SessionStorm)
+            .then(|| fault::draw_storm(size, &mut rng, &mut faults));
         keep(&mut faults, settings.keep_faults.as_deref(), |it| it.number);
         keep(&mut ops, settings.keep_ops.as_deref(), |it| it.number);
         Self {
@@ -164,6 +181,7 @@ impl Schedule {
             servers,
             safety_until,
             faults,
+            storm,
             ops,
             jobs,
             remembers,
@@ -182,6 +200,7 @@ fn servers(settings: &Settings) -> u8 {
             | Scenario::Handover
             | Scenario::Log
             | Scenario::Lagging
+            | Scenario::SessionStorm
     );
     match (settings.nodes, alone, many) {
         (Some(_), _, _) | (None, false, false) => 3,

@@ -29,7 +29,7 @@ use crate::world::World;
 /// How often a node says that it lives (the server's default).
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(125);
 /// The same where all answers come in time.
-const CALM_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const CALM_INTERVAL: Duration = Duration::from_millis(500);
 /// What a node is told to wait before it knocks again: four times the slowest change of late,
 /// within these (as the server).
 const RETRY_MIN: Nanos = 500 * MILLI;
@@ -293,6 +293,9 @@ impl World {
             newcomer: welcome.kind == WelcomeKind::Resumed,
         };
         self.send_to_node(conn, Stream::Session, ToNode::Welcome(Box::new(message)));
+        if !owes {
+            self.free_place(ix, conn);
+        }
         if owes {
             let epoch = welcome.epoch;
             let event = ServerEvent::SyncOverdue { conn, epoch };

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use controlplane_leader::Reading;
 use controlplane_state::SessionEpoch;
 
 use crate::event::{Event, NodeIx, ServerEvent, ServerIx};
@@ -133,7 +134,7 @@ impl HeardLog {
 
 impl World {
     pub(super) fn report_heard(&mut self, ix: ServerIx) {
-        let now = self.now;
+        let (now, reading) = (self.now, self.reading(ix));
         let server = &mut self.servers[usize::from(ix)];
         if server.heard.told.is_some() {
             // The next report waits for this one's answer.
@@ -144,7 +145,7 @@ impl World {
         let heard = server.heard.take();
         self.server_event(ix, REPORT_EVERY, ServerEvent::ReportTick);
         if leads {
-            let answer = self.lead_on_heard(ix, ix, &heard);
+            let answer = self.lead_on_heard(ix, ix, reading, &heard);
             let may_confirm = self.may_confirm(ix);
             let log = &mut self.servers[usize::from(ix)].heard;
             match answer.filter(|_| may_confirm) {
@@ -174,6 +175,7 @@ impl World {
             let event = ServerEvent::Report {
                 from: ix,
                 number,
+                reading,
                 heard: aged,
             };
             let event = Event::Server {
@@ -188,7 +190,14 @@ impl World {
     }
 
     /// The leader is told.
-    pub(super) fn on_report(&mut self, ix: ServerIx, from: ServerIx, number: u64, aged: &[Heard]) {
+    pub(super) fn on_report(
+        &mut self,
+        ix: ServerIx,
+        from: ServerIx,
+        number: u64,
+        reading: Reading,
+        aged: &[Heard],
+    ) {
         let leads = self.servers[usize::from(ix)].is_leader(ix) && self.may_confirm(ix);
         let mut answer = None;
         if leads {
@@ -199,7 +208,7 @@ impl World {
                     ..*one
                 })
                 .collect();
-            answer = self.lead_on_heard(ix, from, &heard);
+            answer = self.lead_on_heard(ix, from, reading, &heard);
         }
         if !self.net.servers_reach(ix, from) || !self.servers[usize::from(from)].up {
             return;

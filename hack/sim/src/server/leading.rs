@@ -46,7 +46,7 @@ pub(super) struct Leading {
 #[derive(Debug)]
 enum Stage {
     /// The barrier is in the log's hands; reports of who lives wait.
-    TakingOver(Vec<(ServerIx, Vec<Heard>)>),
+    TakingOver(Vec<(ServerIx, Reading, Vec<Heard>)>),
     Running(Box<Running>),
 }
 
@@ -173,8 +173,8 @@ impl World {
             Stage::TakingOver(early) => early,
             Stage::Running(_) => Vec::new(),
         };
-        for (from, heard) in early {
-            self.lead_on_heard(ix, from, &heard);
+        for (from, reading, heard) in early {
+            self.lead_on_heard(ix, from, reading, &heard);
         }
         self.turn(ix);
     }
@@ -228,23 +228,23 @@ impl World {
         &mut self,
         ix: ServerIx,
         from: ServerIx,
+        reading: Reading,
         heard: &[Heard],
     ) -> Option<Vec<NodeIx>> {
         let (now, at) = (self.leader_now(ix), self.now);
         let leading = self.servers[usize::from(ix)].leading.as_mut()?;
         match &mut leading.stage {
             Stage::TakingOver(early) => {
-                early.push((from, heard.to_vec()));
+                early.push((from, reading, heard.to_vec()));
                 None
             }
             Stage::Running(running) => {
                 running.go_on(now.monotonic);
                 let heard = heard.iter();
                 let heard = heard.map(|one| (node_id(one.node), one.epoch, age(one, at)));
-                let not_watched =
-                    running
-                        .leader
-                        .on_report(u64::from(from), Reading::InTime, heard, now);
+                let not_watched = running
+                    .leader
+                    .on_report(u64::from(from), reading, heard, now);
                 self.turn(ix);
                 Some(not_watched.into_iter().map(node_ix).collect())
             }

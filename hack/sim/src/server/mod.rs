@@ -10,10 +10,12 @@
 //! | `watch` | `gateway/watch.rs` |
 //! | `held` | `gateway/held.rs` |
 //! | `heard` | `gateway/liveness.rs` |
+//! | `entrance` | `gateway/admission.rs`, `gateway/lateness.rs` |
 //! | `leading`, `plans` | `leading/*` |
 //! | `change`, `reading` | `cluster/change.rs`, `cluster/mod.rs` |
 
 pub mod change;
+pub mod entrance;
 mod greeting;
 pub mod heard;
 mod held;
@@ -32,11 +34,13 @@ use std::time::Duration;
 use controlplane_leader::tenure::Tenure;
 use controlplane_state::{Signal, Snapshot};
 
+use crate::cpu::CpuIx;
 use crate::event::{Event, LogEvent, NodeIx, ServerEvent, ServerIx, Waits};
 use crate::net::{ConnId, Side};
 use crate::node_ids::node_ix;
 use crate::time::{Nanos, SECOND};
 use crate::world::World;
+use entrance::Entrance;
 use heard::HeardLog;
 use held::Sessions;
 use leading::Leading;
@@ -79,6 +83,7 @@ pub struct Server {
     reads: BTreeSet<(u64, u64)>,
     heard: HeardLog,
     coalescer: Coalescer,
+    entrance: Entrance,
 }
 
 impl Server {
@@ -106,6 +111,7 @@ impl Server {
             reads: BTreeSet::new(),
             heard: HeardLog::new(nodes, 0),
             coalescer: Coalescer::default(),
+            entrance: Entrance::default(),
         }
     }
 
@@ -159,6 +165,7 @@ impl World {
         let first = self.rng.below(200_000_000);
         let event = ServerEvent::ReportTick;
         self.server_event(ix, first, event);
+        self.open_entrance(ix);
         self.look_at_leader();
     }
 
@@ -172,6 +179,9 @@ impl World {
         server.leading = None;
         server.stalls = 0;
         self.let_go(ix);
+        if let Some(cpus) = &mut self.cpus {
+            cpus.servers[usize::from(ix)].forget();
+        }
         self.note(|| format!("s{ix} is killed"));
         let (now, life) = (self.now, self.servers[usize::from(ix)].life);
         for conn in self
@@ -221,6 +231,10 @@ impl World {
             Event::ToServer { conn, .. } => self.net.conn(*conn)?.server,
             Event::Server { server, .. } => *server,
             Event::Log(event) => self.server_of(event)?,
+            Event::Worked {
+                cpu: CpuIx::Server(server),
+                ..
+            } => *server,
             Event::NodeTimer { .. }
             | Event::Node { .. }
             | Event::Host { .. }
@@ -229,6 +243,9 @@ impl World {
             | Event::FaultBegins(_)
             | Event::FaultEnds(_)
             | Event::Op(_)
+            | Event::Worked {
+                cpu: CpuIx::Nodes, ..
+            }
             | Event::Second => return None,
         };
         (self.servers[usize::from(server)].stalls > 0).then_some(server)
@@ -275,8 +292,9 @@ impl World {
             ServerEvent::Report {
                 from,
                 number,
+                reading,
                 heard,
-            } => self.on_report(ix, from, number, &heard),
+            } => self.on_report(ix, from, number, reading, &heard),
             ServerEvent::Confirmed {
                 number,
                 not_watched,
@@ -295,6 +313,11 @@ impl World {
             ServerEvent::WaitOver { conn, what } => self.on_wait_over(ix, conn, what),
             ServerEvent::ReadOver { read } => self.on_read_over(ix, read),
             ServerEvent::SyncOverdue { conn, epoch } => self.on_sync_overdue(ix, conn, epoch),
+            ServerEvent::Arrival { guest, wish } => self.on_arrival(ix, guest, wish),
+            ServerEvent::DoorDue => self.on_door_due(ix),
+            ServerEvent::Handshake(guest) => self.on_handshake(ix, guest),
+            ServerEvent::PlaceOver { conn } => self.free_place(ix, conn),
+            ServerEvent::Probe => self.on_probe(ix),
         }
     }
 

@@ -119,7 +119,8 @@ impl World {
         }
         if let ToServer::Heartbeat { tick, sent, .. } = frame {
             let epoch = SessionEpoch(epoch);
-            let at = self.now;
+            let (at, pace) = (self.now, self.pace(ix));
+            let server = &mut self.servers[usize::from(ix)];
             server.heard.heard(Heard {
                 node,
                 epoch,
@@ -130,6 +131,7 @@ impl World {
                 tick,
                 confirmed: server.heard.confirmed(node, epoch),
                 cut_off: server.heard.is_cut_off(),
+                pace,
             };
             self.send_to_node(conn, Stream::Session, ack);
         } else if let ToServer::Facts { facts, .. } = frame {
@@ -222,6 +224,7 @@ impl World {
     /// Nothing of a connection is left at a server.
     pub(crate) fn forget_conn(&mut self, ix: ServerIx, conn: ConnId) {
         self.net.leave(conn, Side::Server);
+        self.free_place(ix, conn);
         let server = &mut self.servers[usize::from(ix)];
         let Some(session) = server.conns.remove(&conn) else {
             return;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
 use controlplane_state::{Applied, Command, SessionEpoch, Stamped, State};
-use noded_core::event::WatchMap;
+use noded_core::event::{Ending, WatchMap};
 use protocol_model::{
     AllocId, Allocation, ClientStatus, DesiredTransition, EvalId, EvalStatus, Evaluation, NodeId,
     NodeStatus, UnixNanos,
 };
+use protocol_transport::door::Wish;
 
 use super::World;
 use crate::event::{Event, LogEvent, NodeIx};
@@ -20,6 +21,13 @@ use crate::time::SECOND;
 
 /// How much later a planted bug has somebody look.
 const LATER: Duration = Duration::from_secs(30);
+
+/// How long a node with a planted bug waits for a server.
+const WAITS_SHORT: Duration = Duration::from_secs(1);
+/// Longer than any run.
+const FOR_EVER: Duration = Duration::from_secs(3_600);
+/// Twice the door's clock at the start of a run, less than an hour.
+const REVERSED: Duration = Duration::from_secs(47 * 3_600);
 
 /// An id that nobody drew.
 fn other_id(id: AllocId) -> AllocId {
@@ -311,5 +319,38 @@ impl World {
             map.at.index = map.at.index.max(core.watermark().index);
         }
         map
+    }
+
+    /// A wish as the door takes it in.
+    pub(crate) fn bend_wish(&self, wish: Wish, now: Duration) -> Wish {
+        match self.mutant {
+            Some(Mutant::NewestFirst) => {
+                // The later it was wanted, the longer it seems to have waited.
+                let wanted = now.saturating_sub(wish.waited);
+                let waited = (now + wanted).saturating_sub(REVERSED);
+                Wish { waited, ..wish }
+            }
+            Some(Mutant::AbandonedServed) => Wish {
+                patience: FOR_EVER,
+                ..wish
+            },
+            _ => wish,
+        }
+    }
+
+    /// How long a node waits for the first sign of a server.
+    pub(crate) fn bend_patience(&self, patience: Duration) -> Duration {
+        match self.mutant {
+            Some(Mutant::WaitsShort) => patience.min(WAITS_SHORT),
+            _ => patience,
+        }
+    }
+
+    /// Why a node thinks that an attempt came to nothing.
+    pub(crate) fn bend_ending(&self, ending: Ending) -> Ending {
+        match self.mutant {
+            Some(Mutant::WaitsShort) => Ending::Otherwise,
+            _ => ending,
+        }
     }
 }

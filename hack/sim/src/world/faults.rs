@@ -34,10 +34,14 @@ impl World {
 
     /// Who leads is known only now; whoever it was is healed in the end.
     fn resolve(&mut self, number: u32, fault: Fault) -> Fault {
-        let (FaultKind::CutLeader, Some(server)) = (fault.kind, self.log.leader) else {
+        let Some(server) = self.log.leader else {
             return fault;
         };
-        let kind = FaultKind::CutServer { server };
+        let kind = match fault.kind {
+            FaultKind::CutLeader => FaultKind::CutServer { server },
+            FaultKind::KillLeader => FaultKind::KillServer { server },
+            _ => return fault,
+        };
         if let Some(known) = self.schedule.faults.get_mut(number as usize) {
             known.kind = kind;
         }
@@ -107,10 +111,10 @@ impl World {
                 self.servers[usize::from(server)].lag = if begins { lag } else { 0 };
             }
             // There was no leader.
-            FaultKind::CutLeader => {}
+            FaultKind::CutLeader | FaultKind::KillLeader => {}
+            FaultKind::Share { cpu, share } => self.set_share(cpu, begins.then_some(share)),
             FaultKind::SlowLog { extra } => self.log.extra = if begins { extra } else { 0 },
             FaultKind::DropConns { server } if begins => self.drop_conns(server),
-            FaultKind::DropConns { .. } => {}
             FaultKind::DamageJournal { node } if begins => {
                 self.kill_daemon(node);
                 let chance = self.rng.draw();
@@ -118,7 +122,6 @@ impl World {
             }
             FaultKind::DamageJournal { node } => self.daemon_starts_later(node, 5 * MILLI),
             FaultKind::StepDown if begins => self.step_down(),
-            FaultKind::StepDown => {}
             FaultKind::KillDaemon { node } if begins => self.kill_daemon(node),
             FaultKind::KillDaemon { node } => self.daemon_starts_later(node, 5 * MILLI),
             FaultKind::Reboot { node } if begins => self.power_off(node),
@@ -133,7 +136,7 @@ impl World {
             FaultKind::ClockJump { server, by } if begins => {
                 self.servers[usize::from(server)].skew = by;
             }
-            FaultKind::ClockJump { .. } => {}
+            FaultKind::DropConns { .. } | FaultKind::StepDown | FaultKind::ClockJump { .. } => {}
         }
     }
 
@@ -206,6 +209,7 @@ impl World {
         self.net.weather = Weather::CALM;
         self.net.between_servers = Weather::CALM;
         self.log.extra = 0;
+        self.set_all_free();
         self.calm = true;
         self.calm_since = self.now;
         self.disturbed_at = self.now;

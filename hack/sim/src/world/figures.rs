@@ -54,4 +54,18 @@ impl World {
             self.outage_over = None;
         }
     }
+
+    /// How long nodes wait for a session where processor time counts.
+    pub(super) fn measure_storm(&mut self) {
+        let counts = self.shares().is_some();
+        let waits = |ix: u32| self.may_have_session(ix) && !self.has_session(ix);
+        if counts && (0..self.schedule.nodes).any(waits) {
+            self.storm_since.get_or_insert(self.now);
+        } else if let Some(since) = self.storm_since.take()
+            && counts
+        {
+            self.figures.storms += 1;
+            self.figures.storm_max = self.figures.storm_max.max(self.now - since);
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod election;
 mod faults;
 mod figures;
 mod log;
+mod storm;
 mod trace;
 mod view;
 
@@ -33,6 +34,7 @@ use crate::server::reading::Reads;
 use crate::time::{Nanos, SECOND};
 use client::Clients;
 pub use log::Log;
+use storm::Cpus;
 pub use trace::Trace;
 
 /// How long the healed cluster may take to come to rest.
@@ -65,6 +67,8 @@ pub struct World {
     pub(crate) net: Net,
     pub(crate) log: Log,
     pub(crate) servers: Vec<Server>,
+    /// Where processor time counts.
+    pub(crate) cpus: Option<Cpus>,
     pub(crate) nodes: Vec<SimNode>,
     pub(crate) changes: Changes,
     pub(crate) reads: Reads,
@@ -80,6 +84,8 @@ pub struct World {
     pub figures: Figures,
     /// When an outage of all nodes ended of which not all are back yet.
     outage_over: Option<Nanos>,
+    /// Since when nodes wait for a session where processor time counts.
+    storm_since: Option<Nanos>,
     /// Everything is healed and nothing fails any more; since then.
     pub calm: bool,
     pub calm_since: Nanos,
@@ -115,6 +121,7 @@ impl World {
             net: Net::new(nodes, servers, Rng::new(seed, STREAM_NET)),
             log: Log::new(Rng::new(seed, STREAM_LOG)),
             servers: (0..servers).map(|_| Server::new(nodes)).collect(),
+            cpus: schedule.storm.map(|_| Cpus::new(servers)),
             nodes: (0..schedule.nodes)
                 .map(|ix| SimNode::new(ix, skew()))
                 .collect(),
@@ -128,6 +135,7 @@ impl World {
             counts: Counts::default(),
             figures: Figures::default(),
             outage_over: None,
+            storm_since: None,
             calm: false,
             calm_since: 0,
             disturbed_at: 0,
@@ -182,7 +190,7 @@ impl World {
             self.step += 1;
             match self.holds_up(&event) {
                 Some(server) => self.servers[usize::from(server)].held.push(event),
-                None => self.happen(event),
+                None => self.take_up(event),
             }
         }
         false
@@ -203,6 +211,10 @@ impl World {
                 stream,
                 message,
             } => self.on_to_server(conn, stream, message),
+            Event::ToNode {
+                conn,
+                message: ToNode::Busy,
+            } => self.on_busy(conn),
             Event::ToNode { conn, message } => self.on_to_node(conn, message),
             Event::Idle { conn, since } => self.on_idle(conn, since),
             Event::Server {
@@ -242,6 +254,8 @@ impl World {
             Event::FaultEnds(fault) => self.end_fault(fault),
             Event::Op(op) => self.begin_op(op),
             Event::Second => self.on_second(),
+            // Only `take_up` has processors.
+            Event::Worked { .. } => {}
         }
     }
 
@@ -249,6 +263,7 @@ impl World {
         if !self.calm && self.now >= self.schedule.safety_until {
             self.become_calm();
         }
+        self.measure_storm();
         self.observe(Observation::Second);
         if self.calm && self.now > self.calm_since + 5 * SECOND {
             match self.unrest() {

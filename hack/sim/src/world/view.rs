@@ -148,6 +148,25 @@ impl World {
         lags.max().unwrap_or(0)
     }
 
+    /// Whether a node's daemon runs, and reaches a server that runs.
+    pub fn may_have_session(&self, ix: NodeIx) -> bool {
+        let servers = 0..self.schedule.servers;
+        self.node(ix).core.is_some() && servers.into_iter().any(|it| self.reaches(ix, it))
+    }
+
+    /// Whether a node is in a session, on a connection to a server that runs and that it reaches.
+    pub fn has_session(&self, ix: NodeIx) -> bool {
+        let conn = self.node(ix).session_conn();
+        let conn = conn.and_then(|conn| self.net.conn(conn));
+        conn.is_some_and(|it| it.open == [true; 2] && self.reaches(ix, it.server))
+    }
+
+    fn reaches(&self, ix: NodeIx, server: ServerIx) -> bool {
+        self.servers[usize::from(server)].runs()
+            && self.net.passes(ix, server, Side::Node)
+            && self.net.passes(ix, server, Side::Server)
+    }
+
     /// Whether a server runs, and is not slow.
     fn server_helps(&self, server: ServerIx) -> bool {
         let it = &self.servers[usize::from(server)];

@@ -122,9 +122,11 @@ impl Pulse {
         if cut_off {
             self.in_a_row = 0;
         } else if self.answered == self.tick && self.is_calm() {
-            let calm = self.calm.max(self.pace);
-            self.next = self.sent.after(calm);
-            self.rest = calm.saturating_sub(self.closest());
+            self.next = self.sent.after(self.calm.max(self.pace));
+        }
+        if self.answered == self.tick {
+            // Nothing is asked until then: nothing is in doubt, or the pace was longer before.
+            self.rest = self.next.since(self.sent.after(self.closest()));
         }
         is_newest
     }
@@ -297,6 +299,23 @@ mod tests {
         assert_eq!(pulse.closest(), INTERVAL);
         pulse.on_answer(tick, false, 100 * second);
         assert_eq!(pulse.closest(), 5 * second);
+    }
+
+    #[test]
+    fn a_shorter_pace_makes_no_server_silent_before_the_next_heartbeat() {
+        let pace = Duration::from_secs(2);
+        let mut pulse = Pulse::new(Moment::default());
+        pulse.on_welcome(INTERVAL, CALM, Moment::default());
+        let tick = pulse.beat(pulse.next());
+        pulse.on_answer(tick, false, 2 * pace);
+        let tick = pulse.beat(pulse.next());
+        pulse.on_answer(tick, false, pace);
+        assert_eq!(pulse.next(), pulse.sent.after(2 * pace));
+        // One of two is sent then, and has time to be answered.
+        assert_eq!(pulse.unheard_for(CALM, 2), 3 * pace);
+        let tick = pulse.beat(pulse.next());
+        pulse.on_answer(tick, false, pace);
+        assert_eq!(pulse.unheard_for(CALM, 2), 2 * pace);
     }
 
     #[test]

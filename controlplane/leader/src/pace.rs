@@ -20,7 +20,7 @@ const FASTER_AFTER: Duration = Duration::from_secs(6);
 
 /// See the top of this file.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub struct Pace {
     /// 0 = none is asked.
     step: u32,
     changed: Option<Duration>,
@@ -31,7 +31,7 @@ pub(super) struct Pace {
 impl Pace {
     /// What this server receives waits for `delay` before it is read. `now` is of a clock that
     /// never goes back.
-    pub(super) fn on_delay(&mut self, delay: Duration, now: Duration) {
+    pub fn on_delay(&mut self, delay: Duration, now: Duration) {
         let lasts = |since: Option<Duration>, span| {
             since.is_none_or(|since| now.saturating_sub(since) >= span)
         };
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     /// The pace that is asked now; zero = none.
-    pub(super) fn now(&self) -> Duration {
+    pub fn now(&self) -> Duration {
         match self.step.checked_sub(1) {
             None => Duration::ZERO,
             Some(doubled) => FIRST * 2_u32.pow(doubled),
