@@ -9,7 +9,7 @@ use protocol_model::{AllocId, ClientStatus, Node, NodeId, TaskEvent, TaskRunStat
 use protocol_transport::{
     Endpoint, EndpointConfig, FrameReader, FrameWriter, Identity, Region, Role, StreamKind,
 };
-use protocol_wire::kind::{FrameMessage, from_frame, to_datagram, to_frame};
+use protocol_wire::kind::{FrameMessage, from_datagram, from_frame, to_datagram, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::{PROTOCOL_MAX, PROTOCOL_MIN, v1};
 use tokio::task::JoinHandle;
@@ -280,6 +280,19 @@ impl FakeNode {
                 sleep(Duration::from_millis(100)).await;
             }
         })
+    }
+
+    /// Shows once that it is alive; the answer.
+    pub(crate) async fn heartbeat(&mut self, tick: u64) -> v1::HeartbeatAck {
+        let heartbeat = v1::Heartbeat {
+            epoch: self.epoch,
+            tick,
+            ..v1::Heartbeat::default()
+        };
+        let sent = self.session.send_datagram(to_datagram(&heartbeat));
+        sent.expect("is sent");
+        let answer = timeout(PATIENCE, self.session.read_datagram()).await;
+        from_datagram(answer.expect("in time").expect("an answer")).expect("an answer")
     }
 
     /// What it says to go on with its session.
