@@ -10,7 +10,7 @@ const FIRST: Duration = Duration::from_millis(250);
 const DOUBLED_MAX: u32 = 4;
 /// A delay that is too long: most of the interval between heartbeats where anything is in doubt.
 const LONG: Duration = Duration::from_millis(100);
-/// One that is short enough for more heartbeats.
+/// A delay that is short enough for more heartbeats.
 const SHORT: Duration = Duration::from_millis(40);
 /// Until nodes have heard of a longer pace, and it shows.
 const SLOWER_AFTER: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// What this server receives waits for `delay` before it is read. `now` is of a clock that
+    /// Notes that received packets wait for `delay` before they are read. `now` is of a clock that
     /// never goes back.
     pub fn on_delay(&mut self, delay: Duration, now: Duration) {
         let lasts = |since: Option<Duration>, span| {

@@ -61,8 +61,8 @@ impl Handshake {
     }
 }
 
-/// A peer's place among those that are being served; clones are the same place. It is free when
-/// somebody says so, or when all of them are dropped.
+/// A peer's place among those that are being served; clones are the same place. It is free after
+/// [`Place::free`], or when all clones are dropped.
 #[derive(Debug, Clone)]
 pub struct Place(Arc<Taken>);
 
@@ -98,7 +98,7 @@ impl Drop for Taken {
     }
 }
 
-/// What a listener's owner tells and asks the door. Clones share it.
+/// The door of a listener, for the listener's owner. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Doorway(Arc<Shared>);
 

@@ -159,8 +159,7 @@ impl Status {
     }
 }
 
-/// What is to be said where the server that answers admits nodes slowly. One that does not tell, as
-/// an older release, has nothing to say.
+/// The note for a server that admits nodes slowly. A server of an older release does not tell.
 async fn slow_admission(client: &Client) -> Option<String> {
     let agent = client.call(&AgentSelf, &Query::new()).await.ok()?.value;
     let admission = agent.stats.get("admission")?;

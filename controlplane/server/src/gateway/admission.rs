@@ -25,7 +25,7 @@ pub struct Admission {
     told: Mutex<Told>,
 }
 
-/// What was found when it was looked at last.
+/// The state at the last look.
 #[derive(Debug, Default)]
 struct Told {
     admitted: u64,

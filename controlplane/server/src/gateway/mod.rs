@@ -131,7 +131,7 @@ impl Gateway {
     }
 
     /// Whether nodes may be alive of which this server has heard nothing: what they sent may be
-    /// unread, they wait at the door, or heartbeats are so rare that the usual silence says nothing.
+    /// unread, they wait at the door, or heartbeats are too rare for the usual silence.
     fn reading(&self, now: Instant) -> Reading {
         let reading = self.lateness.reading(now);
         let rare = self.lateness.pace() > self.liveness_config.calm_interval;

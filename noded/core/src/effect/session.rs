@@ -17,7 +17,7 @@ pub struct ServerChoice {
     pub standby: bool,
     /// The attempt whose server is not meant, while its connection stands.
     pub apart_from: Option<Attempt>,
-    /// What the server is told, before it decides whether it has the time for it.
+    /// Told to the server before it decides whether it has the time for it.
     pub wish: Wish,
 }
 

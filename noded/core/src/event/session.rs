@@ -17,7 +17,7 @@ pub enum SessionEvent {
     Disconnected {
         /// Why, for logs.
         reason: String,
-        /// What that says of the server.
+        /// Its meaning for the choice of the next server.
         ending: Ending,
     },
     /// The server made or resumed the session.
@@ -53,7 +53,7 @@ pub enum SessionEvent {
     WatchDelta(WatchDelta),
 }
 
-/// What the end of a connection says of the server.
+/// The state of a server, as the end of a connection shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ending {
     /// It is there, and has no time for us now.

@@ -46,7 +46,7 @@ pub(super) struct Pulse {
     interval: Duration,
     /// From one to the next, where nothing is.
     calm: Duration,
-    /// What the server can bear: none is closer to the one before it.
+    /// The shortest time between two of them that the server can bear.
     pace: Duration,
     /// The newest one; they rise by one.
     tick: u64,

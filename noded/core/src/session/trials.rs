@@ -59,7 +59,7 @@ impl Trials {
         }
     }
 
-    /// What the next attempt tells its server, where so many are known.
+    /// The wish of the next attempt, where so many servers are known.
     pub(super) fn wish(&self, servers: usize, now: Now) -> Wish {
         let rounds = self.silent as usize / servers.max(1);
         let doubled = u32::try_from(rounds).unwrap_or(u32::MAX).min(4);

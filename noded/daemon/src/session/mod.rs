@@ -74,17 +74,17 @@ pub enum Purpose {
     Calls,
 }
 
-/// What a connection is for, and how much it is wanted.
+/// The purpose of a connection, and how much it is wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
-    /// What its server is told.
+    /// Told to its server.
     pub wish: Wish,
 }
 
 impl Target {
-    /// What the core wants.
+    /// The core's choice.
     pub fn of(server: &ServerChoice) -> Self {
         let purpose = match server.standby {
             true => Purpose::Standby,

@@ -1,5 +1,5 @@
-//! Who is let in next, of those whose first packet has come: pure, without a clock and without
-//! cryptography, so that to let somebody wait or to refuse it costs next to nothing.
+//! The door: which of the peers whose first packet has come is served next. Pure, without a clock
+//! and without cryptography, so that waiting and refusing cost next to nothing.
 //!
 //! ```text
 //!   first packet --arrive--> waiting --next--> begun --ended--> (its place is free)
@@ -45,7 +45,7 @@ pub enum Lane {
     Others,
 }
 
-/// What is to be done with somebody at the door.
+/// The next action at the door.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<T> {
     /// Begin its handshake: a place of that lane is taken until [`Door::ended`].
@@ -122,7 +122,7 @@ impl<T> Default for Door<T> {
 }
 
 impl<T> Door<T> {
-    /// Somebody's first packet. Whoever is to be refused for it, since too many wait, is answered.
+    /// Takes a first packet. Returns the one to be refused where too many wait.
     pub fn arrive(&mut self, wish: Option<Wish>, item: T, now: Duration) -> Option<T> {
         self.arrivals += 1;
         let waiting = |item, patience| Waiting {
@@ -153,7 +153,7 @@ impl<T> Door<T> {
         self.take(last).map(|waiting| waiting.item)
     }
 
-    /// What is to be done next; `None` until somebody arrives or leaves, or [`Self::due`].
+    /// The next action; `None` until a packet arrives, a place is free, or [`Self::due`].
     pub fn next(&mut self, now: Duration) -> Option<Step<T>> {
         if self.others_begun < OTHERS_MAX
             && let Some((_, first)) = self.others.pop_first()
@@ -179,7 +179,7 @@ impl<T> Door<T> {
         self.overdue(now).map(Step::Refuse)
     }
 
-    /// Whoever has waited for too long.
+    /// The one that has waited for too long, if there is one.
     fn overdue(&mut self, now: Duration) -> Option<T> {
         if let Some((at, rank)) = self.deadlines.first().copied()
             && at <= now

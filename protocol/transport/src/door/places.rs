@@ -1,7 +1,7 @@
-//! How many sessions are made at a time: more while each is soon made, fewer while they take long or
-//! while heartbeats of those that have a session wait. Additive increase, multiplicative decrease
-//! (Chiu and Jain, 1989): it finds what servers and nodes of any speed can do. More at a time than
-//! that make each of them slower and all of them no faster, until nodes give up what was begun.
+//! How many sessions are made at a time: more while each is soon made, fewer while they take long
+//! or while heartbeats wait. Additive increase, multiplicative decrease (Chiu and Jain, 1989) finds
+//! what servers and nodes of any speed can do. More than that at a time make each of them slower
+//! and all of them no faster, until nodes give up what was begun.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MIN: u32 = 2;
 const MAX: u32 = 512;
 /// A session that takes no longer is soon made: five round trips of 200 ms.
 const SOON: Duration = Duration::from_millis(1_000);
-/// One that takes longer has others in its way: nodes wait five seconds for an answer.
+/// A session that takes longer has others in its way: nodes wait five seconds for an answer.
 const SLOW: Duration = Duration::from_millis(2_500);
 /// Below this delay of what the server receives there may be more.
 const SHORT: Duration = Duration::from_millis(60);

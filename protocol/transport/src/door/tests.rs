@@ -1,3 +1,5 @@
+//! Unit tests of the door.
+
 use super::*;
 
 fn at(millis: u64) -> Duration {
@@ -40,7 +42,7 @@ fn the_oldest_wish_is_served_first_and_a_session_before_all_else() {
         assert_eq!(door.next(at(30)), None, "there is no place");
         door.ended(Lane::Nodes, Duration::ZERO, at(0));
         let Some(Step::Begin(item, Lane::Nodes)) = door.next(at(30)) else {
-            panic!("somebody waits")
+            panic!("none is let in")
         };
         served.push(item);
     }

@@ -1,5 +1,5 @@
-//! What a node wants with a connection, since when, and how long it waits for an answer: told to
-//! the server in the first packet, before any cryptography.
+//! The purpose of a node's connection, how long the node has wanted it, and how long it waits for
+//! an answer. It tells them with its first packet, before any cryptography.
 //!
 //! ```text
 //!   destination connection id of the first packet (RFC 9000 section 7.2: unpredictable, 8 bytes
@@ -10,7 +10,7 @@
 //!                             units of 100 ms, big endian
 //! ```
 //!
-//! Nobody has proved anything when this is read. A stranger who lies about its age is served
+//! Nothing is proved when this is read. A stranger who lies about its age is served
 //! earlier than a node, once for each address that it can receive packets at; what it is served is
 //! a handshake that fails.
 
@@ -22,10 +22,10 @@ use quinn_proto::RandomConnectionIdGenerator;
 /// A connection id that carries a wish; the last byte is the version of this layout.
 const TAG: [u8; 4] = [0xd7, 0x05, 0x1e, 0x01];
 const BYTES: usize = 20;
-/// What `waited` and `patience` are counted in.
+/// The unit of `waited` and `patience`.
 const UNIT: Duration = Duration::from_millis(100);
 
-/// What a node wants with a connection. What comes first here is served first.
+/// The purpose of a connection. The kinds are served in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WishKind {
     /// A session: without one the node is silent.
@@ -36,10 +36,10 @@ pub enum WishKind {
     Standby,
 }
 
-/// What a node wants, since when, and until when.
+/// The wish of a node: what for, since when, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wish {
-    /// What for.
+    /// The purpose.
     pub kind: WishKind,
     /// How long it has wanted that: through all attempts that came to nothing.
     pub waited: Duration,
@@ -48,7 +48,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// One that arises now, and waits for two seconds.
+    /// A wish that arises now and waits for two seconds.
     pub const fn new(kind: WishKind) -> Self {
         Self {
             kind,

@@ -2,7 +2,8 @@
 //!
 //! `limits`: what each connection may take. `client`: what connections that we begin show, and what
 //! they remember of servers. `early`: those that are used before their handshake is over.
-//! `receiver`: a thread that only receives. `reset`: how peers of a crashed process hear that it is gone. `socket`: the socket itself.
+//! `receiver`: a thread that only receives.
+//! `reset`: how peers of a crashed process hear that it is gone. `socket`: the socket itself.
 //! `error`: what can go wrong.
 
 mod client;
@@ -219,7 +220,7 @@ impl Endpoint {
     ) -> Result<quinn::Connection, ConnectError> {
         let limit = wish.patience;
         let first = timeout(limit, connecting.handshake_data()).await;
-        // What is wrong with it is said by the connection itself.
+        // The connection itself says what is wrong with it.
         let _ = first.map_err(|_| ConnectError::NoAnswer { address, limit })?;
         self.finish(connecting, address).await
     }

@@ -1,11 +1,11 @@
-//! A thread that only receives: it reads packets, finds out whose they are, and decides who may come
-//! in.
+//! A thread that only receives: it reads packets, finds their connections, and decides which peers
+//! are served.
 //!
-//! Where many handshakes are under way, whatever is received waits behind all of them, if it is
-//! received by the same threads: the library reads for 50 us and then lets every task that is ready
-//! go first, of which each may take a millisecond of cryptography. Packets are lost then, peers that
-//! hear nothing send more of them, and heartbeats are late. A thread of its own is given the
-//! processor as soon as a packet is there, since it needs little of it.
+//! Packets that are received by the threads that also drive handshakes wait behind all of them: the
+//! library reads for 50 us, and then every task that is ready goes first, each with up to a
+//! millisecond of cryptography. Packets are lost then, peers without an answer send more of them,
+//! and heartbeats are late. A thread of its own needs little of a processor, and so gets it as soon
+//! as a packet is there.
 
 use std::io;
 use std::pin::Pin;

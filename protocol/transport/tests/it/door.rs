@@ -1,4 +1,4 @@
-//! Who is let in where more connect than are served at a time.
+//! Admission where more peers connect than are served at a time.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ async fn a_node_waits_until_another_session_is_live() {
     let doorway = full.listener.doorway().clone();
     let begun = Instant::now();
     while doorway.state(tokio::time::Instant::now()).waiting == 0 {
-        assert!(begun.elapsed() < SOON, "nobody waits");
+        assert!(begun.elapsed() < SOON, "no node waits");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     full.peers[0].place.free();

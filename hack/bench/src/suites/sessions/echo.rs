@@ -1,5 +1,5 @@
-//! What it costs to receive a datagram as long as a heartbeat and to send one back, at the rate of
-//! a thousand calm nodes: a UDP socket, and QUIC connections without anything above them.
+//! The cost of a datagram as long as a heartbeat that is received and sent back, at the rate of a
+//! thousand calm nodes: a UDP socket, and QUIC connections without anything above them.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
@@ -13,11 +13,11 @@ use protocol_transport::{Endpoint, EndpointConfig, Identity, Region, Role};
 
 /// A heartbeat's bytes.
 const BYTES: usize = 24;
-/// Who sends.
+/// Senders.
 const PEERS: usize = 1_000;
 /// From one datagram of a peer to its next.
 const EVERY: Duration = Duration::from_millis(500);
-/// What each peer sends.
+/// Datagrams of each peer.
 const ROUNDS: u32 = 10;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -130,7 +130,7 @@ fn echo_quic(
             while let Some(peer) = listener.accept().await {
                 tokio::spawn(async move {
                     while let Ok(datagram) = peer.connection.read_datagram().await {
-                        // What there is no room for is as good as lost.
+                        // Without room for it, it is as good as lost.
                         let _ = peer.connection.send_datagram(datagram);
                     }
                 });

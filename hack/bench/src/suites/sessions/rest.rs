@@ -1,5 +1,5 @@
-//! What a quiet node costs its server: processor time and memory, beside what the same datagrams
-//! cost a UDP socket and bare QUIC connections.
+//! The cost of a quiet node at its server: processor time and memory, beside the cost of the same
+//! datagrams at a UDP socket and at bare QUIC connections.
 
 use std::time::Duration;
 
