@@ -12,6 +12,7 @@
 //! - [`schedule::Schedule`]: what a run is made of, as data. [`schedule::Settings`] ask for it.
 //! - [`world::World`]: everyone in it. Safety first, with faults; then everything is healed, and
 //!   the cluster must come to rest.
+//! - [`cpu`]: processor time, in the one scenario in which it counts ([`schedule::storm`]).
 //! - [`invariants`]: what must hold, one file each; [`judges`]: what both forms judge alike.
 //! - [`run::run`]: one seed. [`shrink::shrink`]: the smallest schedule that still fails.
 //! - [`mutant::Mutant`]: planted bugs, which must be found.

@@ -50,6 +50,7 @@ use crate::event::{NodeIx, ServerIx};
 use crate::judges::Leased;
 use crate::node_ids::node_ix;
 use crate::schedule::jobs::Kind;
+use crate::time::Nanos;
 use crate::world::World;
 
 /// Something that happened.
@@ -118,6 +119,13 @@ pub enum Observation<'a> {
     Acknowledged {
         epoch: SessionEpoch,
         report: &'a AllocReport,
+    },
+    /// A server begins the handshake of a node that wants a session since then; of those that want
+    /// one and wait at the same door, the first has wanted it since then.
+    Admitted {
+        server: ServerIx,
+        wanted: Nanos,
+        oldest: Option<Nanos>,
     },
     /// A second of the run is over.
     Second,

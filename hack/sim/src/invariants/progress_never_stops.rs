@@ -2,22 +2,30 @@
 //! within a time that follows from the work, none of them twice, and nobody is given up who is
 //! there.
 
+use std::collections::BTreeMap;
+
 use super::{Invariant, Observation, taken_in};
 use crate::cpu::CORE;
 use crate::event::NodeIx;
 use crate::schedule::storm::SESSION_COST;
-use crate::time::{Nanos, SECOND};
+use crate::time::{MILLI, Nanos, SECOND};
 use crate::world::World;
 
-/// How many times the work of all sessions may pass until all are live: heartbeats of those that
-/// are live take as much again, and servers do not share the nodes evenly.
-const TIMES: u64 = 4;
-/// The time that nodes may wait besides: a round of back-off, an attempt, and an election.
-const BESIDES: Nanos = 25 * SECOND;
+/// How many times the work of all sessions may pass until all are live: heartbeats of live nodes
+/// take their part, and nodes do not find the server with most time at once.
+const TIMES: u64 = 2;
+/// The time that nodes may wait besides: the longest back-off, an attempt, and an election.
+const BESIDES: Nanos = 22 * SECOND;
 /// For how long no node may become live while others wait: the longest back-off and an attempt.
 const STANDSTILL: Nanos = 20 * SECOND;
-/// Sessions and handshakes per node, in hundredths.
+/// Sessions per node, in hundredths.
 const SESSIONS_MAX: u64 = 130;
+/// Handshakes per node that led to nothing, in hundredths.
+const IN_VAIN_MAX: u64 = 120;
+/// First packets tell times in units, and take a moment.
+const UNIT: Nanos = 200 * MILLI;
+/// For how long a node has to reach a server before it may not be given up.
+const THERE: Nanos = 4 * SECOND;
 
 /// How it stands since a disturbance.
 #[derive(Debug, Default)]
@@ -28,6 +36,8 @@ pub(super) struct ProgressNeverStops {
     grew: Nanos,
     /// Sessions that had been made when it began.
     sessions: u64,
+    /// Since when each node has been there, where it is.
+    there: BTreeMap<NodeIx, Nanos>,
 }
 
 impl ProgressNeverStops {
@@ -46,12 +56,17 @@ impl ProgressNeverStops {
                 } else {
                     self.sessions
                 },
+                there: std::mem::take(&mut self.there),
                 ..Self::default()
             };
         }
         let nodes = world.nodes().len();
         let able = (0..nodes).filter_map(|ix| NodeIx::try_from(ix).ok());
         let able: Vec<NodeIx> = able.filter(|ix| world.may_have_session(*ix)).collect();
+        self.there.retain(|ix, _| able.contains(ix));
+        for ix in &able {
+            self.there.entry(*ix).or_insert(now);
+        }
         let live = able.iter().filter(|ix| world.has_session(**ix)).count();
         if live > self.live || live == able.len() {
             (self.live, self.grew) = (live.max(self.live), now);
@@ -78,6 +93,30 @@ impl ProgressNeverStops {
         if made * 100 > nodes as u64 * SESSIONS_MAX {
             return Err(format!("{made} sessions were made for {nodes} nodes"));
         }
+        let in_vain = world.counts().handshakes_in_vain;
+        if in_vain * 100 > nodes as u64 * IN_VAIN_MAX {
+            return Err(format!(
+                "{in_vain} handshakes of {nodes} nodes were in vain"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl ProgressNeverStops {
+    /// These are taken for silent.
+    fn given_up(&self, silent: &[NodeIx], world: &World) -> Result<(), String> {
+        for ix in silent {
+            let there = self.there.get(ix);
+            if world.has_session(*ix) {
+                return Err(format!("n{ix} has a session, and is taken for silent"));
+            }
+            if there.is_some_and(|since| world.now - since > THERE) {
+                return Err(format!(
+                    "n{ix} waits for a session, and is taken for silent"
+                ));
+            }
+        }
         Ok(())
     }
 }
@@ -95,14 +134,17 @@ impl Invariant for ProgressNeverStops {
         if world.shares().is_none() {
             return Ok(());
         }
-        if let Observation::Second = seen {
-            return self.look(world);
+        match seen {
+            Observation::Second => self.look(world),
+            Observation::Admitted {
+                server,
+                wanted,
+                oldest: Some(oldest),
+            } if *oldest + UNIT < *wanted => Err(format!(
+                "s{server} serves a node that wants a session {} ms later than one that waits",
+                (wanted - oldest) / MILLI
+            )),
+            seen => self.given_up(&taken_in(seen), world),
         }
-        for ix in taken_in(seen) {
-            if world.has_session(ix) {
-                return Err(format!("n{ix} has a session, and is taken for silent"));
-            }
-        }
-        Ok(())
     }
 }

@@ -94,6 +94,7 @@ impl World {
                 node: ix,
                 attempt,
                 kind,
+                wanted: self.now.saturating_sub(nanos(wish.waited)),
             };
             let wish = Wish {
                 kind,

@@ -150,7 +150,7 @@ impl Schedule {
             seconds += 80;
         }
         let nodes = match settings.scenario {
-            Scenario::SessionStorm => 40 + nodes * 5,
+            Scenario::SessionStorm => 70 + nodes * 10,
             _ => nodes,
         };
         let nodes = settings

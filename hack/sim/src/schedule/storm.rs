@@ -11,7 +11,7 @@ pub const SESSION_COST: Nanos = 3_900 * MICRO;
 /// When a storm begins that does not begin with the cluster.
 const BEGIN: Nanos = 12 * SECOND;
 /// How long a run is: the storm is over by then.
-pub(super) const SECONDS: u64 = 75;
+pub(super) const SECONDS: u64 = 60;
 
 /// The reason why all nodes want a session at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +79,14 @@ pub(super) fn draw(
             let lasts = rng.between(4 * SECOND, 12 * SECOND);
             add(BEGIN + MILLI, lasts, FaultKind::CutAll);
         }
-        Cause::LeaderLost => add(BEGIN + MILLI, 30 * SECOND, FaultKind::KillLeader),
+        Cause::LeaderLost => {
+            add(BEGIN + MILLI, 30 * SECOND, FaultKind::KillLeader);
+            // Most nodes have a connection to another server: that one ends, too.
+            for server in 0..size.servers {
+                let at = BEGIN + rng.between(200 * MILLI, 2 * SECOND);
+                add(at, 0, FaultKind::DropConns { server });
+            }
+        }
     }
     if falls {
         let at = BEGIN + work / rng.between(2, 4);

@@ -7,7 +7,7 @@
 //!   every 100 ms: how long work waits --> door, pace, lateness
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use controlplane_leader::Reading;
@@ -18,6 +18,7 @@ use protocol_transport::door::{Door, Lane, Step, Wish, WishKind};
 
 use super::greeting::CALM_INTERVAL;
 use crate::event::{NodeInput, NodeIx, ServerEvent, ServerIx, ToNode};
+use crate::invariants::Observation;
 use crate::mutant::Mutant;
 use crate::net::{ConnId, Side, Stream};
 use crate::time::{MICRO, MILLI, Nanos, SECOND, nanos};
@@ -45,6 +46,8 @@ pub struct Guest {
     pub node: NodeIx,
     pub attempt: Attempt,
     pub kind: WishKind,
+    /// Since when the node has wanted it.
+    pub wanted: Nanos,
 }
 
 /// See the top of this file.
@@ -53,6 +56,8 @@ pub(super) struct Entrance {
     door: Door<Guest>,
     /// Places that are taken, and since when.
     places: BTreeMap<ConnId, (Lane, Nanos)>,
+    /// Nodes at the door that want a session, by when they began to: for those who watch.
+    waiting: BTreeSet<(Nanos, ConnId)>,
     armed: Option<Nanos>,
     pace: Pace,
     late_until: Option<Nanos>,
@@ -81,6 +86,9 @@ impl World {
         let now = clock(self.now);
         let wish = self.bend_wish(wish, now);
         let entrance = &mut self.servers[usize::from(ix)].entrance;
+        if guest.kind == WishKind::Session {
+            entrance.waiting.insert((guest.wanted, guest.conn));
+        }
         if let Some(refused) = entrance.door.arrive(Some(wish), guest, now) {
             self.refuse_guest(ix, refused);
         }
@@ -98,6 +106,15 @@ impl World {
             match step {
                 Step::Begin(guest, lane) => {
                     entrance.places.insert(guest.conn, (lane, now));
+                    entrance.waiting.remove(&(guest.wanted, guest.conn));
+                    let oldest = entrance.waiting.first().map(|(wanted, _)| *wanted);
+                    if guest.kind == WishKind::Session {
+                        self.observe(Observation::Admitted {
+                            server: ix,
+                            wanted: guest.wanted,
+                            oldest,
+                        });
+                    }
                     self.begin_handshake(ix, guest);
                 }
                 Step::Refuse(guest) => self.refuse_guest(ix, guest),
@@ -124,6 +141,8 @@ impl World {
     }
 
     fn refuse_guest(&mut self, ix: ServerIx, guest: Guest) {
+        let entrance = &mut self.servers[usize::from(ix)].entrance;
+        entrance.waiting.remove(&(guest.wanted, guest.conn));
         self.aside(ix, REFUSAL_COST);
         self.counts.turned_away += 1;
         self.note(|| format!("s{ix} has no time for n{}", guest.node));
@@ -138,6 +157,7 @@ impl World {
             node,
             attempt,
             kind,
+            ..
         } = guest;
         self.counts.handshakes += 1;
         let stays = self.net.conn(conn).is_some_and(|it| it.open == [true; 2]);
@@ -208,7 +228,7 @@ impl World {
         let rare = entrance.pace.now() > CALM_INTERVAL;
         let door = entrance.door.state(clock(now));
         let refused = door.refused_at.map(|at| clock(now).saturating_sub(at));
-        let slow = door.first_waits > AT_ONCE || refused.is_some_and(|since| since < RETRY_MAX);
+        let slow = door.crowded_for > AT_ONCE || refused.is_some_and(|since| since < RETRY_MAX);
         if (late || rare || slow) && self.mutant != Some(Mutant::LatenessUntold) {
             Reading::Late
         } else {

@@ -23,7 +23,7 @@ use crate::time::SECOND;
 const LATER: Duration = Duration::from_secs(30);
 
 /// How long a node with a planted bug waits for a server.
-const WAITS_SHORT: Duration = Duration::from_secs(1);
+const WAITS_SHORT: Duration = Duration::from_millis(400);
 /// Longer than any run.
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 /// Twice the door's clock at the start of a run, less than an hour.

@@ -31,8 +31,8 @@ impl Cpus {
 /// Of a handshake, at a server and at a node.
 const HANDSHAKE: Nanos = 3_000 * MICRO;
 
-/// Processor time of a message at the server that it is for. A session costs a handshake, a Hello,
-/// a report and a watch: [`SESSION_COST`](crate::schedule::storm::SESSION_COST).
+/// Processor time of a message at its server. A session costs a handshake, a Hello, a report and a
+/// watch: [`SESSION_COST`](crate::schedule::storm::SESSION_COST).
 fn at_server(message: &ToServer) -> Nanos {
     match message {
         ToServer::Hello(_) | ToServer::SyncPart(_) => 300 * MICRO,

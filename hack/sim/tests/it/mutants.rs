@@ -275,3 +275,34 @@ fn a_silent_allocation_that_heeds_no_operator_is_found() {
 fn a_node_that_does_not_know_whose_place_an_allocation_takes_is_found() {
     assert_found(Mutant::PredecessorUntold, &["successors_wait"]);
 }
+
+#[test]
+fn a_node_that_waits_for_a_busy_server_only_a_moment_is_found() {
+    assert_found(Mutant::WaitsShort, &["progress_never_stops"]);
+}
+
+#[test]
+fn an_expiry_that_ignores_the_lateness_of_servers_is_found() {
+    let by = ["progress_never_stops", "no_false_expiry"];
+    assert_found(Mutant::LatenessUntold, &by);
+}
+
+#[test]
+fn a_door_that_serves_the_newest_first_is_found() {
+    assert_found(Mutant::NewestFirst, &["progress_never_stops"]);
+}
+
+#[test]
+fn a_server_that_begins_everything_that_arrives_is_found() {
+    assert_found(Mutant::UnboundedQueue, &["progress_never_stops"]);
+}
+
+#[test]
+fn heartbeats_that_are_more_in_doubt_whatever_the_server_can_bear_are_found() {
+    assert_found(Mutant::PaceUntold, &["progress_never_stops"]);
+}
+
+#[test]
+fn an_attempt_that_was_given_up_and_is_still_served_is_found() {
+    assert_found(Mutant::AbandonedServed, &["progress_never_stops"]);
+}
