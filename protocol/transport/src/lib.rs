@@ -34,6 +34,7 @@
 
 pub mod ca;
 pub mod door;
+mod doorway;
 mod endpoint;
 mod fault;
 pub mod files;
@@ -52,6 +53,7 @@ mod sys;
 pub mod tls;
 mod turns;
 
+pub use doorway::{Doorway, Place};
 pub use endpoint::{
     AddressError, BindError, ConnectError, Dialed, Early, EarlyWords, Endpoint, EndpointConfig,
     Limits, RenewError, close_code, is_refusal,
@@ -59,7 +61,7 @@ pub use endpoint::{
 pub use fault::Fault;
 pub use identity::{Identity, IdentityError, PeerIdentity, PeerIdentityError};
 pub use line_limit::LineLimit;
-pub use listener::{Doorway, Handshake, Listener, Peer, Place};
+pub use listener::{Handshake, Listener, Peer};
 pub use own_certificate::UnfitError;
 pub use pool::{OpenError, Pool};
 pub use role::{Region, RegionError, Role};

@@ -15,17 +15,16 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use quinn::{Incoming, VarInt};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
-use crate::door::{Door, DoorState, Lane, Step, Wish, WishKind};
+use crate::door::{Step, Wish, WishKind};
+use crate::doorway::{Doorway, Place};
 use crate::endpoint::{Limits, close_code};
 use crate::identity::PeerIdentity;
 use crate::line_limit::LineLimit;
@@ -37,8 +36,6 @@ static TURNED_AWAY: LineLimit = LineLimit::new();
 
 /// How long a node whose handshake is over keeps its place while its session is not live.
 const UNTIL_LIVE_MAX: Duration = Duration::from_secs(5);
-/// The door's clock at the start of the process: wishes may be older.
-const CLOCK_START: Duration = Duration::from_secs(24 * 3600);
 
 /// An authenticated connection.
 #[derive(Debug, Clone)]
@@ -58,123 +55,6 @@ impl Handshake {
     /// Waits until it is over: the peer itself is there now. `false` where it never will be.
     pub async fn done(&mut self) -> bool {
         self.0.wait_for(|done| *done).await.is_ok()
-    }
-}
-
-/// A peer's place among those that are being served; clones are the same place. It is free after
-/// [`Place::free`], or when all clones are dropped.
-#[derive(Debug, Clone)]
-pub struct Place(Arc<Taken>);
-
-#[derive(Debug)]
-struct Taken {
-    doorway: Doorway,
-    lane: Lane,
-    since: Instant,
-    free: AtomicBool,
-}
-
-impl Place {
-    /// The peer has what it came for: the next one is let in.
-    pub fn free(&self) {
-        self.0.free();
-    }
-}
-
-impl Taken {
-    fn free(&self) {
-        if !self.free.swap(true, Ordering::Relaxed) {
-            let (lane, took) = (self.lane, self.since.elapsed());
-            let now = self.doorway.clock(Instant::now());
-            self.doorway.0.door.lock().ended(lane, took, now);
-            self.doorway.0.changed.notify_one();
-        }
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.free();
-    }
-}
-
-/// The door of a listener, for the listener's owner. Clones share it.
-#[derive(Debug, Clone)]
-pub struct Doorway(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    door: Mutex<Door<Incoming>>,
-    changed: Notify,
-    started: Instant,
-}
-
-impl Doorway {
-    fn new() -> Self {
-        Self(Arc::new(Shared {
-            door: Mutex::default(),
-            changed: Notify::new(),
-            started: Instant::now(),
-        }))
-    }
-
-    /// How long what this process receives waits to be read: see [`Door::set_delay`].
-    pub fn set_delay(&self, delay: Duration, now: Instant) {
-        self.0.door.lock().set_delay(delay, self.clock(now));
-    }
-
-    /// How it stands at `now`.
-    pub fn state(&self, now: Instant) -> DoorState {
-        self.0.door.lock().state(self.clock(now))
-    }
-
-    /// How long ago the last node was refused.
-    pub fn refused_since(&self, now: Instant) -> Option<Duration> {
-        let at = self.state(now).refused_at?;
-        Some(self.clock(now).saturating_sub(at))
-    }
-
-    fn clock(&self, now: Instant) -> Duration {
-        CLOCK_START + now.saturating_duration_since(self.0.started)
-    }
-
-    fn at(&self, clock: Duration) -> Instant {
-        self.0.started + clock.saturating_sub(CLOCK_START)
-    }
-
-    fn arrive(&self, incoming: Incoming) {
-        let mut door = self.0.door.lock();
-        if door.is_crowded() && incoming.may_retry() && !incoming.remote_address_validated() {
-            drop(door);
-            // `may_retry` was asked, so this cannot fail.
-            let _ = incoming.retry();
-            return;
-        }
-        let wish = Wish::decode(&incoming.orig_dst_cid());
-        let refused = door.arrive(wish, incoming, self.clock(Instant::now()));
-        drop(door);
-        if let Some(refused) = refused {
-            refused.refuse();
-        }
-    }
-
-    fn next(&self) -> Option<Step<Incoming>> {
-        let now = self.clock(Instant::now());
-        self.0.door.lock().next(now)
-    }
-
-    fn due(&self) -> Option<Instant> {
-        let due = self.0.door.lock().due()?;
-        Some(self.at(due))
-    }
-
-    fn place(&self, lane: Lane) -> Place {
-        Place(Arc::new(Taken {
-            doorway: self.clone(),
-            lane,
-            since: Instant::now(),
-            free: AtomicBool::new(false),
-        }))
     }
 }
 
@@ -243,7 +123,7 @@ async fn accept_all(
                 Some(incoming) => doorway.arrive(incoming),
                 None => return,
             },
-            () = doorway.0.changed.notified() => {}
+            () = doorway.changed() => {}
             () = overdue => {}
         }
         while let Some(step) = doorway.next() {

@@ -16,21 +16,21 @@ mod alone;
 mod bulk;
 mod control;
 mod convert;
+mod dial;
 mod early;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
-use noded_core::effect::{ServerChoice, SessionMessage, UpdateClass};
+use noded_core::effect::{SessionMessage, UpdateClass};
 use noded_core::event::{Ending, SessionEvent};
 use noded_core::key::{Attempt, SessionEpoch};
 use parking_lot::Mutex;
 use protocol_error_chain::chain;
 use protocol_model::{AllocId, Node};
-use protocol_transport::door::{Wish, WishKind};
+use protocol_transport::door::Wish;
 use protocol_transport::{
     ConnectError, DETAIL_PRIORITY, Dialed, FrameReader, FrameWriter, Secret, StreamKind,
     URGENT_PRIORITY, is_refusal,
@@ -39,8 +39,9 @@ use protocol_wire::kind::{FrameMessage, from_frame, to_frame};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
+pub use self::dial::Target;
+use self::dial::{Broken, connect};
 use crate::identity::NodeIdentity;
 use crate::input::Input;
 
@@ -60,8 +61,6 @@ fn written_max(kind: StreamKind) -> usize {
 const OUTBOUND_MAX: usize = 1024;
 /// Batches of one class that wait; the core has at most one in flight.
 const BATCHES_MAX: usize = 4;
-/// How long the name of a server may take to be found.
-const RESOLVE_MAX: Duration = Duration::from_secs(2);
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,62 +71,6 @@ pub enum Purpose {
     Standby,
     /// Calls of the server, beside a session.
     Calls,
-}
-
-/// The purpose of a connection, and how much it is wanted.
-#[derive(Debug, Clone, Copy)]
-pub struct Target {
-    /// The purpose.
-    pub purpose: Purpose,
-    /// Told to its server.
-    pub wish: Wish,
-}
-
-impl Target {
-    /// The core's choice.
-    pub fn of(server: &ServerChoice) -> Self {
-        let purpose = match server.standby {
-            true => Purpose::Standby,
-            false => Purpose::Session,
-        };
-        let wanted = server.wish;
-        let kind = match wanted.urgent {
-            true => WishKind::Session,
-            false => WishKind::Standby,
-        };
-        let wish = Wish {
-            kind,
-            waited: wanted.waited,
-            patience: wanted.patience,
-        };
-        Self { purpose, wish }
-    }
-}
-
-/// Why an attempt came to nothing.
-#[derive(Debug)]
-struct Broken {
-    reason: String,
-    ending: Ending,
-}
-
-impl From<String> for Broken {
-    fn from(reason: String) -> Self {
-        let ending = Ending::Otherwise;
-        Self { reason, ending }
-    }
-}
-
-impl Broken {
-    fn of(error: &ConnectError) -> Self {
-        let ending = match () {
-            () if error.is_busy() => Ending::Busy,
-            () if error.is_silence() => Ending::Silence,
-            () => Ending::Otherwise,
-        };
-        let reason = chain(error);
-        Self { reason, ending }
-    }
 }
 
 /// What a session needs of the process around it: noded, or one that simulates many nodes.
@@ -307,26 +250,6 @@ async fn attempted(
         ended = incoming => ended,
         ended = own.hear_alone() => ended,
     }
-}
-
-async fn connect(
-    context: &SessionContext,
-    address: &str,
-    target: Target,
-) -> Result<Dialed, Broken> {
-    let mut last = Broken::from(format!("{address:?} has no address"));
-    let found = timeout(RESOLVE_MAX, tokio::net::lookup_host(address))
-        .await
-        .map_err(|_| format!("finding {address:?} took longer than {RESOLVE_MAX:?}"))?
-        .map_err(|error| format!("finding {address:?}: {error}"))?;
-    let Target { purpose, wish } = target;
-    for address in found {
-        match context.outside.connect(address, purpose, wish).await {
-            Ok(dialed) => return Ok(dialed),
-            Err(error) => last = Broken::of(&error),
-        }
-    }
-    Err(last)
 }
 
 async fn open(
