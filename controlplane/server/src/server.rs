@@ -284,7 +284,7 @@ const NODE_STREAMS_MAX: u32 = 16;
 
 /// Where nodes and the other servers come in.
 fn bind(config: &Config, identity: &Identity) -> anyhow::Result<Endpoint> {
-    Endpoint::bind_with_receiver(&EndpointConfig {
+    Endpoint::bind(&EndpointConfig {
         listen: config.quic_listen,
         identity: identity.clone(),
         limits: Limits {

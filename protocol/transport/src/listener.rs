@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{Incoming, VarInt};
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -67,17 +66,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Peers wait and are refused on `receiver`, and are served on `runtime`.
-    pub(crate) fn start(
-        endpoint: quinn::Endpoint,
-        limits: Limits,
-        receiver: &Handle,
-        runtime: Handle,
-    ) -> Self {
+    pub(crate) fn start(endpoint: quinn::Endpoint, limits: Limits) -> Self {
         let (sender, peers) = mpsc::channel(limits.accept_queue_max.max(1));
         let doorway = Doorway::new();
-        let accepting = accept_all(endpoint, limits, doorway.clone(), sender, runtime);
-        let worker = receiver.spawn(accepting);
+        let worker = tokio::spawn(accept_all(endpoint, limits, doorway.clone(), sender));
         Self {
             peers,
             doorway,
@@ -107,7 +99,6 @@ async fn accept_all(
     limits: Limits,
     doorway: Doorway,
     peers: mpsc::Sender<Peer>,
-    runtime: Handle,
 ) {
     let limits = Arc::new(limits);
     loop {
@@ -132,7 +123,7 @@ async fn accept_all(
                 Step::Begin(incoming, lane) => {
                     let place = doorway.place(lane);
                     let served = serve(incoming, place, Arc::clone(&limits), peers.clone());
-                    runtime.spawn(served);
+                    tokio::spawn(served);
                 }
             }
         }

@@ -2,7 +2,6 @@
 //!
 //! `limits`: what each connection may take. `client`: what connections that we begin show, and what
 //! they remember of servers. `early`: those that are used before their handshake is over.
-//! `receiver`: a thread that only receives.
 //! `reset`: how peers of a crashed process hear that it is gone. `socket`: the socket itself.
 //! `error`: what can go wrong.
 
@@ -10,7 +9,6 @@ mod client;
 mod early;
 mod error;
 mod limits;
-mod receiver;
 mod reset;
 mod socket;
 mod window;
@@ -34,7 +32,6 @@ use crate::role::{Region, Role};
 use crate::tls::{self, TlsError};
 use client::Client;
 use limits::transport_config;
-use receiver::Receiver;
 use reset::remembering;
 
 /// Why a connection was closed, as its peer reads it.
@@ -79,8 +76,6 @@ pub struct Endpoint {
     limits: Limits,
     /// Where connections are driven, whoever begins them.
     runtime: Handle,
-    /// Where packets are received.
-    receiver: Handle,
     /// What connections that we begin show from now on.
     client: Arc<Mutex<Client>>,
 }
@@ -92,24 +87,6 @@ impl Endpoint {
     /// When the address cannot be bound, or the identity or limits cannot be used.
     pub fn bind(config: &EndpointConfig) -> Result<Self, BindError> {
         Self::bind_on(config, Arc::new(quinn::TokioRuntime))
-    }
-
-    /// The same, with a thread that only receives: for an endpoint to which very many connect.
-    ///
-    /// # Errors
-    /// As [`Self::bind`], and when there is no thread to be had.
-    pub fn bind_with_receiver(config: &EndpointConfig) -> Result<Self, BindError> {
-        let bound = |source| BindError::Bind {
-            address: config.listen,
-            source,
-        };
-        let receiver = Receiver::start(here(config)?).map_err(bound)?;
-        let thread = receiver.thread().clone();
-        let endpoint = Self::bind_on(config, Arc::new(receiver))?;
-        Ok(Self {
-            receiver: thread,
-            ..endpoint
-        })
     }
 
     /// As [`Self::bind`], with the socket and the drivers of connections as `runtime` makes them:
@@ -158,7 +135,6 @@ impl Endpoint {
             quinn,
             own: config.identity.own().clone(),
             limits: limits.clone(),
-            receiver: here.clone(),
             runtime: here,
             client: Arc::new(Mutex::new(client)),
         })
@@ -185,8 +161,7 @@ impl Endpoint {
 
     /// Starts accepting connections. To be called once: two listeners would share the peers.
     pub fn listen(&self) -> Listener {
-        let (receiver, runtime) = (&self.receiver, self.runtime.clone());
-        Listener::start(self.quinn.clone(), self.limits.clone(), receiver, runtime)
+        Listener::start(self.quinn.clone(), self.limits.clone())
     }
 
     /// Connects to the server of our own region at `address`, and checks that it is one.
