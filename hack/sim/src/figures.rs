@@ -21,6 +21,8 @@ pub struct Figures {
     /// Times in which nodes waited for a session where processor time counts, and the longest.
     pub storms: u64,
     pub storm_max: Nanos,
+    /// Nodes that were taken for silent while they waited for a session there.
+    pub waiting_expiries: u64,
 }
 
 impl Figures {
@@ -35,6 +37,7 @@ impl Figures {
             ready_again_max,
             storms,
             storm_max,
+            waiting_expiries,
         } = other;
         self.noticed += noticed;
         self.noticed_max = self.noticed_max.max(*noticed_max);
@@ -43,6 +46,7 @@ impl Figures {
         self.outages += outages;
         self.ready_again_max = self.ready_again_max.max(*ready_again_max);
         self.storms += storms;
+        self.waiting_expiries += waiting_expiries;
         self.storm_max = self.storm_max.max(*storm_max);
     }
 }
@@ -58,6 +62,7 @@ impl fmt::Display for Figures {
             ready_again_max,
             storms,
             storm_max,
+            waiting_expiries,
         } = *self;
         writeln!(
             f,
@@ -72,7 +77,11 @@ impl fmt::Display for Figures {
         }
         if storms > 0 {
             let took = storm_max / MILLI;
-            writeln!(f, "storms: {storms}, all nodes live again within {took} ms")?;
+            writeln!(
+                f,
+                "storms: {storms}, all nodes live again within {took} ms; {waiting_expiries} nodes \
+                 expired while they waited for a session"
+            )?;
         }
         Ok(())
     }

@@ -1,8 +1,6 @@
 //! However many nodes want a session at once, and however slow servers are: all of them get one
-//! within a time that follows from the work, none of them twice, and nobody is given up who is
-//! there.
-
-use std::collections::BTreeMap;
+//! within a time that follows from the work, none of them twice, and no node in a session is given
+//! up.
 
 use super::{Invariant, Observation, taken_in};
 use crate::cpu::CORE;
@@ -24,8 +22,6 @@ const SESSIONS_MAX: u64 = 130;
 const IN_VAIN_MAX: u64 = 120;
 /// First packets tell times in units, and take a moment.
 const UNIT: Nanos = 200 * MILLI;
-/// For how long a node has to reach a server before it may not be given up.
-const THERE: Nanos = 4 * SECOND;
 
 /// How it stands since a disturbance.
 #[derive(Debug, Default)]
@@ -36,8 +32,6 @@ pub(super) struct ProgressNeverStops {
     grew: Nanos,
     /// Sessions that had been made when it began.
     sessions: u64,
-    /// Since when each node has been there, where it is.
-    there: BTreeMap<NodeIx, Nanos>,
 }
 
 impl ProgressNeverStops {
@@ -56,17 +50,12 @@ impl ProgressNeverStops {
                 } else {
                     self.sessions
                 },
-                there: std::mem::take(&mut self.there),
                 ..Self::default()
             };
         }
         let nodes = world.nodes().len();
         let able = (0..nodes).filter_map(|ix| NodeIx::try_from(ix).ok());
         let able: Vec<NodeIx> = able.filter(|ix| world.may_have_session(*ix)).collect();
-        self.there.retain(|ix, _| able.contains(ix));
-        for ix in &able {
-            self.there.entry(*ix).or_insert(now);
-        }
         let live = able.iter().filter(|ix| world.has_session(**ix)).count();
         if live > self.live || live == able.len() {
             (self.live, self.grew) = (live.max(self.live), now);
@@ -103,24 +92,6 @@ impl ProgressNeverStops {
     }
 }
 
-impl ProgressNeverStops {
-    /// These are taken for silent.
-    fn given_up(&self, silent: &[NodeIx], world: &World) -> Result<(), String> {
-        for ix in silent {
-            let there = self.there.get(ix);
-            if world.has_session(*ix) {
-                return Err(format!("n{ix} has a session, and is taken for silent"));
-            }
-            if there.is_some_and(|since| world.now - since > THERE) {
-                return Err(format!(
-                    "n{ix} waits for a session, and is taken for silent"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Invariant for ProgressNeverStops {
     fn name(&self) -> &'static str {
         "progress_never_stops"
@@ -144,7 +115,10 @@ impl Invariant for ProgressNeverStops {
                 "s{server} serves a node that wants a session {} ms later than one that waits",
                 (wanted - oldest) / MILLI
             )),
-            seen => self.given_up(&taken_in(seen), world),
+            seen => match taken_in(seen).iter().find(|ix| world.has_session(**ix)) {
+                Some(ix) => Err(format!("n{ix} has a session, and is taken for silent")),
+                None => Ok(()),
+            },
         }
     }
 }

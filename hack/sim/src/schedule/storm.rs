@@ -1,8 +1,9 @@
 //! A storm: more nodes want a session at a moment than servers can serve at once.
 
-use super::fault::{FaultKind, Size};
+use super::fault::{FaultKind, Links, Size};
 use crate::cpu::{CORE, CpuIx};
 use crate::event::ServerIx;
+use crate::net::Weather;
 use crate::rng::Rng;
 use crate::time::{MICRO, MILLI, Nanos, SECOND};
 
@@ -88,6 +89,7 @@ pub(super) fn draw(
             }
         }
     }
+    trouble(begins, size, rng, add);
     if falls {
         let at = BEGIN + work / rng.between(2, 4);
         for server in 0..size.servers {
@@ -100,5 +102,41 @@ pub(super) fn draw(
         cause,
         begins,
         work: if falls { work * 3 / 2 } else { work },
+    }
+}
+
+/// Draws faults that come in the middle of a storm.
+fn trouble(
+    begins: Nanos,
+    size: Size,
+    rng: &mut Rng,
+    add: &mut impl FnMut(Nanos, Nanos, FaultKind),
+) {
+    if rng.chance(300) {
+        let weather = Weather {
+            loss: rng.below(150),
+            base: MILLI,
+            jitter: rng.between(MILLI, 50 * MILLI),
+        };
+        let links = Links::OfNodes;
+        add(begins, Nanos::MAX, FaultKind::Storm { weather, links });
+    }
+    if rng.chance(300) {
+        for _ in 0..size.nodes / 8 {
+            let node = u32::try_from(rng.below(u64::from(size.nodes))).unwrap_or(0);
+            let at = begins + rng.between(SECOND, 20 * SECOND);
+            let lasts = rng.between(20 * MILLI, 3 * SECOND);
+            add(at, lasts, FaultKind::KillDaemon { node });
+        }
+    }
+    if rng.chance(250) {
+        let server = u8::try_from(rng.below(u64::from(size.servers))).unwrap_or(0);
+        let at = begins + rng.between(SECOND, 15 * SECOND);
+        let lasts = rng.between(100 * MILLI, 3 * SECOND);
+        add(at, lasts, FaultKind::Stall { server });
+    }
+    if rng.chance(250) {
+        let at = begins + rng.between(SECOND, 15 * SECOND);
+        add(at, 0, FaultKind::StepDown);
     }
 }

@@ -240,6 +240,10 @@ impl World {
             }
             Stage::Running(running) => {
                 running.go_on(now.monotonic);
+                if from == ix && reading == Reading::Late {
+                    // Reports of the other servers may be unread here, too.
+                    running.leader.on_unheard(now);
+                }
                 let heard = heard.iter();
                 let heard = heard.map(|one| (node_id(one.node), one.epoch, age(one, at)));
                 let not_watched = running

@@ -21,6 +21,9 @@ impl World {
     }
 
     fn measure_silence(&mut self, ix: u32) {
+        if self.shares().is_some() && self.may_have_session(ix) && !self.has_session(ix) {
+            self.figures.waiting_expiries += 1;
+        }
         if let Some(since) = self.node(ix).unreachable_since {
             let took = self.now.saturating_sub(since);
             self.figures.noticed += 1;

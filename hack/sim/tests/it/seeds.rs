@@ -3,7 +3,7 @@
 use hack_sim::mutant::Mutant;
 use hack_sim::report::{ROUND, Until, describe, series};
 use hack_sim::run::run;
-use hack_sim::schedule::Settings;
+use hack_sim::schedule::{Scenario, Settings};
 use hack_sim::silence::Trial;
 
 #[test]
@@ -26,6 +26,24 @@ fn seeds_of_every_scenario_hold() {
     }
     assert!(
         totals.counts.faults > 0 && totals.counts.sessions > 0,
+        "{totals}"
+    );
+}
+
+#[test]
+fn all_nodes_get_a_session_in_storms_of_several_causes() {
+    let first = Settings {
+        scenario: Scenario::SessionStorm,
+        state_check_every: 16,
+        ..Settings::of(0)
+    };
+    let totals = series(&first, false, Until::Seeds(5), 1, &mut |_| {});
+    if let Some((settings, ended)) = totals.failures.first() {
+        panic!("{}", describe(settings, ended, 60));
+    }
+    let figures = totals.figures;
+    assert!(
+        figures.storms >= 5 && totals.counts.turned_away > 0,
         "{totals}"
     );
 }
