@@ -45,6 +45,8 @@ pub struct Liveness {
     reports: BTreeMap<u64, Duration>,
     /// When each server last reported that it is late.
     late: BTreeMap<u64, Duration>,
+    /// When a server last said that nodes wait at its door.
+    crowded: Option<Duration>,
     /// Whether the last effect was a barrier, asked for to settle what is in doubt.
     finding_out: bool,
 }
@@ -71,6 +73,7 @@ impl Liveness {
             through: BTreeMap::new(),
             reports: BTreeMap::new(),
             late: BTreeMap::new(),
+            crowded: None,
             finding_out: false,
         }
     }
@@ -131,8 +134,15 @@ impl Liveness {
     /// A server reported, whomever it heard: [`Self::heard_through`] follows for each of them.
     pub fn on_report(&mut self, server: u64, reading: Reading, now: Now) {
         self.reports.insert(server, now.monotonic);
-        if reading == Reading::Late {
-            self.late.insert(server, now.monotonic);
+        match reading {
+            Reading::InTime => {}
+            Reading::Late => {
+                self.late.insert(server, now.monotonic);
+            }
+            Reading::Crowded => {
+                self.late.insert(server, now.monotonic);
+                self.crowded = Some(now.monotonic);
+            }
         }
     }
 
@@ -226,7 +236,7 @@ impl Liveness {
 
     /// When the silence of a node that is overdue can be told from the lateness of a server, if
     /// that is not now: its heartbeats may wait in the server that it was last heard through, or,
-    /// if that is gone or not known, in any.
+    /// if that is gone or not known, in any; and the node may wait at the door of any.
     fn provable_at(&self, node: NodeId, now: Now) -> Option<Duration> {
         let through = self.through.get(&node).map(|through| through.server);
         let here = through.filter(|server| !self.is_gone(*server, now));
@@ -234,7 +244,8 @@ impl Liveness {
             Some(server) => self.late.get(&server).copied(),
             None => self.late.values().max().copied(),
         };
-        late.map(|at| at + self.silence)
+        late.max(self.crowded)
+            .map(|at| at + self.silence)
             .filter(|at| *at > now.monotonic)
     }
 
@@ -432,6 +443,19 @@ mod tests {
         liveness.on_report(7, Reading::Late, at(3500));
         assert!(liveness.poll_expired(at(3590)).is_empty());
         liveness.on_report(7, Reading::InTime, at(6100));
+        assert_eq!(liveness.poll_expired(at(6100)).len(), 1);
+    }
+
+    #[test]
+    fn no_node_expires_while_nodes_wait_at_the_door_of_any_server() {
+        let (mut liveness, node) = watched();
+        liveness.on_report(SERVER, Reading::InTime, at(1000));
+        liveness.heard_through(SERVER, node, SessionEpoch(5), Duration::ZERO, at(1000));
+        liveness.on_report(7, Reading::Crowded, at(3500));
+        liveness.on_report(SERVER, Reading::InTime, at(3601));
+        assert!(liveness.poll_expired(at(3601)).is_empty());
+        liveness.on_report(7, Reading::InTime, at(6100));
+        liveness.on_report(SERVER, Reading::InTime, at(6100));
         assert_eq!(liveness.poll_expired(at(6100)).len(), 1);
     }
 

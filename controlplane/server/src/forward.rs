@@ -105,9 +105,10 @@ impl Forward {
                 let (answer, answered) = oneshot::channel();
                 let heard = HeardReport {
                     server: ServerId::from_u64(report.server_id),
-                    reading: match report.late {
-                        true => Reading::Late,
-                        false => Reading::InTime,
+                    reading: match (report.crowded, report.late) {
+                        (true, _) => Reading::Crowded,
+                        (false, true) => Reading::Late,
+                        (false, false) => Reading::InTime,
                     },
                     heard,
                     answer,

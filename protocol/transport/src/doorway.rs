@@ -29,18 +29,22 @@ struct Taken {
 }
 
 impl Place {
-    /// The peer has what it came for: the next one is let in.
+    /// The peer's session is live: the next one is let in.
+    pub fn live(&self) {
+        self.0.end(Some(self.0.since.elapsed()));
+    }
+
+    /// The peer's session will never be live: the next one is let in.
     pub fn free(&self) {
-        self.0.free();
+        self.0.end(None);
     }
 }
 
 impl Taken {
-    fn free(&self) {
+    fn end(&self, live_after: Option<Duration>) {
         if !self.free.swap(true, Ordering::Relaxed) {
-            let (lane, took) = (self.lane, self.since.elapsed());
             let now = self.doorway.clock(Instant::now());
-            self.doorway.0.door.lock().ended(lane, took, now);
+            self.doorway.0.door.lock().ended(self.lane, live_after, now);
             self.doorway.0.changed.notify_one();
         }
     }
@@ -48,7 +52,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.free();
+        self.end(None);
     }
 }
 

@@ -144,7 +144,11 @@ async fn serve(incoming: Incoming, place: Place, limits: Arc<Limits>, peers: mps
         Ok(Ok((connection, over))) => {
             let shaken = shake_hands(&connection, over, &place, &limits, &peers).await;
             if shaken && wish.is_some_and(|wish| wish.kind == WishKind::Session) {
-                let _ = timeout(UNTIL_LIVE_MAX, connection.closed()).await;
+                let ended = timeout(UNTIL_LIVE_MAX, connection.closed()).await;
+                if ended.is_err() {
+                    // It counts by the time that it has taken.
+                    place.live();
+                }
             }
         }
     }

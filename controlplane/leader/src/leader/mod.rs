@@ -24,6 +24,9 @@ pub enum Reading {
     InTime,
     /// It is behind with its work: heartbeats that arrived may be unread.
     Late,
+    /// The same, or nodes wait at its door for a session, or were sent away a moment ago: nodes
+    /// that no server hears may be alive.
+    Crowded,
 }
 
 /// What a leader is told once.
@@ -155,7 +158,8 @@ impl Leader {
     /// leased to them may be given away from now on.
     ///
     /// A node does not expire while the server that it was last heard through is
-    /// [`Reading::Late`]: its heartbeats may wait there.
+    /// [`Reading::Late`]: its heartbeats may wait there. No node expires while any server is
+    /// [`Reading::Crowded`]: it may wait at that server's door.
     pub fn on_report(
         &mut self,
         server: u64,

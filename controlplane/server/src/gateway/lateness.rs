@@ -66,7 +66,8 @@ impl Lateness {
                     "this server has caught up with what it receives"
                 );
             }
-            (Reading::InTime, Reading::InTime) | (Reading::Late, Reading::Late) => {}
+            // Nothing changed.
+            _ => {}
         }
         reading
     }

@@ -303,10 +303,12 @@ async fn tell_own(
 async fn tell(gateway: &Gateway, number: u64, heard: &[Heard]) -> Result<HeardAnswer, String> {
     let leader = gateway.cluster.leader().ok_or("no leader is known")?;
     let now = Instant::now();
+    let reading = gateway.reading(now);
     let report = v1::LivenessReport {
         server_id: gateway.cluster.server_id().as_u64(),
         report: number,
-        late: gateway.reading(now) == Reading::Late,
+        late: reading != Reading::InTime,
+        crowded: reading == Reading::Crowded,
         heard: heard
             .iter()
             .map(|one| v1::HeardNode {

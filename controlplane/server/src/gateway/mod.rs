@@ -135,10 +135,11 @@ impl Gateway {
     fn reading(&self, now: Instant) -> Reading {
         let reading = self.lateness.reading(now);
         let rare = self.lateness.pace() > self.liveness_config.calm_interval;
-        if rare || self.admission.is_slow(now) {
-            return Reading::Late;
+        match () {
+            () if self.admission.is_slow(now) => Reading::Crowded,
+            () if rare => Reading::Late,
+            () => reading,
         }
-        reading
     }
 
     /// Who was heard here lately.

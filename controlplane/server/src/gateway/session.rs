@@ -93,7 +93,7 @@ impl Session<'_> {
             return reason;
         }
         if self.progress.sync_done {
-            self.place.free();
+            self.place.live();
         }
         let mut news = self.gateway.cluster.hub().node_news(self.node);
         let (frames, mut incoming) = mpsc::channel(FRAMES_AHEAD_MAX);
@@ -257,7 +257,7 @@ impl Session<'_> {
             Change::Facts => write(writer, &v1::FactsAck { epoch, index }).await,
             Change::Report => {
                 self.progress.sync_done = true;
-                self.place.free();
+                self.place.live();
                 write(writer, &v1::SyncAck { epoch, index }).await
             }
         }

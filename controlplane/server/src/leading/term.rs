@@ -277,7 +277,7 @@ impl Leading {
         let server = report.server.as_u64();
         if report.server == self.cluster.server_id() {
             self.own_report = now.monotonic;
-            if report.reading == Reading::Late {
+            if report.reading != Reading::InTime {
                 // Reports of the other servers may be unread here, too.
                 self.leader.on_unheard(now);
             }

@@ -164,13 +164,13 @@ impl World {
         if !stays {
             self.counts.handshakes_in_vain += 1;
             self.net.leave(conn, Side::Server);
-            return self.free_place(ix, conn);
+            return self.free_place(ix, conn, false);
         }
         match kind {
             WishKind::Session => {
                 self.server_event(ix, UNTIL_LIVE_MAX, ServerEvent::PlaceOver { conn });
             }
-            WishKind::Calls | WishKind::Standby => self.free_place(ix, conn),
+            WishKind::Calls | WishKind::Standby => self.free_place(ix, conn, false),
         }
         if self.net.passes(node, ix, Side::Node) && self.net.passes(node, ix, Side::Server) {
             let takes = self.net.delay() + self.net.delay();
@@ -179,13 +179,14 @@ impl World {
         }
     }
 
-    /// A place is free: the session is live, or never will be.
-    pub(super) fn free_place(&mut self, ix: ServerIx, conn: ConnId) {
+    /// A place is free: the session is live, or has taken too long for it, or never will be.
+    pub(super) fn free_place(&mut self, ix: ServerIx, conn: ConnId, live: bool) {
         let now = self.now;
         let entrance = &mut self.servers[usize::from(ix)].entrance;
         if let Some((lane, since)) = entrance.places.remove(&conn) {
             let took = Duration::from_nanos(now.saturating_sub(since));
-            entrance.door.ended(lane, took, clock(now));
+            let live_after = live.then_some(took);
+            entrance.door.ended(lane, live_after, clock(now));
             self.turn_door(ix);
         }
     }
@@ -229,10 +230,11 @@ impl World {
         let door = entrance.door.state(clock(now));
         let refused = door.refused_at.map(|at| clock(now).saturating_sub(at));
         let slow = door.crowded_for > AT_ONCE || refused.is_some_and(|since| since < RETRY_MAX);
-        if (late || rare || slow) && self.mutant != Some(Mutant::LatenessUntold) {
-            Reading::Late
-        } else {
-            Reading::InTime
+        match () {
+            () if self.mutant == Some(Mutant::LatenessUntold) => Reading::InTime,
+            () if slow => Reading::Crowded,
+            () if late || rare => Reading::Late,
+            () => Reading::InTime,
         }
     }
 }

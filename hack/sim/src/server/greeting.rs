@@ -294,7 +294,7 @@ impl World {
         };
         self.send_to_node(conn, Stream::Session, ToNode::Welcome(Box::new(message)));
         if !owes {
-            self.free_place(ix, conn);
+            self.free_place(ix, conn, true);
         }
         if owes {
             let epoch = welcome.epoch;

@@ -240,7 +240,7 @@ impl World {
             }
             Stage::Running(running) => {
                 running.go_on(now.monotonic);
-                if from == ix && reading == Reading::Late {
+                if from == ix && reading != Reading::InTime {
                     // Reports of the other servers may be unread here, too.
                     running.leader.on_unheard(now);
                 }

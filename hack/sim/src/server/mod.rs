@@ -316,7 +316,7 @@ impl World {
             ServerEvent::Arrival { guest, wish } => self.on_arrival(ix, guest, wish),
             ServerEvent::DoorDue => self.on_door_due(ix),
             ServerEvent::Handshake(guest) => self.on_handshake(ix, guest),
-            ServerEvent::PlaceOver { conn } => self.free_place(ix, conn),
+            ServerEvent::PlaceOver { conn } => self.free_place(ix, conn, true),
             ServerEvent::Probe => self.on_probe(ix),
         }
     }

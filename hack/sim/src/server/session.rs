@@ -224,7 +224,7 @@ impl World {
     /// Nothing of a connection is left at a server.
     pub(crate) fn forget_conn(&mut self, ix: ServerIx, conn: ConnId) {
         self.net.leave(conn, Side::Server);
-        self.free_place(ix, conn);
+        self.free_place(ix, conn, false);
         let server = &mut self.servers[usize::from(ix)];
         let Some(session) = server.conns.remove(&conn) else {
             return;

@@ -173,7 +173,7 @@ impl World {
         session.sync.done = true;
         session.syncing = false;
         let epoch = session.epoch.0;
-        self.free_place(ix, conn);
+        self.free_place(ix, conn, true);
         self.send_to_node(conn, Stream::Session, ToNode::SyncAck { epoch, index });
         self.turn_session(ix, conn);
     }

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use crate::time::Moment;
 
+/// Intervals that one heartbeat covers at most: five answers in a row make a node calm at least.
+const COVERED_MAX: u32 = 16;
 /// As many heartbeats in a row have been answered before the next was due. Where a third of all
 /// packets is lost that never happens.
 const CALM_AFTER: u32 = 80;
@@ -94,10 +96,10 @@ impl Pulse {
 
     /// One is sent; its number.
     pub(super) fn beat(&mut self, now: Moment) -> u64 {
-        self.in_a_row = if self.answered == self.tick {
-            self.in_a_row.saturating_add(1)
-        } else {
-            0
+        self.in_a_row = match self.in_a_row {
+            _ if self.answered != self.tick => 0,
+            0 => 1,
+            count => count.saturating_add(self.intervals_since_sent(now)),
         };
         self.late = match self.tick {
             0 => Duration::ZERO,
@@ -152,6 +154,15 @@ impl Pulse {
     pub(super) fn unheard_for(&self, span: Duration, count: u32) -> Duration {
         let unanswered = self.closest().saturating_mul(count);
         span.max(unanswered).saturating_add(self.rest)
+    }
+
+    /// How many intervals the newest one has covered: a node becomes calm after as many intervals
+    /// where a server asks for rare heartbeats.
+    fn intervals_since_sent(&self, now: Moment) -> u32 {
+        let covered = now.since(self.sent).as_nanos() / self.interval.as_nanos().max(1);
+        u32::try_from(covered)
+            .unwrap_or(COVERED_MAX)
+            .clamp(1, COVERED_MAX)
     }
 
     /// From one to the next, where anything is in doubt and the server answers.
@@ -358,6 +369,21 @@ mod tests {
         assert_eq!(pulse.unanswered_at(4), pulse.sent.after(INTERVAL));
         pulse.beat(pulse.next());
         assert_eq!(pulse.unanswered_at(4), pulse.sent);
+    }
+
+    #[test]
+    fn a_node_becomes_calm_in_ten_seconds_however_rare_heartbeats_are() {
+        for (pace, answers) in [(0, 80), (1_000, 11), (4_000, 6)] {
+            let mut pulse = Pulse::new(Moment::default());
+            pulse.on_welcome(INTERVAL, CALM, Moment::default());
+            let mut count = 0;
+            while !pulse.is_calm() {
+                let tick = pulse.beat(pulse.next());
+                pulse.on_answer(tick, false, Duration::from_millis(pace));
+                count += 1;
+            }
+            assert_eq!(count, answers, "{pace} ms");
+        }
     }
 
     #[test]

@@ -213,13 +213,15 @@ impl<T> Door<T> {
         node.into_iter().chain(other).min()
     }
 
-    /// A place that [`Step::Begin`] took is free again: the session is live, or will never be. It
-    /// was taken for so long.
-    pub fn ended(&mut self, lane: Lane, took: Duration, now: Duration) {
+    /// A place that [`Step::Begin`] took is free again: the session is live, after so long, or will
+    /// never be.
+    pub fn ended(&mut self, lane: Lane, live_after: Option<Duration>, now: Duration) {
         match lane {
             Lane::Nodes => {
                 self.nodes_begun = self.nodes_begun.saturating_sub(1);
-                self.places.on_ended(took, !self.nodes.is_empty(), now);
+                if let Some(took) = live_after {
+                    self.places.on_live(took, !self.nodes.is_empty(), now);
+                }
             }
             Lane::Others => self.others_begun = self.others_begun.saturating_sub(1),
         }

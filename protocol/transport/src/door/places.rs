@@ -48,8 +48,8 @@ impl Places {
         self.count as usize
     }
 
-    /// One is free again after this time. Where nobody waits for it there are enough.
-    pub(super) fn on_ended(&mut self, took: Duration, wanted: bool, now: Duration) {
+    /// A session is live after this time. Where no node waits for its place there are enough.
+    pub(super) fn on_live(&mut self, took: Duration, wanted: bool, now: Duration) {
         if took > SLOW {
             self.decrease(now);
         } else if !wanted || took > SOON || self.delay > SHORT {
@@ -92,17 +92,17 @@ mod tests {
     fn a_server_in_time_serves_more_at_a_time_and_a_late_one_fewer() {
         let mut places = Places::default();
         for _ in 0..4 {
-            places.on_ended(ms(1_000), true, ms(0));
+            places.on_live(ms(1_000), true, ms(0));
         }
         assert_eq!(places.count(), 33);
-        places.on_ended(ms(1_000), false, ms(0));
+        places.on_live(ms(1_000), false, ms(0));
         places.on_delay(ms(251), ms(1_000));
         places.on_delay(ms(400), ms(1_499));
         assert_eq!(places.count(), 24, "once in half a second");
         places.on_delay(ms(400), ms(1_500));
         assert_eq!(places.count(), 18);
         for _ in 0..100 {
-            places.on_ended(ms(1), true, ms(1_600));
+            places.on_live(ms(1), true, ms(1_600));
         }
         assert_eq!(places.count(), 18, "not while it is late");
     }
@@ -111,11 +111,11 @@ mod tests {
     fn sessions_that_take_long_are_made_fewer_at_a_time() {
         let mut places = Places::default();
         for _ in 0..100 {
-            places.on_ended(ms(1_001), true, ms(0));
+            places.on_live(ms(1_001), true, ms(0));
         }
         assert_eq!(places.count(), 32);
-        places.on_ended(ms(2_501), true, ms(1_000));
-        places.on_ended(ms(2_501), true, ms(1_100));
+        places.on_live(ms(2_501), true, ms(1_000));
+        places.on_live(ms(2_501), true, ms(1_100));
         assert_eq!(places.count(), 24);
     }
 
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(places.count(), 2);
         places.on_delay(ms(0), ms(200_000));
         for _ in 0..10_000 {
-            places.on_ended(ms(1), true, ms(200_000));
+            places.on_live(ms(1), true, ms(200_000));
         }
         assert_eq!(places.count(), 512);
     }

@@ -40,7 +40,7 @@ fn the_oldest_wish_is_served_first_and_a_session_before_all_else() {
     let mut served = Vec::new();
     for _ in 0..4 {
         assert_eq!(door.next(at(30)), None, "there is no place");
-        door.ended(Lane::Nodes, Duration::ZERO, at(0));
+        door.ended(Lane::Nodes, Some(Duration::ZERO), at(0));
         let Some(Step::Begin(item, Lane::Nodes)) = door.next(at(30)) else {
             panic!("none is let in")
         };
@@ -61,7 +61,7 @@ fn who_will_have_gone_before_it_is_answered_is_refused() {
     assert_eq!(door.next(at(1_500)), Some(Step::Refuse(1)));
     assert_eq!(door.next(at(1_500)), None);
     // A place that is free too late is no use to it either.
-    door.ended(Lane::Nodes, Duration::ZERO, at(0));
+    door.ended(Lane::Nodes, Some(Duration::ZERO), at(0));
     assert_eq!(door.due(), Some(at(3_000)));
     assert_eq!(door.next(at(3_500)), Some(Step::Refuse(2)));
     let state = door.state(at(3_500));

@@ -57,7 +57,7 @@ async fn a_node_waits_until_another_session_is_live() {
         assert!(begun.elapsed() < SOON, "no node waits");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    full.peers[0].place.free();
+    full.peers[0].place.live();
     let accepted = timeout(SOON, full.listener.accept()).await;
     accepted.expect("in time").expect("a peer");
     waiting.await.expect("no panic").expect("connects");

@@ -469,6 +469,7 @@ fn liveness_samples() -> Vec<Sample> {
             report: 3,
             heard: vec![heard],
             late: false,
+            crowded: false,
         }),
         Sample {
             variant: "late",
@@ -477,6 +478,17 @@ fn liveness_samples() -> Vec<Sample> {
                 report: 3,
                 heard: Vec::new(),
                 late: true,
+                crowded: false,
+            })
+        },
+        Sample {
+            variant: "crowded",
+            ..sample(v1::LivenessReport {
+                server_id: 2,
+                report: 3,
+                heard: Vec::new(),
+                late: true,
+                crowded: true,
             })
         },
         sample(v1::LivenessConfirmed {
