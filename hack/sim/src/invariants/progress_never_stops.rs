@@ -98,7 +98,7 @@ impl Invariant for ProgressNeverStops {
     }
 
     fn source(&self) -> &'static str {
-        "reconnect.md, Storms: every node gets a session, however many want one"
+        "sessions.md, More nodes than can be served: every node gets a session"
     }
 
     fn on(&mut self, seen: &Observation<'_>, world: &World) -> Result<(), String> {
