@@ -14,6 +14,8 @@ use super::Gateway;
 
 /// Between two lines in the log.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// A rate is of at least so long.
+const SPAN_MIN: Duration = Duration::from_secs(1);
 /// Where nodes wait no longer than this they are admitted at once.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
@@ -31,7 +33,7 @@ struct Told {
     admitted: u64,
     refused: u64,
     slow: bool,
-    rate: f64,
+    at: Option<Instant>,
 }
 
 /// How it stands, for operators.
@@ -41,8 +43,21 @@ pub struct AdmissionState {
     pub door: DoorState,
     /// Whether nodes wait, or were sent away a moment ago and come again.
     pub slow: bool,
-    /// Nodes that were admitted in a second, in the last ten.
+    /// Nodes that were admitted in a second, since the last line in the log was due.
     pub rate: f64,
+}
+
+impl Told {
+    /// Nodes in a second, where so many have been admitted at `now`.
+    fn rate(&self, admitted: u64, now: Instant) -> f64 {
+        let Some(at) = self.at else {
+            return 0.0;
+        };
+        let span = now.saturating_duration_since(at).max(SPAN_MIN);
+        #[expect(clippy::cast_precision_loss, reason = "nodes of some seconds")]
+        let nodes = admitted.saturating_sub(self.admitted) as f64;
+        nodes / span.as_secs_f64()
+    }
 }
 
 impl AdmissionState {
@@ -65,6 +80,7 @@ impl Admission {
     pub(crate) fn set_doorway(&self, doorway: Doorway) {
         // A server listens once.
         let _ = self.doorway.set(doorway);
+        self.told.lock().at = Some(Instant::now());
     }
 
     /// How late this server is: the door has places accordingly.
@@ -96,16 +112,17 @@ impl Admission {
         AdmissionState {
             door: door.unwrap_or_default(),
             slow: self.is_slow(now),
-            rate: self.told.lock().rate,
+            rate: self
+                .told
+                .lock()
+                .rate(door.unwrap_or_default().admitted, now),
         }
     }
 
-    /// Says in the log how nodes came in during the last `span`, where that was slow.
-    fn tell(&self, span: Duration, now: Instant) {
-        let AdmissionState { door, slow, .. } = self.state(now);
+    /// Says in the log how nodes came in since the last time, where that was slow.
+    fn tell(&self, now: Instant) {
+        let AdmissionState { door, slow, rate } = self.state(now);
         let mut told = self.told.lock();
-        #[expect(clippy::cast_precision_loss, reason = "nodes of some seconds")]
-        let rate = (door.admitted - told.admitted) as f64 / span.as_secs_f64();
         let refused = door.refused - told.refused;
         match (told.slow, slow) {
             (_, true) if refused > 0 || door.waiting > 0 => tracing::warn!(
@@ -124,7 +141,7 @@ impl Admission {
             admitted: door.admitted,
             refused: door.refused,
             slow,
-            rate,
+            at: Some(now),
         };
     }
 }
@@ -133,11 +150,9 @@ impl Admission {
 pub async fn tell(gateway: Arc<Gateway>) {
     let mut tick = interval(TOLD_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = tick.tick().await;
+    tick.tick().await;
     loop {
         tick.tick().await;
-        let now = Instant::now();
-        gateway.admission.tell(now.duration_since(last), now);
-        last = now;
+        gateway.admission.tell(Instant::now());
     }
 }
