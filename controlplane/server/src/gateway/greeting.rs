@@ -62,6 +62,12 @@ pub(super) async fn serve(
             return;
         }
     };
+    if let Some(reason) = connection.close_reason() {
+        // It hung up while its Hello waited, and may come again only after a while: the leader must
+        // not take it for one that is back.
+        tracing::info!(%node, %reason, "a node left before its Hello was answered");
+        return;
+    }
     let epoch = welcome.epoch;
     let since = Instant::now();
     if !gateway.open_session(node, epoch, connection, since, &calls) {
