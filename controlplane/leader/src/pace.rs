@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_longer_each_second_of_a_long_delay_and_shorter_after_six_short_ones() {
+    fn the_pace_doubles_each_second_of_a_long_delay_and_halves_each_six() {
         let mut pace = Pace::default();
         let mut asked = Vec::new();
         for tenth in 0..70 {

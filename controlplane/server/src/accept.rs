@@ -68,8 +68,8 @@ async fn serve_peer(peer: Peer, doors: Doors) {
     }
 }
 
-/// Serves a stream to its end. What serves it is boxed, here and in the gateway: a node has four
-/// streams for as long as it lives, and each would be as large as the largest of all.
+/// Serves a stream to its end. The futures of its kinds are boxed, here and in the gateway: a node
+/// has four streams for as long as it lives, and each task would be as large as the largest future.
 async fn serve_stream(
     send: quinn::SendStream,
     mut recv: quinn::RecvStream,

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_a_process_that_ended_is_never_done() {
+    fn work_that_waited_for_a_process_that_ended_is_never_done() {
         let mut cpu = Cpu::default();
         cpu.set_share(Some(CORE));
         let begun = cpu.arrive(Event::Op(1), MILLI, 0);

@@ -16,7 +16,7 @@ use crate::door::{Door, DoorState, Lane, Step, Wish};
 const CLOCK_START: Duration = Duration::from_secs(24 * 3600);
 
 /// A peer's place among those that are being served; clones are the same place. It is free after
-/// [`Place::free`], or when all clones are dropped.
+/// [`Place::live`] or [`Place::free`], or when all clones are dropped.
 #[derive(Debug, Clone)]
 pub struct Place(Arc<Taken>);
 

@@ -102,11 +102,11 @@ impl Lateness {
 /// Sends this server datagrams for as long as it runs.
 pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
     let (mut number, mut failed) = (0, false);
+    let started = Instant::now();
     loop {
         match connect(&endpoint).await {
             Ok(connection) => {
                 failed = false;
-                let begun = Instant::now();
                 let mut tick = interval(PROBE_EVERY);
                 tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 while connection.close_reason().is_none() {
@@ -114,20 +114,15 @@ pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
                     number += 1;
                     let now = Instant::now();
                     let delay = gateway.lateness.on_sent(number, planned, now);
-                    let since = now.saturating_duration_since(begun);
-                    // Nodes that wait for a session need the time that heartbeats take.
-                    let felt = match gateway.admission.is_crowded(now) {
-                        true => delay.max(PACED_DELAY),
-                        false => delay,
-                    };
-                    gateway.lateness.pace.lock().on_delay(felt, since);
-                    gateway.admission.on_delay(delay, now);
+                    note_delay(&gateway, delay, now, started);
                     let bytes = Bytes::copy_from_slice(&u64::to_be_bytes(number));
                     // A full buffer drops the oldest: until a newer one is read, that is a delay.
                     let _ = connection.send_datagram(bytes);
                 }
             }
             Err(error) => {
+                // Nothing is known of the delay: what was asked of nodes is taken back by and by.
+                note_delay(&gateway, Duration::ZERO, Instant::now(), started);
                 // Once, until it succeeds: the cause stays as a rule.
                 if !std::mem::replace(&mut failed, true) {
                     tracing::warn!(
@@ -140,6 +135,18 @@ pub async fn probe(gateway: Arc<Gateway>, endpoint: Endpoint) {
         }
         sleep(CONNECT_PAUSE).await;
     }
+}
+
+/// The pace of heartbeats and the places at the door follow a delay. `started` begins their clock.
+fn note_delay(gateway: &Gateway, delay: Duration, now: Instant, started: Instant) {
+    // Nodes that wait for a session need the time that heartbeats take.
+    let felt = match gateway.admission.is_crowded(now) {
+        true => delay.max(PACED_DELAY),
+        false => delay,
+    };
+    let clock = now.saturating_duration_since(started);
+    gateway.lateness.pace.lock().on_delay(felt, clock);
+    gateway.admission.on_delay(delay, now);
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<quinn::Connection, String> {

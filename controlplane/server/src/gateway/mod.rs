@@ -41,6 +41,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use controlplane_leader::Reading;
 use controlplane_state::{Digest, SessionEpoch};
@@ -152,12 +153,17 @@ impl Gateway {
         &self.coalescer
     }
 
+    /// How long a node may be silent here before it is perhaps elsewhere.
+    fn silence(&self) -> Duration {
+        silence(self.liveness_config.silence, self.lateness.pace())
+    }
+
     /// Whether a node is in a session here and nowhere else, for all that can be known: one that
     /// went on at another server may have said nothing of it here.
     pub fn is_here(&self, node: NodeId) -> bool {
         let since = self.sessions.lock().newest(node).map(|entry| entry.since);
         let heard = self.heard.last(node).max(since);
-        heard.is_some_and(|heard| heard.elapsed() < self.liveness_config.silence / HERE_PART)
+        heard.is_some_and(|heard| heard.elapsed() < self.silence() / HERE_PART)
     }
 
     /// How many nodes are in a session here.
@@ -310,7 +316,27 @@ impl Gateway {
     }
 }
 
+/// How long a node may be silent that is asked for heartbeats at this pace. It may have been told
+/// the pace before, which is twice as long, and one heartbeat may be lost.
+fn silence(usual: Duration, pace: Duration) -> Duration {
+    usual.max(pace * 4)
+}
+
 /// SHA-256 of a secret.
 pub fn digest(secret: &[u8]) -> Digest {
     Digest(Sha256::digest(secret).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_asked_for_rare_heartbeats_may_be_silent_for_longer() {
+        let usual = Duration::from_millis(2_600);
+        for (pace, seconds) in [(0, 2.6), (500, 2.6), (1_000, 4.0), (4_000, 16.0)] {
+            let silence = silence(usual, Duration::from_millis(pace));
+            assert_eq!(silence, Duration::from_secs_f64(seconds), "{pace} ms");
+        }
+    }
 }

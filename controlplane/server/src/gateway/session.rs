@@ -52,7 +52,7 @@ pub(super) struct Session<'a> {
     pub(super) since: Instant,
     /// The way to the node's connection for calls.
     pub(super) calls: Arc<CallLine>,
-    /// What happened since the Welcome.
+    /// The changes since the Welcome.
     pub(super) progress: Progress,
 }
 

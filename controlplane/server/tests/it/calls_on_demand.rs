@@ -88,7 +88,7 @@ async fn a_node_of_protocol_1_is_never_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_through_another_server_asks_and_names_a_node_that_does_not_attach() {
+async fn a_relayed_call_asks_the_node_and_names_one_that_does_not_attach() {
     let root = tempfile::tempdir().expect("a directory");
     let servers = three::cluster(root.path()).await;
     let mut node = FakeNode::join_detached(&servers[0], root.path(), 2).await;

@@ -298,7 +298,7 @@ fn a_server_that_begins_everything_that_arrives_is_found() {
 }
 
 #[test]
-fn heartbeats_that_are_more_in_doubt_whatever_the_server_can_bear_are_found() {
+fn heartbeats_that_ignore_the_pace_of_their_server_are_found() {
     assert_found(Mutant::PaceUntold, &["progress_never_stops"]);
 }
 

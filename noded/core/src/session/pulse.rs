@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_yet_is_not_unanswered() {
+    fn a_heartbeat_that_was_not_sent_yet_is_not_unanswered() {
         let mut pulse = Pulse::new(Moment::default());
         pulse.on_welcome(INTERVAL, CALM, Moment::default());
         pulse.beat(Moment::default());

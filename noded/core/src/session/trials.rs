@@ -1,9 +1,9 @@
 //! The attempts at one session: since when it is wanted, and how long each attempt waits for the
 //! first sign of a server.
 //!
-//! A server that has too much to do says so, or lets the node wait for a place: then it is worth
-//! waiting for. One that says nothing is gone as a rule, and the next one is asked; but where none
-//! says anything, all of them may be slow, and each round waits longer than the one before it.
+//! A busy server refuses the node, or lets it wait for a place; its answer is worth waiting for. A
+//! silent server is gone as a rule, and the node asks the next one. Where all are silent they may
+//! only be slow, so each round over them waits longer than the round before.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ pub enum Step<T> {
 pub struct DoorState {
     /// Nodes that wait for a place.
     pub waiting: usize,
-    /// Those that have one.
+    /// Nodes that have a place.
     pub begun: usize,
     /// Places of nodes.
     pub places: usize,

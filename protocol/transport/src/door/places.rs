@@ -26,7 +26,7 @@ const ENDED_PER_PLACE: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Places {
     count: u32,
-    /// Those that were soon made since the last change.
+    /// Sessions that were soon made since the last change.
     soon: u32,
     delay: Duration,
     decreased_at: Option<Duration>,

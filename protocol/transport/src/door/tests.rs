@@ -50,7 +50,7 @@ fn the_oldest_wish_is_served_first_and_a_session_before_all_else() {
 }
 
 #[test]
-fn who_will_have_gone_before_it_is_answered_is_refused() {
+fn a_node_that_would_leave_before_it_is_answered_is_refused() {
     let mut door = full();
     assert_eq!(door.state(at(0)).crowded_for, Duration::ZERO);
     door.arrive(session(0, 2_000), 1, at(0));
@@ -71,7 +71,7 @@ fn who_will_have_gone_before_it_is_answered_is_refused() {
 }
 
 #[test]
-fn who_has_no_patience_is_given_a_moment() {
+fn a_node_without_patience_waits_a_moment_all_the_same() {
     let mut door = full();
     door.arrive(session(0, 0), 1, at(0));
     assert_eq!(door.due(), Some(at(100)));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_the_field_is_told_as_the_longest() {
+    fn a_time_longer_than_the_field_is_told_as_the_longest() {
         let wish = Wish {
             waited: Duration::from_secs(1_000_000),
             ..WISH

@@ -93,7 +93,7 @@ impl Gateway {
         let entry = self.sessions.lock().newest(node).cloned();
         let is_silent = |entry: &SessionEntry| {
             let heard = self.heard.last(node).unwrap_or(entry.since);
-            heard.elapsed() >= self.liveness_config.silence
+            heard.elapsed() >= self.silence()
         };
         let lively = entry.filter(|entry| !is_silent(entry));
         lively.map(|entry| entry.calls)

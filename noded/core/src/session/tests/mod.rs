@@ -332,7 +332,7 @@ fn deadlines_end_every_phase_that_waits() {
 }
 
 #[test]
-fn a_busy_server_is_asked_ever_more_rarely_and_told_how_long_the_node_has_waited() {
+fn a_busy_server_is_asked_ever_more_rarely_and_told_the_time_waited() {
     let (mut session, mut out) = session();
     let (mut now, mut waits) = (0, Vec::new());
     for refused in 0..40 {
