@@ -89,6 +89,7 @@ impl State {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one arm for each command")]
 fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
     match command {
         Command::Barrier => return Ok(Outcome::Done),
@@ -122,6 +123,7 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
             force_reschedule,
         } => draft.job_evaluate(eval, force_reschedule),
         Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
+        Command::EvalsDelete(command) => draft.evals_delete(command),
         Command::PlanApply(plan) => draft.plan_apply(*plan),
         Command::AllocsStop { allocs, evals } => draft.allocs_stop(&allocs, evals),
         Command::NodeHello(hello) => draft.node_hello(&hello),

@@ -38,6 +38,7 @@ mod alloc;
 mod client_alloc;
 mod deployments;
 mod detail;
+mod eval_delete;
 mod evals;
 mod exec;
 mod job;

@@ -6,6 +6,7 @@ mod allocs;
 mod cluster;
 mod deployments;
 mod draft;
+mod eval_delete;
 mod evals;
 mod gc;
 mod jobs;
@@ -19,6 +20,7 @@ mod restore;
 mod sessions;
 
 pub(crate) use draft::{Draft, job_status};
+pub use eval_delete::EvalsFound;
 pub use gc::left_a_gap;
 pub use lease::LeaseEnd;
 pub use liveness::WindowEnd;

@@ -49,6 +49,7 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::JobStability { .. }
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
+        | Command::EvalsDelete(_)
         | Command::AllocsStop { .. }
         | Command::PendingExpired { .. }
         | Command::NodeFacts { .. }

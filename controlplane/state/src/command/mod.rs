@@ -4,6 +4,7 @@
 //! Everything that is not a function of the state arrives here: the time, the seed of the ids that
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
+mod evals;
 mod jobs;
 mod nodes;
 mod plan;
@@ -17,6 +18,7 @@ use protocol_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use evals::*;
 pub use jobs::*;
 pub use nodes::*;
 pub use plan::*;
@@ -86,6 +88,8 @@ pub enum Command {
     },
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
+    /// Deletes evaluations that an operator chose, open ones included.
+    EvalsDelete(EvalsDelete),
     /// What the scheduler decided for one evaluation, checked by the plan queue.
     #[serde(skip)]
     PlanApply(Box<PlanApply>),
@@ -171,7 +175,7 @@ pub enum Command {
 }
 
 /// The highest level of commands that this release reads from the log: see [`Command::level`].
-pub const COMMAND_LEVEL: u32 = 1;
+pub const COMMAND_LEVEL: u32 = 2;
 
 impl Command {
     /// The level of the first release that applies this command as it is: 1 for all that the first
@@ -212,6 +216,7 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
+            Self::EvalsDelete(_) => 2,
         }
     }
 }

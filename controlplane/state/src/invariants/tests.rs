@@ -185,7 +185,7 @@ fn an_index_that_names_a_row_under_another_key_or_one_that_is_not_there_is_found
     assert!(rules(&elsewhere).contains(&Rule::SecondaryIndex));
 
     let mut gone = tables.clone();
-    gone.evals.remove(&id);
+    gone.evals.remove(&(3, id));
     assert!(rules(&gone).contains(&Rule::SecondaryIndex));
 }
 

@@ -2,6 +2,7 @@
 
 mod any_case;
 mod canonical;
+mod eval_filter;
 mod fields;
 mod fixtures;
 mod properties;

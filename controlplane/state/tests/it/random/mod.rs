@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use controlplane_state::codec::{decode, encode};
 use controlplane_state::command::{
-    AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainSwitch, GcCollect,
-    JobDeregister, NodeBatch, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
+    AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainSwitch, EvalsDelete,
+    EvalsPage, GcCollect, JobDeregister, NodeBatch, NodeSynced, PlanApply, Preempted,
+    PromoteGroups, Purge,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Command, Digest, SchedulerConfig, SessionEpoch, State, UpdateClass,
@@ -153,7 +154,8 @@ fn command(cluster: &mut Harness, step: Step) -> Command {
         18 | 19 => nodes::node_command(cluster, step),
         20 | 21 => jobs::eval_command(cluster, step),
         22 => jobs::deployment_command(cluster, step),
-        23 | 24 => jobs::collect_command(cluster, step),
+        23 => jobs::collect_command(cluster, step),
+        24 => jobs::deletion_command(cluster, step),
         25 => jobs::odd_command(cluster, step),
         _ => jobs::restore_command(cluster, step),
     }
