@@ -10,6 +10,7 @@ mod conventions;
 mod cut_links;
 mod early;
 mod ends;
+mod eval_delete;
 mod fake_answers;
 mod fake_node;
 mod followers;
