@@ -102,7 +102,7 @@ pub(super) fn tallies(tables: &Tables, found: &mut Found) {
     let counted = tables
         .allocs_by_job
         .keys()
-        .chain(tables.evals_by_job.keys());
+        .chain(tables.evals_by_job.keys().map(AsRef::as_ref));
     for key in counted {
         found.unless(tables.tallies.contains_key(key), Rule::JobTally, || {
             format!("{key:?} is not counted")

@@ -3,9 +3,10 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use imbl::OrdSet;
 use protocol_model::{EvalId, Evaluation};
 
-use super::{EvalSlot, Table, Tables, index_insert};
+use super::{EvalSlot, Table, Tables};
 
 impl Tables {
     /// Puts an evaluation. The create index of a known one never changes.
@@ -30,7 +31,12 @@ impl Tables {
             return;
         }
         self.eval_slots.insert(eval.id, eval.create_index);
-        index_insert(&mut self.evals_by_job, &key, slot);
+        if let Some(slots) = self.evals_by_job.get_mut(&key) {
+            slots.insert(slot);
+        } else {
+            let key = Arc::new(key.clone());
+            self.evals_by_job.insert(key, OrdSet::unit(slot));
+        }
         self.tally(&key, |tally| tally.count_eval(eval.status));
     }
 

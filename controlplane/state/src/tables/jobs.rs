@@ -62,7 +62,7 @@ impl Tables {
             let mut tally = JobTally::default();
             change(&mut tally);
             if !tally.is_empty() {
-                self.tallies.insert(key.clone(), Arc::new(tally));
+                self.tallies.insert(Arc::new(key.clone()), Arc::new(tally));
             }
             return;
         };

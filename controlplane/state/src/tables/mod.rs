@@ -116,10 +116,12 @@ pub struct Tables {
     pub(crate) specs: OrdMap<SpecHash, SpecRecord>,
     /// Jobs that run once on each node: a node that comes needs exactly these.
     pub(crate) per_node_jobs: OrdSet<JobKey>,
-    pub(crate) tallies: OrdMap<JobKey, Arc<JobTally>>,
+    /// By shared keys, like `evals_by_job`: a transition that touches many jobs copies most leaves,
+    /// and a key is two texts.
+    pub(crate) tallies: OrdMap<Arc<JobKey>, Arc<JobTally>>,
     /// The create index of each evaluation: its place in `evals`.
     pub(crate) eval_slots: OrdMap<EvalId, u64>,
-    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<EvalSlot>>,
+    pub(crate) evals_by_job: OrdMap<Arc<JobKey>, OrdSet<EvalSlot>>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdSet<AllocId>>,
     pub(crate) allocs_by_eval: OrdMap<EvalId, OrdSet<AllocId>>,
