@@ -2,6 +2,7 @@
 //! leader's parts what to look at.
 
 mod kind;
+mod launched;
 mod refusal;
 mod signal;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
 pub use kind::KindChange;
+pub use launched::{LaunchField, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal};
 pub use signal::Signal;
 
@@ -50,6 +52,8 @@ pub enum Outcome {
         /// The evaluation made with it.
         eval: Option<EvalId>,
     },
+    /// A parameterized job was dispatched, now or earlier with the same idempotency token.
+    JobDispatched(Launched),
     /// A plan was applied whole.
     PlanApplied,
     /// A session was made or resumed.

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod allocs;
+mod children;
 mod cluster;
 mod deployments;
 mod draft;

@@ -15,14 +15,18 @@ impl Tables {
         } else {
             self.per_node_jobs.remove(&key);
         }
-        self.jobs.insert(key, Arc::new(record));
+        let record = Arc::new(record);
+        let before = self.jobs.insert(key, record.clone());
+        self.child_changed(before.as_ref().map(|it| &*it.job), Some(&record.job));
     }
 
     pub(crate) fn remove_job(&mut self, key: &JobKey) {
         self.touch(Table::Jobs);
         self.touch(Table::JobSummaries);
         self.per_node_jobs.remove(key);
-        self.jobs.remove(key);
+        if let Some(removed) = self.jobs.remove(key) {
+            self.child_changed(Some(&removed.job), None);
+        }
         if let Some(versions) = self.job_versions.remove(key) {
             self.touch(Table::JobVersions);
             versions

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod checkpoints;
+mod children;
 mod codec;
 mod deployments;
 mod gc;

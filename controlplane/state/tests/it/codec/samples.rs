@@ -382,6 +382,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         settings_commands(),
         restore_commands(),
         decision_commands(),
+        super::level_2::children(),
     ]
     .concat()
 }
