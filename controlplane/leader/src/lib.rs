@@ -18,6 +18,7 @@
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
+//! - [`periodic::PeriodicLaunches`]: which periodic jobs are due.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -37,6 +38,7 @@ pub mod liveness;
 pub mod owed_syncs;
 pub mod pace;
 mod part;
+pub mod periodic;
 pub mod pieces;
 pub mod plan;
 pub mod retry;

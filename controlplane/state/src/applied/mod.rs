@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
 pub use kind::KindChange;
-pub use launched::{LaunchField, Launched};
+pub use launched::{LaunchField, LaunchResult, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal};
 pub use signal::Signal;
 
@@ -54,6 +54,8 @@ pub enum Outcome {
     },
     /// A parameterized job was dispatched, now or earlier with the same idempotency token.
     JobDispatched(Launched),
+    /// Periodic jobs were launched, or not: in the order of the command.
+    PeriodicLaunched(Vec<LaunchResult>),
     /// A plan was applied whole.
     PlanApplied,
     /// A session was made or resumed.

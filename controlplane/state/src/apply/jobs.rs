@@ -124,6 +124,11 @@ impl Draft {
                 .map(|(name, queued)| (name.clone(), *queued))
                 .collect()
         });
+        let mut last_launch = existing.and_then(|existing| existing.last_launch);
+        if job.launches_by_time() {
+            // Times of an older schedule, or of while it was disabled, are not made up for.
+            last_launch = last_launch.max(Some(self.now));
+        }
         let job = Arc::new(job);
         self.tables.put_spec(spec, &job);
         self.tables.put_job_version(
@@ -134,8 +139,13 @@ impl Draft {
                 submission,
             },
         );
-        self.tables
-            .put_job(key.clone(), JobRecord { job, spec, queued });
+        let record = JobRecord {
+            job,
+            spec,
+            queued,
+            last_launch,
+        };
+        self.tables.put_job(key.clone(), record);
         self.trim_versions(key);
         self.touch_job(key);
         self.signal(Signal::JobChanged(key.clone()));

@@ -14,6 +14,7 @@ mod lease;
 mod liveness;
 mod node_evals;
 mod nodes;
+mod periodic;
 mod plan;
 mod reports;
 mod restore;

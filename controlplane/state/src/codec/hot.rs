@@ -48,6 +48,7 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::JobDeregister(_)
         | Command::JobStability { .. }
         | Command::JobDispatch(_)
+        | Command::PeriodicLaunch(_)
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
         | Command::AllocsStop { .. }

@@ -7,6 +7,7 @@
 mod children;
 mod jobs;
 mod nodes;
+mod periodic;
 mod plan;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use children::*;
 pub use jobs::*;
 pub use nodes::*;
+pub use periodic::*;
 pub use plan::*;
 
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
@@ -89,6 +91,8 @@ pub enum Command {
     /// Launches a job from a parameterized one. A repeated idempotency token launches nothing: the
     /// outcome names the child that has it.
     JobDispatch(ChildJob),
+    /// Launches periodic jobs, whose launch records move with it.
+    PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
     /// What the scheduler decided for one evaluation, checked by the plan queue.
@@ -217,7 +221,7 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::JobDispatch(_) => 2,
+            Self::JobDispatch(_) | Self::PeriodicLaunch(_) => 2,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey};
+use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey, UnixNanos};
 
 use super::{Table, Tables, index_insert, index_remove};
 use crate::record::{JobRecord, JobTally, JobVersionRecord};
@@ -18,6 +18,13 @@ impl Tables {
         let record = Arc::new(record);
         let before = self.jobs.insert(key, record.clone());
         self.child_changed(before.as_ref().map(|it| &*it.job), Some(&record.job));
+    }
+
+    /// Moves the launch record of a periodic job. Not a change of the job: no index of it rises.
+    pub(crate) fn put_last_launch(&mut self, key: &JobKey, at: UnixNanos) {
+        if let Some(record) = self.jobs.get_mut(key) {
+            Arc::make_mut(record).last_launch = Some(at);
+        }
     }
 
     pub(crate) fn remove_job(&mut self, key: &JobKey) {

@@ -9,6 +9,7 @@ mod gc;
 mod harness;
 mod jobs;
 mod leases;
+mod periodic;
 mod plans;
 mod random;
 mod restores;

@@ -78,6 +78,11 @@ pub(crate) fn zone(name: &str) -> Result<TimeZone, UnknownZone> {
 }
 
 impl Schedule {
+    /// The time zone of its expressions.
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
     /// The first launch after `after`, in whole seconds. `None` where there is none within
     /// [`SEARCH_YEARS_MAX`] years.
     pub fn next(&self, after: UnixNanos) -> Option<UnixNanos> {
@@ -91,7 +96,10 @@ impl Schedule {
     pub fn newest(&self, after: UnixNanos, until: UnixNanos) -> Option<UnixNanos> {
         let last = seconds(until)?;
         let mut found = self.first(seconds(after)?, last)?;
-        // Between two moments there is one or none: halve until no later one is left.
+        // As a rule one launch is due. Else halve the span until no later one is left.
+        if self.first(found, last).is_none() {
+            return Some(nanos(found));
+        }
         let (mut low, mut high) = (found.as_second(), last.as_second());
         while low < high {
             let middle = low + (high - low) / 2;

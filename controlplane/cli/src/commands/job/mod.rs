@@ -1,6 +1,7 @@
 //! `drover job`.
 
 mod history;
+mod periodic;
 pub(crate) mod plan;
 mod read;
 mod run;
@@ -28,6 +29,9 @@ pub(crate) enum JobCommand {
     Inspect(read::Inspect),
     /// Show the versions of a job
     History(history::History),
+    /// Launch periodic jobs by hand
+    #[command(subcommand)]
+    Periodic(periodic::PeriodicCommand),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
 }
@@ -40,6 +44,7 @@ impl JobCommand {
             Self::Validate(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
             Self::History(command) => command.run(session).await,
+            Self::Periodic(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
             Self::Stop(command) => command.run(session).await,
