@@ -1,5 +1,6 @@
 //! `drover job`.
 
+pub(crate) mod action;
 mod history;
 mod periodic;
 pub(crate) mod plan;
@@ -34,12 +35,14 @@ pub(crate) enum JobCommand {
     Periodic(periodic::PeriodicCommand),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
+    Action(action::Action),
 }
 
 impl JobCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
             Self::Run(command) => command.run(session).await,
+            Self::Action(command) => command.run(session).await,
             Self::Plan(command) => command.run(session).await,
             Self::Validate(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
