@@ -147,7 +147,7 @@ async fn one_job(
 ) -> Result<JobName, Failure> {
     let query = Query::new().with("prefix", text);
     let mut found = client.call(&ListJobs, &query).await?.value;
-    // One that is named whole is answered for by the server.
+    // A whole name goes to the server, which says what the job is.
     found.retain(|job| job.id == text || wanted(job));
     let mut exact: Vec<&JobListStub> = found.iter().filter(|job| job.id == text).collect();
     if exact.is_empty() {

@@ -23,11 +23,11 @@ pub struct Launch {
     pub child: ChildJob,
     /// The launch time, in whole seconds; the child's id ends with it.
     pub at: UnixNanos,
-    /// Who wants it.
+    /// The schedule, or a caller.
     pub cause: LaunchCause,
 }
 
-/// Who wants a launch.
+/// The cause of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LaunchCause {
     /// The job's schedule. It happens once, and not beside a child that is not over where the job

@@ -41,7 +41,7 @@ pub enum ExpressionError {
         field: &'static str,
         /// The field's text.
         text: String,
-        /// What is wrong.
+        /// The mistake, for people.
         why: String,
         /// The values that it takes.
         range: &'static str,
@@ -58,7 +58,7 @@ impl ExpressionError {
         }
     }
 
-    /// What would be right.
+    /// How to correct it.
     pub fn hint(&self) -> String {
         match self {
             Self::Fields { .. } => {

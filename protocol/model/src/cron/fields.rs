@@ -123,7 +123,7 @@ pub(super) fn normalize(field: Field, text: &str) -> Result<String, ExpressionEr
     Ok(normal)
 }
 
-/// What a run of capital letters means in a field; `None` where it means nothing.
+/// The meaning of a run of capital letters in a field; `None` where there is none.
 fn letters(field: Field, word: &str) -> Option<String> {
     match field {
         Field::Month => numbered(&MONTHS, 1, word),

@@ -9,9 +9,9 @@ use crate::periodic::PeriodicConfig;
 pub(crate) struct Mistake {
     /// The attribute; empty for the block itself.
     pub(crate) segment: &'static str,
-    /// What is wrong.
+    /// The mistake, for people.
     pub(crate) message: String,
-    /// What would be right; may be empty.
+    /// How to correct it; may be empty.
     pub(crate) hint: String,
 }
 
