@@ -72,7 +72,7 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
     same("deployments by job", deployments);
     let per_node: OrdSet<_> = tables
         .jobs()
-        .filter(|(_, job)| job.job_type.is_per_node())
+        .filter(|(_, job)| job.runs_on_every_node())
         .map(|(key, _)| key.clone())
         .collect();
     same(

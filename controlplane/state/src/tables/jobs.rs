@@ -10,7 +10,7 @@ use crate::record::{JobRecord, JobTally, JobVersionRecord};
 impl Tables {
     pub(crate) fn put_job(&mut self, key: JobKey, record: JobRecord) {
         self.touch(Table::Jobs);
-        if record.job.job_type.is_per_node() {
+        if record.job.runs_on_every_node() {
             self.per_node_jobs.insert(key.clone());
         } else {
             self.per_node_jobs.remove(&key);

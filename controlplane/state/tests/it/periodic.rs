@@ -180,7 +180,7 @@ fn what_launches_depend_on_is_looked_at_when_they_are_applied() {
             change(&mut cluster, &backup);
             let record = cluster.tables().last_launch(&backup);
             let results = apply(&mut cluster, &[launch]);
-            assert_eq!(results, [expected.clone()], "{name} {cause:?}");
+            assert_eq!(results, std::slice::from_ref(&expected), "{name} {cause:?}");
             assert_eq!(cluster.tables().job(&child), None, "{name} {cause:?}");
             assert_eq!(cluster.tables().last_launch(&backup), record, "{name}");
         }
@@ -291,6 +291,21 @@ fn one_launch_that_does_not_hold_stops_no_other() {
         ),
         "{results:?}"
     );
+}
+
+#[test]
+fn nothing_is_evaluated_for_a_template_when_a_node_comes() {
+    let mut cluster = Harness::new();
+    let mut template = template(Overlap::Allowed);
+    template.job_type = JobType::Sysbatch;
+    register(&mut cluster, &template);
+    let scheduled = launch(&mut cluster, &template.key(), 60, LaunchCause::Schedule);
+    let child = scheduled.child.job.key();
+    apply(&mut cluster, &[scheduled]);
+    cluster.join(1);
+    assert_eq!(cluster.pending(&template.key()), []);
+    let of_child = [EvalTrigger::PeriodicJob, EvalTrigger::NodeUpdate];
+    assert_eq!(cluster.pending(&child), of_child);
 }
 
 #[test]
