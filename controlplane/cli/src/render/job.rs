@@ -139,15 +139,20 @@ pub(crate) fn next_launch(job: &Job, clock: &Clock) -> String {
         Err(error) => return format!("none ({error})"),
     };
     match schedule.next(clock.now) {
-        Some(next) => {
-            let zoned = Clock {
-                now: clock.now,
-                zone: schedule.zone().clone(),
-            };
-            format!("{} ({})", zoned.date(next), clock.ahead(next))
-        }
+        Some(next) => launch_at(job, next, clock),
         None => "none (no such time is to come)".to_owned(),
     }
+}
+
+/// A launch time of a periodic job, in the time zone of its schedule.
+pub(crate) fn launch_at(job: &Job, at: UnixNanos, clock: &Clock) -> String {
+    let schedule = job.periodic.as_ref().and_then(|it| it.schedule().ok());
+    let zone = schedule.map_or_else(|| clock.zone.clone(), |it| it.zone().clone());
+    let zoned = Clock {
+        now: clock.now,
+        zone,
+    };
+    format!("{} ({})", zoned.date(at), clock.ahead(at))
 }
 
 fn children(counts: &JobCounts) -> String {

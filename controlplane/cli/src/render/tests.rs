@@ -385,13 +385,48 @@ fn a_plan() {
             "Tasks": [{ "Type": "Deleted", "Name": "side", "Annotations": ["forces destroy"] }],
         }]},
     }));
-    assert!(plan::changes_something(&answer));
+    assert!(plan::changes_something(&answer, &web()));
     let view = plan::View {
         colour: Colour::Off,
         verbose: false,
         file: "web.nomad.hcl".to_owned(),
     };
-    insta::assert_snapshot!("plan", view.plan(&answer));
+    insta::assert_snapshot!("plan", view.plan(&answer, &web(), &clock()));
+}
+
+#[test]
+fn plan_explains_what_rules_nodes_out_and_which_come_nearest() {
+    let job: Job = read(json!({
+        "ID": "backup", "Type": "batch",
+        "Periodic": { "Spec": "0 3 * * *", "TimeZone": "Europe/Berlin" },
+    }));
+    let answer: JobPlan = read(json!({
+        "NextPeriodicLaunch": "2023-11-15T02:00:00Z",
+        "Annotations": { "DesiredTGUpdates": { "web": { "Place": 2 } } },
+        "Diff": { "Type": "None", "ID": "backup" },
+        "Explanation": { "web": {
+            "Filtered": [{ "Reason": "missing drivers", "Nodes": 2 },
+                         { "Reason": "${attr.kernel.name} = plan9", "Nodes": 1 }],
+            "NearMisses": [{ "NodeID": NODE, "NodeName": "n17",
+                             "Missing": ["memory 256 MiB short of 512", "cores"] }],
+        }, "empty": {} },
+    }));
+    let view = plan::View {
+        colour: Colour::Off,
+        verbose: false,
+        file: "backup.hcl".to_owned(),
+    };
+    let text = view.plan(&answer, &job, &clock());
+    let explained = "\
+- Task Group \"web\":
+    2 nodes ruled out: missing drivers
+    1 node ruled out: ${attr.kernel.name} = plan9
+    near miss: node n17: memory 256 MiB short of 512, cores
+- If submitted now, next periodic launch would be at 2023-11-15T03:00:00+01:00 (3h46m from now).
+";
+    assert!(text.contains(explained), "{text}");
+    // A launch that was tried is no change of the template.
+    assert!(!plan::changes_something(&answer, &job));
 }
 
 #[test]

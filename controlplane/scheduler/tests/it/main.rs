@@ -2,6 +2,7 @@
 
 mod concurrency;
 mod ends;
+mod explain;
 mod pace;
 mod placement;
 mod property;

@@ -18,7 +18,7 @@ use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PR
 pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
-pub use plan::{Annotations, DesiredUpdates, JobPlan};
+pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
 pub use versions::{VersionSubmission, Versions};
 
 const DIFFS: &[Parameter] = &[
