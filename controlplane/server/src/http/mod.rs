@@ -36,6 +36,7 @@ mod acl;
 mod agent;
 mod alloc;
 mod client_alloc;
+mod deployment_change;
 mod deployments;
 mod detail;
 mod evals;

@@ -3,6 +3,7 @@
 mod history;
 pub(crate) mod plan;
 mod read;
+mod rollout;
 mod run;
 mod status;
 mod stop;
@@ -30,6 +31,12 @@ pub(crate) enum JobCommand {
     History(history::History),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
+    /// Promote the canaries of a job's newest deployment
+    Promote(rollout::Promote),
+    /// List the deployments of a job
+    Deployments(rollout::Deployments),
+    /// List the allocations of a job
+    Allocs(rollout::Allocs),
 }
 
 impl JobCommand {
@@ -42,6 +49,9 @@ impl JobCommand {
             Self::History(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
+            Self::Promote(command) => command.run(session).await,
+            Self::Deployments(command) => command.run(session).await,
+            Self::Allocs(command) => command.run(session).await,
             Self::Stop(command) => command.run(session).await,
         }
     }
