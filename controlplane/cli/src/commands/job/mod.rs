@@ -1,5 +1,6 @@
 //! `drover job`.
 
+pub(crate) mod action;
 mod history;
 pub(crate) mod plan;
 mod read;
@@ -37,12 +38,15 @@ pub(crate) enum JobCommand {
     Deployments(rollout::Deployments),
     /// List the allocations of a job
     Allocs(rollout::Allocs),
+    /// Run an action of a job in a running task
+    Action(action::Action),
 }
 
 impl JobCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
             Self::Run(command) => command.run(session).await,
+            Self::Action(command) => command.run(session).await,
             Self::Plan(command) => command.run(session).await,
             Self::Validate(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
