@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::SessionEpoch;
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
-pub use refusal::{NodeRejected, NodeRejection, Refusal};
+pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use signal::Signal;
 
 /// The result of [`crate::State::apply`].
