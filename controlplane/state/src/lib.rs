@@ -51,7 +51,7 @@ pub use record::*;
 pub use restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE};
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{EvalSlot, Table, Tables};
+pub use tables::{Children, EvalSlot, Table, Tables};
 pub use usage::{
     Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,
 };

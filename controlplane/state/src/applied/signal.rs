@@ -29,6 +29,8 @@ pub enum Signal {
     EvalRemoved(EvalId),
     /// A job was registered, changed its version or was stopped.
     JobChanged(JobKey),
+    /// The launch record of a periodic job moved.
+    LaunchRecorded(JobKey),
     /// A job was forgotten.
     JobRemoved(JobKey),
     /// A node has a new session and owes its report.
@@ -111,6 +113,7 @@ impl Signal {
             | Self::EvalEnded { .. }
             | Self::EvalRemoved(_)
             | Self::JobChanged(_)
+            | Self::LaunchRecorded(_)
             | Self::JobRemoved(_)
             | Self::AllocReported { .. }
             | Self::DeploymentChanged(_)

@@ -4,9 +4,11 @@
 //! Everything that is not a function of the state arrives here: the time, the seed of the ids that
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
+mod children;
 mod evals;
 mod jobs;
 mod nodes;
+mod periodic;
 mod plan;
 
 use std::sync::Arc;
@@ -18,9 +20,11 @@ use protocol_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use children::*;
 pub use evals::*;
 pub use jobs::*;
 pub use nodes::*;
+pub use periodic::*;
 pub use plan::*;
 
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
@@ -86,6 +90,11 @@ pub enum Command {
         eval: Evaluation,
         force_reschedule: bool,
     },
+    /// Launches a job from a parameterized one. A repeated idempotency token launches nothing: the
+    /// outcome names the child that has it.
+    JobDispatch(ChildJob),
+    /// Launches periodic jobs, whose launch records move with it.
+    PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
     /// Deletes evaluations that an operator chose, open ones included.
@@ -146,19 +155,9 @@ pub enum Command {
     /// A deployment goes on, ends, or is paused.
     DeploymentStatus(DeploymentStatusUpdate),
     /// Canaries are good: the rest may follow.
-    DeploymentPromote {
-        id: DeploymentId,
-        groups: PromoteGroups,
-        eval: Option<Evaluation>,
-    },
+    DeploymentPromote(DeploymentPromote),
     /// An operator says which allocations of a deployment are healthy.
-    DeploymentAllocHealth {
-        id: DeploymentId,
-        healthy: Vec<AllocId>,
-        unhealthy: Vec<AllocId>,
-        eval: Option<Evaluation>,
-        change: Option<DeploymentChange>,
-    },
+    DeploymentAllocHealth(Box<DeploymentAllocHealth>),
     /// The first management token of a cluster.
     AclBootstrap { token: AclToken, reset_index: u64 },
     /// Creates or replaces a namespace.
@@ -209,14 +208,14 @@ impl Command {
             | Self::SyncDeadline { .. }
             | Self::SyncRejected { .. }
             | Self::DeploymentStatus(_)
-            | Self::DeploymentPromote { .. }
-            | Self::DeploymentAllocHealth { .. }
+            | Self::DeploymentPromote(_)
+            | Self::DeploymentAllocHealth(_)
             | Self::AclBootstrap { .. }
             | Self::NamespaceUpsert { .. }
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::EvalsDelete(_) => 2,
+            Self::JobDispatch(_) | Self::PeriodicLaunch(_) | Self::EvalsDelete(_) => 2,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! forgotten by a transition.
 
 mod allocs;
+mod children;
 mod evals;
 mod jobs;
 mod nodes;
@@ -20,6 +21,8 @@ use crate::record::{
     NodeRecord, ReportMark, SchedulerConfig,
 };
 use crate::restore::PendingRestore;
+pub use children::Children;
+pub(crate) use children::parent_of;
 pub(crate) use evals::slot_of;
 
 /// The tables that readers can wait for.
@@ -122,6 +125,8 @@ pub struct Tables {
     /// The create index of each evaluation: its place in `evals`.
     pub(crate) eval_slots: OrdMap<EvalId, u64>,
     pub(crate) evals_by_job: OrdMap<Arc<JobKey>, OrdSet<EvalSlot>>,
+    /// Of each template that has children.
+    pub(crate) children: OrdMap<JobKey, Children>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdSet<AllocId>>,
     pub(crate) allocs_by_eval: OrdMap<EvalId, OrdSet<AllocId>>,

@@ -1,10 +1,11 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
-//! `tests/golden/v1/NAME.bin` is what release 1 writes; `v3` has the commands of level 2. A test that fails here means that servers
-//! of two releases would not understand each other: change the format's version, keep the old
-//! files, and read both.
+//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2. A test
+//! that fails here means that servers of two releases would not understand each other: change the
+//! format's version, keep the old files, and read both.
 
 mod eval_deletes;
+mod level_2;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -16,9 +17,9 @@ use controlplane_state::codec::{
     DecodeError, LOG_FORMAT, decode, decode_applied, encode, encode_applied,
 };
 use controlplane_state::command::{
-    AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainSwitch, GcCollect,
-    JobDeregister, JobRegister, NodeBatch, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
-    Unaccepted,
+    AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
+    DeploymentStatusUpdate, DrainSwitch, GcCollect, JobDeregister, JobRegister, NodeBatch,
+    NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
