@@ -32,6 +32,7 @@ mod reconcile;
 mod reschedule;
 mod rollout;
 mod scratch;
+mod spread;
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,7 @@ use protocol_model::{AllocMetric, Evaluation, UnixNanos};
 pub use concurrency::{Concurrency, Lane, Lanes};
 pub use ids::Seeded;
 pub use scratch::Scratch;
+pub use spread::spread_warnings;
 
 /// What is to be done for one evaluation.
 #[derive(Clone, PartialEq, Debug)]

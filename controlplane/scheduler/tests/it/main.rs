@@ -2,6 +2,7 @@
 
 mod concurrency;
 mod ends;
+mod oracle;
 mod pace;
 mod placement;
 mod property;
