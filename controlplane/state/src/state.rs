@@ -89,6 +89,7 @@ impl State {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one arm for each command")]
 fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
     match command {
         Command::Barrier => return Ok(Outcome::Done),
@@ -121,6 +122,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
             eval,
             force_reschedule,
         } => draft.job_evaluate(eval, force_reschedule),
+        Command::JobDispatch(child) => draft.job_dispatch(child),
+        Command::PeriodicLaunch(command) => draft.periodic_launch(command),
         Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
         Command::PlanApply(plan) => draft.plan_apply(*plan),
         Command::AllocsStop { allocs, evals } => draft.allocs_stop(&allocs, evals),
@@ -141,16 +144,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         } => draft.node_drain(node, drain, eligibility_after),
         Command::NodePurge { node } => draft.node_purge(node),
         Command::DeploymentStatus(update) => draft.deployment_status(update),
-        Command::DeploymentPromote { id, groups, eval } => {
-            draft.deployment_promote(id, &groups, eval)
-        }
-        Command::DeploymentAllocHealth {
-            id,
-            healthy,
-            unhealthy,
-            eval,
-            change,
-        } => draft.deployment_alloc_health(id, &healthy, &unhealthy, eval, change),
+        Command::DeploymentPromote(command) => draft.deployment_promote(command),
+        Command::DeploymentAllocHealth(command) => draft.deployment_alloc_health(*command),
         Command::AclBootstrap { token, reset_index } => draft.acl_bootstrap(token, reset_index),
         Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
         Command::NamespaceDelete { name } => draft.namespace_delete(&name),

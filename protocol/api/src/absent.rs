@@ -9,7 +9,6 @@ const SERVICES: &str = "not part of this release: service discovery";
 const SCALING: &str = "not part of this release: scaling policies";
 const VOLUMES: &str = "not part of this release: volumes";
 const THIS: &str = "this is not part of this release";
-const STEERING: &str = "deployments cannot be steered by hand in this release";
 const OPERATOR: &str = "this operator route is not part of this release";
 const AGENT: &str = "this release does not steer agents over HTTP";
 const ACCESS: &str = "policies, roles and further tokens are not in this release";
@@ -18,13 +17,10 @@ const ACCESS: &str = "policies, roles and further tokens are not in this release
 pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("JobStatuses", "/v1/jobs/statuses", THIS),
     Endpoint::absent("DispatchJob", "/v1/job/{id...}/dispatch", THIS),
-    Endpoint::absent("ForcePeriodic", "/v1/job/{id...}/periodic/force", THIS),
     Endpoint::absent("RevertJob", "/v1/job/{id...}/revert", THIS),
     Endpoint::absent("SetJobStability", "/v1/job/{id...}/stable", THIS),
     Endpoint::absent("ScaleJob", "/v1/job/{id...}/scale", THIS),
     Endpoint::absent("JobServices", "/v1/job/{id...}/services", THIS),
-    Endpoint::absent("JobActions", "/v1/job/{id...}/actions", THIS),
-    Endpoint::absent("RunAction", "/v1/job/{id...}/action", THIS),
     Endpoint::absent("TagVersion", "/v1/job/{id...}/versions/{version}/tag", THIS),
     Endpoint::absent(
         "AllocationChecks",
@@ -37,15 +33,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent("FailDeployment", "/v1/deployment/fail/{id}", STEERING),
-    Endpoint::absent("PauseDeployment", "/v1/deployment/pause/{id}", STEERING),
-    Endpoint::absent("PromoteDeployment", "/v1/deployment/promote/{id}", STEERING),
-    Endpoint::absent(
-        "SetAllocationHealth",
-        "/v1/deployment/allocation-health/{id}",
-        STEERING,
-    ),
-    Endpoint::absent("UnblockDeployment", "/v1/deployment/unblock/{id}", STEERING),
     Endpoint::absent(
         "DrainNode",
         "/v1/node/{id}/drain",

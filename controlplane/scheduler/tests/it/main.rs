@@ -1,7 +1,9 @@
 //! Scenarios: a cluster, an evaluation, and what the scheduler makes of it.
 
+mod canary;
 mod concurrency;
 mod ends;
+mod explain;
 mod oracle;
 mod pace;
 mod placement;

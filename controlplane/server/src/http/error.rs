@@ -103,14 +103,23 @@ impl From<Refusal> for HttpError {
             | Refusal::EvalTerminal(_)
             | Refusal::EvalMismatch(_)
             | Refusal::JobKind(_)
+            | Refusal::LaunchFieldSet(_)
+            | Refusal::LaunchFieldChanged(_)
+            | Refusal::TemplateStopped(_)
+            | Refusal::NotParameterized(_)
             | Refusal::AllocState(_)
             | Refusal::NodeDraining(_)
             | Refusal::Malformed(_)
             | Refusal::DeploymentTerminal(_)
             | Refusal::NotPromotable(_)
+            | Refusal::UnknownDeploymentGroup { .. }
+            | Refusal::NotOfDeployment { .. }
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
+            | Refusal::TemplateChanged { .. }
+            | Refusal::ChildExists(_)
+            | Refusal::DeploymentMoved { .. }
             | Refusal::ConfigModified { .. }
             | Refusal::RestoreInProgress { .. } => StatusCode::CONFLICT,
             Refusal::WrongSecret(_) | Refusal::JoinDenied(_) => StatusCode::FORBIDDEN,

@@ -33,15 +33,18 @@ mod query;
 mod route;
 
 mod acl;
+mod actions;
 mod agent;
 mod alloc;
 mod client_alloc;
+mod deployment_change;
 mod deployments;
 mod detail;
 mod evals;
 mod exec;
 mod job;
 mod job_diff;
+mod job_periodic;
 mod job_plan;
 mod job_register;
 mod job_versions;

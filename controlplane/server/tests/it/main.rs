@@ -2,6 +2,7 @@
 //! one that is not ours, and by bytes that no client would send.
 
 mod acl;
+mod actions;
 mod admission;
 mod any_case;
 mod belongings;
@@ -27,6 +28,7 @@ mod node_calls;
 mod node_streams;
 mod operator;
 mod paused_callers;
+mod periodic;
 mod plan;
 mod recorded;
 mod regions;

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use protocol_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
+use protocol_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobKey, NodeId, SpecHash};
 use serde::{Deserialize, Serialize};
 
 use super::kind::KindChange;
+use super::launched::LaunchField;
 use crate::fit::Exhausted;
 
 /// Why a command was refused. Nothing changed.
@@ -99,9 +100,33 @@ pub enum Refusal {
     /// The deployment is over.
     #[error("deployment {0} is over")]
     DeploymentTerminal(DeploymentId),
-    /// The deployment cannot be promoted.
-    #[error("deployment {0}: no canaries to promote, or not all of them are healthy")]
-    NotPromotable(DeploymentId),
+    /// The deployment has another status than the one that the change starts from.
+    #[error("deployment {id} is {found:?} by now")]
+    DeploymentMoved {
+        /// Which.
+        id: DeploymentId,
+        /// Its status.
+        found: DeploymentStatus,
+    },
+    /// The deployment has no such group.
+    #[error("deployment {id} has no task group {group:?}")]
+    UnknownDeploymentGroup {
+        /// Which deployment.
+        id: DeploymentId,
+        /// The group's name.
+        group: String,
+    },
+    /// Not all canaries are healthy.
+    #[error("{}", lines(.0))]
+    NotPromotable(Vec<ShortOfCanaries>),
+    /// The allocation belongs to another deployment, or to none.
+    #[error("alloc \"{alloc}\" is not part of deployment \"{deployment}\"")]
+    NotOfDeployment {
+        /// The allocation.
+        alloc: AllocId,
+        /// The deployment.
+        deployment: DeploymentId,
+    },
     /// There is a management token already.
     #[error("ACL bootstrap was done already (reset index {reset_index})")]
     AclBootstrapped {
@@ -160,12 +185,54 @@ pub enum Refusal {
     /// A job of this id exists, and is of another kind.
     #[error("{0}: purge it first with `job stop -purge`, or give this one another id")]
     JobKind(KindChange),
+    /// A new job has a field that only a launch sets.
+    #[error("job can't be submitted with '{}' set", .0.name())]
+    LaunchFieldSet(LaunchField),
+    /// A registration changes a field that only a launch sets.
+    #[error("field '{}' is read-only", .0.name())]
+    LaunchFieldChanged(LaunchField),
+    /// The template is stopped: nothing is launched from it.
+    #[error("Specified job {:?} is stopped", .0.id)]
+    TemplateStopped(JobKey),
+    /// The job takes no dispatches.
+    #[error("Specified job {:?} is not a parameterized job", .0.id)]
+    NotParameterized(JobKey),
+    /// The template changed since the child was made from it.
+    #[error("job {key} changed meanwhile: it is at {found}, the child was made from {wanted}")]
+    TemplateChanged {
+        /// The template.
+        key: JobKey,
+        /// The `JobModifyIndex` that the child names.
+        wanted: u64,
+        /// The one that the template has.
+        found: u64,
+    },
+    /// A job with the child's id exists.
+    #[error("job {0} exists already")]
+    ChildExists(JobKey),
 }
 
 impl Refusal {
     pub(crate) fn malformed(why: &'static str) -> Self {
         Self::Malformed(Cow::Borrowed(why))
     }
+}
+
+/// A group that cannot be promoted yet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("Task group {group:?} has {healthy}/{desired} healthy allocations")]
+pub struct ShortOfCanaries {
+    /// The group.
+    pub group: String,
+    /// How many of its canaries are live and healthy.
+    pub healthy: u32,
+    /// How many have to be.
+    pub desired: u32,
+}
+
+fn lines(groups: &[ShortOfCanaries]) -> String {
+    let lines: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 /// Why a plan does not hold on one node.

@@ -25,11 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "periodic",
-        OfJob(|job| job.periodic.is_some()),
-        "this release launches nothing by time",
-    ),
-    row(
         "parameterized",
         OfJob(|job| job.parameterized_job.is_some()),
         "this release cannot dispatch the job",
@@ -132,18 +127,18 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "update canary",
-        OfGroup(|group| has_update(group, |update| update.canary() > 0)),
-        "this release starts no canaries",
+        GroupOf(|job, group| of_system(job, group, |update| update.canary() > 0)),
+        "a system job's new version has no canaries in this release",
     ),
     row(
         "update auto_promote",
-        OfGroup(|group| has_update(group, UpdateStrategy::auto_promote)),
-        "this release has no canaries to promote",
+        GroupOf(|job, group| of_system(job, group, UpdateStrategy::auto_promote)),
+        "a system job's new version has no canaries to promote in this release",
     ),
     row(
         "update health_check",
-        OfGroup(|group| has_update(group, is_manual)),
-        "this release judges health by task states",
+        GroupOf(|job, group| of_system(job, group, is_manual)),
+        "a system job is paced by max_parallel and stagger alone: its health is not judged",
     ),
     row(
         "migrate",
@@ -250,11 +245,6 @@ pub(super) const ROWS: &[Row] = &[
         "scaling",
         OfTask(|task| !task.scaling_policies.is_empty()),
         "not offered to autoscalers by this release",
-    ),
-    row(
-        "action",
-        OfTask(|task| !task.actions.is_empty()),
-        "cannot be run in this release",
     ),
     row(
         "schedule",
