@@ -4,6 +4,7 @@ mod canary;
 mod concurrency;
 mod ends;
 mod explain;
+mod oracle;
 mod pace;
 mod placement;
 mod property;

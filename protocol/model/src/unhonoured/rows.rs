@@ -30,11 +30,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release cannot dispatch the job",
     ),
     row(
-        "spread",
-        OfJob(|job| !job.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -45,11 +40,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not speak to Vault",
     ),
     // --- groups ---
-    row(
-        "spread",
-        OfGroup(|group| !group.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),
