@@ -23,6 +23,7 @@
 mod ask;
 mod concurrency;
 mod decide;
+mod explain;
 mod feasible;
 mod ids;
 mod later;
@@ -40,6 +41,7 @@ use controlplane_state::command::PlanApply;
 use protocol_model::{AllocMetric, Evaluation, UnixNanos};
 
 pub use concurrency::{Concurrency, Lane, Lanes};
+pub use explain::{GroupExplanation, MISSES_MAX, Miss, explain};
 pub use ids::Seeded;
 pub use scratch::Scratch;
 

@@ -19,6 +19,7 @@ use protocol_model::{AllocMetric, AllocatedResources, Allocation, Job, Node, Nod
 use self::field::{Field, Verdict};
 pub(crate) use self::overlay::Overlay;
 use self::scope::{Candidate, candidates, in_scope};
+pub(crate) use self::scope::{in_datacenters, in_pool};
 use crate::ask;
 use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
@@ -29,9 +30,9 @@ use crate::scratch::Scratch;
 /// Why a node is no candidate for what it did not accept.
 const NOT_ACCEPTED: &str = "did not accept it in time";
 /// Why a node without a free port of those that are handed out does not fit (Nomad's words).
-const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
+pub(crate) const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
 /// Why a node with fewer cores than a group asks for does not fit.
-const TOO_FEW_CORES: &str = "cores";
+pub(crate) const TOO_FEW_CORES: &str = "cores";
 
 /// A placement that found its node.
 #[derive(Debug)]

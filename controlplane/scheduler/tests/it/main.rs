@@ -3,6 +3,7 @@
 mod canary;
 mod concurrency;
 mod ends;
+mod explain;
 mod pace;
 mod placement;
 mod property;

@@ -193,7 +193,7 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
 
 /// Whether registering makes an evaluation: templates are launched later.
 pub(super) fn runs_now(job: &Job) -> bool {
-    !job.is_periodic() && !job.is_parameterized()
+    !job.is_template()
 }
 
 /// A new evaluation of a job, made at `now`. `priority` 0 means the job's own.

@@ -29,6 +29,7 @@ mod node_calls;
 mod node_streams;
 mod operator;
 mod paused_callers;
+mod periodic;
 mod plan;
 mod recorded;
 mod regions;

@@ -136,7 +136,7 @@ impl crate::tables::Tables {
         let Some(job) = self.job(key) else {
             return false;
         };
-        let template = job.is_periodic() || job.is_parameterized();
+        let template = job.is_template();
         let open = self
             .job_tally(key)
             .is_some_and(|tally| tally.allocs_live > 0 || tally.evals_live > 0);

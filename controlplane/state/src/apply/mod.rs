@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod allocs;
+mod children;
 mod cluster;
 mod deployments;
 mod draft;
@@ -13,6 +14,7 @@ mod lease;
 mod liveness;
 mod node_evals;
 mod nodes;
+mod periodic;
 mod plan;
 mod reports;
 mod restore;

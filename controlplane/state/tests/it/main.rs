@@ -2,12 +2,14 @@
 
 mod acceptance;
 mod checkpoints;
+mod children;
 mod codec;
 mod deployments;
 mod gc;
 mod harness;
 mod jobs;
 mod leases;
+mod periodic;
 mod plans;
 mod random;
 mod restores;

@@ -25,11 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "periodic",
-        OfJob(|job| job.periodic.is_some()),
-        "this release launches nothing by time",
-    ),
-    row(
         "parameterized",
         OfJob(|job| job.parameterized_job.is_some()),
         "this release cannot dispatch the job",

@@ -46,10 +46,17 @@ fn every_block_without_effect_is_named_with_its_place() {
             "spread".to_owned(),
         ),
         (
-            json!({"Type": "batch", "Periodic": {"Spec": "@daily"}}),
+            json!({"Type": "batch", "Periodic": {"Enabled": false, "Spec": "61 * * * *"}}),
             json!({}),
             json!({}),
-            "periodic".to_owned(),
+            "periodic > cron".to_owned(),
+        ),
+        (
+            json!({"Type": "batch", "Periodic": {"Enabled": false, "Spec": "@daily",
+                "TimeZone": "Mars/Olympus"}}),
+            json!({}),
+            json!({}),
+            "periodic > time_zone".to_owned(),
         ),
         (
             json!({"ParameterizedJob": {}}),

@@ -386,6 +386,8 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         settings_commands(),
         restore_commands(),
         decision_commands(),
+        super::level_2::children(),
+        super::level_2::periodic(),
     ]
     .concat()
 }
