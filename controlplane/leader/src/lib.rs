@@ -18,6 +18,7 @@
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
+//! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -28,6 +29,7 @@
 pub mod blocked;
 pub mod broker;
 mod deadlines;
+pub mod drain;
 pub mod evaluations;
 pub mod false_positives;
 pub mod gc;

@@ -111,6 +111,7 @@ impl From<Refusal> for HttpError {
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
+            | Refusal::DrainNotOver(_)
             | Refusal::ConfigModified { .. }
             | Refusal::RestoreInProgress { .. } => StatusCode::CONFLICT,
             Refusal::WrongSecret(_) | Refusal::JoinDenied(_) => StatusCode::FORBIDDEN,

@@ -6,6 +6,7 @@ mod allocs;
 mod cluster;
 mod deployments;
 mod draft;
+mod drain;
 mod evals;
 mod gc;
 mod jobs;

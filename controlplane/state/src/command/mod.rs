@@ -130,11 +130,16 @@ pub enum Command {
         node: NodeId,
         eligibility: Eligibility,
     },
-    /// Begins or ends a drain. (Deadlines are the drainer's.)
-    NodeDrain {
+    /// An operator begins, changes or ends a node's drain.
+    NodeDrainSet(NodeDrainSet),
+    /// Asks allocations of draining nodes to leave. Each mark is judged again: the drain may have
+    /// ended, and a service may have too few healthy allocations by now.
+    AllocsMigrate { nodes: Vec<DrainMarks> },
+    /// Nothing is left on a node that had to leave. Refused where something is.
+    NodeDrainComplete {
         node: NodeId,
-        drain: DrainSwitch,
-        eligibility_after: Eligibility,
+        /// The drain that this was decided for: the index of its entry.
+        drain_index: u64,
     },
     /// Forgets a node; its allocations are lost, those that stop themselves when their leases are
     /// over.
@@ -171,7 +176,7 @@ pub enum Command {
 }
 
 /// The highest level of commands that this release reads from the log: see [`Command::level`].
-pub const COMMAND_LEVEL: u32 = 1;
+pub const COMMAND_LEVEL: u32 = 2;
 
 impl Command {
     /// The level of the first release that applies this command as it is: 1 for all that the first
@@ -197,7 +202,6 @@ impl Command {
             | Self::NodeSynced(_)
             | Self::NodeFacts { .. }
             | Self::NodeEligibility { .. }
-            | Self::NodeDrain { .. }
             | Self::NodePurge { .. }
             | Self::HeartbeatMissed { .. }
             | Self::WindowExpired { .. }
@@ -212,6 +216,7 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
+            Self::NodeDrainSet(_) | Self::AllocsMigrate { .. } | Self::NodeDrainComplete { .. } => 2,
         }
     }
 }

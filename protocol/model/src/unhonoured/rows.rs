@@ -156,11 +156,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release judges health by task states",
     ),
     row(
-        "migrate",
-        OfGroup(has_own_migrate),
-        "this release does not drain nodes",
-    ),
-    row(
         "ephemeral_disk sticky",
         OfGroup(is_sticky),
         "successors start with an empty disk",
