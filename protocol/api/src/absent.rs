@@ -23,8 +23,6 @@ pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("SetJobStability", "/v1/job/{id...}/stable", THIS),
     Endpoint::absent("ScaleJob", "/v1/job/{id...}/scale", THIS),
     Endpoint::absent("JobServices", "/v1/job/{id...}/services", THIS),
-    Endpoint::absent("JobActions", "/v1/job/{id...}/actions", THIS),
-    Endpoint::absent("RunAction", "/v1/job/{id...}/action", THIS),
     Endpoint::absent("TagVersion", "/v1/job/{id...}/versions/{version}/tag", THIS),
     Endpoint::absent(
         "AllocationChecks",

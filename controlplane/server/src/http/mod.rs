@@ -33,6 +33,7 @@ mod query;
 mod route;
 
 mod acl;
+mod actions;
 mod agent;
 mod alloc;
 mod client_alloc;

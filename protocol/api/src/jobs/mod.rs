@@ -75,6 +75,18 @@ operations! {
     LatestDeployment { id } -> Option<Deployment> = get("/v1/job/{id...}/deployment");
     /// count the allocations of a job by group and status
     JobSummary { id } -> JobCounts = get("/v1/job/{id...}/summary");
+    /// list the actions of a job's tasks
+    JobActions { id } -> Vec<JobAction> = get("/v1/job/{id...}/actions");
+}
+
+/// An action that can be run in a job's tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobAction {
+    /// The action's name, unique within its task.
+    pub name: String,
+    pub task_name: String,
+    pub task_group_name: String,
 }
 
 /// The body of a registration, a plan or a validation.

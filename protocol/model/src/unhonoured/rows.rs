@@ -257,11 +257,6 @@ pub(super) const ROWS: &[Row] = &[
         "not offered to autoscalers by this release",
     ),
     row(
-        "action",
-        OfTask(|task| !task.actions.is_empty()),
-        "cannot be run in this release",
-    ),
-    row(
         "schedule",
         OfTask(|task| task.schedule.is_some()),
         "the task runs at all times",

@@ -1,5 +1,6 @@
 //! `drover job`.
 
+pub(crate) mod action;
 mod history;
 pub(crate) mod plan;
 mod read;
@@ -30,12 +31,14 @@ pub(crate) enum JobCommand {
     History(history::History),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
+    Action(action::Action),
 }
 
 impl JobCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
             Self::Run(command) => command.run(session).await,
+            Self::Action(command) => command.run(session).await,
             Self::Plan(command) => command.run(session).await,
             Self::Validate(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
