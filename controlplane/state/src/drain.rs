@@ -67,9 +67,7 @@ impl Tables {
                 (!transition.should_force_stop()).then_some(DrainMark::ForceStop)
             }
             Departure::AtOnce | Departure::InTurn => unmarked.then_some(DrainMark::Migrate),
-            Departure::AtDeadline => {
-                (overdue && !transition.ends_here()).then_some(DrainMark::End)
-            }
+            Departure::AtDeadline => (overdue && !transition.ends_here()).then_some(DrainMark::End),
             Departure::Last => {
                 (unmarked && self.only_system_is_left(record)).then_some(DrainMark::Migrate)
             }

@@ -12,8 +12,9 @@ use controlplane_state::{
     invariants,
 };
 use protocol_model::{
-    AllocId, ClientStatus, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation,
-    Incarnation, Job, JobKey, Node, NodeId, TaskRunState, TaskState, UnixNanos,
+    AllocId, ClientStatus, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalStatus,
+    EvalTrigger, Evaluation, Incarnation, Job, JobKey, Node, NodeId, TaskRunState, TaskState,
+    UnixNanos,
 };
 use protocol_wire::report::{AllocReport, ReportedHealth};
 

@@ -119,8 +119,7 @@ impl Sorted {
             }
             Class::ForcedOut => {
                 buckets.stop.push((shared, MIGRATING));
-                self.gaps
-                    .push(Wanted::replacing(alloc.name.clone(), alloc));
+                self.gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
             }
             Class::Retired { counts } => {
                 buckets.stop.push((Arc::clone(alloc), MIGRATING));

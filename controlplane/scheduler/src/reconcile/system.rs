@@ -10,7 +10,9 @@ use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId, RescheduleT
 
 use super::condition::{Condition, awaited, condition};
 use super::pace::Pace;
-use super::{Buckets, Difference, MIGRATING, NOT_NEEDED, Subject, Wanted, difference_of, runs_version};
+use super::{
+    Buckets, Difference, MIGRATING, NOT_NEEDED, Subject, Wanted, difference_of, runs_version,
+};
 use crate::reschedule::{self, Retry};
 
 /// Stops of allocations on nodes that may not have them any more.

@@ -1,6 +1,7 @@
 //! Scenarios: a cluster, an evaluation, and what the scheduler makes of it.
 
 mod concurrency;
+mod drain;
 mod ends;
 mod pace;
 mod placement;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use controlplane_state::command::NodeDrainSet;
 use controlplane_state::{Command, Outcome, Snapshot, Table};
 use protocol_api::nodes::{
-    DrainNode, DrainRequest, EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes, NodeAllocations, NodeChanged,
-    PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
+    DrainNode, DrainRequest, EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes,
+    NodeAllocations, NodeChanged, PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
 };
 use protocol_model::{
     Allocation, Eligibility, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub, UnixNanos,

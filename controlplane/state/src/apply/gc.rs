@@ -185,8 +185,7 @@ impl crate::tables::Tables {
         }
         // A result counts whoever took its place meanwhile; any other end is kept until somebody
         // has: how long that one waits is counted from it.
-        let is_result =
-            job.job_type.runs_to_completion() && (alloc.ran_successfully() || drained);
+        let is_result = job.job_type.runs_to_completion() && (alloc.ran_successfully() || drained);
         !(alone || is_result)
     }
 

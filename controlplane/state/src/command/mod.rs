@@ -216,7 +216,9 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::NodeDrainSet(_) | Self::AllocsMigrate { .. } | Self::NodeDrainComplete { .. } => 2,
+            Self::NodeDrainSet(_) | Self::AllocsMigrate { .. } | Self::NodeDrainComplete { .. } => {
+                2
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod acceptance;
 mod checkpoints;
 mod codec;
 mod deployments;
+mod drains;
 mod gc;
 mod harness;
 mod jobs;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use controlplane_state::command::{JobDeregister, JobRegister, NodeDrainSet, Purge};
 use controlplane_state::{Applied, Command, Outcome};
 use protocol_model::{
-    AllocId, Allocation, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalTrigger, Evaluation, Job,
-    JobKey,
+    AllocId, Allocation, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalTrigger,
+    Evaluation, Job, JobKey,
 };
 
 use super::World;

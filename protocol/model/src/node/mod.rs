@@ -249,10 +249,7 @@ pub struct NodeEvent {
     /// Which part says so: `Cluster`, `Drain`, `Driver: exec`...
     pub subsystem: String,
     /// More about it, for programs.
-    #[serde(
-        with = "nullable",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
     /// When.
     #[serde(with = "crate::instant::rfc3339_always")]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DriverInfo, Eligibility, HostVolume, LastDrain, Node, NodeReservedResources, NodeResources, NodeStatus,
-    shown_drivers,
+    DriverInfo, Eligibility, HostVolume, LastDrain, Node, NodeReservedResources, NodeResources,
+    NodeStatus, shown_drivers,
 };
 use crate::ids::NodeId;
 use crate::nullable;

@@ -1,7 +1,5 @@
 //! How to see that a block is there.
 
-use std::time::Duration;
-
 use crate::canonical::defaults;
 use crate::group::TaskGroup;
 use crate::identity::WorkloadIdentity;

@@ -257,7 +257,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "service",
         "check",
         "update canary",
-        "migrate",
         "resources device",
         "resources network",
     ] {

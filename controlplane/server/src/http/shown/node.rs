@@ -57,8 +57,8 @@ impl Serialize for NodeShown {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use protocol_model::{DriverInfo, NodeEvent, NodeId, UnixNanos};
+    use serde_json::json;
 
     use super::*;
 

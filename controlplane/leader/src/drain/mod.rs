@@ -89,9 +89,7 @@ impl Drains {
 
     /// The next command, where a look is due or the last one left something.
     pub fn poll_command(&mut self, snapshot: &Snapshot, now: Now) -> Option<Command> {
-        if self.ready.is_empty()
-            && self.poll_timeout().is_some_and(|due| due <= now.monotonic)
-        {
+        if self.ready.is_empty() && self.poll_timeout().is_some_and(|due| due <= now.monotonic) {
             self.look(snapshot, now);
         }
         self.ready.pop_front()
@@ -183,8 +181,7 @@ impl Look<'_> {
 
     fn take_turn(&mut self, job: JobKey, group: &str) -> bool {
         let left = self.turns.entry((job, group.to_owned()));
-        let left =
-            left.or_insert_with_key(|(job, group)| self.snapshot.drain_turns(job, group));
+        let left = left.or_insert_with_key(|(job, group)| self.snapshot.drain_turns(job, group));
         let free = *left > 0;
         *left = left.saturating_sub(1);
         free
@@ -233,9 +230,8 @@ impl LeaderPart for Drains {
     }
 
     fn on_failed(&mut self, effect: &Effect, now: Now) {
-        if let Effect::Command(
-            Command::AllocsMigrate { .. } | Command::NodeDrainComplete { .. },
-        ) = effect
+        if let Effect::Command(Command::AllocsMigrate { .. } | Command::NodeDrainComplete { .. }) =
+            effect
         {
             self.ready.clear();
             self.wake(now);
