@@ -18,6 +18,7 @@
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
+//! - [`failed::failed`]: the end of one that fails, for the API too.
 //! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
@@ -31,6 +32,7 @@ pub mod broker;
 mod deadlines;
 pub mod drain;
 pub mod evaluations;
+pub mod failed;
 pub mod false_positives;
 pub mod gc;
 pub mod in_flight;

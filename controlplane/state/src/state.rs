@@ -141,16 +141,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         }
         Command::NodePurge { node } => draft.node_purge(node),
         Command::DeploymentStatus(update) => draft.deployment_status(update),
-        Command::DeploymentPromote { id, groups, eval } => {
-            draft.deployment_promote(id, &groups, eval)
-        }
-        Command::DeploymentAllocHealth {
-            id,
-            healthy,
-            unhealthy,
-            eval,
-            change,
-        } => draft.deployment_alloc_health(id, &healthy, &unhealthy, eval, change),
+        Command::DeploymentPromote(command) => draft.deployment_promote(command),
+        Command::DeploymentAllocHealth(command) => draft.deployment_alloc_health(*command),
         Command::AclBootstrap { token, reset_index } => draft.acl_bootstrap(token, reset_index),
         Command::NamespaceUpsert { namespace } => draft.namespace_upsert(namespace),
         Command::NamespaceDelete { name } => draft.namespace_delete(&name),

@@ -9,7 +9,6 @@ const SERVICES: &str = "not part of this release: service discovery";
 const SCALING: &str = "not part of this release: scaling policies";
 const VOLUMES: &str = "not part of this release: volumes";
 const THIS: &str = "this is not part of this release";
-const STEERING: &str = "deployments cannot be steered by hand in this release";
 const OPERATOR: &str = "this operator route is not part of this release";
 const AGENT: &str = "this release does not steer agents over HTTP";
 const ACCESS: &str = "policies, roles and further tokens are not in this release";
@@ -35,15 +34,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent("FailDeployment", "/v1/deployment/fail/{id}", STEERING),
-    Endpoint::absent("PauseDeployment", "/v1/deployment/pause/{id}", STEERING),
-    Endpoint::absent("PromoteDeployment", "/v1/deployment/promote/{id}", STEERING),
-    Endpoint::absent(
-        "SetAllocationHealth",
-        "/v1/deployment/allocation-health/{id}",
-        STEERING,
-    ),
-    Endpoint::absent("UnblockDeployment", "/v1/deployment/unblock/{id}", STEERING),
     Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
     Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),

@@ -75,6 +75,12 @@ impl View {
         }
         let annotations = &answer.annotations;
         let groups = annotations.groups.values();
+        let canaries: u64 = groups.clone().map(|group| group.canary).sum();
+        if canaries > 0 {
+            text.push_str(&format!(
+                "- {canaries} canaries are placed beside the older version\n"
+            ));
+        }
         let in_place: u64 = groups.map(|group| group.in_place_update).sum();
         if in_place > 0 {
             text.push_str(&format!("- {in_place} allocations are updated in place\n"));

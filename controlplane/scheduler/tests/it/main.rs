@@ -1,5 +1,6 @@
 //! Scenarios: a cluster, an evaluation, and what the scheduler makes of it.
 
+mod canary;
 mod concurrency;
 mod drain;
 mod ends;

@@ -108,10 +108,13 @@ impl From<Refusal> for HttpError {
             | Refusal::Malformed(_)
             | Refusal::DeploymentTerminal(_)
             | Refusal::NotPromotable(_)
+            | Refusal::UnknownDeploymentGroup { .. }
+            | Refusal::NotOfDeployment { .. }
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
             | Refusal::DrainNotOver(_)
+            | Refusal::DeploymentMoved { .. }
             | Refusal::ConfigModified { .. }
             | Refusal::RestoreInProgress { .. } => StatusCode::CONFLICT,
             Refusal::WrongSecret(_) | Refusal::JoinDenied(_) => StatusCode::FORBIDDEN,

@@ -108,6 +108,7 @@ fn annotations(decision: &Decision) -> Annotations {
 fn desired(report: GroupReport) -> DesiredUpdates {
     let GroupReport {
         place,
+        canary,
         migrate,
         stop,
         in_place,
@@ -125,8 +126,8 @@ fn desired(report: GroupReport) -> DesiredUpdates {
         stop,
         in_place_update: in_place,
         destructive_update: destructive,
-        // Neither canaries nor preemption are in this release: jobs that ask for them are warned.
-        canary: 0,
+        canary,
+        // No preemption is in this release: jobs that ask for it are warned.
         preemptions: 0,
         disconnect,
         reconnect,
@@ -144,6 +145,7 @@ fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
         let counted = [
             ("ignore", report.ignore),
             ("create", report.place),
+            ("canary", report.canary),
             ("destroy", report.stop),
             ("migrate", report.migrate),
             ("in-place update", report.in_place),
@@ -172,7 +174,9 @@ fn annotate(diff: &mut JobDiff, groups: &BTreeMap<String, GroupReport>) {
             let forced = match task.diff_type {
                 DiffType::Added => Some("forces create"),
                 DiffType::Deleted => Some("forces destroy"),
-                DiffType::Edited if report.destructive > 0 => Some("forces create/destroy update"),
+                DiffType::Edited if report.destructive + report.canary > 0 => {
+                    Some("forces create/destroy update")
+                }
                 DiffType::Edited if report.in_place > 0 => Some("forces in-place update"),
                 DiffType::Edited | DiffType::None => None,
             };

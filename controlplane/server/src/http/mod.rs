@@ -37,6 +37,7 @@ mod actions;
 mod agent;
 mod alloc;
 mod client_alloc;
+mod deployment_change;
 mod deployments;
 mod detail;
 mod evals;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
 pub use kind::KindChange;
-pub use refusal::{NodeRejected, NodeRejection, Refusal};
+pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use signal::Signal;
 
 /// The result of [`crate::State::apply`].

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use protocol_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
+use protocol_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobKey, NodeId, SpecHash};
 use serde::{Deserialize, Serialize};
 
 use super::kind::KindChange;
@@ -102,9 +102,33 @@ pub enum Refusal {
     /// The deployment is over.
     #[error("deployment {0} is over")]
     DeploymentTerminal(DeploymentId),
-    /// The deployment cannot be promoted.
-    #[error("deployment {0}: no canaries to promote, or not all of them are healthy")]
-    NotPromotable(DeploymentId),
+    /// The deployment has another status than the one that the change starts from.
+    #[error("deployment {id} is {found:?} by now")]
+    DeploymentMoved {
+        /// Which.
+        id: DeploymentId,
+        /// Its status.
+        found: DeploymentStatus,
+    },
+    /// The deployment has no such group.
+    #[error("deployment {id} has no task group {group:?}")]
+    UnknownDeploymentGroup {
+        /// Which deployment.
+        id: DeploymentId,
+        /// The group's name.
+        group: String,
+    },
+    /// Not all canaries are healthy.
+    #[error("{}", lines(.0))]
+    NotPromotable(Vec<ShortOfCanaries>),
+    /// The allocation belongs to another deployment, or to none.
+    #[error("alloc \"{alloc}\" is not part of deployment \"{deployment}\"")]
+    NotOfDeployment {
+        /// The allocation.
+        alloc: AllocId,
+        /// The deployment.
+        deployment: DeploymentId,
+    },
     /// There is a management token already.
     #[error("ACL bootstrap was done already (reset index {reset_index})")]
     AclBootstrapped {
@@ -169,6 +193,23 @@ impl Refusal {
     pub(crate) fn malformed(why: &'static str) -> Self {
         Self::Malformed(Cow::Borrowed(why))
     }
+}
+
+/// A group that cannot be promoted yet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("Task group {group:?} has {healthy}/{desired} healthy allocations")]
+pub struct ShortOfCanaries {
+    /// The group.
+    pub group: String,
+    /// How many of its canaries are live and healthy.
+    pub healthy: u32,
+    /// How many have to be.
+    pub desired: u32,
+}
+
+fn lines(groups: &[ShortOfCanaries]) -> String {
+    let lines: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 /// Why a plan does not hold on one node.

@@ -251,6 +251,11 @@ impl Draft {
         if let Some(record) = self.tables.node(alloc.node_id) {
             alloc.node_name.clone_from(&record.node.name);
         }
+        if self.is_promoted(&alloc)
+            && let Some(status) = &mut alloc.deployment_status
+        {
+            status.canary = false;
+        }
         let previous = alloc
             .previous_allocation
             .and_then(|id| self.tables.alloc(id))

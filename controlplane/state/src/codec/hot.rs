@@ -58,8 +58,8 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::NodeDrainComplete { .. }
         | Command::NodePurge { .. }
         | Command::DeploymentStatus(_)
-        | Command::DeploymentPromote { .. }
-        | Command::DeploymentAllocHealth { .. }
+        | Command::DeploymentPromote(_)
+        | Command::DeploymentAllocHealth(_)
         | Command::AclBootstrap { .. }
         | Command::NamespaceUpsert { .. }
         | Command::NamespaceDelete { .. }

@@ -147,19 +147,9 @@ pub enum Command {
     /// A deployment goes on, ends, or is paused.
     DeploymentStatus(DeploymentStatusUpdate),
     /// Canaries are good: the rest may follow.
-    DeploymentPromote {
-        id: DeploymentId,
-        groups: PromoteGroups,
-        eval: Option<Evaluation>,
-    },
+    DeploymentPromote(DeploymentPromote),
     /// An operator says which allocations of a deployment are healthy.
-    DeploymentAllocHealth {
-        id: DeploymentId,
-        healthy: Vec<AllocId>,
-        unhealthy: Vec<AllocId>,
-        eval: Option<Evaluation>,
-        change: Option<DeploymentChange>,
-    },
+    DeploymentAllocHealth(Box<DeploymentAllocHealth>),
     /// The first management token of a cluster.
     AclBootstrap { token: AclToken, reset_index: u64 },
     /// Creates or replaces a namespace.
@@ -209,8 +199,8 @@ impl Command {
             | Self::SyncDeadline { .. }
             | Self::SyncRejected { .. }
             | Self::DeploymentStatus(_)
-            | Self::DeploymentPromote { .. }
-            | Self::DeploymentAllocHealth { .. }
+            | Self::DeploymentPromote(_)
+            | Self::DeploymentAllocHealth(_)
             | Self::AclBootstrap { .. }
             | Self::NamespaceUpsert { .. }
             | Self::NamespaceDelete { .. }

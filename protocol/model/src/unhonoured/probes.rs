@@ -26,6 +26,15 @@ pub(super) fn has_update(group: &TaskGroup, wants: impl Fn(&UpdateStrategy) -> b
     group.update.as_ref().is_some_and(wants)
 }
 
+/// Services have canaries, promotion and manual health; system jobs do not yet.
+pub(super) fn of_system(
+    job: &Job,
+    group: &TaskGroup,
+    wants: impl Fn(&UpdateStrategy) -> bool,
+) -> bool {
+    job.job_type == JobType::System && has_update(group, wants)
+}
+
 /// Services go on with the health of what was replaced.
 pub(super) fn staggers_in_vain(job: &Job, group: &TaskGroup) -> bool {
     let differs = |update: &UpdateStrategy| update.stagger() != defaults::UPDATE_STAGGER;

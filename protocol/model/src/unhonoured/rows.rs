@@ -142,18 +142,18 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "update canary",
-        OfGroup(|group| has_update(group, |update| update.canary() > 0)),
-        "this release starts no canaries",
+        GroupOf(|job, group| of_system(job, group, |update| update.canary() > 0)),
+        "a system job's new version has no canaries in this release",
     ),
     row(
         "update auto_promote",
-        OfGroup(|group| has_update(group, UpdateStrategy::auto_promote)),
-        "this release has no canaries to promote",
+        GroupOf(|job, group| of_system(job, group, UpdateStrategy::auto_promote)),
+        "a system job's new version has no canaries to promote in this release",
     ),
     row(
         "update health_check",
-        OfGroup(|group| has_update(group, is_manual)),
-        "this release judges health by task states",
+        GroupOf(|job, group| of_system(job, group, is_manual)),
+        "a system job is paced by max_parallel and stagger alone: its health is not judged",
     ),
     row(
         "ephemeral_disk sticky",

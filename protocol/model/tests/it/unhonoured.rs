@@ -77,12 +77,6 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Update": {"Canary": 1}}),
-            json!({}),
-            format!("{group}update canary"),
-        ),
-        (
-            json!({}),
             json!({"EphemeralDisk": {"Sticky": true}}),
             json!({}),
             format!("{group}ephemeral_disk sticky"),
@@ -256,7 +250,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "artifact",
         "service",
         "check",
-        "update canary",
         "resources device",
         "resources network",
     ] {

@@ -4,6 +4,7 @@ pub(crate) mod action;
 mod history;
 pub(crate) mod plan;
 mod read;
+mod rollout;
 mod run;
 mod status;
 mod stop;
@@ -31,6 +32,13 @@ pub(crate) enum JobCommand {
     History(history::History),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
+    /// Promote the canaries of a job's newest deployment
+    Promote(rollout::Promote),
+    /// List the deployments of a job
+    Deployments(rollout::Deployments),
+    /// List the allocations of a job
+    Allocs(rollout::Allocs),
+    /// Run an action of a job in a running task
     Action(action::Action),
 }
 
@@ -45,6 +53,9 @@ impl JobCommand {
             Self::History(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
+            Self::Promote(command) => command.run(session).await,
+            Self::Deployments(command) => command.run(session).await,
+            Self::Allocs(command) => command.run(session).await,
             Self::Stop(command) => command.run(session).await,
         }
     }

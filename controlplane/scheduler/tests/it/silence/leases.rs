@@ -455,6 +455,7 @@ fn a_rollout_that_is_paused_takes_the_place_of_what_it_stopped() {
         id,
         status: DeploymentStatus::Paused,
         description: String::new(),
+        from: None,
     };
     scene
         .world

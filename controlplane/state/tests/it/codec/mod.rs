@@ -15,9 +15,9 @@ use controlplane_state::codec::{
     DecodeError, LOG_FORMAT, decode, decode_applied, encode, encode_applied,
 };
 use controlplane_state::command::{
-    AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainMark, DrainMarks,
-    GcCollect, JobDeregister, JobRegister, NodeBatch, NodeDrainSet, NodeSynced, PlanApply,
-    Preempted, PromoteGroups, Purge, Unaccepted,
+    AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
+    DeploymentStatusUpdate, DrainMark, DrainMarks, GcCollect, JobDeregister, JobRegister,
+    NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,

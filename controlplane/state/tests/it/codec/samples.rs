@@ -132,6 +132,7 @@ fn plan() -> PlanApply {
             id: DeploymentId::from_u128(0xd1),
             status: DeploymentStatus::Cancelled,
             description: "newer".to_owned(),
+            from: None,
         }],
         evals: vec![cluster.finished(eval)],
     }
@@ -370,6 +371,7 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         id,
         status: DeploymentStatus::Failed,
         description: "deadline".to_owned(),
+        from: None,
     };
     let collect = GcCollect {
         evals: vec![EvalId::from_u128(1)],
@@ -384,13 +386,14 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         eval: None,
     };
     let groups = PromoteGroups::Named(vec!["group".to_owned()]);
-    let health = Command::DeploymentAllocHealth {
+    let health = Command::DeploymentAllocHealth(Box::new(DeploymentAllocHealth {
         id,
         healthy: vec![AllocId::from_u128(1)],
         unhealthy: vec![AllocId::from_u128(2)],
         eval: None,
         change: Some(change),
-    };
+        revert: None,
+    }));
     vec![
         // Frozen as a single document, which is no longer written.
         ("plan_apply", Command::PlanApply(Box::new(plan()))),
@@ -398,11 +401,12 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         ("deployment_status", Command::DeploymentStatus(update)),
         (
             "deployment_promote",
-            Command::DeploymentPromote {
+            Command::DeploymentPromote(DeploymentPromote {
                 id,
                 groups,
                 eval: None,
-            },
+                from: None,
+            }),
         ),
         ("deployment_alloc_health", health),
         ("gc_collect", Command::GcCollect(collect)),

@@ -61,6 +61,7 @@ pub(super) fn deployment_command(cluster: &mut Harness, step: Step) -> Command {
         id,
         status,
         description: String::new(),
+        from: None,
     };
     match step.how % 5 {
         0 | 1 => Command::DeploymentStatus(DeploymentStatusUpdate {
@@ -68,24 +69,26 @@ pub(super) fn deployment_command(cluster: &mut Harness, step: Step) -> Command {
             revert: None,
             eval: None,
         }),
-        2 | 3 => Command::DeploymentPromote {
+        2 | 3 => Command::DeploymentPromote(DeploymentPromote {
             id,
             groups: PromoteGroups::All,
             eval: None,
-        },
+            from: None,
+        }),
         _ => {
             let allocs = cluster
                 .tables()
                 .allocs_by_deployment(id)
                 .map(|alloc| alloc.id);
             let (healthy, unhealthy) = allocs.partition(|_| step.how.is_multiple_of(2));
-            Command::DeploymentAllocHealth {
+            Command::DeploymentAllocHealth(Box::new(DeploymentAllocHealth {
                 id,
                 healthy,
                 unhealthy,
                 eval: None,
                 change: None,
-            }
+                revert: None,
+            }))
         }
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use controlplane_state::codec::{decode, encode};
 use controlplane_state::command::{
-    AllocChange, Change, DeploymentChange, DeploymentStatusUpdate, DrainMark, DrainMarks,
-    GcCollect, JobDeregister, NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted,
-    PromoteGroups, Purge,
+    AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
+    DeploymentStatusUpdate, DrainMark, DrainMarks, GcCollect, JobDeregister, NodeBatch,
+    NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Command, Digest, SchedulerConfig, SessionEpoch, State, UpdateClass,
