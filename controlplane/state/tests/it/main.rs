@@ -5,6 +5,7 @@ mod checkpoints;
 mod children;
 mod codec;
 mod deployments;
+mod drains;
 mod gc;
 mod harness;
 mod jobs;

@@ -141,11 +141,6 @@ pub(super) const ROWS: &[Row] = &[
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
     ),
     row(
-        "migrate",
-        OfGroup(has_own_migrate),
-        "this release does not drain nodes",
-    ),
-    row(
         "ephemeral_disk sticky",
         OfGroup(is_sticky),
         "successors start with an empty disk",

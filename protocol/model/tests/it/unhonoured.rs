@@ -250,7 +250,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "artifact",
         "service",
         "check",
-        "migrate",
         "resources device",
         "resources network",
     ] {

@@ -250,14 +250,6 @@ fn node_commands() -> Vec<(&'static str, Command)> {
             "node_eligibility",
             Command::NodeEligibility { node, eligibility },
         ),
-        (
-            "node_drain",
-            Command::NodeDrain {
-                node,
-                drain: DrainSwitch::Begin,
-                eligibility_after: eligibility,
-            },
-        ),
         ("node_purge", Command::NodePurge { node }),
     ]
 }
@@ -388,6 +380,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         decision_commands(),
         super::level_2::children(),
         super::level_2::periodic(),
+        super::level_2::drains(),
     ]
     .concat()
 }
