@@ -33,6 +33,7 @@ mod reconcile;
 mod reschedule;
 mod rollout;
 mod scratch;
+mod spread;
 
 use std::collections::BTreeMap;
 
@@ -44,6 +45,7 @@ pub use concurrency::{Concurrency, Lane, Lanes};
 pub use explain::{GroupExplanation, MISSES_MAX, Miss, explain};
 pub use ids::Seeded;
 pub use scratch::Scratch;
+pub use spread::spread_warnings;
 
 /// What is to be done for one evaluation.
 #[derive(Clone, PartialEq, Debug)]

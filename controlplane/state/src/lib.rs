@@ -8,6 +8,7 @@
 //! - [`session`]: the table of a node's relation to the control plane.
 //! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
 //! - [`watch`]: what a node is told of its allocations. [`news`]: what of its reports is new.
+//! - [`Departure`]: how allocations leave a draining node.
 //! - [`codec`]: commands and outcomes as bytes, for the log and for servers that forward.
 //! - [`checkpoint`]: [`Tables::write_checkpoint`] and [`State::restore`]: the whole state as a
 //!   stream. [`invariants`]: what must hold of every state.
@@ -22,6 +23,7 @@ mod class;
 pub mod codec;
 mod columns;
 pub mod command;
+mod drain;
 pub mod fit;
 pub mod invariants;
 mod names;
@@ -44,6 +46,7 @@ pub use apply::{
 pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{COMMAND_LEVEL, Command, Stamped};
+pub use drain::Departure;
 pub use names::NameId;
 pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};

@@ -33,11 +33,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent(
-        "DrainNode",
-        "/v1/node/{id}/drain",
-        "draining a node is not part of this release",
-    ),
     Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
     Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),

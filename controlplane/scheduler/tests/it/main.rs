@@ -2,8 +2,10 @@
 
 mod canary;
 mod concurrency;
+mod drain;
 mod ends;
 mod explain;
+mod oracle;
 mod pace;
 mod placement;
 mod property;

@@ -121,6 +121,7 @@ impl From<Refusal> for HttpError {
             Refusal::DuplicateAlloc(_)
             | Refusal::TemplateChanged { .. }
             | Refusal::ChildExists(_)
+            | Refusal::DrainNotOver(_)
             | Refusal::DeploymentMoved { .. }
             | Refusal::ConfigModified { .. }
             | Refusal::RestoreInProgress { .. } => StatusCode::CONFLICT,

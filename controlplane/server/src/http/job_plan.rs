@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_scheduler::{Decision, GroupReport, Miss, Scratch, explain, schedule};
+use controlplane_scheduler::{
+    Decision, GroupReport, Miss, Scratch, explain, schedule, spread_warnings,
+};
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
 use protocol_api::jobs::{
@@ -17,18 +19,19 @@ use uuid::Uuid;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job_diff;
-use super::job_register::{Prepared, evaluation, prepare};
+use super::job_register::{Prepared, evaluation, prepare, warnings_and};
 
 pub(super) async fn plan(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
     let request: JobRequest = ask.json()?;
     let wants_diff = request.diff;
-    let Prepared { job, warnings } = prepare(ask, request.job, Some(id))?;
+    let Prepared { job, .. } = prepare(ask, request.job, Some(id))?;
     let snapshot = ask.api.cluster.consistent().await?;
     let index = snapshot.index();
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.
     snapshot.check_job(&job, None)?;
+    let warnings = warnings_and(&job, spread_warnings(&snapshot, &job));
     let mut diff = wants_diff.then(|| job_diff::job(old.as_deref(), &job));
     let now = ask.now();
     let next_periodic_launch = next_launch(&job, now);
@@ -59,7 +62,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     ask.answer(&answer, index)
 }
 
-/// What registering a job, or a launch of it, would do.
+/// The effects of registering a job, or a launch of it.
 struct Trial {
     decision: Decision,
     explanation: BTreeMap<String, GroupExplanation>,
@@ -72,8 +75,8 @@ fn next_launch(job: &Job, now: UnixNanos) -> Option<UnixNanos> {
     periodic.schedule().ok()?.next(now)
 }
 
-/// What is tried of a template: a job as each launch or dispatch registers it. Its id is none that
-/// a launch has.
+/// The job that is tried of a template: as each launch or dispatch registers it. Its id is none
+/// that a launch has.
 fn as_launched(job: Job) -> Job {
     if !job.is_template() {
         return job;

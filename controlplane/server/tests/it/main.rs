@@ -9,6 +9,7 @@ mod belongings;
 mod calls_on_demand;
 mod conventions;
 mod cut_links;
+mod deployments;
 mod early;
 mod ends;
 mod eval_delete;

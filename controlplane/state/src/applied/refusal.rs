@@ -95,8 +95,11 @@ pub enum Refusal {
     #[error("node {0}: not in this session")]
     NotInSession(NodeId),
     /// A draining node cannot be made eligible.
-    #[error("node {0} is draining")]
+    #[error("can not set node's scheduling eligibility to eligible while it is draining")]
     NodeDraining(NodeId),
+    /// A drain that ended or changed since, or that has something left to move.
+    #[error("the drain of node {0} changed meanwhile, or something is left to move")]
+    DrainNotOver(NodeId),
     /// The command makes no sense.
     #[error("malformed command: {0}")]
     Malformed(Cow<'static, str>),

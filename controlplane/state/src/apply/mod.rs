@@ -7,6 +7,7 @@ mod children;
 mod cluster;
 mod deployments;
 mod draft;
+mod drain;
 mod eval_delete;
 mod evals;
 mod gc;

@@ -56,7 +56,9 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::PendingExpired { .. }
         | Command::NodeFacts { .. }
         | Command::NodeEligibility { .. }
-        | Command::NodeDrain { .. }
+        | Command::NodeDrainSet(_)
+        | Command::AllocsMigrate { .. }
+        | Command::NodeDrainComplete { .. }
         | Command::NodePurge { .. }
         | Command::DeploymentStatus(_)
         | Command::DeploymentPromote(_)

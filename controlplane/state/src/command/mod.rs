@@ -143,11 +143,16 @@ pub enum Command {
         node: NodeId,
         eligibility: Eligibility,
     },
-    /// Begins or ends a drain. (Deadlines are the drainer's.)
-    NodeDrain {
+    /// An operator begins, changes or ends a node's drain.
+    NodeDrainSet(NodeDrainSet),
+    /// Asks allocations of draining nodes to leave. Each mark is judged again: the drain may have
+    /// ended, and a service may have too few healthy allocations by now.
+    AllocsMigrate { nodes: Vec<DrainMarks> },
+    /// Nothing is left on a node that had to leave. Refused where something is.
+    NodeDrainComplete {
         node: NodeId,
-        drain: DrainSwitch,
-        eligibility_after: Eligibility,
+        /// The drain that this was decided for: the index of its entry.
+        drain_index: u64,
     },
     /// Forgets a node; its allocations are lost, those that stop themselves when their leases are
     /// over.
@@ -200,7 +205,6 @@ impl Command {
             | Self::NodeSynced(_)
             | Self::NodeFacts { .. }
             | Self::NodeEligibility { .. }
-            | Self::NodeDrain { .. }
             | Self::NodePurge { .. }
             | Self::HeartbeatMissed { .. }
             | Self::WindowExpired { .. }
@@ -215,7 +219,12 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::JobDispatch(_) | Self::PeriodicLaunch(_) | Self::EvalsDelete(_) => 2,
+            Self::JobDispatch(_)
+            | Self::PeriodicLaunch(_)
+            | Self::EvalsDelete(_)
+            | Self::NodeDrainSet(_)
+            | Self::AllocsMigrate { .. }
+            | Self::NodeDrainComplete { .. } => 2,
         }
     }
 }

@@ -30,11 +30,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release cannot dispatch the job",
     ),
     row(
-        "spread",
-        OfJob(|job| !job.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -45,11 +40,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not speak to Vault",
     ),
     // --- groups ---
-    row(
-        "spread",
-        OfGroup(|group| !group.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),
@@ -149,11 +139,6 @@ pub(super) const ROWS: &[Row] = &[
         "update health_check",
         GroupOf(|job, group| of_system(job, group, is_manual)),
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
-    ),
-    row(
-        "migrate",
-        OfGroup(has_own_migrate),
-        "this release does not drain nodes",
     ),
     row(
         "ephemeral_disk sticky",

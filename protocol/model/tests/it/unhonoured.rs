@@ -40,12 +40,6 @@ fn every_block_without_effect_is_named_with_its_place() {
     let task = "group \"web\" > task \"server\" > ";
     let cases = [
         (
-            json!({"Spreads": [{"Attribute": "${node.datacenter}"}]}),
-            json!({}),
-            json!({}),
-            "spread".to_owned(),
-        ),
-        (
             json!({"Type": "batch", "Periodic": {"Enabled": false, "Spec": "61 * * * *"}}),
             json!({}),
             json!({}),
@@ -248,7 +242,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         .map(|warning| warning.message)
         .collect();
     for block in [
-        "spread",
         "driver \"docker\"",
         "driver \"java\"",
         "volume",
@@ -257,7 +250,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "artifact",
         "service",
         "check",
-        "migrate",
         "resources device",
         "resources network",
     ] {

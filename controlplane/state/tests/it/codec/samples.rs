@@ -250,14 +250,6 @@ fn node_commands() -> Vec<(&'static str, Command)> {
             "node_eligibility",
             Command::NodeEligibility { node, eligibility },
         ),
-        (
-            "node_drain",
-            Command::NodeDrain {
-                node,
-                drain: DrainSwitch::Begin,
-                eligibility_after: eligibility,
-            },
-        ),
         ("node_purge", Command::NodePurge { node }),
     ]
 }
@@ -389,6 +381,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         super::eval_deletes::commands(),
         super::level_2::children(),
         super::level_2::periodic(),
+        super::level_2::drains(),
     ]
     .concat()
 }
