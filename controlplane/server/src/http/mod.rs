@@ -42,6 +42,7 @@ mod evals;
 mod exec;
 mod job;
 mod job_diff;
+mod job_dispatch;
 mod job_plan;
 mod job_register;
 mod job_versions;

@@ -8,6 +8,7 @@ mod belongings;
 mod calls_on_demand;
 mod conventions;
 mod cut_links;
+mod dispatch;
 mod early;
 mod ends;
 mod fake_answers;

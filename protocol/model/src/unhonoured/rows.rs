@@ -30,11 +30,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release launches nothing by time",
     ),
     row(
-        "parameterized",
-        OfJob(|job| job.parameterized_job.is_some()),
-        "this release cannot dispatch the job",
-    ),
-    row(
         "spread",
         OfJob(|job| !job.spreads.is_empty()),
         "does not move placements in this release",
@@ -240,11 +235,6 @@ pub(super) const ROWS: &[Row] = &[
         "identity",
         OfTask(has_own_identity),
         "this release signs no identities",
-    ),
-    row(
-        "dispatch_payload",
-        OfTask(|task| task.dispatch_payload.is_some()),
-        "this release cannot dispatch jobs",
     ),
     row(
         "volume_mount",
