@@ -10,6 +10,7 @@ mod calls_on_demand;
 mod conventions;
 mod cut_links;
 mod deployments;
+mod dispatch;
 mod early;
 mod ends;
 mod fake_answers;
