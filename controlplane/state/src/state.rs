@@ -124,6 +124,7 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::JobDispatch(child) => draft.job_dispatch(child),
         Command::PeriodicLaunch(command) => draft.periodic_launch(command),
         Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
+        Command::EvalsDelete(command) => draft.evals_delete(command),
         Command::PlanApply(plan) => draft.plan_apply(*plan),
         Command::AllocsStop { allocs, evals } => draft.allocs_stop(&allocs, evals),
         Command::NodeHello(hello) => draft.node_hello(&hello),

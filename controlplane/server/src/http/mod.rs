@@ -40,6 +40,7 @@ mod client_alloc;
 mod deployment_change;
 mod deployments;
 mod detail;
+mod eval_delete;
 mod evals;
 mod exec;
 mod job;

@@ -13,6 +13,7 @@ mod deployments;
 mod dispatch;
 mod early;
 mod ends;
+mod eval_delete;
 mod fake_answers;
 mod fake_node;
 mod followers;

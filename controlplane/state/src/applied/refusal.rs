@@ -49,6 +49,12 @@ pub enum Refusal {
     /// An evaluation that is over cannot be opened again.
     #[error("evaluation {0} is over")]
     EvalTerminal(EvalId),
+    /// No such evaluation.
+    #[error("evaluation {0} not found")]
+    UnknownEval(EvalId),
+    /// Allocations that later decisions need hang on the evaluation.
+    #[error("eval {0} is not safe to delete")]
+    EvalInUse(EvalId),
     /// A job's evaluation names another job.
     #[error("the evaluation is not of job {0}")]
     EvalMismatch(JobKey),

@@ -8,6 +8,7 @@ mod cluster;
 mod deployments;
 mod draft;
 mod drain;
+mod eval_delete;
 mod evals;
 mod gc;
 mod jobs;
@@ -22,6 +23,7 @@ mod restore;
 mod sessions;
 
 pub(crate) use draft::{Draft, job_status};
+pub use eval_delete::EvalsFound;
 pub use gc::left_a_gap;
 pub use lease::LeaseEnd;
 pub use liveness::WindowEnd;

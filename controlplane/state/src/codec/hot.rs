@@ -51,6 +51,7 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::PeriodicLaunch(_)
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
+        | Command::EvalsDelete(_)
         | Command::AllocsStop { .. }
         | Command::PendingExpired { .. }
         | Command::NodeFacts { .. }

@@ -5,6 +5,7 @@
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
 mod children;
+mod evals;
 mod jobs;
 mod nodes;
 mod periodic;
@@ -20,6 +21,7 @@ use protocol_model::{
 use serde::{Deserialize, Serialize};
 
 pub use children::*;
+pub use evals::*;
 pub use jobs::*;
 pub use nodes::*;
 pub use periodic::*;
@@ -95,6 +97,8 @@ pub enum Command {
     PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
+    /// Deletes evaluations that an operator chose, open ones included.
+    EvalsDelete(EvalsDelete),
     /// What the scheduler decided for one evaluation, checked by the plan queue.
     #[serde(skip)]
     PlanApply(Box<PlanApply>),
@@ -219,7 +223,8 @@ impl Command {
             | Self::PeriodicLaunch(_)
             | Self::NodeDrainSet(_)
             | Self::AllocsMigrate { .. }
-            | Self::NodeDrainComplete { .. } => 2,
+            | Self::NodeDrainComplete { .. }
+            | Self::EvalsDelete(_) => 2,
         }
     }
 }

@@ -6,6 +6,7 @@ mod children;
 mod codec;
 mod deployments;
 mod drains;
+mod eval_deletes;
 mod gc;
 mod harness;
 mod jobs;
