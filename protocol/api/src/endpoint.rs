@@ -116,6 +116,11 @@ pub enum Body {
         /// Reads one as a server does.
         read: ReadBody,
     },
+    /// Bytes of up to this number.
+    Bytes {
+        /// The largest size.
+        bytes_max: usize,
+    },
     /// Bytes of any number, which are not held in memory.
     Stream,
 }
@@ -237,6 +242,12 @@ impl Endpoint {
         self
     }
 
+    /// A question with a body: it is answered from the state.
+    pub(crate) const fn of_state(mut self) -> Self {
+        self.source = Source::State;
+        self
+    }
+
     pub(crate) const fn of_server(mut self) -> Self {
         self.source = Source::Server;
         self
@@ -264,6 +275,12 @@ impl Endpoint {
 
     pub(crate) const fn needs_access_control(mut self) -> Self {
         self.needs_access_control = true;
+        self
+    }
+
+    /// A body that is taken as it is.
+    pub(crate) const fn bytes(mut self, bytes_max: usize) -> Self {
+        self.body = Body::Bytes { bytes_max };
         self
     }
 

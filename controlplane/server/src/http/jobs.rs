@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use controlplane_state::{GroupSummary, Snapshot, Table};
 use protocol_api::jobs::{
-    ChildCounts, GroupCounts, JobCounts, JobListStub, ListJobs, ParseJob, ParseRequest,
-    RegisterJob, ValidateJob,
+    ChildCounts, GroupCounts, JobCounts, JobListStub, JobStatuses, JobStatusesOf, ListJobs,
+    ParseJob, ParseRequest, RegisterJob, ValidateJob,
 };
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
-use protocol_model::{Job, JobKey, JobStatus};
+use protocol_model::{Job, JobKey};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
-use super::job_register;
 use super::page::{ByName, page_where};
 use super::query::Namespaces;
 use super::route::{Routes, routes};
+use super::{job_register, job_statuses};
 
 /// Job files that are parsed at a time; further requests wait.
 const PARSING_MAX: usize = 4;
@@ -26,6 +26,8 @@ static PARSING: Semaphore = Semaphore::const_new(PARSING_MAX);
 
 pub(super) const ROUTES: Routes = routes![
     ListJobs => list,
+    JobStatuses => job_statuses::all,
+    JobStatusesOf => job_statuses::named,
     RegisterJob => job_register::register,
     ParseJob => parse,
     ValidateJob => job_register::validate,
@@ -40,7 +42,7 @@ pub(super) fn summary(snapshot: &Snapshot, job: &Job) -> JobCounts {
             .into_iter()
             .map(|(name, group)| (name, group_counts(group)))
             .collect(),
-        children: children(snapshot, job, &key),
+        children: children(snapshot, &key),
         job_id: key.id,
         namespace: key.namespace,
         create_index: job.create_index,
@@ -61,19 +63,13 @@ fn group_counts(group: GroupSummary) -> GroupCounts {
     }
 }
 
-/// Only templates have children; their ids begin with the template's.
-fn children(snapshot: &Snapshot, job: &Job, key: &JobKey) -> ChildCounts {
-    let mut counts = ChildCounts::default();
-    if job.is_periodic() || job.is_parameterized() {
-        for (_, child) in snapshot.jobs_with_prefix(&key.namespace, &format!("{}/", key.id)) {
-            match child.status {
-                JobStatus::Pending => counts.pending += 1,
-                JobStatus::Running => counts.running += 1,
-                JobStatus::Dead => counts.dead += 1,
-            }
-        }
-    }
-    counts
+fn children(snapshot: &Snapshot, key: &JobKey) -> ChildCounts {
+    let children = snapshot.children(key);
+    children.map_or_else(ChildCounts::default, |children| ChildCounts {
+        pending: children.pending,
+        running: children.running,
+        dead: children.dead,
+    })
 }
 
 async fn list(ask: &Ask) -> Answered {

@@ -1,5 +1,6 @@
 //! Lists in pages: `?per_page=N&next_token=T`, newest first with `?reverse=true`.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use super::error::HttpError;
@@ -44,6 +45,29 @@ impl PageKey for ByName {
     fn parse(token: &str) -> Option<Self> {
         let (namespace, name) = token.split_once('.')?;
         Some(Self(namespace.to_owned(), name.to_owned()))
+    }
+}
+
+/// By the index of the newest change, the newest first; `reverse` begins with the oldest.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct NewestFirst(
+    pub(super) Reverse<u64>,
+    pub(super) String,
+    pub(super) String,
+);
+
+impl fmt::Display for NewestFirst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0.0, self.1, self.2)
+    }
+}
+
+impl PageKey for NewestFirst {
+    fn parse(token: &str) -> Option<Self> {
+        let (index, name) = token.split_once('.')?;
+        let (namespace, id) = name.split_once('.')?;
+        let index = Reverse(index.parse().ok()?);
+        Some(Self(index, namespace.to_owned(), id.to_owned()))
     }
 }
 

@@ -221,10 +221,10 @@ impl Command {
             | Self::GcCollect(_) => 1,
             Self::JobDispatch(_)
             | Self::PeriodicLaunch(_)
-            | Self::EvalsDelete(_)
             | Self::NodeDrainSet(_)
             | Self::AllocsMigrate { .. }
-            | Self::NodeDrainComplete { .. } => 2,
+            | Self::NodeDrainComplete { .. }
+            | Self::EvalsDelete(_) => 2,
         }
     }
 }

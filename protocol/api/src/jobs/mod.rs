@@ -2,8 +2,10 @@
 
 mod changed;
 mod diff;
+mod dispatch;
 mod list;
 mod plan;
+mod statuses;
 mod versions;
 
 use protocol_model::nullable::or_default;
@@ -17,8 +19,13 @@ use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PR
 
 pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
+pub use dispatch::{DispatchRequest, Dispatched};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
 pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
+pub use statuses::{
+    JobStatusesAlloc, JobStatusesDeployment, JobStatusesHealth, JobStatusesJob, NamespacedId,
+    StatusesRequest,
+};
 pub use versions::{VersionSubmission, Versions};
 
 const DIFFS: &[Parameter] = &[
@@ -28,6 +35,12 @@ const DIFFS: &[Parameter] = &[
         "differences to this version instead of the one before",
     ),
 ];
+const DISPATCH: &[Parameter] = &[Parameter::text(
+    "idempotency_token",
+    "a dispatch with the token of an earlier one launches nothing and answers the child of that one",
+)];
+/// The largest body that is read as a payload. A payload above 16 KiB is refused in words.
+const PAYLOAD_BODY_BYTES_MAX: usize = 1024 * 1024;
 const STOP: &[Parameter] = &[
     Parameter::flag("purge", "forget the job at once"),
     Parameter::number(
@@ -42,6 +55,14 @@ operations! {
     ListJobs {} -> Vec<JobListStub> = get("/v1/jobs").filterable().parameters(&[
         PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE, Parameter::flag("meta", "with `Meta`"),
     ]);
+    /// list jobs with the statuses of their allocations, the newest change first
+    JobStatuses {} -> Vec<JobStatusesJob> = get("/v1/jobs/statuses").filterable().parameters(&[
+        PREFIX, PER_PAGE, NEXT_TOKEN, REVERSE,
+        Parameter::flag("include_children", "with the jobs that were launched from templates"),
+    ]);
+    /// the same of the jobs that the body names (`Jobs`, `IncludeChildren`)
+    JobStatusesOf {} (StatusesRequest) -> Vec<JobStatusesJob> = put("/v1/jobs/statuses")
+        .filterable().of_state().parameters(&[PER_PAGE, NEXT_TOKEN, REVERSE]);
     /// register a job, or a new version of it (`EnforceIndex`, `PreserveCounts`, `EvalPriority`)
     RegisterJob {} (JobRequest) -> Registered = put("/v1/jobs");
     /// turn a job file into JSON: `null` for what it does not say; with `Canonicalize`, all
@@ -62,6 +83,13 @@ operations! {
         put("/v1/job/{id...}/evaluate").optional_body();
     /// launch a periodic job now, although it prohibits overlap; twice in a second is one launch
     ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force");
+    /// launch a child of a parameterized job (`Payload` in base64, `Meta`, `IdPrefixTemplate`,
+    /// `Priority`)
+    DispatchJob { id } (DispatchRequest) -> Dispatched =
+        put("/v1/job/{id...}/dispatch").optional_body().parameters(DISPATCH);
+    /// launch a child of a parameterized job; the body is the payload
+    DispatchPayload { id } -> Dispatched = put("/v1/job/{id...}/dispatch/payload")
+        .bytes(PAYLOAD_BODY_BYTES_MAX).parameters(DISPATCH);
     /// list the versions of a job, the newest first
     JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
     /// read the text that a version was made from

@@ -25,11 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "parameterized",
-        OfJob(|job| job.parameterized_job.is_some()),
-        "this release cannot dispatch the job",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -220,11 +215,6 @@ pub(super) const ROWS: &[Row] = &[
         "identity",
         OfTask(has_own_identity),
         "this release signs no identities",
-    ),
-    row(
-        "dispatch_payload",
-        OfTask(|task| task.dispatch_payload.is_some()),
-        "this release cannot dispatch jobs",
     ),
     row(
         "volume_mount",
