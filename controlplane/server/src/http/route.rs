@@ -14,7 +14,7 @@ use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
     acl, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics, namespaces,
-    nodes, operator, search, status,
+    nodes, operator, scaling, search, status,
 };
 
 /// Answers one request.
@@ -48,6 +48,7 @@ const ALL: &[Routes] = &[
     namespaces::ROUTES,
     nodes::ROUTES,
     operator::ROUTES,
+    scaling::ROUTES,
     search::ROUTES,
     status::ROUTES,
 ];

@@ -4,9 +4,10 @@
 mod kind;
 mod launched;
 mod refusal;
+mod scale;
 mod signal;
 
-use protocol_model::{AllocId, EvalId, NodeId, NodeStatus};
+use protocol_model::{AllocId, EvalId, NodeId, NodeStatus, VersionTag};
 use protocol_wire::v1::{ItemResult, UpdateClass};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use crate::record::SessionEpoch;
 pub use kind::KindChange;
 pub use launched::{LaunchField, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal};
+pub use scale::ScaleRefusal;
 pub use signal::Signal;
 
 /// The result of [`crate::State::apply`].
@@ -54,6 +56,8 @@ pub enum Outcome {
     },
     /// A parameterized job was dispatched, now or earlier with the same idempotency token.
     JobDispatched(Launched),
+    /// A version of a job has this tag now, or had it.
+    JobTagged(VersionTag),
     /// A plan was applied whole.
     PlanApplied,
     /// A session was made or resumed.

@@ -113,6 +113,7 @@ impl Draft {
         job.modify_index = self.index;
         job.job_modify_index = self.index;
         job.stable = false;
+        job.version_tag = None;
         job.status = JobStatus::Pending;
         job.submit_time = self.now;
         let queued = existing.as_ref().map_or_else(BTreeMap::new, |existing| {
@@ -134,8 +135,14 @@ impl Draft {
                 submission,
             },
         );
-        self.tables
-            .put_job(key.clone(), JobRecord { job, spec, queued });
+        let scaling = existing.map_or_else(BTreeMap::new, |existing| existing.scaling.clone());
+        let record = JobRecord {
+            job,
+            spec,
+            queued,
+            scaling,
+        };
+        self.tables.put_job(key.clone(), record);
         self.trim_versions(key);
         self.touch_job(key);
         self.signal(Signal::JobChanged(key.clone()));
@@ -159,7 +166,7 @@ impl Draft {
 
     /// Forgets the oldest versions beyond the limit. Tagged versions stay, and the newest stable
     /// one: it is what an automatic revert goes back to.
-    fn trim_versions(&mut self, key: &JobKey) {
+    pub(super) fn trim_versions(&mut self, key: &JobKey) {
         loop {
             let Some(versions) = self.tables.job_versions.get(key) else {
                 return;

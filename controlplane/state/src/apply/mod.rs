@@ -17,7 +17,9 @@ mod nodes;
 mod plan;
 mod reports;
 mod restore;
+mod scale;
 mod sessions;
+mod tags;
 
 pub(crate) use draft::{Draft, job_status};
 pub use gc::left_a_gap;

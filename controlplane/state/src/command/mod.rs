@@ -8,6 +8,8 @@ mod children;
 mod jobs;
 mod nodes;
 mod plan;
+mod scale;
+mod tag;
 
 use std::sync::Arc;
 
@@ -22,6 +24,8 @@ pub use children::*;
 pub use jobs::*;
 pub use nodes::*;
 pub use plan::*;
+pub use scale::*;
+pub use tag::*;
 
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
 
@@ -89,6 +93,10 @@ pub enum Command {
     /// Launches a job from a parameterized one. A repeated idempotency token launches nothing: the
     /// outcome names the child that has it.
     JobDispatch(ChildJob),
+    /// Changes the count of one group, or notes what an autoscaler says of it.
+    JobScale(Box<JobScale>),
+    /// Names a version of a job, or takes such a name away.
+    JobTag(JobTag),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
     /// What the scheduler decided for one evaluation, checked by the plan queue.
@@ -217,7 +225,7 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::JobDispatch(_) => 2,
+            Self::JobDispatch(_) | Self::JobScale(_) | Self::JobTag(_) => 2,
         }
     }
 }

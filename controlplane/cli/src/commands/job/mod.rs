@@ -1,5 +1,6 @@
 //! `drover job`.
 
+mod dispatch;
 mod history;
 pub(crate) mod plan;
 mod read;
@@ -22,6 +23,8 @@ pub(crate) enum JobCommand {
     Validate(read::Validate),
     /// List jobs, or show one with its allocations
     Status(status::Status),
+    /// Start a job from a parameterized one
+    Dispatch(dispatch::Dispatch),
     /// Stop a job
     Stop(stop::Stop),
     /// Show a job as JSON
@@ -42,6 +45,7 @@ impl JobCommand {
             Self::History(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
+            Self::Dispatch(command) => command.run(session).await,
             Self::Stop(command) => command.run(session).await,
         }
     }

@@ -383,6 +383,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         restore_commands(),
         decision_commands(),
         super::level_2::children(),
+        super::level_2::versions(),
     ]
     .concat()
 }
