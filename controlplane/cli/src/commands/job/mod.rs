@@ -4,9 +4,13 @@ mod dispatch;
 mod history;
 pub(crate) mod plan;
 mod read;
+mod restart;
+mod revert;
 mod run;
+mod scale;
 mod status;
 mod stop;
+mod tag;
 
 use clap::Subcommand;
 
@@ -25,6 +29,19 @@ pub(crate) enum JobCommand {
     Status(status::Status),
     /// Start a job from a parameterized one
     Dispatch(dispatch::Dispatch),
+    /// Restart the tasks of a job, batch after batch
+    Restart(restart::Restart),
+    /// Register an earlier version of a job again
+    Revert(revert::Revert),
+    /// Change the count of a group
+    Scale(scale::Scale),
+    /// Show the scaling events of a job
+    ScalingEvents(scale::ScalingEvents),
+    /// Start a job that was stopped
+    Start(revert::Start),
+    /// Tags of job versions
+    #[command(subcommand)]
+    Tag(tag::TagCommand),
     /// Stop a job
     Stop(stop::Stop),
     /// Show a job as JSON
@@ -46,6 +63,12 @@ impl JobCommand {
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
             Self::Dispatch(command) => command.run(session).await,
+            Self::Restart(command) => command.run(session).await,
+            Self::Revert(command) => command.run(session).await,
+            Self::Scale(command) => command.run(session).await,
+            Self::ScalingEvents(command) => command.run(session).await,
+            Self::Start(command) => command.run(session).await,
+            Self::Tag(command) => command.run(session).await,
             Self::Stop(command) => command.run(session).await,
         }
     }
