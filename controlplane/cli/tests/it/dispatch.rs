@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::fake_server::{Canned, FakeServer};
 use crate::{drover, stderr, stdout};
 
-fn canned(request: &'static str, status: u16, body: Value) -> Canned {
+fn canned(request: &'static str, status: u16, body: &Value) -> Canned {
     Canned {
         request,
         status,
@@ -30,9 +30,9 @@ fn a_dispatch_sends_payload_meta_prefix_and_token() -> std::io::Result<()> {
         canned(
             "GET /v1/jobs",
             200,
-            json!([{ "ID": "work", "Namespace": "default" }]),
+            &json!([{ "ID": "work", "Namespace": "default" }]),
         ),
-        canned("PUT /v1/job/work/dispatch", 200, answer),
+        canned("PUT /v1/job/work/dispatch", 200, &answer),
     ])?;
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("input"), "hi\n")?;
@@ -98,14 +98,14 @@ fn the_status_of_a_parameterized_job_lists_what_was_dispatched() -> std::io::Res
         canned(
             "GET /v1/jobs",
             200,
-            json!([{ "ID": "work", "Namespace": "default" }]),
+            &json!([{ "ID": "work", "Namespace": "default" }]),
         ),
-        canned("GET /v1/jobs", 200, json!([child, other])),
-        canned("GET /v1/job/work", 200, template()),
+        canned("GET /v1/jobs", 200, &json!([child, other])),
+        canned("GET /v1/job/work", 200, &template()),
         canned(
             "GET /v1/job/work/summary",
             200,
-            json!({ "Children": { "Dead": 1 } }),
+            &json!({ "Children": { "Dead": 1 } }),
         ),
     ])?;
     let folder = tempfile::tempdir()?;

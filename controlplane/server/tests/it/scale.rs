@@ -125,8 +125,7 @@ async fn a_count_that_may_not_be_is_refused() {
         );
         assert_eq!(refused, (status, text.to_owned()), "{body}");
     }
-    let group = json!({ "Count": 2, "Target": { "Group": "agent" } });
-    let refused = refusal(world.put("/v1/job/agent/scale", group).await);
+    let refused = refusal(world.put("/v1/job/agent/scale", to(2)).await);
     let text = "jobs of type \"system\" can only be scaled between 0 and 1";
     assert_eq!(refused, (400, text.to_owned()));
     let mut stale = to(3);

@@ -134,18 +134,21 @@ async fn a_tag_names_one_version_and_keeps_it() {
 
 #[tokio::test]
 async fn counts_are_kept_while_others_scale() {
+    // No rollout is in the way of a scale.
+    let without_rollouts = || {
+        let mut job = service("web");
+        job["TaskGroups"][0]["Update"] = json!({ "MaxParallel": 0 });
+        job
+    };
     let world = World::start().await;
-    world
-        .put("/v1/jobs", json!({ "Job": service("web") }))
-        .await
-        .expect("registered");
+    let body = json!({ "Job": without_rollouts() });
+    world.put("/v1/jobs", body).await.expect("registered");
     let scale = async |count: i64| {
         let body = json!({ "Count": count, "Target": { "Group": "web" } });
-        // A rollout may be under way.
-        let _ = world.put("/v1/job/web/scale", body).await;
+        world.put("/v1/job/web/scale", body).await.expect("scaled");
     };
     let keep = async |priority: i64| {
-        let mut job = service("web");
+        let mut job = without_rollouts();
         job["Priority"] = json!(priority);
         job["TaskGroups"][0]["Count"] = json!(99);
         let body = json!({ "Job": job, "PreserveCounts": true });
