@@ -1,6 +1,18 @@
 # Three small web servers: what hack/quickstart submits. Each serves one page that says who it is.
+variable "greeting" {
+  type    = string
+  default = "Hello"
+}
+
 job "web" {
   type = "service"
+
+  # A new version starts as one allocation beside the old ones. `drover job promote web` releases it.
+  update {
+    canary           = 1
+    max_parallel     = 1
+    min_healthy_time = "1s"
+  }
 
   group "web" {
     count = 3
@@ -35,7 +47,7 @@ job "web" {
         data        = <<-PAGE
           <!doctype html>
           <title>web</title>
-          <p>This is {{ env "NOMAD_ALLOC_NAME" }}, allocation {{ env "NOMAD_ALLOC_ID" }}.</p>
+          <p>${var.greeting}! This is {{ env "NOMAD_ALLOC_NAME" }}, allocation {{ env "NOMAD_ALLOC_ID" }}.</p>
         PAGE
       }
 

@@ -20,6 +20,7 @@ const SHORTCUTS: &[(&str, [&str; 2])] = &[
     ("inspect", ["job", "inspect"]),
     ("logs", ["alloc", "logs"]),
     ("exec", ["alloc", "exec"]),
+    ("action", ["job", "action"]),
     ("fs", ["alloc", "fs"]),
     ("alloc-status", ["alloc", "status"]),
     ("node-status", ["node", "status"]),

@@ -151,7 +151,10 @@ impl<'s> Monitor<'s> {
     }
 
     /// Tells what becomes of a deployment until it has ended, or waits for a person.
-    async fn deployment(&self, id: &str) -> Result<Exit, Failure> {
+    ///
+    /// # Errors
+    /// If the server cannot be asked any more.
+    pub(crate) async fn deployment(&self, id: &str) -> Result<Exit, Failure> {
         self.step(&format!("Monitoring deployment {:?}", self.id(id)));
         let mut index = 0;
         let mut told = String::new();
@@ -197,7 +200,8 @@ impl<'s> Monitor<'s> {
             }
             if waits_for_promotion(&deployment) {
                 self.step(&format!(
-                    "Deployment {id:?} waits for its canaries to be promoted"
+                    "Deployment {id:?} waits for its canaries to be promoted: `drover job promote {}`",
+                    deployment.job_id
                 ));
                 return Ok(Exit::SUCCESS);
             }
@@ -332,7 +336,7 @@ fn waits_for_promotion(deployment: &Deployment) -> bool {
     let mut canaried = deployment
         .task_groups
         .values()
-        .filter(|group| group.desired_canaries > 0 && !group.promoted)
+        .filter(|group| group.awaits_promotion())
         .peekable();
     canaried.peek().is_some()
         && canaried

@@ -1,10 +1,13 @@
-//! Rollouts that fail, and why:
+//! Rollouts that fail, and why, and canaries that are promoted without an operator:
 //!
 //! | what happened | text |
 //! |---|---|
 //! | an allocation is unhealthy, and its group's `reschedule` has no attempt left | unhealthy |
 //! | an allocation is unhealthy, and the group's `progress_deadline` is zero | unhealthy |
 //! | no newly healthy allocation of a group for its `progress_deadline` | deadline |
+//!
+//! A group with canaries waits for these alone until they are promoted; once all are healthy it has
+//! no deadline, however long a person takes. With `auto_promote` this part promotes them then.
 //!
 //! Where the group asks for it, the job goes back to its last stable version in the same log entry.
 //!
@@ -14,21 +17,21 @@
 //! Rules and texts are Nomad's (its deployment watcher).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, JobRegister};
+use controlplane_state::command::{DeploymentPromote, DeploymentStatusUpdate, PromoteGroups};
 use controlplane_state::{Command, Signal, Snapshot};
 use protocol_model::{
-    Allocation, ClientStatus, Deployment, DeploymentId, DeploymentStatus, EvalId, EvalTrigger,
-    Evaluation, Job, ReschedulePolicy, UnixNanos,
+    Allocation, ClientStatus, Deployment, DeploymentId, DeploymentState, DeploymentStatus, EvalId,
+    ReschedulePolicy, UnixNanos,
 };
 
+use crate::failed::{Failed, Reverts, failed, watcher_eval};
 use crate::part::{Applied, Effect, LeaderPart};
 use crate::time::Now;
 
-const NO_PROGRESS: &str = "Failed due to progress deadline";
-const UNHEALTHY: &str = "Failed due to unhealthy allocations";
+const NO_PROGRESS: &str = Deployment::NO_PROGRESS;
+const UNHEALTHY: &str = Deployment::UNHEALTHY;
 
 /// A rollout that waits for silent nodes is looked at no more often.
 const AGAIN_MIN: Duration = Duration::from_secs(10);
@@ -122,6 +125,9 @@ impl Rollouts {
                 self.forget(id);
                 continue;
             };
+            if is_promotable(snapshot, deployment) {
+                return promotion(snapshot, deployment, new_id(), now);
+            }
             match failure(snapshot, deployment, now.wall) {
                 Some(NO_PROGRESS) if waits_for_silent(snapshot, deployment) => {
                     let spans = deployment.task_groups.values();
@@ -195,14 +201,17 @@ impl LeaderPart for Rollouts {
     }
 
     fn on_failed(&mut self, effect: &Effect, _: Now) {
-        if let Effect::Command(Command::DeploymentStatus(update)) = effect {
-            self.again(update.change.id);
+        if let Some(id) = subject(effect) {
+            self.again(id);
         }
     }
 
     fn on_refused(&mut self, effect: &Effect, why: &str) {
         if let Effect::Command(Command::DeploymentStatus(update)) = effect {
             self.on_refused_update(update, why.to_owned());
+        } else if let Some(id) = subject(effect) {
+            // It moved meanwhile: its deadline is watched as before.
+            self.again(id);
         }
     }
 
@@ -211,18 +220,30 @@ impl LeaderPart for Rollouts {
     }
 }
 
+/// The deployment that an effect of this part is about.
+fn subject(effect: &Effect) -> Option<DeploymentId> {
+    let Effect::Command(command) = effect;
+    if let Command::DeploymentStatus(update) = command {
+        Some(update.change.id)
+    } else if let Command::DeploymentPromote(promote) = command {
+        Some(promote.id)
+    } else {
+        None
+    }
+}
+
 /// When a rollout may have failed; never, where nothing is under way or nothing is wrong yet.
 fn next_look(snapshot: &Snapshot, deployment: &Deployment) -> Option<UnixNanos> {
     if deployment.status != DeploymentStatus::Running {
         return None;
     }
-    if has_unforgiven(snapshot, deployment) {
+    if has_unforgiven(snapshot, deployment) || is_promotable(snapshot, deployment) {
         return Some(UnixNanos(0));
     }
     let waiting = deployment
         .task_groups
         .values()
-        .filter(|group| group.healthy_allocs < group.desired_total);
+        .filter(|group| healthy_allocs(snapshot, group) < group.awaited_allocs());
     waiting.filter_map(|group| group.require_progress_by).min()
 }
 
@@ -240,7 +261,13 @@ fn waits_for_silent(snapshot: &Snapshot, deployment: &Deployment) -> bool {
     let key = deployment.job_key();
     let mut silent: BTreeMap<&str, Vec<&Allocation>> = BTreeMap::new();
     let mut there: BTreeSet<(&str, Option<u32>)> = BTreeSet::new();
-    for alloc in snapshot.allocs_by_job(&key).filter(|it| !it.terminal()) {
+    let is_awaited = |alloc: &Allocation| {
+        let group = deployment.task_groups.get(&alloc.task_group);
+        let canary = alloc.deployment_status.as_ref().is_some_and(|it| it.canary);
+        canary || !group.is_some_and(DeploymentState::awaits_promotion)
+    };
+    let live = snapshot.allocs_by_job(&key).filter(|it| !it.terminal());
+    for alloc in live.filter(|alloc| is_awaited(alloc)) {
         if alloc.client_status == ClientStatus::Unknown {
             silent.entry(&alloc.task_group).or_default().push(alloc);
         } else {
@@ -256,7 +283,8 @@ fn waits_for_silent(snapshot: &Snapshot, deployment: &Deployment) -> bool {
         let waited_for = silent
             .filter(|alloc| !was_healthy(alloc) && !there.contains(&(name, alloc.index())))
             .count();
-        let missing = group.desired_total.saturating_sub(group.healthy_allocs);
+        let healthy = healthy_allocs(snapshot, group);
+        let missing = group.awaited_allocs().saturating_sub(healthy);
         waited_for >= missing as usize
     })
 }
@@ -302,71 +330,67 @@ fn fail(
     eval: EvalId,
     now: Now,
 ) -> Command {
-    let key = deployment.job_key();
-    let current = snapshot
-        .job(&key)
-        .filter(|job| job.create_index == deployment.job_create_index);
-    let reverts = deployment
-        .task_groups
-        .values()
-        .any(|group| group.auto_revert);
-    let stable = current
-        .filter(|job| reverts && !job.stop && job.version == deployment.job_version)
-        .and_then(|_| last_stable(snapshot, deployment));
-    let description = match (&stable, stuck) {
-        (Some(job), Some(why)) => format!(
-            "{reason} - rolling back to job version {} was refused: {why}",
-            job.version
-        ),
-        (Some(job), None) => format!("{reason} - rolling back to job version {}", job.version),
-        (None, _) if reverts => format!("{reason} - no stable job version to auto revert to"),
-        (None, _) => reason.to_owned(),
+    let mut groups = deployment.task_groups.values();
+    let reverts = if groups.any(|group| group.auto_revert) {
+        Reverts::IfStable
+    } else {
+        Reverts::Never
     };
-    let stable = stable.filter(|_| stuck.is_none());
-    let eval = current.map(|job| {
-        let trigger = EvalTrigger::DeploymentWatcher;
-        Evaluation::new(eval, &key, job.job_type, job.priority, trigger, now.wall)
-    });
+    let Failed { change, revert } = failed(snapshot, deployment, (reason, stuck), reverts);
+    let eval = watcher_eval(snapshot, deployment, eval, now.wall);
     Command::DeploymentStatus(DeploymentStatusUpdate {
-        change: DeploymentChange {
-            id: deployment.id,
-            status: DeploymentStatus::Failed,
-            description,
-        },
-        revert: stable.map(|job| JobRegister {
-            spec: job.spec_hash(),
-            submission: snapshot.job_submission(&key, job.version).cloned(),
-            job,
-            eval: None,
-            enforce_index: None,
-        }),
+        change,
+        revert,
         eval,
     })
 }
 
-/// The newest version before the deployment's that was rolled out well and is not the same.
-fn last_stable(snapshot: &Snapshot, deployment: &Deployment) -> Option<Arc<Job>> {
-    let key = deployment.job_key();
-    let failed = snapshot
-        .job_version(&key, deployment.job_version)?
-        .spec_hash();
-    snapshot
-        .job_versions(&key)
-        .find(|job| {
-            job.stable
-                && job.version < deployment.job_version
-                && job.create_index == deployment.job_create_index
-                && job.spec_hash() != failed
+/// The command that promotes a rollout's canaries, where every group that has some asks for it and
+/// has all of them healthy.
+fn promotion(
+    snapshot: &Snapshot,
+    deployment: &Deployment,
+    eval: EvalId,
+    now: Now,
+) -> Option<Command> {
+    is_promotable(snapshot, deployment).then(|| {
+        Command::DeploymentPromote(DeploymentPromote {
+            id: deployment.id,
+            groups: PromoteGroups::All,
+            eval: watcher_eval(snapshot, deployment, eval, now.wall),
+            from: Some(deployment.status),
         })
-        .cloned()
+    })
+}
+
+/// Groups without canaries have no say (Nomad #11878).
+fn is_promotable(snapshot: &Snapshot, deployment: &Deployment) -> bool {
+    let groups = deployment.task_groups.values();
+    let mut waiting = groups.filter(|group| group.awaits_promotion()).peekable();
+    deployment.status == DeploymentStatus::Running
+        && waiting.peek().is_some()
+        && waiting.all(|group| {
+            group.auto_promote && healthy_allocs(snapshot, group) >= group.desired_canaries
+        })
+}
+
+/// How many healthy ones there are of those that a group waits for now.
+fn healthy_allocs(snapshot: &Snapshot, group: &DeploymentState) -> u32 {
+    if group.awaits_promotion() {
+        group.healthy_canaries(|id| snapshot.alloc(id).map(|alloc| &**alloc))
+    } else {
+        group.healthy_allocs
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use controlplane_state::command::{AllocChange, Change, PlanApply};
+    use std::sync::Arc;
+
+    use controlplane_state::command::{AllocChange, Change, DeploymentChange, PlanApply};
     use hack_testkit::{World, allocs, jobs, nodes};
     use protocol_model::{
-        DeploymentState, JobKey, JobType, RescheduleEvent, RescheduleTracker, UpdateStrategy,
+        Job, JobKey, JobType, RescheduleEvent, RescheduleTracker, UpdateStrategy,
     };
 
     use super::*;
@@ -454,6 +478,7 @@ mod tests {
             id,
             status: DeploymentStatus::Successful,
             description: String::new(),
+            from: None,
         };
         let update = DeploymentStatusUpdate {
             change,
@@ -714,5 +739,172 @@ mod tests {
             panic!("it failed")
         };
         assert!(update.change.description.starts_with(UNHEALTHY));
+    }
+
+    /// Groups of a deployment, each with so many canaries, some of them healthy.
+    fn trial(world: &mut World, groups: &[(&str, u32, bool, u32)]) -> DeploymentId {
+        let mut draft = job("/bin/one");
+        let group = draft.task_groups[0].clone();
+        draft.task_groups = groups
+            .iter()
+            .map(|(name, ..)| named(&group, name))
+            .collect();
+        let id = begin_job(world, draft, DEADLINE);
+        let snapshot = world.snapshot();
+        let begun = snapshot.deployment(id).expect("it began");
+        let mut deployment = Deployment::clone(begun);
+        let mut placed = Vec::new();
+        for (name, canaries, auto_promote, _) in groups {
+            let state = DeploymentState {
+                desired_total: 3,
+                desired_canaries: *canaries,
+                auto_promote: *auto_promote,
+                progress_deadline: DEADLINE,
+                ..DeploymentState::default()
+            };
+            deployment.task_groups.insert((*name).to_owned(), state);
+            let node = nodes::node(1).id;
+            for number in 0..*canaries {
+                let key = deployment.job_key();
+                let mut alloc = allocs::allocation(&snapshot, &key, node);
+                alloc.id = protocol_model::AllocId::from_u128(placed.len() as u128 + 0xca_0000);
+                alloc.name = Allocation::name_of(&key.id, name, number);
+                alloc.task_group = (*name).to_owned();
+                alloc.deployment_id = Some(id);
+                alloc.deployment_status = Some(protocol_model::AllocDeploymentStatus {
+                    canary: true,
+                    ..Default::default()
+                });
+                placed.push(Arc::new(alloc));
+            }
+        }
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            deployment: Some(Arc::new(deployment)),
+            placed,
+            ..PlanApply::default()
+        })));
+        for (name, _, _, healthy) in groups {
+            let snapshot = world.snapshot();
+            let canaries = snapshot.allocs_by_deployment(id);
+            let canaries = canaries.filter(|it| {
+                let status = it.deployment_status.as_ref();
+                it.task_group == *name && status.is_some_and(|status| status.canary)
+            });
+            let ids: Vec<_> = canaries.map(|alloc| alloc.id).collect();
+            for id in ids.into_iter().take(*healthy as usize) {
+                world.report_health(id, true);
+            }
+        }
+        id
+    }
+
+    fn named(group: &protocol_model::TaskGroup, name: &str) -> protocol_model::TaskGroup {
+        let mut group = group.clone();
+        name.clone_into(&mut group.name);
+        group
+    }
+
+    fn promotes(world: &World) -> bool {
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(world));
+        matches!(
+            poll(&mut rollouts, world),
+            Some(Command::DeploymentPromote(_))
+        )
+    }
+
+    /// Nomad #11878: a group without canaries kept the others from being promoted.
+    #[test]
+    fn canaries_are_promoted_where_every_group_with_canaries_asks_for_it() {
+        for (groups, expected) in [
+            (vec![("group", 2, true, 2)], true),
+            (vec![("group", 2, true, 1)], false),
+            (vec![("group", 2, false, 2)], false),
+            (vec![("group", 0, false, 0), ("other", 1, true, 1)], true),
+            (vec![("group", 1, true, 1), ("other", 1, false, 1)], false),
+            (vec![("group", 1, true, 1), ("other", 1, true, 0)], false),
+            (vec![("group", 0, true, 0)], false),
+        ] {
+            let mut world = world();
+            trial(&mut world, &groups);
+            assert_eq!(promotes(&world), expected, "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn healthy_canaries_wait_for_a_person_without_a_deadline() {
+        let mut world = world();
+        let id = trial(&mut world, &[("group", 1, false, 1)]);
+        world.wait(100 * DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        // Nomad #7058: the rest has its own time from the promotion on.
+        world.expect(Command::DeploymentPromote(DeploymentPromote {
+            id,
+            groups: PromoteGroups::All,
+            eval: None,
+            from: None,
+        }));
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.wait(DEADLINE);
+        let Some(Command::DeploymentStatus(update)) = poll(&mut rollouts, &world) else {
+            panic!("the rest made no progress")
+        };
+        assert_eq!(update.change.from, Some(DeploymentStatus::Running));
+    }
+
+    #[test]
+    fn canaries_that_become_healthy_too_late_fail_their_deployment() {
+        let mut world = world();
+        trial(&mut world, &[("group", 2, true, 1)]);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.wait(DEADLINE);
+        let command = poll(&mut rollouts, &world);
+        assert!(matches!(command, Some(Command::DeploymentStatus(_))));
+    }
+
+    /// Nomad #27804.
+    #[test]
+    fn a_paused_deployment_does_not_fail_and_is_not_promoted() {
+        let mut world = world();
+        let id = trial(&mut world, &[("group", 1, true, 1)]);
+        let pause = |status| {
+            Command::DeploymentStatus(DeploymentStatusUpdate {
+                change: DeploymentChange {
+                    id,
+                    status,
+                    description: String::new(),
+                    from: None,
+                },
+                revert: None,
+                eval: None,
+            })
+        };
+        world.apply(pause(DeploymentStatus::Paused));
+        world.wait(10 * DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.apply(pause(DeploymentStatus::Running));
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        let command = poll(&mut rollouts, &world);
+        assert!(matches!(command, Some(Command::DeploymentPromote(_))));
+    }
+
+    #[test]
+    fn a_promotion_that_is_refused_leaves_the_deadline_watched() {
+        let mut world = world();
+        let id = trial(&mut world, &[("group", 1, true, 1)]);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        let command = poll(&mut rollouts, &world).expect("a promotion");
+        let snapshot = world.snapshot();
+        let canary = snapshot.allocs_by_deployment(id).find(|alloc| {
+            let status = alloc.deployment_status.as_ref();
+            status.is_some_and(|status| status.canary)
+        });
+        world.report(canary.expect("one").id, ClientStatus::Failed);
+        rollouts.on_refused(&Effect::Command(command), "a canary failed");
+        assert_eq!(poll(&mut rollouts, &world), None);
+        assert!(rollouts.poll_timeout().is_some(), "its deadline is watched");
     }
 }

@@ -23,6 +23,7 @@
 mod ask;
 mod concurrency;
 mod decide;
+mod explain;
 mod feasible;
 mod ids;
 mod later;
@@ -32,6 +33,7 @@ mod reconcile;
 mod reschedule;
 mod rollout;
 mod scratch;
+mod spread;
 
 use std::collections::BTreeMap;
 
@@ -40,8 +42,10 @@ use controlplane_state::command::PlanApply;
 use protocol_model::{AllocMetric, Evaluation, UnixNanos};
 
 pub use concurrency::{Concurrency, Lane, Lanes};
+pub use explain::{GroupExplanation, MISSES_MAX, Miss, explain};
 pub use ids::Seeded;
 pub use scratch::Scratch;
+pub use spread::spread_warnings;
 
 /// What is to be done for one evaluation.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,8 +80,10 @@ impl Decision {
 /// How many of a group's allocations do what, in the words of `plan`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GroupReport {
-    /// New ones.
+    /// New ones, canaries not counted.
     pub place: u64,
+    /// New ones of a version that is tried first.
+    pub canary: u64,
     /// Moved to another node.
     pub migrate: u64,
     /// Stopped.
@@ -102,8 +108,11 @@ impl GroupReport {
     fn of(buckets: &reconcile::Buckets) -> Self {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         let replaced = buckets.destructive.len() + buckets.migrate.len() + buckets.reschedule.len();
+        let new = buckets.place.iter().filter(|wanted| wanted.canary);
+        let canaries = new.filter(|wanted| wanted.previous.is_none()).count();
         Self {
-            place: count(buckets.place.len().saturating_sub(replaced)),
+            place: count(buckets.place.len().saturating_sub(replaced + canaries)),
+            canary: count(canaries),
             migrate: count(buckets.migrate.len()),
             stop: count(buckets.stop.len() + buckets.lost.len()),
             in_place: count(buckets.in_place.len()),

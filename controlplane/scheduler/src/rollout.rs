@@ -17,7 +17,7 @@
 //! Back with an older version, it follows.
 //!
 //! Semantics and the texts that people see are Nomad's (its reconciler and deployment watcher).
-//! Canaries are not built.
+//! A group with canaries, before it is promoted, is described in `reconcile::canary`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,11 +30,6 @@ use protocol_model::{
 };
 
 use crate::reconcile::Buckets;
-
-const RUNNING: &str = "Deployment is running";
-const SUCCESSFUL: &str = "Deployment completed successfully";
-const NEWER_VERSION: &str = "Cancelled due to newer version of job";
-const JOB_STOPPED: &str = "Cancelled because job is stopped";
 
 /// The rollout of the version that is wanted.
 #[derive(Debug, Default)]
@@ -69,11 +64,21 @@ impl Rollout {
                     rollout.current = Some(Arc::clone(deployment));
                 }
             } else if deployment.status.is_active() {
-                let text = job.map_or(JOB_STOPPED, |_| NEWER_VERSION);
-                rollout.end(deployment.id, DeploymentStatus::Cancelled, text);
+                let text = job.map_or(Deployment::JOB_STOPPED, |_| Deployment::NEWER_VERSION);
+                rollout.end(deployment, DeploymentStatus::Cancelled, text);
             }
         }
         rollout
+    }
+
+    /// The newest deployment of this version, whatever became of it.
+    pub(crate) fn current(&self) -> Option<&Deployment> {
+        self.current.as_deref()
+    }
+
+    /// How many canaries the group asks for where its version begins.
+    pub(crate) fn canaries_wanted(&self, job: &Job, group: &TaskGroup) -> u32 {
+        strategy(job, group).map_or(0, UpdateStrategy::canary)
     }
 
     /// Whether nothing of this version may be added or changed: somebody paused it, or it failed.
@@ -161,7 +166,8 @@ impl Rollout {
         let is_first = !existing.iter().any(|alloc| {
             alloc.job_version == job.version && alloc.job_create_index == job.create_index
         });
-        let updates = !(buckets.destructive.is_empty()
+        let updates = !(buckets.canaries.is_none()
+            && buckets.destructive.is_empty()
             && buckets.in_place.is_empty()
             && buckets.later.is_empty());
         if self.current.is_some() || group.count() == 0 || !(is_first || updates) {
@@ -178,7 +184,7 @@ impl Rollout {
             is_multiregion: false,
             task_groups: Default::default(),
             status: DeploymentStatus::Running,
-            status_description: RUNNING.to_owned(),
+            status_description: String::new(),
             eval_priority: job.priority,
             create_index: 0,
             modify_index: 0,
@@ -187,11 +193,15 @@ impl Rollout {
         });
         let state = DeploymentState {
             auto_revert: strategy.auto_revert(),
+            auto_promote: strategy.auto_promote(),
             progress_deadline: strategy.progress_deadline(),
             desired_total: group.count(),
+            // Also where none finds room: promotion waits for them all the same (Nomad #20308).
+            desired_canaries: buckets.canaries.unwrap_or(0),
             ..DeploymentState::default()
         };
         begun.task_groups.insert(group.name.clone(), state);
+        begun.status_description = begun.running_description().to_owned();
     }
 
     /// The deployment that begins or goes on with this plan, or ends with it.
@@ -212,7 +222,7 @@ impl Rollout {
 
     /// What the plan says of deployments: the one that begins, and those that end.
     pub(crate) fn into_plan(mut self) -> (Option<Arc<Deployment>>, Vec<DeploymentChange>) {
-        if let Some(current) = &self.current
+        if let Some(current) = self.current.clone()
             && current.status == DeploymentStatus::Running
             && !self.unfinished
             && current
@@ -220,7 +230,11 @@ impl Rollout {
                 .iter()
                 .all(|(name, group)| self.is_done(name, group))
         {
-            self.end(current.id, DeploymentStatus::Successful, SUCCESSFUL);
+            self.end(
+                &current,
+                DeploymentStatus::Successful,
+                Deployment::SUCCESSFUL,
+            );
         }
         (self.begun.map(Arc::new), self.ended)
     }
@@ -238,8 +252,12 @@ impl Rollout {
         }
     }
 
-    /// Whether everything of a group is healthy that can be heard, and something is.
+    /// Whether everything of a group is healthy that can be heard, and something is. Not before its
+    /// canaries are promoted.
     fn is_done(&self, name: &str, group: &DeploymentState) -> bool {
+        if group.awaits_promotion() {
+            return false;
+        }
         let silent = self.silent.get(name).copied().unwrap_or(0);
         let enough = group.healthy_allocs.saturating_add(silent) >= group.desired_total;
         enough && (silent == 0 || group.healthy_allocs > 0)
@@ -249,11 +267,12 @@ impl Rollout {
         self.current.as_ref().map(|current| current.status)
     }
 
-    fn end(&mut self, id: DeploymentId, status: DeploymentStatus, text: &str) {
+    fn end(&mut self, deployment: &Deployment, status: DeploymentStatus, text: &str) {
         self.ended.push(DeploymentChange {
-            id,
+            id: deployment.id,
             status,
             description: text.to_owned(),
+            from: Some(deployment.status),
         });
     }
 }

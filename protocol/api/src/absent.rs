@@ -8,7 +8,6 @@ const VARIABLES: &str = "not part of this release: variables";
 const SERVICES: &str = "not part of this release: service discovery";
 const VOLUMES: &str = "not part of this release: volumes";
 const THIS: &str = "this is not part of this release";
-const STEERING: &str = "deployments cannot be steered by hand in this release";
 const OPERATOR: &str = "this operator route is not part of this release";
 const AGENT: &str = "this release does not steer agents over HTTP";
 const ACCESS: &str = "policies, roles and further tokens are not in this release";
@@ -16,10 +15,7 @@ const ACCESS: &str = "policies, roles and further tokens are not in this release
 /// All of them.
 pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("JobStatuses", "/v1/jobs/statuses", THIS),
-    Endpoint::absent("ForcePeriodic", "/v1/job/{id...}/periodic/force", THIS),
     Endpoint::absent("JobServices", "/v1/job/{id...}/services", THIS),
-    Endpoint::absent("JobActions", "/v1/job/{id...}/actions", THIS),
-    Endpoint::absent("RunAction", "/v1/job/{id...}/action", THIS),
     Endpoint::absent(
         "AllocationChecks",
         "/v1/client/allocation/{id}/checks",
@@ -31,20 +27,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent("FailDeployment", "/v1/deployment/fail/{id}", STEERING),
-    Endpoint::absent("PauseDeployment", "/v1/deployment/pause/{id}", STEERING),
-    Endpoint::absent("PromoteDeployment", "/v1/deployment/promote/{id}", STEERING),
-    Endpoint::absent(
-        "SetAllocationHealth",
-        "/v1/deployment/allocation-health/{id}",
-        STEERING,
-    ),
-    Endpoint::absent("UnblockDeployment", "/v1/deployment/unblock/{id}", STEERING),
-    Endpoint::absent(
-        "DrainNode",
-        "/v1/node/{id}/drain",
-        "draining a node is not part of this release",
-    ),
     Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
     Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::alloc::{AllocDeploymentStatus, Allocation};
 use crate::duration;
 use crate::ids::{AllocId, DeploymentId, JobKey};
 use crate::instant::{UnixNanos, rfc3339};
@@ -100,6 +101,44 @@ impl Deployment {
     pub fn job_key(&self) -> JobKey {
         JobKey::new(self.namespace.clone(), self.job_id.clone())
     }
+
+    /// The status description while it is running: it names the promotion that it waits for.
+    pub fn running_description(&self) -> &'static str {
+        let mut waiting = self
+            .task_groups
+            .values()
+            .filter(|group| group.awaits_promotion())
+            .peekable();
+        if waiting.peek().is_none() {
+            return Self::RUNNING;
+        }
+        if waiting.all(|group| group.auto_promote) {
+            Self::PENDING_PROMOTION
+        } else {
+            Self::NEEDS_PROMOTION
+        }
+    }
+
+    /// A status description (Nomad's text, as all of these).
+    pub const RUNNING: &'static str = "Deployment is running";
+    /// Running, and a person has to promote its canaries.
+    pub const NEEDS_PROMOTION: &'static str = "Deployment is running but requires manual promotion";
+    /// Running, and the leader promotes its canaries once all are healthy.
+    pub const PENDING_PROMOTION: &'static str = "Deployment is running pending automatic promotion";
+    /// Paused.
+    pub const PAUSED: &'static str = "Deployment is paused";
+    /// Successful.
+    pub const SUCCESSFUL: &'static str = "Deployment completed successfully";
+    /// Failed by a person.
+    pub const MARKED_FAILED: &'static str = "Deployment marked as failed";
+    /// Failed because an allocation is unhealthy.
+    pub const UNHEALTHY: &'static str = "Failed due to unhealthy allocations";
+    /// Failed because nothing became healthy in time.
+    pub const NO_PROGRESS: &'static str = "Failed due to progress deadline";
+    /// Cancelled by a newer version.
+    pub const NEWER_VERSION: &'static str = "Cancelled due to newer version of job";
+    /// Cancelled by a stop of its job.
+    pub const JOB_STOPPED: &'static str = "Cancelled because job is stopped";
 }
 
 /// How far one task group's rollout is.
@@ -131,4 +170,31 @@ pub struct DeploymentState {
     pub healthy_allocs: u32,
     /// How many of them are unhealthy.
     pub unhealthy_allocs: u32,
+}
+
+impl DeploymentState {
+    /// Whether the group has canaries that were not promoted yet.
+    pub fn awaits_promotion(&self) -> bool {
+        self.desired_canaries > 0 && !self.promoted
+    }
+
+    /// How many healthy allocations of the group are waited for now: its canaries, until they are
+    /// promoted.
+    pub fn awaited_allocs(&self) -> u32 {
+        if self.awaits_promotion() {
+            self.desired_canaries
+        } else {
+            self.desired_total
+        }
+    }
+
+    /// How many of the group's canaries are live and healthy; `alloc` finds an allocation.
+    pub fn healthy_canaries<'a>(&self, alloc: impl Fn(AllocId) -> Option<&'a Allocation>) -> u32 {
+        let placed = self.placed_canaries.iter().filter_map(|id| alloc(*id));
+        let healthy = placed.filter(|alloc| {
+            let health = alloc.deployment_status.as_ref();
+            !alloc.terminal() && health.is_some_and(AllocDeploymentStatus::is_healthy)
+        });
+        u32::try_from(healthy.count()).unwrap_or(u32::MAX)
+    }
 }

@@ -86,6 +86,9 @@ impl View<'_> {
                 None => "unset",
             };
             all.push(("Deployment Health", health.to_owned()));
+            if status.canary {
+                all.push(("Canary", "true".to_owned()));
+            }
         }
         for (name, other) in [
             ("Replacement Alloc ID", alloc.next_allocation),

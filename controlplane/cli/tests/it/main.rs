@@ -10,12 +10,14 @@ mod job_output;
 mod logs;
 mod members;
 mod monitor;
+mod periodic;
 mod plan;
 mod snapshot;
 mod stop;
 mod target;
 mod tls;
 mod trouble;
+mod versions;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -6,11 +6,13 @@ use controlplane_state::{SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, NodeId, NodeStatus};
 
+use crate::drain::Drains;
 use crate::evaluations::Evaluations;
 use crate::gc::{Garbage, GcThresholds};
 use crate::liveness::{KNOCK_AGAIN_MAX, Liveness};
 use crate::owed_syncs::OwedSyncs;
 use crate::part::{Applied, Effect, LeaderPart};
+use crate::periodic::PeriodicLaunches;
 use crate::rollouts::Rollouts;
 use crate::time::Now;
 use crate::unaccepted::PendingAllocs;
@@ -57,6 +59,8 @@ pub struct Leader {
     /// For the scheduler's workers.
     pub evaluations: Evaluations,
     rollouts: Rollouts,
+    periodic: PeriodicLaunches,
+    drains: Drains,
     garbage: Garbage,
 }
 
@@ -76,6 +80,8 @@ macro_rules! parts {
             $($by)+ $leader.pending,
             $($by)+ $leader.evaluations,
             $($by)+ $leader.rollouts,
+            $($by)+ $leader.periodic,
+            $($by)+ $leader.drains,
             $($by)+ $leader.garbage,
         ]
     };
@@ -111,6 +117,8 @@ impl Leader {
             pending: PendingAllocs::default(),
             evaluations: Evaluations::of(snapshot, now),
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
+            periodic: PeriodicLaunches::of(snapshot, now),
+            drains: Drains::of(snapshot, now),
             garbage: Garbage::new(config.gc, now),
         };
         for record in snapshot.nodes() {
@@ -132,7 +140,7 @@ impl Leader {
         leader
     }
 
-    fn parts(&mut self) -> [&mut dyn LeaderPart; 7] {
+    fn parts(&mut self) -> [&mut dyn LeaderPart; 9] {
         parts!(mut self)
     }
 
@@ -240,7 +248,7 @@ impl Leader {
 
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let parts: [&dyn LeaderPart; 7] = parts!(self);
+        let parts: [&dyn LeaderPart; 9] = parts!(self);
         parts.iter().filter_map(|part| part.poll_timeout()).min()
     }
 

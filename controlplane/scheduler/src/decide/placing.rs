@@ -3,11 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{AllocId, Allocation, ClientStatus, DesiredStatus, Job, TaskGroup};
+use protocol_model::{
+    AllocDeploymentStatus, AllocId, Allocation, ClientStatus, DesiredStatus, Job, TaskGroup,
+};
 
 use super::Deciding;
 use crate::place::{Placement, Placer, Tools};
-use crate::reconcile::{Buckets, Wanted, ends_first};
+use crate::reconcile::{Buckets, Older, Wanted, ends_first};
+
+/// Placements of a group that were not made.
+struct Tally {
+    /// It found no node.
+    unplaced: i64,
+    /// Another one has to end first.
+    waiting: i64,
+}
+
+/// Placements by the version that they are made in: the older ones first, which restore what was
+/// there.
+fn by_version(place: &[Wanted]) -> Vec<(Option<&Older>, Vec<&Wanted>)> {
+    let mut older: BTreeMap<u64, (Option<&Older>, Vec<&Wanted>)> = BTreeMap::new();
+    let mut newest = Vec::new();
+    for wanted in place {
+        match &wanted.older {
+            None => newest.push(wanted),
+            Some(version) => {
+                let of_version = older.entry(version.job.version);
+                let (_, list) = of_version.or_insert_with(|| (Some(version), Vec::new()));
+                list.push(wanted);
+            }
+        }
+    }
+    let mut all: Vec<_> = older.into_values().collect();
+    if !newest.is_empty() {
+        all.push((None, newest));
+    }
+    all
+}
 
 impl Deciding<'_> {
     pub(super) fn place_group(
@@ -29,13 +61,42 @@ impl Deciding<'_> {
             .filter(|alloc| !alloc.terminal() && !self.leaving.contains(&alloc.id));
         self.overlay
             .begin_group(standing.map(|alloc| alloc.node_id));
+        let mut tally = Tally {
+            unplaced: 0,
+            waiting: i64::from(buckets.held_back),
+        };
+        for (older, wanted) in by_version(&buckets.place) {
+            let (job, group) = match older {
+                None => (&**job, Some(group)),
+                Some(older) => (&*older.job, older.job.task_group(&group.name)),
+            };
+            let Some(group) = group else {
+                debug_assert!(false, "a version that has the group was chosen");
+                continue;
+            };
+            self.place_alike((job, group), &wanted, buckets, &mut tally);
+        }
+        let Tally { unplaced, waiting } = tally;
+        if unplaced + waiting > 0 {
+            self.queued.insert(group.name.clone(), unplaced + waiting);
+        }
+    }
+
+    /// Places what is of one version of the job.
+    fn place_alike(
+        &mut self,
+        (job, group): (&Job, &TaskGroup),
+        wanted: &[&Wanted],
+        buckets: &Buckets,
+        tally: &mut Tally,
+    ) {
         let mut placer = Placer::new(self.snapshot, job, group, self.standing());
         let ids = |allocs: &[Arc<Allocation>]| -> BTreeSet<AllocId> {
             allocs.iter().map(|alloc| alloc.id).collect()
         };
         let (outdated, migrating) = (ids(&buckets.destructive), ids(&buckets.migrate));
-        let (mut unplaced, mut waiting) = (0, i64::from(buckets.held_back));
-        for wanted in &buckets.place {
+        let unplaced_before = tally.unplaced;
+        for wanted in wanted {
             let mut tools = Tools {
                 overlay: &mut self.overlay,
                 ids: &mut self.ids,
@@ -51,7 +112,7 @@ impl Deciding<'_> {
             }
             match placer.place(wanted, &mut tools) {
                 Ok(_) if makes_way.is_some_and(|it| ends_first(self.snapshot, group, it)) => {
-                    waiting += 1;
+                    tally.waiting += 1;
                     self.stop_replaced(wanted, &migrating);
                 }
                 Ok(placement) => {
@@ -61,7 +122,7 @@ impl Deciding<'_> {
                     self.plan.placed.push(Arc::new(alloc));
                 }
                 Err(metrics) => {
-                    unplaced += 1;
+                    tally.unplaced += 1;
                     if let Some(alloc) = makes_way {
                         placer.stay(alloc, tools.overlay);
                     }
@@ -74,11 +135,8 @@ impl Deciding<'_> {
                 }
             }
         }
-        if unplaced > 0 {
+        if tally.unplaced > unplaced_before {
             self.note_classes(&placer);
-        }
-        if unplaced + waiting > 0 {
-            self.queued.insert(group.name.clone(), unplaced + waiting);
         }
     }
 
@@ -119,6 +177,20 @@ impl Deciding<'_> {
             resources,
             metrics,
         } = placement;
+        let older = wanted.older.as_ref();
+        // A placement in an older version is no part of the rollout.
+        let deployment_id = match older {
+            None => self.rollout.deployment_of(group),
+            Some(_) => None,
+        };
+        let spec = match older {
+            None => self.snapshot.job_spec(&job.key()).unwrap_or_default(),
+            Some(older) => older.spec,
+        };
+        let canary = || AllocDeploymentStatus {
+            canary: true,
+            ..AllocDeploymentStatus::default()
+        };
         Allocation {
             id: AllocId(self.ids.next_id()),
             namespace: job.namespace.clone(),
@@ -130,7 +202,7 @@ impl Deciding<'_> {
             job: None,
             job_version: job.version,
             job_create_index: job.create_index,
-            spec: self.snapshot.job_spec(&job.key()).unwrap_or_default(),
+            spec,
             task_group: group.name.clone(),
             allocated_resources: Arc::new(resources),
             metrics: Arc::new(metrics),
@@ -141,8 +213,8 @@ impl Deciding<'_> {
             client_description: String::new(),
             task_states: BTreeMap::new(),
             alloc_states: Vec::new(),
-            deployment_id: self.rollout.deployment_of(group),
-            deployment_status: None,
+            deployment_id,
+            deployment_status: wanted.canary.then(canary),
             followup_eval_id: None,
             previous_allocation: wanted.previous.as_ref().map(|alloc| alloc.id),
             next_allocation: None,

@@ -1,4 +1,5 @@
-//! Reconciliation of one task group of a service or batch job.
+//! Reconciliation of one task group of a service or batch job, or of one side of it while
+//! canaries run (`canary`).
 //!
 //! ```text
 //!   every existing allocation --classify--> over | lost | unknown | ended | leaving | standing
@@ -24,23 +25,57 @@ use crate::place::Staying;
 use crate::reschedule::Retry;
 use crate::rollout::Rollout;
 
-/// Sorts the group's allocations and says what is missing.
-pub(crate) fn group(
+/// Which of a group's allocations are reconciled together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// All of them.
+    Whole,
+    /// Those of the version that canaries run beside: none is changed.
+    Older,
+    /// The canaries.
+    Canaries,
+}
+
+/// Allocations that are reconciled together.
+#[derive(Debug)]
+pub(super) struct Side {
+    kind: Kind,
+    /// How many of them there are to be.
+    count: u32,
+    /// The numbers that new ones take first.
+    pub(super) numbers: Vec<u32>,
+}
+
+impl Side {
+    pub(super) fn new(kind: Kind, count: u32) -> Self {
+        Self {
+            kind,
+            count,
+            numbers: Vec::new(),
+        }
+    }
+}
+
+/// Sorts the allocations of one side of a group and says what is missing.
+pub(super) fn side(
     subject: &Subject<'_>,
     existing: &[Arc<Allocation>],
     rollout: &Rollout,
+    side: &Side,
     staying: &mut Staying<'_, '_>,
 ) -> Buckets {
     let Subject {
         job, group, now, ..
     } = *subject;
     let (mut sorted, mut lingering) = sort(subject, existing, rollout);
-    let count = group.count();
+    let count = side.count;
+    // The older side is no part of the rollout that is halted.
+    let is_halted = rollout.is_halted() && side.kind != Kind::Older;
     let mut held = sorted.numbers_held();
     sorted.count_silent(count, &mut held);
     sorted.let_ended_make_way(group, count, &mut held, now);
     sorted.replace_absent(&mut held);
-    if rollout.is_halted() {
+    if is_halted || side.kind == Kind::Older {
         sorted.replace_what_is_gone(subject, existing);
     }
     let undecided = sorted.stop_surplus(subject, rollout, count);
@@ -56,7 +91,7 @@ pub(crate) fn group(
     } = sorted;
     let open_gaps = len(&gaps);
     open -= open_gaps;
-    if rollout.is_halted() {
+    if is_halted {
         open = 0;
     }
     let falling: BTreeSet<AllocId> = buckets.disconnect.iter().map(|alloc| alloc.id).collect();
@@ -68,7 +103,7 @@ pub(crate) fn group(
     lingering.stops(subject, buckets.stop.iter().map(|(alloc, _)| alloc));
     lingering.hold_back(&mut gaps);
     let numbers = numbers_in_use(existing, &buckets, &gaps);
-    let placed = new_ones(subject, open, numbers, existing, &lingering);
+    let placed = new_ones(subject, side, open, numbers, existing, &lingering);
     buckets.held_back = (open + open_gaps).saturating_sub(len(&placed) + len(&gaps));
     // What takes a silent one's place is waited for from now on, and what is to come after one that
     // may still run.
@@ -76,9 +111,12 @@ pub(crate) fn group(
     let mut waited_for = previous.filter(|alloc| is_silent(alloc)).count();
     let follows = |wanted: &&Wanted| group.lease_term().is_some() || wanted.previous.is_some();
     waited_for += placed.iter().filter(follows).count() + buckets.held_back as usize;
-    let limit = rollout.limit(job, group, existing, is_silent);
+    let limit = match side.kind {
+        Kind::Whole => rollout.limit(job, group, existing, is_silent),
+        Kind::Older | Kind::Canaries => 0,
+    };
     let limit = limit.saturating_sub(waited_for);
-    update(subject, standing, limit, &mut buckets, staying);
+    update(subject, side, standing, limit, &mut buckets, staying);
     buckets.place.extend(gaps);
     buckets.place.extend(placed);
     buckets
@@ -124,6 +162,7 @@ fn sort(
 /// nobody may still run with.
 fn new_ones(
     subject: &Subject<'_>,
+    side: &Side,
     open: u32,
     mut numbers: BTreeSet<u32>,
     existing: &[Arc<Allocation>],
@@ -134,11 +173,17 @@ fn new_ones(
     }
     let Subject { job, group, .. } = subject;
     numbers.extend(lingering.numbers());
-    let end = lingering.below(group.count());
+    // A canary stands beside the allocation that has its number.
+    let end = match side.kind {
+        Kind::Whole | Kind::Older => lingering.below(side.count),
+        Kind::Canaries => u32::MAX,
+    };
     let mut names = Names::new(&job.id, &group.name, numbers);
+    let mut first = side.numbers.iter();
     let predecessors = Lingering::predecessors(subject, existing);
     let wanted = (0..open).map_while(|_| {
-        let number = names.next_below(end)?;
+        let number = first.find(|number| names.take(**number)).copied();
+        let number = number.or_else(|| names.next_below(end))?;
         let new = Wanted::new(names.name(number));
         Some(match predecessors.get(&number) {
             Some(last) => Wanted {
@@ -173,6 +218,7 @@ fn numbers_in_use(
 /// Sorts what stands by what the job's version means for it; at most `limit` are replaced now.
 fn update(
     subject: &Subject<'_>,
+    side: &Side,
     standing: Vec<Arc<Allocation>>,
     mut limit: usize,
     buckets: &mut Buckets,
@@ -185,6 +231,10 @@ fn update(
     }
     for alloc in standing {
         if returning.contains(&alloc.id) {
+            continue;
+        }
+        if side.kind == Kind::Older {
+            buckets.keep.push(alloc);
             continue;
         }
         let difference = difference_of(subject.snapshot, subject.job, &alloc);

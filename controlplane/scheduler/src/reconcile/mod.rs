@@ -1,6 +1,7 @@
 //! Reconciliation: what exists against what is wanted. Every existing allocation lands in exactly
 //! one bucket; what is to be placed follows from the buckets.
 
+mod canary;
 mod class;
 mod condition;
 mod difference;
@@ -18,14 +19,17 @@ use std::sync::Arc;
 use controlplane_state::{LeaseEnd, Snapshot};
 use protocol_model::{Allocation, EvalId, Job, RescheduleTracker, TaskGroup, UnixNanos};
 
+pub(crate) use self::canary::{Older, group};
 pub(crate) use self::condition::{Taint, tolerated};
 use self::difference::{Difference, difference_of};
-pub(crate) use self::group::group;
 pub(crate) use self::lingering::ends_first;
 pub(crate) use self::system::{Place, system};
 
 /// Stops of surplus allocations.
 const NOT_NEEDED: &str = "alloc not needed due to job update";
+
+/// Stops of allocations that a drain, or an operator, wants elsewhere, or nowhere.
+const MIGRATING: &str = "alloc is being migrated";
 
 /// What is reconciled: one group of a job, for an evaluation.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +56,10 @@ pub(crate) struct Wanted {
     pub(crate) elsewhere: bool,
     /// A system job's allocation belongs on this node.
     pub(crate) node: Option<protocol_model::NodeId>,
+    /// It is a canary.
+    pub(crate) canary: bool,
+    /// The version that it is placed in; the job's present one where there is none.
+    pub(crate) older: Option<Older>,
 }
 
 impl Wanted {
@@ -63,6 +71,8 @@ impl Wanted {
             penalized: false,
             elsewhere: false,
             node: None,
+            canary: false,
+            older: None,
         }
     }
 
@@ -111,6 +121,8 @@ pub(crate) struct Buckets {
     pub(crate) waited_for: Vec<Arc<Allocation>>,
     /// How many are not placed because one of their number may still run.
     pub(crate) held_back: u32,
+    /// How many canaries the group wants, while they are not promoted.
+    pub(crate) canaries: Option<u32>,
 }
 
 impl Buckets {
@@ -130,6 +142,48 @@ impl Buckets {
             && self.later.is_empty()
             && self.migrate.is_empty()
             && self.reschedule_at.is_empty()
+    }
+
+    /// Takes in the other side of a group.
+    fn merge(&mut self, other: Self) {
+        let Self {
+            place,
+            stop,
+            lost,
+            disconnect,
+            reconnect,
+            in_place,
+            destructive,
+            later,
+            later_at,
+            migrate,
+            reschedule,
+            reschedule_at,
+            give_up_at,
+            keep,
+            ignore,
+            waited_for,
+            held_back,
+            canaries,
+        } = other;
+        self.place.extend(place);
+        self.stop.extend(stop);
+        self.lost.extend(lost);
+        self.disconnect.extend(disconnect);
+        self.reconnect.extend(reconnect);
+        self.in_place.extend(in_place);
+        self.destructive.extend(destructive);
+        self.later.extend(later);
+        self.later_at = self.later_at.or(later_at);
+        self.migrate.extend(migrate);
+        self.reschedule.extend(reschedule);
+        self.reschedule_at.extend(reschedule_at);
+        self.give_up_at.extend(give_up_at);
+        self.keep.extend(keep);
+        self.ignore.extend(ignore);
+        self.waited_for.extend(waited_for);
+        self.held_back += held_back;
+        self.canaries = self.canaries.or(canaries);
     }
 
     /// How many allocations the buckets hold: each exactly once.

@@ -24,6 +24,11 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Whether `number` was free; it is taken then.
+    pub(super) fn take(&mut self, number: u32) -> bool {
+        self.taken.insert(number)
+    }
+
     /// The next number below `end`, which is taken then.
     pub(super) fn next_below(&mut self, end: u32) -> Option<u32> {
         while self.taken.contains(&self.next) {

@@ -1,7 +1,11 @@
 //! Scenarios: a cluster, an evaluation, and what the scheduler makes of it.
 
+mod canary;
 mod concurrency;
+mod drain;
 mod ends;
+mod explain;
+mod oracle;
 mod pace;
 mod placement;
 mod property;

@@ -99,6 +99,7 @@ fn set_status(scene: &mut Scene, status: DeploymentStatus) {
         id,
         status,
         description: String::new(),
+        from: None,
     };
     scene
         .world

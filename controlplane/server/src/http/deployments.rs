@@ -1,9 +1,13 @@
-//! `/v1/deployments`, `/v1/deployment/:id`, `/v1/deployment/allocations/:id`.
+//! `/v1/deployments`, `/v1/deployment/:id`, `/v1/deployment/allocations/:id`: reads. Changes are in
+//! `deployment_change`.
 
 use std::sync::Arc;
 
 use controlplane_state::Table;
-use protocol_api::deployments::{DeploymentAllocations, ListDeployments, ReadDeployment};
+use protocol_api::deployments::{
+    DeploymentAllocations, FailDeployment, ListDeployments, PauseDeployment, PromoteDeployment,
+    ReadDeployment, SetAllocationHealth, UnblockDeployment,
+};
 use protocol_model::{Deployment, DeploymentId};
 
 use super::ask::Ask;
@@ -11,12 +15,17 @@ use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::page::{ByIndex, page_where};
 use super::route::{Routes, routes};
-use super::{alloc, lookup};
+use super::{alloc, deployment_change, lookup};
 
 pub(super) const ROUTES: Routes = routes![
     ListDeployments => list,
     ReadDeployment => read,
     DeploymentAllocations => allocations,
+    PauseDeployment => deployment_change::pause,
+    PromoteDeployment => deployment_change::promote,
+    FailDeployment => deployment_change::fail,
+    UnblockDeployment => deployment_change::unblock,
+    SetAllocationHealth => deployment_change::set_health,
 ];
 
 async fn list(ask: &Ask) -> Answered {

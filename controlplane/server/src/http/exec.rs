@@ -1,4 +1,5 @@
-//! `/v1/client/allocation/:id/exec`: a command in a task, over a WebSocket.
+//! `/v1/client/allocation/:id/exec`: a command in a task, over a WebSocket. Actions of jobs
+//! (`actions.rs`) take the same way.
 //!
 //! ```text
 //!   client --{"stdin":{"data"|"close"}} {"tty_size":{..}} {}--> here --ExecInput--> node
@@ -18,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use protocol_api::client::{self, ExecData, ExecOutput, ExecResult};
-use protocol_model::json;
+use protocol_model::{AllocId, json};
 use protocol_transport::{FrameReader, FrameWriter};
 use protocol_wire::kind::to_frame;
 use protocol_wire::v1::exec_input::Input;
@@ -49,11 +50,20 @@ const REASON_BYTES_MAX: usize = 123;
 
 pub(super) async fn exec(ask: &mut Ask) -> Answered {
     let id = alloc::id(ask)?;
+    let request = request(&ask.query)?;
+    open(ask, id, request).await
+}
+
+/// Upgrades the request to a WebSocket that carries `request`, a command, to the allocation's node.
+///
+/// # Errors
+/// Where the request cannot be upgraded; without a handshake message, where the node is out of
+/// reach.
+pub(super) async fn open(ask: &mut Ask, id: AllocId, request: Request) -> Answered {
     let upgrade = ask
         .upgrade
         .take()
         .ok_or_else(|| HttpError::bad_request("exec is spoken over a WebSocket"))?;
-    let request = request(&ask.query)?;
     // Whoever showed no token here has to show one there, whatever else the request says.
     let handshake = ask.query.flag("ws_handshake")? || ask.caller == Caller::Stranger;
     let api = ask.api.clone();

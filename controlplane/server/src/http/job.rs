@@ -6,10 +6,10 @@ use std::sync::Arc;
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
 use protocol_api::jobs::{
-    DispatchJob, DispatchPayload, EvaluateJob, EvaluateRequest, Evaluated, JobAllocations,
-    JobDeployments, JobEvaluations, JobSubmissionOf, JobSummary, JobVersions, LatestDeployment,
-    PlanJob, ReadJob, ReadJobScale, RevertJob, ScaleJob, SetJobStability, StopJob, TagVersion,
-    UntagVersion, UpdateJob,
+    DispatchJob, DispatchPayload, EvaluateJob, EvaluateRequest, Evaluated, ForcePeriodic,
+    JobAllocations, JobDeployments, JobEvaluations, JobSubmissionOf, JobSummary, JobVersions,
+    LatestDeployment, PlanJob, ReadJob, ReadJobScale, RevertJob, ScaleJob, SetJobStability,
+    StopJob, TagVersion, UntagVersion, UpdateJob,
 };
 use protocol_model::{Deployment, EvalId, EvalTrigger, JobKey};
 
@@ -19,7 +19,8 @@ use super::job_register::{self, check_priority, evaluation, runs_now};
 use super::route::{Routes, routes};
 use super::shown::EvalShown;
 use super::{
-    alloc, job_dispatch, job_plan, job_revert, job_scale, job_tags, job_versions, jobs, lookup,
+    alloc, job_dispatch, job_periodic, job_plan, job_revert, job_scale, job_tags, job_versions,
+    jobs, lookup,
 };
 use crate::cluster::ChangeError;
 
@@ -36,6 +37,7 @@ pub(super) const ROUTES: Routes = routes![
     JobSubmissionOf => job_versions::submission,
     PlanJob => job_plan::plan,
     EvaluateJob => evaluate,
+    ForcePeriodic => job_periodic::force,
     DispatchJob => job_dispatch::dispatch,
     DispatchPayload => job_dispatch::dispatch_payload,
     RevertJob => job_revert::revert,

@@ -13,8 +13,8 @@ use super::body::BodyUse;
 use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
-    acl, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics, namespaces,
-    nodes, operator, scaling, search, status,
+    acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics,
+    namespaces, nodes, operator, scaling, search, status,
 };
 
 /// Answers one request.
@@ -36,6 +36,7 @@ pub(super) use routes;
 
 const ALL: &[Routes] = &[
     acl::ROUTES,
+    actions::ROUTES,
     agent::ROUTES,
     alloc::ROUTES,
     client_alloc::ROUTES,

@@ -2,15 +2,18 @@
 //! one that is not ours, and by bytes that no client would send.
 
 mod acl;
+mod actions;
 mod admission;
 mod any_case;
 mod belongings;
 mod calls_on_demand;
 mod conventions;
 mod cut_links;
+mod deployments;
 mod dispatch;
 mod early;
 mod ends;
+mod eval_delete;
 mod fake_answers;
 mod fake_node;
 mod followers;
@@ -28,6 +31,7 @@ mod node_calls;
 mod node_streams;
 mod operator;
 mod paused_callers;
+mod periodic;
 mod plan;
 mod recorded;
 mod regions;

@@ -146,6 +146,7 @@ async fn end_rollouts(world: &World) {
                 id: deployment.id,
                 status: DeploymentStatus::Successful,
                 description: "recorded".to_owned(),
+                from: None,
             };
             let update = DeploymentStatusUpdate {
                 change,

@@ -60,3 +60,21 @@ impl LaunchField {
         }
     }
 }
+
+/// The result of one launch of a periodic job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum LaunchResult {
+    /// The child was registered.
+    Launched(Launched),
+    /// The child was there: an earlier launch had the same second. Its evaluation, unless that was
+    /// collected.
+    Repeated(Launched),
+    /// The launch record is at this time or after it.
+    Earlier,
+    /// The job prohibits overlap, and a child is not over. The launch is recorded.
+    Overlaps,
+    /// The parent is gone, stopped, disabled, or waits for dispatches.
+    NotTracked,
+    /// The parent is another version than the child was made from.
+    ParentChanged,
+}

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use protocol_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, SpecHash};
+use protocol_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobKey, NodeId, SpecHash};
 use serde::{Deserialize, Serialize};
 
 use super::kind::KindChange;
@@ -50,6 +50,12 @@ pub enum Refusal {
     /// An evaluation that is over cannot be opened again.
     #[error("evaluation {0} is over")]
     EvalTerminal(EvalId),
+    /// No such evaluation.
+    #[error("evaluation {0} not found")]
+    UnknownEval(EvalId),
+    /// Allocations that later decisions need hang on the evaluation.
+    #[error("eval {0} is not safe to delete")]
+    EvalInUse(EvalId),
     /// A job's evaluation names another job.
     #[error("the evaluation is not of job {0}")]
     EvalMismatch(JobKey),
@@ -90,8 +96,11 @@ pub enum Refusal {
     #[error("node {0}: not in this session")]
     NotInSession(NodeId),
     /// A draining node cannot be made eligible.
-    #[error("node {0} is draining")]
+    #[error("can not set node's scheduling eligibility to eligible while it is draining")]
     NodeDraining(NodeId),
+    /// A drain that ended or changed since, or that has something left to move.
+    #[error("the drain of node {0} changed meanwhile, or something is left to move")]
+    DrainNotOver(NodeId),
     /// The command makes no sense.
     #[error("malformed command: {0}")]
     Malformed(Cow<'static, str>),
@@ -101,9 +110,33 @@ pub enum Refusal {
     /// The deployment is over.
     #[error("deployment {0} is over")]
     DeploymentTerminal(DeploymentId),
-    /// The deployment cannot be promoted.
-    #[error("deployment {0}: no canaries to promote, or not all of them are healthy")]
-    NotPromotable(DeploymentId),
+    /// The deployment has another status than the one that the change starts from.
+    #[error("deployment {id} is {found:?} by now")]
+    DeploymentMoved {
+        /// Which.
+        id: DeploymentId,
+        /// Its status.
+        found: DeploymentStatus,
+    },
+    /// The deployment has no such group.
+    #[error("deployment {id} has no task group {group:?}")]
+    UnknownDeploymentGroup {
+        /// Which deployment.
+        id: DeploymentId,
+        /// The group's name.
+        group: String,
+    },
+    /// Not all canaries are healthy.
+    #[error("{}", lines(.0))]
+    NotPromotable(Vec<ShortOfCanaries>),
+    /// The allocation belongs to another deployment, or to none.
+    #[error("alloc \"{alloc}\" is not part of deployment \"{deployment}\"")]
+    NotOfDeployment {
+        /// The allocation.
+        alloc: AllocId,
+        /// The deployment.
+        deployment: DeploymentId,
+    },
     /// There is a management token already.
     #[error("ACL bootstrap was done already (reset index {reset_index})")]
     AclBootstrapped {
@@ -212,6 +245,23 @@ impl Refusal {
     pub(crate) fn malformed(why: &'static str) -> Self {
         Self::Malformed(Cow::Borrowed(why))
     }
+}
+
+/// A group that cannot be promoted yet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("Task group {group:?} has {healthy}/{desired} healthy allocations")]
+pub struct ShortOfCanaries {
+    /// The group.
+    pub group: String,
+    /// How many of its canaries are live and healthy.
+    pub healthy: u32,
+    /// How many have to be.
+    pub desired: u32,
+}
+
+fn lines(groups: &[ShortOfCanaries]) -> String {
+    let lines: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 /// Why a plan does not hold on one node.

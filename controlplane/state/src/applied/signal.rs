@@ -25,8 +25,12 @@ pub enum Signal {
         /// How.
         status: EvalStatus,
     },
+    /// An evaluation was deleted while it was open: nothing schedules it any more.
+    EvalRemoved(EvalId),
     /// A job was registered, changed its version or was stopped.
     JobChanged(JobKey),
+    /// The launch record of a periodic job moved.
+    LaunchRecorded(JobKey),
     /// A job was forgotten.
     JobRemoved(JobKey),
     /// A node has a new session and owes its report.
@@ -107,7 +111,9 @@ impl Signal {
             Self::EvalPending(_)
             | Self::EvalBlocked(_)
             | Self::EvalEnded { .. }
+            | Self::EvalRemoved(_)
             | Self::JobChanged(_)
+            | Self::LaunchRecorded(_)
             | Self::JobRemoved(_)
             | Self::AllocReported { .. }
             | Self::DeploymentChanged(_)

@@ -6,57 +6,74 @@ use std::time::Duration;
 
 use protocol_model::{
     AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState,
-    DeploymentStatus, Evaluation, UnixNanos,
+    DeploymentStatus, Evaluation, SpecHash, UnixNanos,
 };
 
 use super::draft::{AllocTouch, Draft};
 use super::plan::IfOver;
-use crate::applied::{Outcome, Refusal, Signal};
-use crate::command::{DeploymentChange, DeploymentStatusUpdate, PromoteGroups};
+use crate::applied::{Outcome, Refusal, ShortOfCanaries, Signal};
+use crate::command::{
+    DeploymentAllocHealth, DeploymentChange, DeploymentPromote, DeploymentStatusUpdate,
+    PromoteGroups,
+};
 use crate::record::DeploymentRecord;
 
 impl Draft {
     /// A plan's deployment: a new one, or new numbers of one that goes on. The counters are the
     /// state's.
     pub(super) fn upsert_deployment(&mut self, plan: &Deployment) -> Result<(), Refusal> {
-        let existing = self.tables.deployments.get(&plan.id).cloned();
+        if let Some(record) = self.tables.deployments.get(&plan.id).cloned() {
+            return self.renumber_deployment(&record, plan);
+        }
         let mut deployment = plan.clone();
+        deployment.create_index = self.index;
+        deployment.create_time = self.now;
         deployment.modify_index = self.index;
         deployment.modify_time = self.now;
-        let spec = match &existing {
-            None => {
-                deployment.create_index = self.index;
-                deployment.create_time = self.now;
-                let versions = self.tables.job_versions.get(&deployment.job_key());
-                versions
-                    .and_then(|versions| versions.get(&deployment.job_version))
-                    .map(|version| version.spec)
-            }
-            Some(record) => {
-                let before = &record.deployment;
-                if before.job_key() != deployment.job_key() {
-                    return Err(Refusal::malformed("a deployment cannot change its job"));
-                }
-                if !before.status.is_active() {
-                    return Err(Refusal::DeploymentTerminal(plan.id));
-                }
-                deployment.create_index = before.create_index;
-                deployment.create_time = before.create_time;
-                record.spec
-            }
-        };
-        for (name, state) in &mut deployment.task_groups {
-            let before = existing
-                .as_ref()
-                .and_then(|record| record.deployment.task_groups.get(name).cloned());
-            keep_counters(state, before.unwrap_or_default());
+        for state in deployment.task_groups.values_mut() {
+            keep_counters(state, DeploymentState::default());
         }
-        self.signal(Signal::DeploymentChanged(deployment.id));
+        let versions = self.tables.job_versions.get(&deployment.job_key());
+        let spec = versions
+            .and_then(|versions| versions.get(&deployment.job_version))
+            .map(|version| version.spec);
+        self.put_deployment(deployment, spec);
+        Ok(())
+    }
+
+    /// New numbers of a deployment that goes on. Its status, its description and its promotions
+    /// are not the plan's: they may have changed since the plan's snapshot.
+    fn renumber_deployment(
+        &mut self,
+        record: &DeploymentRecord,
+        plan: &Deployment,
+    ) -> Result<(), Refusal> {
+        if record.deployment.job_key() != plan.job_key() {
+            return Err(Refusal::malformed("a deployment cannot change its job"));
+        }
+        if !record.deployment.status.is_active() {
+            return Err(Refusal::DeploymentTerminal(plan.id));
+        }
+        let mut deployment = Deployment::clone(&record.deployment);
+        for (name, numbers) in &plan.task_groups {
+            let group = deployment.task_groups.entry(name.clone()).or_default();
+            let mut numbers = numbers.clone();
+            keep_counters(&mut numbers, std::mem::take(group));
+            *group = numbers;
+        }
+        deployment.modify_index = self.index;
+        deployment.modify_time = self.now;
+        self.put_deployment(deployment, record.spec);
+        Ok(())
+    }
+
+    fn put_deployment(&mut self, deployment: Deployment, spec: Option<SpecHash>) {
+        let id = deployment.id;
         self.tables.put_deployment(DeploymentRecord {
             deployment: Arc::new(deployment),
             spec,
         });
-        Ok(())
+        self.signal(Signal::DeploymentChanged(id));
     }
 
     /// Counts a changed allocation in the deployment that it belongs to.
@@ -97,15 +114,11 @@ impl Draft {
         count_health(group, health_before, health);
         let progressed = joined && group.require_progress_by.is_none() || health == Some(true);
         if progressed && group.progress_deadline > Duration::ZERO {
-            group.require_progress_by = Some(progress_by(self.now, group.progress_deadline));
+            group.require_progress_by = progress_by(self.now, group);
         }
         deployment.modify_index = self.index;
         deployment.modify_time = self.now;
-        self.tables.put_deployment(DeploymentRecord {
-            deployment: Arc::new(deployment),
-            spec,
-        });
-        self.signal(Signal::DeploymentChanged(id));
+        self.put_deployment(deployment, spec);
     }
 
     /// Puts a deployment's new status; a success makes its version one to go back to.
@@ -118,29 +131,29 @@ impl Draft {
             id,
             status,
             description,
+            from,
         } = change;
-        let Some(record) = self.tables.deployments.get(id) else {
-            return Err(Refusal::UnknownDeployment(*id));
+        let record = match self.startable(*id, *from) {
+            Ok(record) => record,
+            Err(Refusal::DeploymentTerminal(_)) if if_over == IfOver::Ignore => return Ok(()),
+            Err(refusal) => return Err(refusal),
         };
-        if !record.deployment.status.is_active() {
-            return match if_over {
-                IfOver::Ignore => Ok(()),
-                IfOver::Refuse => Err(Refusal::DeploymentTerminal(*id)),
-            };
-        }
         let mut deployment = Deployment::clone(&record.deployment);
-        let spec = record.spec;
+        // A pause takes no time of the rollout's.
+        if status.is_active() && *status != deployment.status {
+            for group in deployment.task_groups.values_mut() {
+                if group.require_progress_by.is_some() {
+                    group.require_progress_by = progress_by(self.now, group);
+                }
+            }
+        }
         deployment.status = *status;
         deployment.status_description.clone_from(description);
         deployment.modify_index = self.index;
         deployment.modify_time = self.now;
         let (key, version) = (deployment.job_key(), deployment.job_version);
         let create_index = deployment.job_create_index;
-        self.tables.put_deployment(DeploymentRecord {
-            deployment: Arc::new(deployment),
-            spec,
-        });
-        self.signal(Signal::DeploymentChanged(*id));
+        self.put_deployment(deployment, record.spec);
         let same_job = self
             .tables
             .job(&key)
@@ -149,6 +162,25 @@ impl Draft {
             self.mark_stable(&key, version, true);
         }
         Ok(())
+    }
+
+    /// The deployment that a change starts from, if it is active and still has the status `from`.
+    fn startable(
+        &self,
+        id: DeploymentId,
+        from: Option<DeploymentStatus>,
+    ) -> Result<DeploymentRecord, Refusal> {
+        let Some(record) = self.tables.deployments.get(&id) else {
+            return Err(Refusal::UnknownDeployment(id));
+        };
+        let found = record.deployment.status;
+        if !found.is_active() {
+            return Err(Refusal::DeploymentTerminal(id));
+        }
+        if from.is_some_and(|from| from != found) {
+            return Err(Refusal::DeploymentMoved { id, found });
+        }
+        Ok(record.clone())
     }
 
     pub(crate) fn deployment_status(
@@ -180,45 +212,57 @@ impl Draft {
         Ok(Outcome::Evaluated(vec![id]))
     }
 
+    /// Promotes groups, all of those named or none. To promote a group again, or one without
+    /// canaries, changes nothing.
     pub(crate) fn deployment_promote(
         &mut self,
-        id: DeploymentId,
-        groups: &PromoteGroups,
-        eval: Option<Evaluation>,
+        command: DeploymentPromote,
     ) -> Result<Outcome, Refusal> {
-        let Some(record) = self.tables.deployments.get(&id) else {
-            return Err(Refusal::UnknownDeployment(id));
-        };
-        if !record.deployment.status.is_active() {
-            return Err(Refusal::DeploymentTerminal(id));
-        }
+        let DeploymentPromote {
+            id,
+            groups,
+            eval,
+            from,
+        } = command;
+        let record = self.startable(id, from)?;
         let mut deployment = Deployment::clone(&record.deployment);
-        let spec = record.spec;
-        let wanted = |name: &String| match groups {
-            PromoteGroups::All => true,
-            PromoteGroups::Named(names) => names.contains(name),
+        let wanted = match groups {
+            PromoteGroups::All => deployment.task_groups.keys().cloned().collect(),
+            PromoteGroups::Named(names) => names,
         };
+        let mut short = Vec::new();
         let mut canaries: BTreeSet<AllocId> = BTreeSet::new();
-        for (name, group) in &mut deployment.task_groups {
-            if group.desired_canaries == 0 || group.promoted || !wanted(name) {
+        for name in wanted {
+            let Some(group) = deployment.task_groups.get_mut(&name) else {
+                return Err(Refusal::UnknownDeploymentGroup { id, group: name });
+            };
+            if !group.awaits_promotion() {
                 continue;
             }
-            if self.healthy_canaries(group) < group.desired_canaries as usize {
-                return Err(Refusal::NotPromotable(id));
+            let healthy = group.healthy_canaries(|id| self.tables.alloc(id).map(|it| &**it));
+            if healthy < group.desired_canaries {
+                short.push(ShortOfCanaries {
+                    group: name,
+                    healthy,
+                    desired: group.desired_canaries,
+                });
+                continue;
             }
             group.promoted = true;
+            group.require_progress_by = progress_by(self.now, group);
             canaries.extend(&group.placed_canaries);
         }
-        if canaries.is_empty() {
-            return Err(Refusal::NotPromotable(id));
+        if !short.is_empty() {
+            return Err(Refusal::NotPromotable(short));
         }
-        deployment.modify_index = self.index;
-        deployment.modify_time = self.now;
-        self.tables.put_deployment(DeploymentRecord {
-            deployment: Arc::new(deployment),
-            spec,
-        });
-        self.signal(Signal::DeploymentChanged(id));
+        if !canaries.is_empty() {
+            if deployment.status == DeploymentStatus::Running {
+                deployment.status_description = deployment.running_description().to_owned();
+            }
+            deployment.modify_index = self.index;
+            deployment.modify_time = self.now;
+            self.put_deployment(deployment, record.spec);
+        }
         for canary in canaries {
             let Some(alloc) = self.tables.alloc(canary) else {
                 continue;
@@ -233,47 +277,32 @@ impl Draft {
         self.put_deployment_eval(eval)
     }
 
-    fn healthy_canaries(&self, group: &DeploymentState) -> usize {
-        group
-            .placed_canaries
-            .iter()
-            .filter_map(|id| self.tables.alloc(*id))
-            .filter(|alloc| {
-                !alloc.terminal()
-                    && alloc
-                        .deployment_status
-                        .as_ref()
-                        .is_some_and(|status| status.is_healthy())
-            })
-            .count()
-    }
-
+    /// Marks allocations of a deployment as healthy or not; all of them, or none.
     pub(crate) fn deployment_alloc_health(
         &mut self,
-        id: DeploymentId,
-        healthy: &[AllocId],
-        unhealthy: &[AllocId],
-        eval: Option<Evaluation>,
-        change: Option<DeploymentChange>,
+        command: DeploymentAllocHealth,
     ) -> Result<Outcome, Refusal> {
-        let Some(deployment) = self.tables.deployment(id) else {
-            return Err(Refusal::UnknownDeployment(id));
-        };
-        if !deployment.status.is_active() {
-            return Err(Refusal::DeploymentTerminal(id));
-        }
-        let marks = healthy
-            .iter()
-            .map(|alloc| (*alloc, true))
-            .chain(unhealthy.iter().map(|alloc| (*alloc, false)));
-        for (alloc_id, is_healthy) in marks {
-            let Some(alloc) = self
-                .tables
-                .alloc(alloc_id)
-                .filter(|alloc| alloc.deployment_id == Some(id))
-            else {
+        let DeploymentAllocHealth {
+            id,
+            healthy,
+            unhealthy,
+            eval,
+            change,
+            revert,
+        } = command;
+        self.startable(id, None)?;
+        let healthy = healthy.into_iter().map(|alloc| (alloc, true));
+        let unhealthy = unhealthy.into_iter().map(|alloc| (alloc, false));
+        for (alloc_id, is_healthy) in healthy.chain(unhealthy) {
+            let Some(alloc) = self.tables.alloc(alloc_id) else {
                 return Err(Refusal::UnknownAlloc(alloc_id));
             };
+            if alloc.deployment_id != Some(id) {
+                return Err(Refusal::NotOfDeployment {
+                    alloc: alloc_id,
+                    deployment: id,
+                });
+            }
             let mut alloc = Allocation::clone(alloc);
             let status = alloc
                 .deployment_status
@@ -286,7 +315,20 @@ impl Draft {
         if let Some(change) = change {
             self.change_deployment(&change, IfOver::Refuse)?;
         }
+        if let Some(revert) = revert {
+            self.job_register(revert)?;
+        }
         self.put_deployment_eval(eval)
+    }
+
+    /// Whether the canaries of a plan's allocation were promoted since the plan's snapshot.
+    pub(super) fn is_promoted(&self, alloc: &Allocation) -> bool {
+        let deployment = alloc
+            .deployment_id
+            .and_then(|id| self.tables.deployment(id));
+        deployment
+            .and_then(|deployment| deployment.task_groups.get(&alloc.task_group))
+            .is_some_and(|group| group.promoted)
     }
 }
 
@@ -316,6 +358,8 @@ fn count_health(group: &mut DeploymentState, before: Option<bool>, after: Option
     }
 }
 
-fn progress_by(now: UnixNanos, deadline: Duration) -> UnixNanos {
-    now.saturating_add(deadline)
+/// When the next progress of a group is due, if it progresses now.
+fn progress_by(now: UnixNanos, group: &DeploymentState) -> Option<UnixNanos> {
+    let deadline = group.progress_deadline;
+    (deadline > Duration::ZERO).then(|| now.saturating_add(deadline))
 }

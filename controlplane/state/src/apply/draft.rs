@@ -250,14 +250,6 @@ impl Draft {
         }
     }
 
-    pub(super) fn remove_eval(&mut self, id: EvalId) {
-        let Some(eval) = self.tables.eval(id).cloned() else {
-            return;
-        };
-        self.tables.remove_eval(id);
-        self.jobs_touched.insert(eval.job_key());
-    }
-
     /// Puts a job whose specification did not change: `modify_index` alone rises.
     pub(super) fn put_job_facts(
         &mut self,
@@ -321,7 +313,7 @@ impl Draft {
 /// stopped; any other job runs while one of its allocations does, is pending while an evaluation
 /// is, and is dead when everything it had is over. (Nomad's rule.)
 pub(crate) fn job_status(job: &Job, tally: Option<&JobTally>) -> JobStatus {
-    if job.job_type == JobType::System || job.is_periodic() || job.is_parameterized() {
+    if job.job_type == JobType::System || job.is_template() {
         return if job.stop {
             JobStatus::Dead
         } else {

@@ -125,6 +125,13 @@ impl Draft {
                 .map(|(name, queued)| (name.clone(), *queued))
                 .collect()
         });
+        let scaling = existing.as_ref();
+        let scaling = scaling.map_or_else(BTreeMap::new, |existing| existing.scaling.clone());
+        let mut last_launch = existing.and_then(|existing| existing.last_launch);
+        if job.launches_by_time() {
+            // Times of an older schedule, or of while it was disabled, are not made up for.
+            last_launch = last_launch.max(Some(self.now));
+        }
         let job = Arc::new(job);
         self.tables.put_spec(spec, &job);
         self.tables.put_job_version(
@@ -135,12 +142,12 @@ impl Draft {
                 submission,
             },
         );
-        let scaling = existing.map_or_else(BTreeMap::new, |existing| existing.scaling.clone());
         let record = JobRecord {
             job,
             spec,
             queued,
             scaling,
+            last_launch,
         };
         self.tables.put_job(key.clone(), record);
         self.trim_versions(key);

@@ -41,11 +41,13 @@ impl Draft {
             return Err(Refusal::AnotherIncarnation);
         }
         self.check_evals(&evals)?;
-        // The fence against a worker that lost its evaluation: someone else has finished it.
-        if let Some(eval) = eval_id.and_then(|id| self.tables.eval(id))
-            && eval.status.is_terminal()
-        {
-            return Err(Refusal::EvalTerminal(eval.id));
+        // The fence against a worker that lost its evaluation: it was finished elsewhere, or
+        // deleted, and the plan would bring it back.
+        if let Some(id) = eval_id {
+            let eval = self.tables.eval(id).ok_or(Refusal::UnknownEval(id))?;
+            if eval.status.is_terminal() {
+                return Err(Refusal::EvalTerminal(id));
+            }
         }
         for change in deployment_changes {
             self.change_deployment(&change, IfOver::Ignore)?;
@@ -250,6 +252,11 @@ impl Draft {
         let mut alloc = Allocation::clone(plan);
         if let Some(record) = self.tables.node(alloc.node_id) {
             alloc.node_name.clone_from(&record.node.name);
+        }
+        if self.is_promoted(&alloc)
+            && let Some(status) = &mut alloc.deployment_status
+        {
+            status.canary = false;
         }
         let previous = alloc
             .previous_allocation

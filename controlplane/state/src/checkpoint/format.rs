@@ -13,7 +13,7 @@ use crate::tables::{Table, Tables};
 pub(super) const MAGIC: [u8; 8] = *b"DROVERCP";
 
 /// The version of the format that this release writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The oldest version that this release reads. Its checksum left the header out.
 pub const VERSION_MIN: u32 = 1;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol_model::{
-    DeploymentId, DeploymentStatus, Evaluation, Job, JobKey, JobSubmission, SpecHash,
+    AllocId, DeploymentId, DeploymentStatus, Evaluation, Job, JobKey, JobSubmission, SpecHash,
 };
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,42 @@ pub struct DeploymentChange {
     pub status: DeploymentStatus,
     /// Why, for people.
     pub description: String,
+    /// The status that it starts from; refused where the deployment has another one by now. `None`
+    /// = any that is active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<DeploymentStatus>,
+}
+
+/// See [`Command::DeploymentPromote`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DeploymentPromote {
+    /// Which deployment.
+    pub id: DeploymentId,
+    /// Which of its groups.
+    pub groups: PromoteGroups,
+    /// The evaluation that carries it out.
+    pub eval: Option<Evaluation>,
+    /// The status that it starts from, as in [`DeploymentChange`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<DeploymentStatus>,
+}
+
+/// See [`Command::DeploymentAllocHealth`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DeploymentAllocHealth {
+    /// Which deployment.
+    pub id: DeploymentId,
+    /// Its allocations that are healthy.
+    pub healthy: Vec<AllocId>,
+    /// Its allocations that are unhealthy.
+    pub unhealthy: Vec<AllocId>,
+    /// The evaluation that goes on with the rollout.
+    pub eval: Option<Evaluation>,
+    /// The deployment's end, where an unhealthy one fails it.
+    pub change: Option<DeploymentChange>,
+    /// The job to go back to then, registered in the same entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revert: Option<JobRegister>,
 }
 
 /// See [`Command::DeploymentStatus`].

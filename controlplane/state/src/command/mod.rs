@@ -5,8 +5,10 @@
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
 mod children;
+mod evals;
 mod jobs;
 mod nodes;
+mod periodic;
 mod plan;
 mod scale;
 mod tag;
@@ -21,8 +23,10 @@ use protocol_model::{
 use serde::{Deserialize, Serialize};
 
 pub use children::*;
+pub use evals::*;
 pub use jobs::*;
 pub use nodes::*;
+pub use periodic::*;
 pub use plan::*;
 pub use scale::*;
 pub use tag::*;
@@ -97,8 +101,12 @@ pub enum Command {
     JobScale(Box<JobScale>),
     /// Names a version of a job, or takes such a name away.
     JobTag(JobTag),
+    /// Launches periodic jobs, whose launch records move with it.
+    PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
+    /// Deletes evaluations that an operator chose, open ones included.
+    EvalsDelete(EvalsDelete),
     /// What the scheduler decided for one evaluation, checked by the plan queue.
     #[serde(skip)]
     PlanApply(Box<PlanApply>),
@@ -143,11 +151,16 @@ pub enum Command {
         node: NodeId,
         eligibility: Eligibility,
     },
-    /// Begins or ends a drain. (Deadlines are the drainer's.)
-    NodeDrain {
+    /// An operator begins, changes or ends a node's drain.
+    NodeDrainSet(NodeDrainSet),
+    /// Asks allocations of draining nodes to leave. Each mark is judged again: the drain may have
+    /// ended, and a service may have too few healthy allocations by now.
+    AllocsMigrate { nodes: Vec<DrainMarks> },
+    /// Nothing is left on a node that had to leave. Refused where something is.
+    NodeDrainComplete {
         node: NodeId,
-        drain: DrainSwitch,
-        eligibility_after: Eligibility,
+        /// The drain that this was decided for: the index of its entry.
+        drain_index: u64,
     },
     /// Forgets a node; its allocations are lost, those that stop themselves when their leases are
     /// over.
@@ -155,19 +168,9 @@ pub enum Command {
     /// A deployment goes on, ends, or is paused.
     DeploymentStatus(DeploymentStatusUpdate),
     /// Canaries are good: the rest may follow.
-    DeploymentPromote {
-        id: DeploymentId,
-        groups: PromoteGroups,
-        eval: Option<Evaluation>,
-    },
+    DeploymentPromote(DeploymentPromote),
     /// An operator says which allocations of a deployment are healthy.
-    DeploymentAllocHealth {
-        id: DeploymentId,
-        healthy: Vec<AllocId>,
-        unhealthy: Vec<AllocId>,
-        eval: Option<Evaluation>,
-        change: Option<DeploymentChange>,
-    },
+    DeploymentAllocHealth(Box<DeploymentAllocHealth>),
     /// The first management token of a cluster.
     AclBootstrap { token: AclToken, reset_index: u64 },
     /// Creates or replaces a namespace.
@@ -210,7 +213,6 @@ impl Command {
             | Self::NodeSynced(_)
             | Self::NodeFacts { .. }
             | Self::NodeEligibility { .. }
-            | Self::NodeDrain { .. }
             | Self::NodePurge { .. }
             | Self::HeartbeatMissed { .. }
             | Self::WindowExpired { .. }
@@ -218,14 +220,21 @@ impl Command {
             | Self::SyncDeadline { .. }
             | Self::SyncRejected { .. }
             | Self::DeploymentStatus(_)
-            | Self::DeploymentPromote { .. }
-            | Self::DeploymentAllocHealth { .. }
+            | Self::DeploymentPromote(_)
+            | Self::DeploymentAllocHealth(_)
             | Self::AclBootstrap { .. }
             | Self::NamespaceUpsert { .. }
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::JobDispatch(_) | Self::JobScale(_) | Self::JobTag(_) => 2,
+            Self::JobDispatch(_)
+            | Self::JobScale(_)
+            | Self::JobTag(_)
+            | Self::PeriodicLaunch(_)
+            | Self::NodeDrainSet(_)
+            | Self::AllocsMigrate { .. }
+            | Self::NodeDrainComplete { .. }
+            | Self::EvalsDelete(_) => 2,
         }
     }
 }

@@ -59,8 +59,15 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
         },
     );
     same("allocations by deployment", by_deployment);
-    let evals = is_index(&tables.evals_by_job, tables.evals.len(), |key, id| {
-        let eval = tables.eval(*id);
+    let slots = &tables.eval_slots;
+    let in_place = slots.iter().all(|(id, index)| {
+        let eval = tables.evals.get(&(*index, *id));
+        eval.is_some_and(|it| it.id == *id && it.create_index == *index)
+    });
+    let in_place = in_place && slots.len() == tables.evals.len();
+    same("evaluations by id", in_place);
+    let evals = is_index(&tables.evals_by_job, tables.evals.len(), |key, slot| {
+        let eval = tables.evals.get(slot);
         eval.is_some_and(|it| is_key(key, &it.namespace, &it.job_id))
     });
     same("evaluations by job", evals);
@@ -72,7 +79,7 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
     same("deployments by job", deployments);
     let per_node: OrdSet<_> = tables
         .jobs()
-        .filter(|(_, job)| job.job_type.is_per_node())
+        .filter(|(_, job)| job.runs_on_every_node())
         .map(|(key, _)| key.clone())
         .collect();
     same(
@@ -95,7 +102,7 @@ pub(super) fn tallies(tables: &Tables, found: &mut Found) {
     let counted = tables
         .allocs_by_job
         .keys()
-        .chain(tables.evals_by_job.keys());
+        .chain(tables.evals_by_job.keys().map(AsRef::as_ref));
     for key in counted {
         found.unless(tables.tallies.contains_key(key), Rule::JobTally, || {
             format!("{key:?} is not counted")

@@ -1,16 +1,16 @@
-//! Jobs, their versions, their counters, and their evaluations.
+//! Jobs, their versions and their counters.
 
 use std::sync::Arc;
 
-use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey};
+use protocol_model::{EvalStatus, JobKey, UnixNanos};
 
-use super::{Table, Tables, index_insert, index_remove};
+use super::{Table, Tables};
 use crate::record::{JobRecord, JobTally, JobVersionRecord};
 
 impl Tables {
     pub(crate) fn put_job(&mut self, key: JobKey, record: JobRecord) {
         self.touch(Table::Jobs);
-        if record.job.job_type.is_per_node() {
+        if record.job.runs_on_every_node() {
             self.per_node_jobs.insert(key.clone());
         } else {
             self.per_node_jobs.remove(&key);
@@ -18,6 +18,13 @@ impl Tables {
         let record = Arc::new(record);
         let before = self.jobs.insert(key, record.clone());
         self.child_changed(before.as_ref().map(|it| &*it.job), Some(&record.job));
+    }
+
+    /// Moves the launch record of a periodic job. Not a change of the job: no index of it rises.
+    pub(crate) fn put_last_launch(&mut self, key: &JobKey, at: UnixNanos) {
+        if let Some(record) = self.jobs.get_mut(key) {
+            Arc::make_mut(record).last_launch = Some(at);
+        }
     }
 
     pub(crate) fn remove_job(&mut self, key: &JobKey) {
@@ -66,7 +73,7 @@ impl Tables {
             let mut tally = JobTally::default();
             change(&mut tally);
             if !tally.is_empty() {
-                self.tallies.insert(key.clone(), Arc::new(tally));
+                self.tallies.insert(Arc::new(key.clone()), Arc::new(tally));
             }
             return;
         };
@@ -75,32 +82,6 @@ impl Tables {
         if tally.is_empty() {
             self.tallies.remove(key);
         }
-    }
-
-    pub(crate) fn put_eval(&mut self, eval: &Arc<Evaluation>) {
-        self.touch(Table::Evals);
-        let key = eval.job_key();
-        if let Some(before) = self.evals.insert(eval.id, eval.clone()) {
-            if before.status != eval.status {
-                self.tally(&key, |tally| {
-                    tally.forget_eval(before.status);
-                    tally.count_eval(eval.status);
-                });
-            }
-            return;
-        }
-        index_insert(&mut self.evals_by_job, &key, eval.id);
-        self.tally(&key, |tally| tally.count_eval(eval.status));
-    }
-
-    pub(crate) fn remove_eval(&mut self, id: EvalId) {
-        let Some(eval) = self.evals.remove(&id) else {
-            return;
-        };
-        self.touch(Table::Evals);
-        let key = eval.job_key();
-        index_remove(&mut self.evals_by_job, &key, &id);
-        self.tally(&key, |tally| tally.forget_eval(eval.status));
     }
 }
 
@@ -112,7 +93,8 @@ impl JobTally {
         self.evals_blocked += u64::from(status == EvalStatus::Blocked);
     }
 
-    fn forget_eval(&mut self, status: EvalStatus) {
+    /// Counts an evaluation out.
+    pub(crate) fn forget_eval(&mut self, status: EvalStatus) {
         let (live, blocked) = (!status.is_terminal(), status == EvalStatus::Blocked);
         self.evals = self.evals.saturating_sub(1);
         self.evals_live = self.evals_live.saturating_sub(u64::from(live));

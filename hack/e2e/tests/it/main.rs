@@ -13,6 +13,7 @@ mod networks;
 mod node_facts;
 mod node_faults;
 mod node_tasks;
+mod python_client;
 mod real_jobs;
 mod restore;
 mod running;

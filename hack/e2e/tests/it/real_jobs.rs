@@ -179,9 +179,8 @@ async fn files_that_this_release_can_run_do_what_their_authors_meant() -> anyhow
 }
 
 /// Files that ask for more than this release has, and what each has to be warned of.
-const WARNED: [(&str, &[&str]); 6] = [
+const WARNED: [(&str, &[&str]); 5] = [
     ("nspawn", &["nspawn", "bridge", "service", "check"]),
-    ("deployment_auto0", &["canary", "auto_promote"]),
     ("checks_happy", &["service", "check"]),
     ("vault_exec", &["artifact"]),
     ("restic", &["periodic"]),

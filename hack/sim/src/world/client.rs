@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_state::command::{DrainSwitch, JobDeregister, JobRegister, Purge};
+use controlplane_state::command::{JobDeregister, JobRegister, NodeDrainSet, Purge};
 use controlplane_state::{Applied, Command, Outcome};
 use protocol_model::{
-    AllocId, Allocation, DesiredTransition, Eligibility, EvalId, EvalTrigger, Evaluation, Job,
-    JobKey,
+    AllocId, Allocation, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalTrigger,
+    Evaluation, Job, JobKey,
 };
 
 use super::World;
@@ -103,10 +103,11 @@ impl World {
             } => {
                 let job = self.job(job, count, generation);
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
+                let eval = Some(eval).filter(|_| !job.is_template());
                 Command::JobRegister(JobRegister {
                     spec: job.spec_hash(),
                     job: Arc::new(job),
-                    eval: Some(eval),
+                    eval,
                     enforce_index: None,
                     submission: None,
                 })
@@ -114,10 +115,11 @@ impl World {
             OpKind::Stop { job } => {
                 let job = self.job(job, 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobDeregister);
+                let eval = Some(eval).filter(|_| !job.is_template());
                 Command::JobDeregister(JobDeregister {
                     key: job.key(),
                     purge: Purge::Keep,
-                    eval: Some(eval),
+                    eval,
                     no_shutdown_delay: false,
                 })
             }
@@ -136,21 +138,22 @@ impl World {
             }
             OpKind::Evaluate { job } => {
                 let job = self.job(job, 1, 0);
+                if job.is_template() {
+                    return None;
+                }
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
                 Command::JobEvaluate {
                     eval,
                     force_reschedule: false,
                 }
             }
-            OpKind::Drain { node, begin } => Command::NodeDrain {
+            OpKind::Drain { node, begin } => Command::NodeDrainSet(NodeDrainSet {
                 node: node_id(node),
-                drain: if begin {
-                    DrainSwitch::Begin
-                } else {
-                    DrainSwitch::End
-                },
+                drain: begin.then(DrainSpec::default),
                 eligibility_after: Eligibility::Eligible,
-            },
+                accessor_id: String::new(),
+                meta: None,
+            }),
             OpKind::Purge { node } => Command::NodePurge {
                 node: node_id(node),
             },

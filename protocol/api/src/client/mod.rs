@@ -35,6 +35,20 @@ const EXEC: &[Parameter] = &[
     Parameter::flag("tty", "with a terminal"),
     Parameter::flag("ws_handshake", "the token comes as the first message"),
 ];
+const ACTION: &[Parameter] = &[
+    Parameter::text("task", "the task; required"),
+    Parameter::text("action", "the action's name; required"),
+    Parameter::text(
+        "allocID",
+        "the allocation of the job; its newest running one if absent",
+    ),
+    Parameter::text(
+        "group",
+        "the task's group; needed where two groups have such a task",
+    ),
+    Parameter::flag("tty", "with a terminal"),
+    Parameter::flag("ws_handshake", "the token comes as the first message"),
+];
 
 operations! {
     /// read the output of a task
@@ -69,6 +83,11 @@ operations! {
         .of_node()
         .token_in_handshake()
         .parameters(EXEC);
+    /// run an action of a task of a job, over a WebSocket
+    RunAction { id } = get("/v1/job/{id...}/action")
+        .of_node()
+        .token_in_handshake()
+        .parameters(ACTION);
     /// remove from its node what is left of an allocation that has ended
     CollectAllocation { id } -> Written =
         put("/v1/client/allocation/{id}/gc").of_node().methods(GET_OR_PUT);

@@ -18,11 +18,11 @@ use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
 use crate::written::Written;
 
-pub use changed::{Evaluated, Registered, Validated};
+pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 pub use dispatch::{DispatchRequest, Dispatched};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
-pub use plan::{Annotations, DesiredUpdates, JobPlan};
+pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
 pub use scale::{GroupScale, JobScale, ScaleRequest};
 pub use versions::{RevertRequest, StableRequest, TagRequest, VersionSubmission, Versions};
 
@@ -75,6 +75,8 @@ operations! {
     /// evaluate a job again (`EvalOptions.ForceReschedule`)
     EvaluateJob { id } (EvaluateRequest) -> Evaluated =
         put("/v1/job/{id...}/evaluate").optional_body();
+    /// launch a periodic job now, although it prohibits overlap; twice in a second is one launch
+    ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force");
     /// launch a child of a parameterized job (`Payload` in base64, `Meta`, `IdPrefixTemplate`,
     /// `Priority`)
     DispatchJob { id } (DispatchRequest) -> Dispatched =
@@ -110,6 +112,18 @@ operations! {
     LatestDeployment { id } -> Option<Deployment> = get("/v1/job/{id...}/deployment");
     /// count the allocations of a job by group and status
     JobSummary { id } -> JobCounts = get("/v1/job/{id...}/summary");
+    /// list the actions of a job's tasks
+    JobActions { id } -> Vec<JobAction> = get("/v1/job/{id...}/actions");
+}
+
+/// An action that can be run in a job's tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobAction {
+    /// The action's name, unique within its task.
+    pub name: String,
+    pub task_name: String,
+    pub task_group_name: String,
 }
 
 /// The body of a registration, a plan or a validation.

@@ -25,16 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "periodic",
-        OfJob(|job| job.periodic.is_some()),
-        "this release launches nothing by time",
-    ),
-    row(
-        "spread",
-        OfJob(|job| !job.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -45,11 +35,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not speak to Vault",
     ),
     // --- groups ---
-    row(
-        "spread",
-        OfGroup(|group| !group.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),
@@ -132,23 +117,18 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "update canary",
-        OfGroup(|group| has_update(group, |update| update.canary() > 0)),
-        "this release starts no canaries",
+        GroupOf(|job, group| of_system(job, group, |update| update.canary() > 0)),
+        "a system job's new version has no canaries in this release",
     ),
     row(
         "update auto_promote",
-        OfGroup(|group| has_update(group, UpdateStrategy::auto_promote)),
-        "this release has no canaries to promote",
+        GroupOf(|job, group| of_system(job, group, UpdateStrategy::auto_promote)),
+        "a system job's new version has no canaries to promote in this release",
     ),
     row(
         "update health_check",
-        OfGroup(|group| has_update(group, is_manual)),
-        "this release judges health by task states",
-    ),
-    row(
-        "migrate",
-        OfGroup(has_own_migrate),
-        "this release does not drain nodes",
+        GroupOf(|job, group| of_system(job, group, is_manual)),
+        "a system job is paced by max_parallel and stagger alone: its health is not judged",
     ),
     row(
         "ephemeral_disk sticky",
@@ -240,11 +220,6 @@ pub(super) const ROWS: &[Row] = &[
         "csi_plugin",
         OfTask(|task| task.csi_plugin_config.is_some()),
         "this release knows no storage plugins",
-    ),
-    row(
-        "action",
-        OfTask(|task| !task.actions.is_empty()),
-        "cannot be run in this release",
     ),
     row(
         "schedule",

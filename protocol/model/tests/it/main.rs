@@ -2,6 +2,8 @@
 
 mod any_case;
 mod canonical;
+mod cron;
+mod eval_filter;
 mod fields;
 mod fixtures;
 mod properties;

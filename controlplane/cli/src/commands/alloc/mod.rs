@@ -1,6 +1,7 @@
 //! `drover alloc`.
 
 mod change;
+pub(crate) mod connection;
 mod escape;
 mod exec;
 mod files;

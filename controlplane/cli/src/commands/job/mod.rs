@@ -1,11 +1,14 @@
 //! `drover job`.
 
+pub(crate) mod action;
 mod dispatch;
 mod history;
+mod periodic;
 pub(crate) mod plan;
 mod read;
 mod restart;
 mod revert;
+mod rollout;
 mod run;
 mod scale;
 mod status;
@@ -48,18 +51,31 @@ pub(crate) enum JobCommand {
     Inspect(read::Inspect),
     /// Show the versions of a job
     History(history::History),
+    /// Launch periodic jobs by hand
+    #[command(subcommand)]
+    Periodic(periodic::PeriodicCommand),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
+    /// Promote the canaries of a job's newest deployment
+    Promote(rollout::Promote),
+    /// List the deployments of a job
+    Deployments(rollout::Deployments),
+    /// List the allocations of a job
+    Allocs(rollout::Allocs),
+    /// Run an action of a job in a running task
+    Action(action::Action),
 }
 
 impl JobCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
             Self::Run(command) => command.run(session).await,
+            Self::Action(command) => command.run(session).await,
             Self::Plan(command) => command.run(session).await,
             Self::Validate(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
             Self::History(command) => command.run(session).await,
+            Self::Periodic(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
             Self::Dispatch(command) => command.run(session).await,
@@ -69,6 +85,9 @@ impl JobCommand {
             Self::ScalingEvents(command) => command.run(session).await,
             Self::Start(command) => command.run(session).await,
             Self::Tag(command) => command.run(session).await,
+            Self::Promote(command) => command.run(session).await,
+            Self::Deployments(command) => command.run(session).await,
+            Self::Allocs(command) => command.run(session).await,
             Self::Stop(command) => command.run(session).await,
         }
     }

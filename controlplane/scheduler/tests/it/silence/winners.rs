@@ -90,6 +90,7 @@ fn what_runs_goes_on_where_the_rollout_of_the_newer_version_failed() {
         id: scene.deployment(&key("web")).expect("a deployment").id,
         status: DeploymentStatus::Failed,
         description: String::new(),
+        from: None,
     };
     let failed = DeploymentStatusUpdate {
         change,

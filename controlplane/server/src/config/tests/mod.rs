@@ -264,3 +264,10 @@ fn heartbeats_that_are_too_rare_for_bad_weather_are_doubted_and_no_others() {
     let doubted = doubt(250, 2_600).expect("a doubt");
     assert!(doubted.contains("of 5,000 nodes"), "{doubted}");
 }
+
+#[test]
+fn a_relative_data_directory_of_dev_becomes_absolute() {
+    let config = Config::dev(PathBuf::from("here")).expect("a configuration");
+    let wanted = std::env::current_dir().expect("a directory").join("here");
+    assert_eq!(config.data_dir, wanted);
+}

@@ -132,6 +132,7 @@ fn plan() -> PlanApply {
             id: DeploymentId::from_u128(0xd1),
             status: DeploymentStatus::Cancelled,
             description: "newer".to_owned(),
+            from: None,
         }],
         evals: vec![cluster.finished(eval)],
     }
@@ -249,14 +250,6 @@ fn node_commands() -> Vec<(&'static str, Command)> {
             "node_eligibility",
             Command::NodeEligibility { node, eligibility },
         ),
-        (
-            "node_drain",
-            Command::NodeDrain {
-                node,
-                drain: DrainSwitch::Begin,
-                eligibility_after: eligibility,
-            },
-        ),
         ("node_purge", Command::NodePurge { node }),
     ]
 }
@@ -336,6 +329,7 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         id,
         status: DeploymentStatus::Failed,
         description: "deadline".to_owned(),
+        from: None,
     };
     let collect = GcCollect {
         evals: vec![EvalId::from_u128(1)],
@@ -350,13 +344,14 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         eval: None,
     };
     let groups = PromoteGroups::Named(vec!["group".to_owned()]);
-    let health = Command::DeploymentAllocHealth {
+    let health = Command::DeploymentAllocHealth(Box::new(DeploymentAllocHealth {
         id,
         healthy: vec![AllocId::from_u128(1)],
         unhealthy: vec![AllocId::from_u128(2)],
         eval: None,
         change: Some(change),
-    };
+        revert: None,
+    }));
     vec![
         // Frozen as a single document, which is no longer written.
         ("plan_apply", Command::PlanApply(Box::new(plan()))),
@@ -364,11 +359,12 @@ fn decision_commands() -> Vec<(&'static str, Command)> {
         ("deployment_status", Command::DeploymentStatus(update)),
         (
             "deployment_promote",
-            Command::DeploymentPromote {
+            Command::DeploymentPromote(DeploymentPromote {
                 id,
                 groups,
                 eval: None,
-            },
+                from: None,
+            }),
         ),
         ("deployment_alloc_health", health),
         ("gc_collect", Command::GcCollect(collect)),
@@ -382,8 +378,11 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         settings_commands(),
         restore_commands(),
         decision_commands(),
+        super::eval_deletes::commands(),
         super::level_2::children(),
         super::level_2::versions(),
+        super::level_2::periodic(),
+        super::level_2::drains(),
     ]
     .concat()
 }
