@@ -1,6 +1,7 @@
 //! The program as its users start it, against files and against a server of canned answers.
 
 mod bootstrap;
+mod drain;
 mod exec;
 mod fake_server;
 mod history;

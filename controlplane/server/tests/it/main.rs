@@ -9,6 +9,7 @@ mod belongings;
 mod calls_on_demand;
 mod conventions;
 mod cut_links;
+mod drain;
 mod early;
 mod ends;
 mod fake_answers;
