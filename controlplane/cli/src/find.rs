@@ -127,15 +127,35 @@ impl JobName {
 /// # Errors
 /// If there is none, or several.
 pub(crate) async fn job(client: &Client, text: &str) -> Result<JobName, Failure> {
+    one_job(client, text, "job", |_| true).await
+}
+
+/// The periodic job of this id, or the only one whose id begins so. Launched jobs, whose ids begin
+/// with their parent's, do not count.
+///
+/// # Errors
+/// If there is none, or several.
+pub(crate) async fn periodic_job(client: &Client, text: &str) -> Result<JobName, Failure> {
+    one_job(client, text, "periodic job", |job| job.periodic).await
+}
+
+async fn one_job(
+    client: &Client,
+    text: &str,
+    what: &'static str,
+    wanted: fn(&JobListStub) -> bool,
+) -> Result<JobName, Failure> {
     let query = Query::new().with("prefix", text);
-    let found = client.call(&ListJobs, &query).await?.value;
+    let mut found = client.call(&ListJobs, &query).await?.value;
+    // A whole name goes to the server, which says what the job is.
+    found.retain(|job| job.id == text || wanted(job));
     let mut exact: Vec<&JobListStub> = found.iter().filter(|job| job.id == text).collect();
     if exact.is_empty() {
         exact = found.iter().collect();
     }
     match exact.as_slice() {
         [] => Err(Failure::NotFound {
-            what: "job",
+            what,
             id: text.to_owned(),
         }),
         [one] => Ok(JobName {
@@ -143,7 +163,7 @@ pub(crate) async fn job(client: &Client, text: &str) -> Result<JobName, Failure>
             namespace: one.namespace.clone(),
         }),
         many => Err(Failure::Ambiguous {
-            what: "job",
+            what,
             id: text.to_owned(),
             matches: many
                 .iter()

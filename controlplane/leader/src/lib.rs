@@ -18,6 +18,7 @@
 //! - [`windows::DisconnectWindows`]: which silent nodes nothing tolerates any more.
 //! - [`unaccepted::PendingAllocs`]: which nodes do not accept what is placed on them.
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
+//! - [`periodic::PeriodicLaunches`]: which periodic jobs are due.
 //! - [`failed::failed`]: the end of one that fails, for the API too.
 //! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
@@ -41,6 +42,7 @@ pub mod liveness;
 pub mod owed_syncs;
 pub mod pace;
 mod part;
+pub mod periodic;
 pub mod pieces;
 pub mod plan;
 pub mod retry;

@@ -23,6 +23,7 @@
 mod ask;
 mod concurrency;
 mod decide;
+mod explain;
 mod feasible;
 mod ids;
 mod later;
@@ -32,6 +33,7 @@ mod reconcile;
 mod reschedule;
 mod rollout;
 mod scratch;
+mod spread;
 
 use std::collections::BTreeMap;
 
@@ -40,8 +42,10 @@ use controlplane_state::command::PlanApply;
 use protocol_model::{AllocMetric, Evaluation, UnixNanos};
 
 pub use concurrency::{Concurrency, Lane, Lanes};
+pub use explain::{GroupExplanation, MISSES_MAX, Miss, explain};
 pub use ids::Seeded;
 pub use scratch::Scratch;
+pub use spread::spread_warnings;
 
 /// What is to be done for one evaluation.
 #[derive(Clone, PartialEq, Debug)]

@@ -52,7 +52,7 @@ pub use record::*;
 pub use restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE};
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{Table, Tables};
+pub use tables::{Children, Table, Tables};
 pub use usage::{
     Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,
 };

@@ -103,6 +103,10 @@ pub struct JobRecord {
     pub spec: SpecHash,
     /// Per task group, how many the last evaluation left unplaced.
     pub queued: BTreeMap<String, i64>,
+    /// Of a periodic job: up to which time it was launched by its schedule. (Checkpoints before
+    /// version 3 do not have it.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_launch: Option<UnixNanos>,
 }
 
 /// One remembered version of a job.

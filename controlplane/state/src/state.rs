@@ -121,6 +121,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
             eval,
             force_reschedule,
         } => draft.job_evaluate(eval, force_reschedule),
+        Command::JobDispatch(child) => draft.job_dispatch(child),
+        Command::PeriodicLaunch(command) => draft.periodic_launch(command),
         Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
         Command::PlanApply(plan) => draft.plan_apply(*plan),
         Command::AllocsStop { allocs, evals } => draft.allocs_stop(&allocs, evals),

@@ -60,11 +60,14 @@ pub enum Mutant {
     UnboundedQueue,
     PaceUntold,
     AbandonedServed,
+    LaunchesForgotten,
+    LaunchedAgain,
+    LaunchedBeside,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 54] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -116,6 +119,9 @@ impl Mutant {
         Self::UnboundedQueue,
         Self::PaceUntold,
         Self::AbandonedServed,
+        Self::LaunchesForgotten,
+        Self::LaunchedAgain,
+        Self::LaunchedBeside,
     ];
 
     /// Which hole it opens, by the numbers of the table in the reconnect design where it is one of
@@ -218,6 +224,11 @@ impl Mutant {
             Self::UnboundedQueue => "storms: a server begins everything that arrives",
             Self::PaceUntold => "storms: a late server asks for no longer pace of heartbeats",
             Self::AbandonedServed => "storms: a server serves attempts that were given up",
+            Self::LaunchesForgotten => "periodic: a job that is due is not launched",
+            Self::LaunchedAgain => "periodic: a time that is not above the record is launched",
+            Self::LaunchedBeside => {
+                "periodic: a launch does not wait for the one before although it should"
+            }
             Self::ForgetsWatermark => "5: a daemon forgets its watermark when it is restarted",
         }
     }
@@ -252,6 +263,9 @@ impl Mutant {
             | Self::PlacedBeside => Scenario::Leased,
             Self::RollsAllAtOnce | Self::RolloutsUnwatched | Self::PredecessorUntold => {
                 Scenario::Rolling
+            }
+            Self::LaunchesForgotten | Self::LaunchedAgain | Self::LaunchedBeside => {
+                Scenario::Periodic
             }
             Self::SilentStays => Scenario::Operators,
             Self::WaitsShort

@@ -17,7 +17,6 @@ const ACCESS: &str = "policies, roles and further tokens are not in this release
 pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("JobStatuses", "/v1/jobs/statuses", THIS),
     Endpoint::absent("DispatchJob", "/v1/job/{id...}/dispatch", THIS),
-    Endpoint::absent("ForcePeriodic", "/v1/job/{id...}/periodic/force", THIS),
     Endpoint::absent("RevertJob", "/v1/job/{id...}/revert", THIS),
     Endpoint::absent("SetJobStability", "/v1/job/{id...}/stable", THIS),
     Endpoint::absent("ScaleJob", "/v1/job/{id...}/scale", THIS),

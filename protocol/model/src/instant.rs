@@ -31,6 +31,13 @@ impl UnixNanos {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// The whole second at or before this time.
+    #[must_use]
+    pub fn floor_to_second(self) -> Self {
+        let nanos = self.0.rem_euclid(1_000_000_000);
+        Self(self.0.saturating_sub(nanos))
+    }
+
     /// Whether this is the time that means "not yet".
     pub fn is_zero(self) -> bool {
         self.0 == 0

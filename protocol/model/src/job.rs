@@ -240,6 +240,16 @@ impl Job {
     pub fn is_parameterized(&self) -> bool {
         self.parameterized_job.is_some() && !self.dispatched
     }
+
+    /// Whether the job is a template for launches or dispatches and runs nothing itself.
+    pub fn is_template(&self) -> bool {
+        self.is_periodic() || self.is_parameterized()
+    }
+
+    /// Whether a node that becomes ready gets an allocation of the job.
+    pub fn runs_on_every_node(&self) -> bool {
+        self.job_type.is_per_node() && !self.is_template()
+    }
 }
 
 /// What a user interface shows beside the job.

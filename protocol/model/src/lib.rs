@@ -49,6 +49,7 @@ mod artifact;
 pub mod canonical;
 mod choice;
 mod connect;
+pub mod cron;
 mod device;
 pub mod duration;
 mod gateway;

@@ -21,6 +21,8 @@ pub(crate) struct JobParts<'a> {
     pub(crate) deployment: Option<Deployment>,
     pub(crate) allocs: Vec<AllocationListStub>,
     pub(crate) evals: Vec<Evaluation>,
+    /// The children of a periodic job.
+    pub(crate) launched: Vec<JobListStub>,
     pub(crate) show_evals: bool,
     pub(crate) show_allocs: bool,
 }
@@ -77,7 +79,12 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
     let mut section = |title: &str, body: String| {
         sections.push(format!("{}\n{body}", colour.bold(title)));
     };
-    if parts.show_allocs {
+    // A template places nothing itself.
+    let template = parts.job.is_periodic() && !parts.job.is_parameterized();
+    if parts.show_allocs && template {
+        section("Children Job Summary", children(parts.counts));
+        section("Previously Launched Jobs", launched(&parts.launched));
+    } else if parts.show_allocs {
         section("Summary", summary(parts.counts));
     }
     if parts.show_evals && !parts.evals.is_empty() {
@@ -93,14 +100,14 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
         section("Latest Deployment", deployment::head(deployment, length));
         section("Deployed", deployment::groups(deployment, clock));
     }
-    if parts.show_allocs {
+    if parts.show_allocs && !template {
         section("Allocations", allocations(&parts.allocs, length, clock));
     }
     sections.join("\n")
 }
 
 fn head(job: &Job, clock: &Clock) -> String {
-    pairs(&[
+    let mut rows = vec![
         ("ID", job.id.clone()),
         ("Name", job.name.clone()),
         ("Submit Date", clock.date(job.submit_time)),
@@ -112,7 +119,63 @@ fn head(job: &Job, clock: &Clock) -> String {
         ("Status", status(job.status.as_str(), job.stop)),
         ("Periodic", job.is_periodic().to_string()),
         ("Parameterized", job.is_parameterized().to_string()),
-    ])
+    ];
+    if job.is_periodic() && !job.is_parameterized() {
+        rows.push(("Next Periodic Launch", next_launch(job, clock)));
+    }
+    pairs(&rows)
+}
+
+/// When a periodic job is launched next, in the time zone of its schedule.
+pub(crate) fn next_launch(job: &Job, clock: &Clock) -> String {
+    if job.stop {
+        return "none (job stopped)".to_owned();
+    }
+    let Some(periodic) = job.periodic.as_ref().filter(|it| it.is_enabled()) else {
+        return "none (periodic is disabled)".to_owned();
+    };
+    let schedule = match periodic.schedule() {
+        Ok(schedule) => schedule,
+        Err(error) => return format!("none ({error})"),
+    };
+    match schedule.next(clock.now) {
+        Some(next) => launch_at(job, next, clock),
+        None => "none (no such time is to come)".to_owned(),
+    }
+}
+
+/// A launch time of a periodic job, in the time zone of its schedule.
+pub(crate) fn launch_at(job: &Job, at: UnixNanos, clock: &Clock) -> String {
+    let schedule = job.periodic.as_ref().and_then(|it| it.schedule().ok());
+    let zone = schedule.map_or_else(|| clock.zone.clone(), |it| it.zone().clone());
+    let zoned = Clock {
+        now: clock.now,
+        zone,
+    };
+    format!("{} ({})", zoned.date(at), clock.ahead(at))
+}
+
+fn children(counts: &JobCounts) -> String {
+    let mut table = Columns::new(&["Pending", "Running", "Dead"]);
+    let children = &counts.children;
+    table.row([
+        children.pending.to_string(),
+        children.running.to_string(),
+        children.dead.to_string(),
+    ]);
+    table.render()
+}
+
+/// The jobs that were launched from a periodic one, the oldest first.
+fn launched(children: &[JobListStub]) -> String {
+    if children.is_empty() {
+        return "No instances of periodic job found".to_owned();
+    }
+    let mut table = Columns::new(&["ID", "Status"]);
+    for child in children {
+        table.row([child.id.clone(), status(child.status.as_str(), child.stop)]);
+    }
+    table.render()
 }
 
 fn summary(counts: &JobCounts) -> String {

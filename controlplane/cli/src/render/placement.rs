@@ -112,7 +112,8 @@ fn number(value: f64) -> String {
     }
 }
 
-fn nodes(count: u64) -> String {
+/// A number of nodes in words.
+pub(crate) fn nodes(count: u64) -> String {
     if count == 1 {
         "1 node".to_owned()
     } else {

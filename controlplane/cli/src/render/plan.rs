@@ -1,16 +1,19 @@
 //! A plan: how the job changes, what the scheduler would do, how to go on.
 
 use protocol_api::jobs::{DiffType, JobPlan};
+use protocol_model::Job;
 
 use super::diff::DiffView;
+use super::job::launch_at;
 use super::placement;
 use crate::output::Colour;
+use crate::session::Clock;
 
-/// Whether allocations would be made or ended.
-pub(crate) fn changes_something(plan: &JobPlan) -> bool {
+/// Whether allocations would be made or ended; for a template, whether the template would change.
+pub(crate) fn changes_something(plan: &JobPlan, job: &Job) -> bool {
     let groups = &plan.annotations.groups;
-    if groups.is_empty() {
-        // A job that runs only at its time, or when it is dispatched, has none: the job counts.
+    if job.is_template() || groups.is_empty() {
+        // A launch was tried, which is no change: the job counts.
         let diff = plan.diff.as_ref();
         return diff.is_some_and(|diff| diff.diff_type != DiffType::None);
     }
@@ -36,7 +39,7 @@ pub(crate) struct View {
 
 impl View {
     /// The whole plan.
-    pub(crate) fn plan(&self, answer: &JobPlan) -> String {
+    pub(crate) fn plan(&self, answer: &JobPlan, job: &Job, clock: &Clock) -> String {
         let mut text = String::new();
         if let Some(diff) = &answer.diff {
             let view = DiffView {
@@ -48,6 +51,8 @@ impl View {
         }
         text.push_str(&format!("{}\n", self.colour.bold("Scheduler dry-run:")));
         text.push_str(&self.dry_run(answer));
+        text.push_str(&explanation(answer));
+        text.push_str(&self.next_launch(answer, job, clock));
         text.push('\n');
         let index = answer.job_modify_index;
         text.push_str(&self.colour.bold(&format!("Job Modify Index: {index}")));
@@ -59,6 +64,16 @@ impl View {
             self.file
         ));
         text
+    }
+
+    /// When a periodic job would be launched first.
+    fn next_launch(&self, answer: &JobPlan, job: &Job, clock: &Clock) -> String {
+        let Some(next) = answer.next_periodic_launch else {
+            return String::new();
+        };
+        let next = launch_at(job, next, clock);
+        let line = format!("- If submitted now, next periodic launch would be at {next}.");
+        format!("{}\n", self.colour.green(&line))
     }
 
     fn dry_run(&self, answer: &JobPlan) -> String {
@@ -91,4 +106,27 @@ impl View {
         }
         text
     }
+}
+
+/// By group: how many nodes each reason rules out, and the nodes that come nearest.
+fn explanation(answer: &JobPlan) -> String {
+    let mut text = String::new();
+    for (name, group) in &answer.explanation {
+        if group.filtered.is_empty() && group.near_misses.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("- Task Group {name:?}:\n"));
+        for filtered in &group.filtered {
+            let nodes = placement::nodes(filtered.nodes);
+            text.push_str(&format!("    {nodes} ruled out: {}\n", filtered.reason));
+        }
+        for miss in &group.near_misses {
+            let missing = miss.missing.join(", ");
+            text.push_str(&format!(
+                "    near miss: node {}: {missing}\n",
+                miss.node_name
+            ));
+        }
+    }
+    text
 }

@@ -86,6 +86,7 @@ fn one_job() {
         deployment: None,
         allocs: vec![stub()],
         evals: vec![blocked()],
+        launched: Vec::new(),
         show_evals: true,
         show_allocs: true,
     };
@@ -103,6 +104,7 @@ fn a_jobs_short_form_is_the_job_and_its_long_form_names_all_of_an_allocation() {
         deployment: None,
         allocs: vec![stub()],
         evals: Vec::new(),
+        launched: Vec::new(),
         show_evals: false,
         show_allocs: true,
     };
@@ -173,6 +175,57 @@ fn an_evaluation_that_waits_for_its_time_says_so() {
     assert!(list.contains("pending  false"), "{list}");
 }
 
+/// A job that is launched at three o'clock in Berlin, with one child.
+fn periodic_status(bend: impl FnOnce(&mut Job)) -> String {
+    let mut job: Job = read(json!({
+        "ID": "backup", "Name": "backup", "Type": "batch", "Status": "running", "SubmitTime": NOW,
+        "Periodic": { "Spec": "0 3 * * *", "TimeZone": "Europe/Berlin" },
+    }));
+    job.canonicalize();
+    bend(&mut job);
+    let child = json!({
+        "ID": "backup/periodic-1699923600", "ParentID": "backup", "Name": "", "Namespace": "default",
+        "Type": "batch", "Priority": 50, "Status": "dead", "SubmitTime": NOW,
+    });
+    let counts = read(json!({ "Children": { "Pending": 0, "Running": 0, "Dead": 1 } }));
+    let parts = JobParts {
+        job: &job,
+        counts: &counts,
+        deployment: None,
+        allocs: Vec::new(),
+        evals: Vec::new(),
+        launched: vec![read(child)],
+        show_evals: false,
+        show_allocs: true,
+    };
+    job::one(&parts, Length::Short, Colour::Off, &clock())
+}
+
+#[test]
+fn periodic_job_shows_its_next_launch_and_its_children() {
+    let text = periodic_status(|_| {});
+    let next = "Next Periodic Launch = 2023-11-15T03:00:00+01:00 (3h46m from now)\n";
+    assert!(text.contains(next), "{text}");
+    let children = "Children Job Summary\nPending  Running  Dead\n0        0        1\n";
+    assert!(text.contains(children), "{text}");
+    let launched = "Previously Launched Jobs\nID                          Status\n\
+                    backup/periodic-1699923600  dead\n";
+    assert!(text.contains(launched), "{text}");
+    assert!(!text.contains("Allocations"), "{text}");
+    let text = periodic_status(|job| job.stop = true);
+    assert!(
+        text.contains("Next Periodic Launch = none (job stopped)"),
+        "{text}"
+    );
+    let text = periodic_status(|job| {
+        job.periodic.as_mut().expect("periodic").enabled = Some(false);
+    });
+    assert!(
+        text.contains("Next Periodic Launch = none (periodic is disabled)"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_failed_allocation_says_when_it_is_tried_again() {
     let job = web();
@@ -198,6 +251,7 @@ fn a_failed_allocation_says_when_it_is_tried_again() {
             follow_up(later, "2023-11-14T22:18:20Z"),
             follow_up(EVAL, "2023-11-14T22:13:50Z"),
         ],
+        launched: Vec::new(),
         show_evals: false,
         show_allocs: true,
     };
@@ -331,13 +385,48 @@ fn a_plan() {
             "Tasks": [{ "Type": "Deleted", "Name": "side", "Annotations": ["forces destroy"] }],
         }]},
     }));
-    assert!(plan::changes_something(&answer));
+    assert!(plan::changes_something(&answer, &web()));
     let view = plan::View {
         colour: Colour::Off,
         verbose: false,
         file: "web.nomad.hcl".to_owned(),
     };
-    insta::assert_snapshot!("plan", view.plan(&answer));
+    insta::assert_snapshot!("plan", view.plan(&answer, &web(), &clock()));
+}
+
+#[test]
+fn plan_explains_what_rules_nodes_out_and_which_come_nearest() {
+    let job: Job = read(json!({
+        "ID": "backup", "Type": "batch",
+        "Periodic": { "Spec": "0 3 * * *", "TimeZone": "Europe/Berlin" },
+    }));
+    let answer: JobPlan = read(json!({
+        "NextPeriodicLaunch": "2023-11-15T02:00:00Z",
+        "Annotations": { "DesiredTGUpdates": { "web": { "Place": 2 } } },
+        "Diff": { "Type": "None", "ID": "backup" },
+        "Explanation": { "web": {
+            "Filtered": [{ "Reason": "missing drivers", "Nodes": 2 },
+                         { "Reason": "${attr.kernel.name} = plan9", "Nodes": 1 }],
+            "NearMisses": [{ "NodeID": NODE, "NodeName": "n17",
+                             "Missing": ["memory 256 MiB short of 512", "cores"] }],
+        }, "empty": {} },
+    }));
+    let view = plan::View {
+        colour: Colour::Off,
+        verbose: false,
+        file: "backup.hcl".to_owned(),
+    };
+    let text = view.plan(&answer, &job, &clock());
+    let explained = "\
+- Task Group \"web\":
+    2 nodes ruled out: missing drivers
+    1 node ruled out: ${attr.kernel.name} = plan9
+    near miss: node n17: memory 256 MiB short of 512, cores
+- If submitted now, next periodic launch would be at 2023-11-15T03:00:00+01:00 (3h46m from now).
+";
+    assert!(text.contains(explained), "{text}");
+    // A launch that was tried is no change of the template.
+    assert!(!plan::changes_something(&answer, &job));
 }
 
 #[test]

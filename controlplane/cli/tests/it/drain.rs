@@ -87,6 +87,8 @@ fn flags_that_make_no_sense_together_are_refused() {
         &["-enable", "-force", "-deadline", "1h", NODE],
         &["-enable", "-deadline", "0s", NODE],
         &["-enable", "-keep-ineligible", NODE],
+        &["-disable", "-force", NODE],
+        &["-monitor", "-deadline", "1h", NODE],
         &["-enable"],
     ] {
         let (code, _, err, asked) = run(flags, vec![changed()]);

@@ -10,6 +10,7 @@ mod job_output;
 mod logs;
 mod members;
 mod monitor;
+mod periodic;
 mod plan;
 mod snapshot;
 mod stop;

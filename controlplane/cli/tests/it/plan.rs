@@ -73,6 +73,36 @@ fn a_plan_that_fails_ends_with_255() -> std::io::Result<()> {
     Ok(())
 }
 
+#[test]
+fn plan_of_a_template_ends_with_1_only_where_the_template_changes() -> std::io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let job = JOB.replace(
+        "job \"web\" {",
+        "job \"web\" {\n  type = \"batch\"\n  parameterized {}\n",
+    );
+    std::fs::write(folder.path().join("web.hcl"), job)?;
+    for (diff, expected) in [("None", 0), ("Edited", 1)] {
+        for flag in ["-diff=true", "-diff=false"] {
+            let mut body = updates(&json!({ "Place": 3 }));
+            body["Diff"]["Type"] = json!(diff);
+            let server = FakeServer::start(vec![Canned {
+                request: "PUT /v1/job/web/plan",
+                status: 200,
+                body: body.to_string(),
+            }])?;
+            let arguments = ["-address", &server.address, "plan", flag, "web.hcl"];
+            let output = drover(folder.path(), &arguments);
+            assert_eq!(
+                output.status.code(),
+                Some(expected),
+                "{flag} {}",
+                stderr(&output)
+            );
+        }
+    }
+    Ok(())
+}
+
 const EVAL: &str = "e8b7cf53-0000-4000-8000-000000000001";
 
 fn run(failed: &Value) -> std::io::Result<(i32, String)> {

@@ -12,6 +12,7 @@ use crate::gc::{Garbage, GcThresholds};
 use crate::liveness::{KNOCK_AGAIN_MAX, Liveness};
 use crate::owed_syncs::OwedSyncs;
 use crate::part::{Applied, Effect, LeaderPart};
+use crate::periodic::PeriodicLaunches;
 use crate::rollouts::Rollouts;
 use crate::time::Now;
 use crate::unaccepted::PendingAllocs;
@@ -58,6 +59,7 @@ pub struct Leader {
     /// For the scheduler's workers.
     pub evaluations: Evaluations,
     rollouts: Rollouts,
+    periodic: PeriodicLaunches,
     drains: Drains,
     garbage: Garbage,
 }
@@ -78,6 +80,7 @@ macro_rules! parts {
             $($by)+ $leader.pending,
             $($by)+ $leader.evaluations,
             $($by)+ $leader.rollouts,
+            $($by)+ $leader.periodic,
             $($by)+ $leader.drains,
             $($by)+ $leader.garbage,
         ]
@@ -114,6 +117,7 @@ impl Leader {
             pending: PendingAllocs::default(),
             evaluations: Evaluations::of(snapshot, now),
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
+            periodic: PeriodicLaunches::of(snapshot, now),
             drains: Drains::of(snapshot, now),
             garbage: Garbage::new(config.gc, now),
         };

@@ -133,6 +133,14 @@ impl<'a> Feasibility<'a> {
         }
     }
 
+    /// Every reason why `node` is out of the question, in the order of the questions.
+    pub(crate) fn reasons(&self, node: &Node, scratch: &mut Scratch) -> Vec<Reason> {
+        let checks = self.by_class.iter().chain(&self.by_node);
+        checks
+            .filter_map(|check| check.reason(node, scratch))
+            .collect()
+    }
+
     /// Per class that was looked at, whether it may help.
     pub(crate) fn class_eligibility(&self) -> BTreeMap<String, bool> {
         self.classes

@@ -1,9 +1,10 @@
 //! Finding a node for each wanted placement: feasible, with room, and the best of those.
 //!
-//! `scope`: the job's nodes. `field`: what each of them is for the next placement. `overlay`: what
-//! the decision changed so far.
+//! `scope`: the job's nodes. `field`: what each of them is for the next placement, `heaps`: those
+//! that fit. `overlay`: what the decision changed so far.
 
 mod field;
+mod heaps;
 mod overlay;
 mod scope;
 #[cfg(test)]
@@ -18,20 +19,22 @@ use protocol_model::{AllocMetric, AllocatedResources, Allocation, Job, Node, Nod
 
 use self::field::{Field, Verdict};
 pub(crate) use self::overlay::Overlay;
-use self::scope::{Candidate, candidates, in_scope};
+use self::scope::{Candidate, candidates};
+pub(crate) use self::scope::{in_datacenters, in_pool, in_scope};
 use crate::ask;
 use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
 use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
 use crate::scratch::Scratch;
+use crate::spread::Spreads;
 
 /// Why a node is no candidate for what it did not accept.
 const NOT_ACCEPTED: &str = "did not accept it in time";
 /// Why a node without a free port of those that are handed out does not fit (Nomad's words).
-const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
+pub(crate) const NO_DYNAMIC_PORTS: &str = "network: dynamic port selection failed";
 /// Why a node with fewer cores than a group asks for does not fit.
-const TOO_FEW_CORES: &str = "cores";
+pub(crate) const TOO_FEW_CORES: &str = "cores";
 
 /// A placement that found its node.
 #[derive(Debug)]
@@ -78,6 +81,7 @@ pub(crate) struct Placer<'a> {
     group: &'a TaskGroup,
     feasibility: Feasibility<'a>,
     distinct: Distinct,
+    spreads: Spreads,
     ranking: Ranking<'a>,
     ask: Usage,
     /// Whole cores, which come to something else on each node.
@@ -105,6 +109,7 @@ impl<'a> Placer<'a> {
             group,
             feasibility: Feasibility::new(job, group),
             distinct: Distinct::new(snapshot, job, group, standing),
+            spreads: Spreads::new(snapshot, job, group, standing),
             ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
             ask: ask::fixed(group),
             cores: ask::cores(group),
@@ -138,6 +143,7 @@ impl<'a> Placer<'a> {
     /// `alloc` of this group is on its way out: the others need not keep their distance.
     pub(crate) fn gone(&mut self, alloc: &Allocation) {
         if let Some(record) = self.snapshot.node(alloc.node_id) {
+            self.spreads.leave(alloc, &record.node);
             let ripple = self.distinct.leave(alloc, &record.node);
             self.touch(alloc.node_id, ripple);
         }
@@ -213,6 +219,7 @@ impl<'a> Placer<'a> {
     /// The placement is made: later ones of the group have to keep their distance.
     pub(crate) fn placed(&mut self, alloc: &Allocation) {
         if let Some(record) = self.snapshot.node(alloc.node_id) {
+            self.spreads.take(alloc, &record.node);
             let ripple = self.distinct.take(alloc, &record.node);
             self.touch(alloc.node_id, ripple);
         }
@@ -246,10 +253,11 @@ impl<'a> Placer<'a> {
     ) -> Result<Placement, Box<AllocMetric>> {
         let past = Past::of(wanted);
         let (best, metrics) = if wanted.node.is_some() {
-            self.make_field(wanted.node, &past, tools).best()
+            let mut field = self.make_field(wanted.node, &past, tools);
+            field.best(|cell| self.spreads.score(cell))
         } else {
             let mut field = self.up_to_date(&past, tools);
-            let answer = field.best();
+            let answer = field.best(|cell| self.spreads.score(cell));
             self.field = Some(field);
             // The next one may not have failed there.
             self.touched.extend(past.nodes);
@@ -276,7 +284,8 @@ impl<'a> Placer<'a> {
 
     /// What every candidate is for a placement that may go anywhere.
     pub(crate) fn explain(&mut self, tools: &mut Tools<'_>) -> AllocMetric {
-        self.make_field(None, &Past::default(), tools).best().1
+        let mut field = self.make_field(None, &Past::default(), tools);
+        field.best(|cell| self.spreads.score(cell)).1
     }
 
     /// The field of all candidates as everything is now.
@@ -300,7 +309,8 @@ impl<'a> Placer<'a> {
         let mut counts = AllocMetric::default();
         let candidates = candidates(self.snapshot, self.job, only, &mut counts);
         Field::new(candidates, counts, |candidate| {
-            self.judge(candidate, past, tools)
+            let cell = self.spreads.cell_of(&candidate.1.node);
+            (cell, self.judge(candidate, past, tools))
         })
     }
 

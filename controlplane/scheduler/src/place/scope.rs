@@ -46,15 +46,17 @@ pub(super) fn candidates<'s>(
 }
 
 /// Whether a node is in the job's pool and datacenters.
-pub(super) fn in_scope(job: &Job, node: &Node) -> bool {
+pub(crate) fn in_scope(job: &Job, node: &Node) -> bool {
     in_pool(job, node) && in_datacenters(job, node)
 }
 
-fn in_pool(job: &Job, node: &Node) -> bool {
+/// Whether a node is in the job's pool.
+pub(crate) fn in_pool(job: &Job, node: &Node) -> bool {
     matches!(job.node_pool.as_str(), "all" | "") || job.node_pool == node.node_pool
 }
 
-fn in_datacenters(job: &Job, node: &Node) -> bool {
+/// Whether a node is in one of the job's datacenters.
+pub(crate) fn in_datacenters(job: &Job, node: &Node) -> bool {
     job.datacenters.is_empty()
         || job
             .datacenters

@@ -4,6 +4,8 @@ mod canary;
 mod concurrency;
 mod drain;
 mod ends;
+mod explain;
+mod oracle;
 mod pace;
 mod placement;
 mod property;

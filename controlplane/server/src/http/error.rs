@@ -103,6 +103,10 @@ impl From<Refusal> for HttpError {
             | Refusal::EvalTerminal(_)
             | Refusal::EvalMismatch(_)
             | Refusal::JobKind(_)
+            | Refusal::LaunchFieldSet(_)
+            | Refusal::LaunchFieldChanged(_)
+            | Refusal::TemplateStopped(_)
+            | Refusal::NotParameterized(_)
             | Refusal::AllocState(_)
             | Refusal::NodeDraining(_)
             | Refusal::Malformed(_)
@@ -113,6 +117,8 @@ impl From<Refusal> for HttpError {
             | Refusal::AclBootstrapped { .. } => StatusCode::BAD_REQUEST,
             Refusal::BadCheckpoint(_) | Refusal::RestoreTooLarge { .. } => StatusCode::BAD_REQUEST,
             Refusal::DuplicateAlloc(_)
+            | Refusal::TemplateChanged { .. }
+            | Refusal::ChildExists(_)
             | Refusal::DrainNotOver(_)
             | Refusal::DeploymentMoved { .. }
             | Refusal::ConfigModified { .. }

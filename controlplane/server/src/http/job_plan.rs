@@ -1,52 +1,59 @@
 //! `/v1/job/:id/plan`: what registering a job would do, found out by doing it to a copy of the
 //! state that nobody else sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_scheduler::{Decision, GroupReport, Scratch, schedule};
+use controlplane_scheduler::{
+    Decision, GroupReport, Miss, Scratch, explain, schedule, spread_warnings,
+};
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
-use protocol_api::jobs::{Annotations, DesiredUpdates, DiffType, JobDiff, JobPlan, JobRequest};
+use protocol_api::jobs::{
+    Annotations, DesiredUpdates, DiffType, FilteredNodes, GroupExplanation, JobDiff, JobPlan,
+    JobRequest, NearMiss,
+};
 use protocol_model::{EvalTrigger, Evaluation, Job, UnixNanos};
 use uuid::Uuid;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job_diff;
-use super::job_register::{Prepared, evaluation, prepare, runs_now};
+use super::job_register::{Prepared, evaluation, prepare, warnings_and};
 
 pub(super) async fn plan(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
     let request: JobRequest = ask.json()?;
     let wants_diff = request.diff;
-    let Prepared { job, warnings } = prepare(ask, request.job, Some(id))?;
+    let Prepared { job, .. } = prepare(ask, request.job, Some(id))?;
     let snapshot = ask.api.cluster.consistent().await?;
     let index = snapshot.index();
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.
     snapshot.check_job(&job, None)?;
+    let warnings = warnings_and(&job, spread_warnings(&snapshot, &job));
     let mut diff = wants_diff.then(|| job_diff::job(old.as_deref(), &job));
-    let mut decision = if runs_now(&job) {
-        // Scheduling is work for a processor, not for a thread that serves sockets.
-        let now = ask.now();
-        let decided = tokio::task::spawn_blocking(move || dry_run(&snapshot, job, now));
-        Some(
-            decided
-                .await
-                .map_err(|error| HttpError::internal(error.to_string()))??,
-        )
-    } else {
-        None
-    };
-    if let (Some(diff), Some(decision)) = (&mut diff, &decision) {
+    let now = ask.now();
+    let next_periodic_launch = next_launch(&job, now);
+    let is_template = job.is_template();
+    // Scheduling is work for a processor, not for a thread that serves sockets.
+    let trial = tokio::task::spawn_blocking(move || dry_run(&snapshot, job, now));
+    let trial = trial
+        .await
+        .map_err(|error| HttpError::internal(error.to_string()))??;
+    let Trial {
+        mut decision,
+        explanation,
+    } = trial;
+    if let (Some(diff), false) = (&mut diff, is_template) {
         annotate(diff, &decision.groups);
     }
     let answer = JobPlan {
-        annotations: decision.as_ref().map(annotations).unwrap_or_default(),
-        created_evals: decision.as_mut().map(created_evals).unwrap_or_default(),
-        failed: decision.map(|decision| decision.failed).unwrap_or_default(),
-        next_periodic_launch: None,
+        annotations: annotations(&decision),
+        created_evals: created_evals(&mut decision),
+        failed: decision.failed,
+        explanation,
+        next_periodic_launch,
         job_modify_index: old.map_or(0, |job| job.job_modify_index),
         diff,
         warnings,
@@ -55,8 +62,40 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     ask.answer(&answer, index)
 }
 
-/// Registers the job in a copy of the state, and schedules its evaluation there.
-fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Decision, HttpError> {
+/// The effects of registering a job, or a launch of it.
+struct Trial {
+    decision: Decision,
+    explanation: BTreeMap<String, GroupExplanation>,
+}
+
+/// When a job would be launched first, were it registered now.
+fn next_launch(job: &Job, now: UnixNanos) -> Option<UnixNanos> {
+    let periodic = job.periodic.as_ref().filter(|_| job.launches_by_time())?;
+    // Validation refused a schedule that cannot be read.
+    periodic.schedule().ok()?.next(now)
+}
+
+/// The job that is tried of a template: as each launch or dispatch registers it. Its id is none
+/// that a launch has.
+fn as_launched(job: Job) -> Job {
+    if !job.is_template() {
+        return job;
+    }
+    let id = format!("{}/plan", job.id);
+    Job {
+        name: id.clone(),
+        id,
+        periodic: None,
+        parameterized_job: None,
+        ..job
+    }
+}
+
+/// Registers the job in a copy of the state, schedules its evaluation there, and explains the
+/// result.
+fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Trial, HttpError> {
+    let job = as_launched(job);
+    let key = job.key();
     let mut state = State::from_snapshot(snapshot);
     let mut eval = evaluation(&job, 0, EvalTrigger::JobRegister, now);
     eval.annotate_plan = true;
@@ -78,7 +117,47 @@ fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Decision, Ht
     let eval = after
         .eval(id)
         .ok_or_else(|| HttpError::internal("the dry run made no evaluation"))?;
-    Ok(schedule(&after, eval, seed, &mut Scratch::new(), now))
+    let mut scratch = Scratch::new();
+    let decision = schedule(&after, eval, seed, &mut scratch, now);
+    let command = Command::PlanApply(Box::new(decision.plan.clone()));
+    let applied = state.apply(snapshot.index() + 2, Stamped { now, seed, command });
+    if let Outcome::Refused(refusal) = applied.outcome {
+        return Err(refusal.into());
+    }
+    let planned = state.snapshot();
+    let unplaced: BTreeSet<String> = decision.failed.keys().cloned().collect();
+    let explained = planned.job(&key).map(|job| {
+        let groups = explain(&planned, job, &unplaced, &mut scratch).into_iter();
+        groups.map(|(name, group)| (name, shown(group))).collect()
+    });
+    Ok(Trial {
+        decision,
+        explanation: explained.unwrap_or_default(),
+    })
+}
+
+fn shown(group: controlplane_scheduler::GroupExplanation) -> GroupExplanation {
+    let controlplane_scheduler::GroupExplanation { filtered, misses } = group;
+    let filtered = filtered.into_iter();
+    let misses = misses.into_iter();
+    GroupExplanation {
+        filtered: filtered
+            .map(|(reason, nodes)| FilteredNodes { reason, nodes })
+            .collect(),
+        near_misses: misses
+            .map(
+                |Miss {
+                     node,
+                     name,
+                     missing,
+                 }| NearMiss {
+                    node_id: node,
+                    node_name: name,
+                    missing,
+                },
+            )
+            .collect(),
+    }
 }
 
 /// The evaluations that would go on with what this one leaves: a blocked one, delayed ones.

@@ -193,7 +193,7 @@ fn canonical(ask: &Ask, job: Option<Job>) -> Result<Job, HttpError> {
 
 /// Whether registering makes an evaluation: templates are launched later.
 pub(super) fn runs_now(job: &Job) -> bool {
-    !job.is_periodic() && !job.is_parameterized()
+    !job.is_template()
 }
 
 /// A new evaluation of a job, made at `now`. `priority` 0 means the job's own.
@@ -243,7 +243,14 @@ fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
 
 /// What of a job has no effect in this release, as clients print it.
 pub(super) fn warnings(job: &Job) -> String {
-    let warnings = job.unhonoured();
+    warnings_and(job, Vec::new())
+}
+
+/// The same with others behind it.
+pub(super) fn warnings_and(job: &Job, others: Vec<String>) -> String {
+    let unhonoured = job.unhonoured();
+    let warnings = unhonoured.iter().map(ToString::to_string);
+    let warnings: Vec<String> = warnings.chain(others).collect();
     if warnings.is_empty() {
         return String::new();
     }
@@ -251,7 +258,7 @@ pub(super) fn warnings(job: &Job) -> String {
     let mut text = format!("{} warning{plural}:\n", warnings.len());
     for warning in warnings {
         text.push_str("\n* ");
-        text.push_str(&warning.to_string());
+        text.push_str(&warning);
     }
     text
 }

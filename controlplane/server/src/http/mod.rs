@@ -44,6 +44,7 @@ mod evals;
 mod exec;
 mod job;
 mod job_diff;
+mod job_periodic;
 mod job_plan;
 mod job_register;
 mod job_versions;

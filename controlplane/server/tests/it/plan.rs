@@ -66,6 +66,20 @@ async fn a_changed_job_shows_what_is_edited_and_what_it_forces() {
 }
 
 #[tokio::test]
+async fn spread_target_that_no_node_has_is_warned_of() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job = service("web");
+    job["Spreads"] = json!([{ "Attribute": "${node.datacenter}", "SpreadTarget": [
+        { "Value": "dc1", "Percent": 50 }, { "Value": "dc9", "Percent": 50 }
+    ]}]);
+    let answer = plan(&world, job).await;
+    let warnings = answer["Warnings"].as_str().expect("warnings");
+    assert!(warnings.contains("target \"dc9\": no node"), "{warnings}");
+    assert!(!warnings.contains("target \"dc1\""), "{warnings}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_placed_is_explained() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;
@@ -106,14 +120,51 @@ async fn plan_with_room_makes_no_evaluation_and_has_no_launch() {
 }
 
 #[tokio::test]
-async fn the_plan_of_a_job_that_runs_only_at_its_time_makes_nothing_and_says_so() {
+async fn plan_of_a_template_tries_a_launch_and_names_the_next_one() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;
     let mut job = service("web");
     job["Type"] = json!("batch");
-    job["Periodic"] = json!({ "Spec": "0 3 * * *", "SpecType": "cron" });
-    let answer = plan(&world, job).await;
-    assert_eq!(answer["Annotations"]["DesiredTGUpdates"], json!({}));
+    let mut periodic = job.clone();
+    periodic["Periodic"] = json!({ "Spec": "0 12 1 1 * 2030", "SpecType": "cron" });
+    let answer = plan(&world, periodic.clone()).await;
+    assert_eq!(answer["NextPeriodicLaunch"], "2030-01-01T12:00:00Z");
+    assert_eq!(answer["Annotations"]["DesiredTGUpdates"]["web"]["Place"], 1);
+    assert_eq!(answer["FailedTGAllocs"], Value::Null);
     assert_eq!(answer["CreatedEvals"], Value::Null);
     assert_eq!(answer["Diff"]["Type"], "Added");
+    // Nothing is placed for the template itself.
+    assert_eq!(answer["Diff"]["TaskGroups"][0]["Updates"], Value::Null);
+    // A launch that would find no room says so, also where the template is registered already.
+    let body = json!({ "Job": periodic });
+    world.put("/v1/jobs", body).await.expect("registered");
+    periodic["TaskGroups"][0]["Tasks"][0]["Resources"]["MemoryMB"] = json!(1_000_000);
+    let answer = plan(&world, periodic.clone()).await;
+    assert_eq!(answer["FailedTGAllocs"]["web"]["NodesExhausted"], 1);
+    let missing = &answer["Explanation"]["web"]["NearMisses"][0]["Missing"];
+    let missing = missing[0].as_str().unwrap_or_default();
+    assert!(missing.ends_with("MiB short of 1000000"), "{answer}");
+    periodic["Periodic"]["Enabled"] = json!(false);
+    let answer = plan(&world, periodic).await;
+    assert_eq!(answer["NextPeriodicLaunch"], Value::Null);
+    job["ParameterizedJob"] = json!({});
+    job["ID"] = json!("work");
+    let body = json!({ "Job": job });
+    let answer = world.put("/v1/job/work/plan", body).await.expect("a plan");
+    assert_eq!(answer["Annotations"]["DesiredTGUpdates"]["web"]["Place"], 1);
+    assert_eq!(answer["NextPeriodicLaunch"], Value::Null);
+}
+
+#[tokio::test]
+async fn plan_says_which_constraint_rules_out_how_many_nodes() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job = service("web");
+    job["Constraints"] = json!([{ "LTarget": "${node.datacenter}", "RTarget": "mars" }]);
+    let answer = plan(&world, job).await;
+    let explained = &answer["Explanation"]["web"];
+    let filtered = json!([{ "Reason": "${node.datacenter} = mars", "Nodes": 1 }]);
+    assert_eq!(explained["Filtered"], filtered);
+    let missing = json!(["${node.datacenter} = mars"]);
+    assert_eq!(explained["NearMisses"][0]["Missing"], missing);
 }

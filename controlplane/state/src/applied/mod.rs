@@ -2,6 +2,7 @@
 //! leader's parts what to look at.
 
 mod kind;
+mod launched;
 mod refusal;
 mod signal;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
 pub use kind::KindChange;
+pub use launched::{LaunchField, LaunchResult, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
 pub use signal::Signal;
 
@@ -50,6 +52,10 @@ pub enum Outcome {
         /// The evaluation made with it.
         eval: Option<EvalId>,
     },
+    /// A parameterized job was dispatched, now or earlier with the same idempotency token.
+    JobDispatched(Launched),
+    /// Periodic jobs were launched, or not: in the order of the command.
+    PeriodicLaunched(Vec<LaunchResult>),
     /// A plan was applied whole.
     PlanApplied,
     /// A session was made or resumed.

@@ -6,6 +6,7 @@ use protocol_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobKey, No
 use serde::{Deserialize, Serialize};
 
 use super::kind::KindChange;
+use super::launched::LaunchField;
 use crate::fit::Exhausted;
 
 /// Why a command was refused. Nothing changed.
@@ -187,6 +188,31 @@ pub enum Refusal {
     /// A job of this id exists, and is of another kind.
     #[error("{0}: purge it first with `job stop -purge`, or give this one another id")]
     JobKind(KindChange),
+    /// A new job has a field that only a launch sets.
+    #[error("job can't be submitted with '{}' set", .0.name())]
+    LaunchFieldSet(LaunchField),
+    /// A registration changes a field that only a launch sets.
+    #[error("field '{}' is read-only", .0.name())]
+    LaunchFieldChanged(LaunchField),
+    /// The template is stopped: nothing is launched from it.
+    #[error("Specified job {:?} is stopped", .0.id)]
+    TemplateStopped(JobKey),
+    /// The job takes no dispatches.
+    #[error("Specified job {:?} is not a parameterized job", .0.id)]
+    NotParameterized(JobKey),
+    /// The template changed since the child was made from it.
+    #[error("job {key} changed meanwhile: it is at {found}, the child was made from {wanted}")]
+    TemplateChanged {
+        /// The template.
+        key: JobKey,
+        /// The `JobModifyIndex` that the child names.
+        wanted: u64,
+        /// The one that the template has.
+        found: u64,
+    },
+    /// A job with the child's id exists.
+    #[error("job {0} exists already")]
+    ChildExists(JobKey),
 }
 
 impl Refusal {

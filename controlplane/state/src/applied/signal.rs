@@ -27,6 +27,8 @@ pub enum Signal {
     },
     /// A job was registered, changed its version or was stopped.
     JobChanged(JobKey),
+    /// The launch record of a periodic job moved.
+    LaunchRecorded(JobKey),
     /// A job was forgotten.
     JobRemoved(JobKey),
     /// A node has a new session and owes its report.
@@ -108,6 +110,7 @@ impl Signal {
             | Self::EvalBlocked(_)
             | Self::EvalEnded { .. }
             | Self::JobChanged(_)
+            | Self::LaunchRecorded(_)
             | Self::JobRemoved(_)
             | Self::AllocReported { .. }
             | Self::DeploymentChanged(_)

@@ -321,7 +321,7 @@ impl Draft {
 /// stopped; any other job runs while one of its allocations does, is pending while an evaluation
 /// is, and is dead when everything it had is over. (Nomad's rule.)
 pub(crate) fn job_status(job: &Job, tally: Option<&JobTally>) -> JobStatus {
-    if job.job_type == JobType::System || job.is_periodic() || job.is_parameterized() {
+    if job.job_type == JobType::System || job.is_template() {
         return if job.stop {
             JobStatus::Dead
         } else {

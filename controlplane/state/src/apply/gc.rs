@@ -136,7 +136,7 @@ impl crate::tables::Tables {
         let Some(job) = self.job(key) else {
             return false;
         };
-        let template = job.is_periodic() || job.is_parameterized();
+        let template = job.is_template();
         let open = self
             .job_tally(key)
             .is_some_and(|tally| tally.allocs_live > 0 || tally.evals_live > 0);
@@ -172,7 +172,7 @@ impl crate::tables::Tables {
         if per_node && self.node(alloc.node_id).is_none() {
             return true;
         }
-        // What a drain ended counts as done, and so as what ended by itself.
+        // An allocation that a drain ended counts as done.
         let drained = job.job_type.runs_to_completion() && alloc.desired_transition.ends_here();
         if alloc.desired_status != DesiredStatus::Run && !drained {
             return true;

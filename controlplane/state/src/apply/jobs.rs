@@ -6,14 +6,15 @@ use std::sync::Arc;
 use protocol_model::{Allocation, Evaluation, Job, JobKey, JobStatus, JobSubmission};
 
 use super::draft::{AllocTouch, Draft};
-use crate::applied::{KindChange, Outcome, Refusal, Signal};
+use crate::applied::{KindChange, LaunchField, Outcome, Refusal, Signal};
 use crate::command::{JobDeregister, JobRegister, Purge};
 use crate::record::{JOB_VERSIONS_MAX, JobRecord, JobVersionRecord};
 use crate::tables::Tables;
 
 impl Tables {
     /// Whether this state takes the job: its namespace exists, the registered job has the expected
-    /// modify index, and is of the same kind. Validations and plans ask the same.
+    /// modify index and is of the same kind, and no field differs that only a launch sets.
+    /// Validations and plans ask the same.
     ///
     /// # Errors
     /// What a registration would be refused with.
@@ -32,7 +33,16 @@ impl Tables {
                 return Err(Refusal::JobModified { wanted, found });
             }
         }
-        match existing.and_then(|existing| KindChange::between(existing, job)) {
+        let Some(existing) = existing else {
+            return match LaunchField::set_in(job) {
+                Some(field) => Err(Refusal::LaunchFieldSet(field)),
+                None => Ok(()),
+            };
+        };
+        if let Some(field) = LaunchField::changed(existing, job) {
+            return Err(Refusal::LaunchFieldChanged(field));
+        }
+        match KindChange::between(existing, job) {
             Some(change) => Err(Refusal::JobKind(change)),
             None => Ok(()),
         }
@@ -85,7 +95,7 @@ impl Draft {
     }
 
     /// Makes `job` the newest version.
-    fn put_new_version(
+    pub(super) fn put_new_version(
         &mut self,
         key: &JobKey,
         mut job: Job,
@@ -114,6 +124,11 @@ impl Draft {
                 .map(|(name, queued)| (name.clone(), *queued))
                 .collect()
         });
+        let mut last_launch = existing.and_then(|existing| existing.last_launch);
+        if job.launches_by_time() {
+            // Times of an older schedule, or of while it was disabled, are not made up for.
+            last_launch = last_launch.max(Some(self.now));
+        }
         let job = Arc::new(job);
         self.tables.put_spec(spec, &job);
         self.tables.put_job_version(
@@ -124,8 +139,13 @@ impl Draft {
                 submission,
             },
         );
-        self.tables
-            .put_job(key.clone(), JobRecord { job, spec, queued });
+        let record = JobRecord {
+            job,
+            spec,
+            queued,
+            last_launch,
+        };
+        self.tables.put_job(key.clone(), record);
         self.trim_versions(key);
         self.touch_job(key);
         self.signal(Signal::JobChanged(key.clone()));
@@ -176,7 +196,7 @@ impl Draft {
         }
     }
 
-    fn put_job_eval(
+    pub(super) fn put_job_eval(
         &mut self,
         eval: Option<Evaluation>,
         job_modify_index: u64,

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod allocs;
+mod children;
 mod cluster;
 mod deployments;
 mod draft;
@@ -14,6 +15,7 @@ mod lease;
 mod liveness;
 mod node_evals;
 mod nodes;
+mod periodic;
 mod plan;
 mod reports;
 mod restore;

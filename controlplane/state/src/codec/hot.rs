@@ -47,6 +47,8 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::JobRegister(_)
         | Command::JobDeregister(_)
         | Command::JobStability { .. }
+        | Command::JobDispatch(_)
+        | Command::PeriodicLaunch(_)
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
         | Command::AllocsStop { .. }

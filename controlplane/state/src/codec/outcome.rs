@@ -28,6 +28,8 @@ pub fn encode_applied(applied: &Applied) -> Result<Vec<u8>, EncodeError> {
         | Outcome::Refused(_)
         | Outcome::JobRegistered { .. }
         | Outcome::JobDeregistered { .. }
+        | Outcome::JobDispatched(_)
+        | Outcome::PeriodicLaunched(_)
         | Outcome::PlanApplied
         | Outcome::Welcome(_)
         | Outcome::Synced { .. }

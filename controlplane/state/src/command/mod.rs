@@ -4,8 +4,10 @@
 //! Everything that is not a function of the state arrives here: the time, the seed of the ids that
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
+mod children;
 mod jobs;
 mod nodes;
+mod periodic;
 mod plan;
 
 use std::sync::Arc;
@@ -17,8 +19,10 @@ use protocol_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use children::*;
 pub use jobs::*;
 pub use nodes::*;
+pub use periodic::*;
 pub use plan::*;
 
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
@@ -84,6 +88,11 @@ pub enum Command {
         eval: Evaluation,
         force_reschedule: bool,
     },
+    /// Launches a job from a parameterized one. A repeated idempotency token launches nothing: the
+    /// outcome names the child that has it.
+    JobDispatch(ChildJob),
+    /// Launches periodic jobs, whose launch records move with it.
+    PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
     /// What the scheduler decided for one evaluation, checked by the plan queue.
@@ -206,9 +215,11 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::NodeDrainSet(_) | Self::AllocsMigrate { .. } | Self::NodeDrainComplete { .. } => {
-                2
-            }
+            Self::JobDispatch(_)
+            | Self::PeriodicLaunch(_)
+            | Self::NodeDrainSet(_)
+            | Self::AllocsMigrate { .. }
+            | Self::NodeDrainComplete { .. } => 2,
         }
     }
 }

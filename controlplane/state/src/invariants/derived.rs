@@ -9,7 +9,7 @@ use protocol_model::{JobKey, NodeId, SpecHash};
 use super::{Found, Rule};
 use crate::columns::{NodeColumns, NodeRow};
 use crate::record::JobTally;
-use crate::tables::Tables;
+use crate::tables::{Children, Tables, parent_of};
 
 /// Whether an index is what a scan of its table finds: each of its ids is a row that belongs there,
 /// no set is empty, and it has as many ids as there are `rows` to be found. A row belongs to one
@@ -72,7 +72,7 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
     same("deployments by job", deployments);
     let per_node: OrdSet<_> = tables
         .jobs()
-        .filter(|(_, job)| job.job_type.is_per_node())
+        .filter(|(_, job)| job.runs_on_every_node())
         .map(|(key, _)| key.clone())
         .collect();
     same(
@@ -101,6 +101,18 @@ pub(super) fn tallies(tables: &Tables, found: &mut Found) {
             format!("{key:?} is not counted")
         });
     }
+}
+
+pub(super) fn children(tables: &Tables, found: &mut Found) {
+    let mut counted: OrdMap<JobKey, Children> = OrdMap::new();
+    for (_, job) in tables.jobs() {
+        if let Some(parent) = parent_of(job) {
+            counted.entry(parent).or_default().count(job);
+        }
+    }
+    found.unless(counted == tables.children, Rule::Children, || {
+        format!("{:?} against {counted:?}", tables.children)
+    });
 }
 
 fn recount(tables: &Tables, key: &JobKey) -> JobTally {

@@ -34,6 +34,8 @@ pub enum Rule {
     SecondaryIndex,
     /// A job's counters are what a recount finds.
     JobTally,
+    /// The children of a template and their tokens are what a recount finds.
+    Children,
     /// A specification is there exactly as long as something refers to it.
     SpecReferences,
     /// The node columns are what a recomputation finds.
@@ -59,6 +61,7 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
     };
     derived::secondary_indexes(tables, &mut found);
     derived::tallies(tables, &mut found);
+    derived::children(tables, &mut found);
     derived::spec_references(tables, &mut found);
     derived::columns(tables, &mut found);
     rows::over_commitment(tables, &mut found);

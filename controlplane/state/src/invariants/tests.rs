@@ -93,6 +93,16 @@ fn a_job_that_is_called_dead_and_is_not_is_found() {
 }
 
 #[test]
+fn a_child_that_is_not_counted_is_found() {
+    assert_found(Rule::Children, |tables| {
+        let (key, record) = tables.jobs.get_min().expect("a job").clone();
+        let mut record = (*record).clone();
+        Arc::make_mut(&mut record.job).parent_id = "work".to_owned();
+        tables.jobs.insert(key, Arc::new(record));
+    });
+}
+
+#[test]
 fn a_node_that_is_ready_without_a_session_is_found() {
     assert_found(Rule::NodeSession, |tables| {
         change_node(tables, |record| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey};
+use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey, UnixNanos};
 
 use super::{Table, Tables, index_insert, index_remove};
 use crate::record::{JobRecord, JobTally, JobVersionRecord};
@@ -10,19 +10,30 @@ use crate::record::{JobRecord, JobTally, JobVersionRecord};
 impl Tables {
     pub(crate) fn put_job(&mut self, key: JobKey, record: JobRecord) {
         self.touch(Table::Jobs);
-        if record.job.job_type.is_per_node() {
+        if record.job.runs_on_every_node() {
             self.per_node_jobs.insert(key.clone());
         } else {
             self.per_node_jobs.remove(&key);
         }
-        self.jobs.insert(key, Arc::new(record));
+        let record = Arc::new(record);
+        let before = self.jobs.insert(key, record.clone());
+        self.child_changed(before.as_ref().map(|it| &*it.job), Some(&record.job));
+    }
+
+    /// Moves the launch record of a periodic job. Not a change of the job: no index of it rises.
+    pub(crate) fn put_last_launch(&mut self, key: &JobKey, at: UnixNanos) {
+        if let Some(record) = self.jobs.get_mut(key) {
+            Arc::make_mut(record).last_launch = Some(at);
+        }
     }
 
     pub(crate) fn remove_job(&mut self, key: &JobKey) {
         self.touch(Table::Jobs);
         self.touch(Table::JobSummaries);
         self.per_node_jobs.remove(key);
-        self.jobs.remove(key);
+        if let Some(removed) = self.jobs.remove(key) {
+            self.child_changed(Some(&removed.job), None);
+        }
         if let Some(versions) = self.job_versions.remove(key) {
             self.touch(Table::JobVersions);
             versions

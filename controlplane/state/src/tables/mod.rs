@@ -3,6 +3,7 @@
 //! forgotten by a transition.
 
 mod allocs;
+mod children;
 mod jobs;
 mod nodes;
 
@@ -19,6 +20,8 @@ use crate::record::{
     NodeRecord, ReportMark, SchedulerConfig,
 };
 use crate::restore::PendingRestore;
+pub use children::Children;
+pub(crate) use children::parent_of;
 
 /// The tables that readers can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -109,6 +112,8 @@ pub struct Tables {
     pub(crate) specs: OrdMap<SpecHash, SpecRecord>,
     /// Jobs that run once on each node: a node that comes needs exactly these.
     pub(crate) per_node_jobs: OrdSet<JobKey>,
+    /// Of each template that has children.
+    pub(crate) children: OrdMap<JobKey, Children>,
     pub(crate) tallies: OrdMap<JobKey, Arc<JobTally>>,
     pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<EvalId>>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,

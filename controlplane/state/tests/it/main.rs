@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod checkpoints;
+mod children;
 mod codec;
 mod deployments;
 mod drains;
@@ -9,6 +10,7 @@ mod gc;
 mod harness;
 mod jobs;
 mod leases;
+mod periodic;
 mod plans;
 mod random;
 mod restores;

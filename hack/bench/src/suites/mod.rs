@@ -1,5 +1,6 @@
 //! The suites, one file or folder each. A new one is its file and its line in [`SUITES`].
 
+mod scheduler;
 mod sessions;
 mod start_here;
 mod updates;
@@ -10,7 +11,12 @@ use crate::Bench;
 use crate::row::Row;
 
 /// All of them, in the order in which they are listed.
-pub(crate) const SUITES: &[Suite] = &[start_here::SUITE, sessions::SUITE, updates::SUITE];
+pub(crate) const SUITES: &[Suite] = &[
+    start_here::SUITE,
+    sessions::SUITE,
+    updates::SUITE,
+    scheduler::SUITE,
+];
 
 /// One named set of figures.
 pub(crate) struct Suite {

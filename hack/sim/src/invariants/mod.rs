@@ -5,6 +5,7 @@ mod acknowledged_jobs;
 mod acknowledged_updates;
 mod expiries_share_entries;
 mod healthy_not_killed;
+mod launches_once;
 mod leases_end;
 mod log_goes_on;
 mod map_after_sync;
@@ -199,6 +200,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(healthy_not_killed::HealthyNotKilled),
         Box::<one_leased::OneLeased>::default(),
         Box::<leases_end::LeasesEnd>::default(),
+        Box::<launches_once::LaunchesOnce>::default(),
         Box::new(stops_leave_enough::StopsLeaveEnough),
         Box::<stops_are_heeded::StopsAreHeeded>::default(),
         Box::new(never_too_many::NeverTooMany),

@@ -235,6 +235,8 @@ impl World {
     pub(crate) fn note_kinds(&mut self, placed: &[Arc<Allocation>]) {
         for alloc in placed {
             let offset = alloc.job_id.strip_prefix("job-");
+            // A launch has the name of its parent first.
+            let offset = offset.and_then(|it| it.split('/').next());
             let offset: Option<usize> = offset.and_then(|it| it.parse().ok());
             let kind = offset.and_then(|it| self.schedule.jobs.get(it).copied());
             if let Some(kind) = kind {

@@ -222,6 +222,19 @@ impl Family {
 
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
+            Scenario::Periodic => {
+                let others = [
+                    Self::ServerKills,
+                    Self::LeaderCuts,
+                    Self::Reboots,
+                    Self::SlowLogs,
+                ];
+                let others = others.into_iter().filter(|_| rng.chance(500));
+                [Self::Clocks, Self::StepDowns]
+                    .into_iter()
+                    .chain(others)
+                    .collect()
+            }
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
                 if matches!(scenario, Scenario::Leased | Scenario::Operators) {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol_model::{
-    DisconnectStrategy, Job, JobType, ReconcileStrategy, ReschedulePolicy, Resources,
-    RestartPolicy, Task, TaskGroup, UpdateStrategy,
+    DisconnectStrategy, Job, JobType, PeriodicConfig, ReconcileStrategy, ReschedulePolicy,
+    Resources, RestartPolicy, Task, TaskGroup, UpdateStrategy,
 };
 
 use super::Scenario;
@@ -33,6 +33,10 @@ pub enum Kind {
     RollingWindow,
     /// Ends by itself after a while.
     Batch,
+    /// A batch job that is launched every few seconds; the kind of its launches, too.
+    Periodic,
+    /// The same, and no launch beside another one.
+    PeriodicAlone,
     /// Once on every node.
     System,
     /// Once on every node, and tolerated for a while on a silent one.
@@ -62,6 +66,9 @@ const LAST_GENERATION: u32 = 4;
 /// The variable that tells a task its generation.
 const GENERATION: &str = "GENERATION";
 
+/// From one launch of a periodic job to the next.
+pub(crate) const PERIOD_S: u64 = 6;
+
 /// Nodes beyond which the services of a run would fill some of them.
 const LARGE: u32 = 60;
 
@@ -82,6 +89,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
             Kind::Window,
             Kind::SystemWindow,
         ],
+        Scenario::Periodic => vec![Kind::Periodic, Kind::PeriodicAlone, Kind::Service],
         Scenario::Rolling => vec![Kind::Rolling, Kind::RollingWindow, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];
@@ -110,7 +118,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
 /// How many allocations a job of this kind wants at first.
 pub fn count(kind: Kind, nodes: u32) -> u32 {
     match kind {
-        Kind::System | Kind::SystemWindow => 1,
+        Kind::System | Kind::SystemWindow | Kind::Periodic | Kind::PeriodicAlone => 1,
         Kind::Batch | Kind::Leased => nodes / 2 + 1,
         Kind::Service
         | Kind::Window
@@ -142,6 +150,11 @@ pub fn is_rolled_out(kind: Kind) -> bool {
     matches!(kind, Kind::Rolling | Kind::RollingWindow)
 }
 
+/// Whether it is launched by the clock.
+pub fn is_periodic(kind: Kind) -> bool {
+    matches!(kind, Kind::Periodic | Kind::PeriodicAlone)
+}
+
 /// The name of the job at `offset` of a run.
 pub fn name(offset: usize) -> String {
     format!("job-{offset}")
@@ -151,7 +164,7 @@ pub fn name(offset: usize) -> String {
 /// generation replaces them.
 pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
     let job_type = match kind {
-        Kind::Batch => JobType::Batch,
+        Kind::Batch | Kind::Periodic | Kind::PeriodicAlone => JobType::Batch,
         Kind::System | Kind::SystemWindow => JobType::System,
         _ => JobType::Service,
     };
@@ -193,7 +206,13 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
         }),
         _ => None,
     };
+    let periodic = is_periodic(kind).then(|| PeriodicConfig {
+        spec: format!("*/{PERIOD_S} * * * * * *"),
+        prohibit_overlap: kind == Kind::PeriodicAlone,
+        ..PeriodicConfig::default()
+    });
     let mut job = Job {
+        periodic,
         id: name(offset),
         name: name(offset),
         job_type,
@@ -271,6 +290,8 @@ pub fn end_of_task(kind: Kind, broken: bool, rng: &mut Rng) -> Option<Nanos> {
     }
     match kind {
         Kind::Batch => Some(rng.between(SECOND, 25 * SECOND)),
+        // Some last for longer than it takes until the next launch.
+        Kind::Periodic | Kind::PeriodicAlone => Some(rng.between(SECOND, 9 * SECOND)),
         Kind::Frail => Some(rng.between(500 * MILLI, 40 * SECOND)),
         Kind::Service
         | Kind::Window

@@ -112,6 +112,9 @@ pub enum Scenario {
     /// As a storm, and operators do not wait: they stop allocations by hand, also silent ones, and
     /// purge nodes, whether these are there or not. No server's clock jumps, for the leases.
     Operators,
+    /// As a storm, and jobs are launched by the clock, every few seconds. Servers' clocks jump in
+    /// every run.
+    Periodic,
     /// Disks of a few nodes refuse every write: these go on with their heartbeats, and accept
     /// nothing.
     Stuck,

@@ -80,6 +80,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Stuck
             | Scenario::Leased
             | Scenario::Rolling
+            | Scenario::Periodic
             | Scenario::Operators
     );
     let mut drained: Option<NodeIx> = None;

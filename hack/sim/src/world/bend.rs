@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
+use controlplane_state::command::{
+    AllocChange, Change, LAUNCHES_MAX, Launch, LaunchCause, NodeSynced, PeriodicLaunch, PlanApply,
+};
 use controlplane_state::{Applied, Command, SessionEpoch, Stamped, State};
 use noded_core::event::{Ending, WatchMap};
 use protocol_model::{
-    AllocId, Allocation, ClientStatus, DesiredTransition, EvalId, EvalStatus, Evaluation, NodeId,
-    NodeStatus, UnixNanos,
+    AllocId, Allocation, ClientStatus, DesiredTransition, EvalId, EvalStatus, Evaluation, Job,
+    NodeId, NodeStatus, PERIODIC_LAUNCH_INFIX, UnixNanos,
 };
 use protocol_transport::door::Wish;
 
@@ -34,6 +36,45 @@ fn other_id(id: AllocId) -> AllocId {
     let mut bytes = *id.as_bytes();
     bytes[15] ^= 1;
     AllocId::from_slice(&bytes).unwrap_or(id)
+}
+
+/// The time before each that is launched is launched once more, as if there were no record.
+fn launch_again(command: &mut PeriodicLaunch) {
+    let earlier = command.launches.iter().map(|launch| {
+        let mut launch = launch.clone();
+        let period = i64::try_from(jobs::PERIOD_S * SECOND).unwrap_or(0);
+        launch.at = UnixNanos(launch.at.0 - period);
+        let mut job = Job::clone(&launch.child.job);
+        let second = launch.at.0 / 1_000_000_000;
+        job.id = format!("{}{PERIODIC_LAUNCH_INFIX}{second}", job.parent_id);
+        if let Some(eval) = &mut launch.child.eval {
+            eval.job_id.clone_from(&job.id);
+            eval.id = other_eval(eval.id);
+        }
+        launch.child.job = Arc::new(job);
+        launch.cause = LaunchCause::Forced;
+        launch
+    });
+    let earlier: Vec<Launch> = earlier.collect();
+    command.launches.extend(earlier);
+    command.launches.truncate(LAUNCHES_MAX);
+}
+
+/// No launch waits for another one.
+fn launch_beside(command: &mut PeriodicLaunch) {
+    let forced = command.launches.iter().map(|launch| Launch {
+        cause: LaunchCause::Forced,
+        ..launch.clone()
+    });
+    let forced: Vec<Launch> = forced.collect();
+    command.launches.extend(forced);
+    command.launches.truncate(LAUNCHES_MAX);
+}
+
+fn other_eval(id: EvalId) -> EvalId {
+    let mut bytes = *id.as_bytes();
+    bytes[15] ^= 1;
+    EvalId::from_slice(&bytes).unwrap_or(id)
 }
 
 /// What a planted bug has to know of the state before an entry.
@@ -69,6 +110,12 @@ impl World {
             (Command::PlanApply(plan), Some(Mutant::RollsAllAtOnce)) => self.roll_all(plan),
             (Command::PlanApply(plan), Some(Mutant::StopsAllOfIt)) => self.stop_all_leased(plan),
             (Command::PlanApply(plan), Some(Mutant::SilentStays)) => self.keep_silent(plan),
+            (Command::PeriodicLaunch(command), Some(Mutant::LaunchedAgain)) => {
+                launch_again(command);
+            }
+            (Command::PeriodicLaunch(command), Some(Mutant::LaunchedBeside)) => {
+                launch_beside(command);
+            }
             (Command::NodeSynced(synced), Some(Mutant::LeftOutStays)) => {
                 let all = self.state().allocs_on_node(synced.node);
                 let said: BTreeSet<AllocId> = synced.changed.iter().map(|it| it.id).collect();

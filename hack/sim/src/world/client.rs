@@ -103,10 +103,11 @@ impl World {
             } => {
                 let job = self.job(job, count, generation);
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
+                let eval = Some(eval).filter(|_| !job.is_template());
                 Command::JobRegister(JobRegister {
                     spec: job.spec_hash(),
                     job: Arc::new(job),
-                    eval: Some(eval),
+                    eval,
                     enforce_index: None,
                     submission: None,
                 })
@@ -114,10 +115,11 @@ impl World {
             OpKind::Stop { job } => {
                 let job = self.job(job, 1, 0);
                 let eval = self.eval(&job, EvalTrigger::JobDeregister);
+                let eval = Some(eval).filter(|_| !job.is_template());
                 Command::JobDeregister(JobDeregister {
                     key: job.key(),
                     purge: Purge::Keep,
-                    eval: Some(eval),
+                    eval,
                     no_shutdown_delay: false,
                 })
             }
@@ -136,6 +138,9 @@ impl World {
             }
             OpKind::Evaluate { job } => {
                 let job = self.job(job, 1, 0);
+                if job.is_template() {
+                    return None;
+                }
                 let eval = self.eval(&job, EvalTrigger::JobRegister);
                 Command::JobEvaluate {
                     eval,

@@ -48,6 +48,14 @@ impl World {
         for (job, wanted) in self.clients.wanted.iter().enumerate() {
             let key = JobKey::new("default", jobs::name(job));
             let kind = self.schedule.jobs[job];
+            if jobs::is_periodic(kind) {
+                // Launches go on; each is a job of its own.
+                let known = self.state().job(&key).is_some();
+                match wanted {
+                    Some(_) if !known => return Some(format!("{key} is not registered")),
+                    Some(_) | None => continue,
+                }
+            }
             let allocs: Vec<&Allocation> = self
                 .state()
                 .allocs_by_job(&key)

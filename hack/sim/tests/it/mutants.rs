@@ -306,3 +306,18 @@ fn heartbeats_that_ignore_the_pace_of_their_server_are_found() {
 fn an_attempt_that_was_given_up_and_is_still_served_is_found() {
     assert_found(Mutant::AbandonedServed, &["progress_never_stops"]);
 }
+
+#[test]
+fn a_periodic_job_that_is_due_and_not_launched_is_found() {
+    assert_found(Mutant::LaunchesForgotten, &["launches_once"]);
+}
+
+#[test]
+fn a_launch_of_a_time_before_the_record_is_found() {
+    assert_found(Mutant::LaunchedAgain, &["launches_once"]);
+}
+
+#[test]
+fn a_launch_beside_another_that_is_not_over_is_found() {
+    assert_found(Mutant::LaunchedBeside, &["launches_once"]);
+}

@@ -40,6 +40,18 @@ pub struct Evaluated {
     pub next_token: String,
 }
 
+/// The answer of [`super::ForcePeriodic`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Forced {
+    /// The evaluation of the launched job; empty where that was collected already.
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    /// 0 where there is no evaluation.
+    pub eval_create_index: u64,
+    pub index: u64,
+}
+
 /// The answer of [`super::ValidateJob`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

@@ -15,10 +15,10 @@ use crate::endpoint::Parameter;
 use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
 
-pub use changed::{Evaluated, Registered, Validated};
+pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
-pub use plan::{Annotations, DesiredUpdates, JobPlan};
+pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
 pub use versions::{VersionSubmission, Versions};
 
 const DIFFS: &[Parameter] = &[
@@ -60,6 +60,8 @@ operations! {
     /// evaluate a job again (`EvalOptions.ForceReschedule`)
     EvaluateJob { id } (EvaluateRequest) -> Evaluated =
         put("/v1/job/{id...}/evaluate").optional_body();
+    /// launch a periodic job now, although it prohibits overlap; twice in a second is one launch
+    ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force");
     /// list the versions of a job, the newest first
     JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
     /// read the text that a version was made from

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::group::TaskGroup;
 use crate::job::Job;
 use crate::task::Task;
+use crate::validate::periodic;
 use rows::ROWS;
 
 pub use probes::KNOWN_DRIVERS;
@@ -49,6 +50,7 @@ impl Job {
                 warnings.push(row.warning("", row.block));
             }
         }
+        warnings.extend(disabled_schedule(self));
         let mut search = references::Search::new();
         search.job(self, &mut warnings);
         for group in &self.task_groups {
@@ -56,6 +58,24 @@ impl Job {
         }
         warnings
     }
+}
+
+/// The mistakes of a schedule that is disabled: validation does not refuse them.
+fn disabled_schedule(job: &Job) -> Vec<Warning> {
+    let disabled = job.periodic.as_ref().filter(|it| !it.is_enabled());
+    let mistakes = disabled.map_or_else(Vec::new, periodic::mistakes);
+    let warn = |mistake: periodic::Mistake| {
+        let periodic::Mistake {
+            segment, message, ..
+        } = mistake;
+        let (path, place) = match segment {
+            "" => ("periodic".to_owned(), "periodic: ".to_owned()),
+            segment => (format!("periodic > {segment}"), format!("{segment}: ")),
+        };
+        let message = format!("{place}{message}; it is refused once enabled is true");
+        Warning { path, message }
+    };
+    mistakes.into_iter().map(warn).collect()
 }
 
 fn unhonoured_group(

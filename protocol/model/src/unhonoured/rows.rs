@@ -25,19 +25,9 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "periodic",
-        OfJob(|job| job.periodic.is_some()),
-        "this release launches nothing by time",
-    ),
-    row(
         "parameterized",
         OfJob(|job| job.parameterized_job.is_some()),
         "this release cannot dispatch the job",
-    ),
-    row(
-        "spread",
-        OfJob(|job| !job.spreads.is_empty()),
-        "does not move placements in this release",
     ),
     row(
         "consul_namespace",
@@ -50,11 +40,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not speak to Vault",
     ),
     // --- groups ---
-    row(
-        "spread",
-        OfGroup(|group| !group.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),

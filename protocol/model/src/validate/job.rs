@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use crate::canonical::defaults;
 use crate::job::{Job, JobType, JobUi};
 use crate::parameterized::ParameterizedJobConfig;
-use crate::periodic::PeriodicConfig;
 use crate::validate::findings::Findings;
 use crate::validate::{
-    CHILD_ID_LEN_MAX, GROUPS_MAX, NAME_LEN_MAX, UI_DESCRIPTION_LEN_MAX, group, placement,
+    CHILD_ID_LEN_MAX, GROUPS_MAX, NAME_LEN_MAX, UI_DESCRIPTION_LEN_MAX, group, periodic, placement,
 };
 
 pub(super) fn check(job: &Job, findings: &mut Findings) {
@@ -40,9 +39,9 @@ pub(super) fn check(job: &Job, findings: &mut Findings) {
     if let Some(ui) = &job.ui {
         findings.at("ui", |findings| check_ui(ui, findings));
     }
-    if let Some(periodic) = &job.periodic {
+    if let Some(config) = &job.periodic {
         findings.at("periodic", |findings| {
-            check_periodic(job.job_type, periodic, findings);
+            periodic::check(job.job_type, config, findings);
         });
     }
     if let Some(parameterized) = &job.parameterized_job {
@@ -115,46 +114,6 @@ pub(super) fn refuse_scoring(affinities: bool, spreads: bool, findings: &mut Fin
             "spread",
             "a system job runs on every node and is not spread",
         );
-    }
-}
-
-fn check_periodic(job_type: JobType, periodic: &PeriodicConfig, findings: &mut Findings) {
-    if !job_type.runs_to_completion() {
-        findings.refuse(format!(
-            "only batch and sysbatch jobs are periodic, not {job_type} jobs"
-        ));
-    }
-    if !matches!(periodic.spec_type.as_str(), "" | "cron") {
-        findings.refuse_at(
-            "type",
-            format!("{:?} is not supported, only cron", periodic.spec_type),
-        );
-    }
-    if !periodic.spec.is_empty() && !periodic.specs.is_empty() {
-        findings.refuse_hint(
-            "both cron and crons are given",
-            "put all expressions in crons",
-        );
-    }
-    let specs: Vec<&str> = match periodic.spec.as_str() {
-        "" => periodic.specs.iter().map(String::as_str).collect(),
-        spec => vec![spec],
-    };
-    if specs.is_empty() {
-        findings.refuse_at("cron", "missing");
-    }
-    for spec in specs {
-        let fields = spec.split_whitespace().count();
-        let is_macro = spec.trim().starts_with('@') && fields == 1;
-        if !is_macro && !(5..=7).contains(&fields) {
-            findings.at("cron", |findings| {
-                findings.refuse_hint(
-                    format!("{spec:?} has {fields} fields"),
-                    "minute, hour, day of month, month, day of week; seconds before and years \
-                     after them are optional",
-                );
-            });
-        }
     }
 }
 

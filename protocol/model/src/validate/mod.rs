@@ -13,6 +13,7 @@ mod findings;
 mod group;
 mod job;
 mod network;
+pub(crate) mod periodic;
 mod placement;
 mod policy;
 mod service;

@@ -2,6 +2,7 @@
 
 mod any_case;
 mod canonical;
+mod cron;
 mod fields;
 mod fixtures;
 mod properties;

@@ -40,16 +40,17 @@ fn every_block_without_effect_is_named_with_its_place() {
     let task = "group \"web\" > task \"server\" > ";
     let cases = [
         (
-            json!({"Spreads": [{"Attribute": "${node.datacenter}"}]}),
+            json!({"Type": "batch", "Periodic": {"Enabled": false, "Spec": "61 * * * *"}}),
             json!({}),
             json!({}),
-            "spread".to_owned(),
+            "periodic > cron".to_owned(),
         ),
         (
-            json!({"Type": "batch", "Periodic": {"Spec": "@daily"}}),
+            json!({"Type": "batch", "Periodic": {"Enabled": false, "Spec": "@daily",
+                "TimeZone": "Mars/Olympus"}}),
             json!({}),
             json!({}),
-            "periodic".to_owned(),
+            "periodic > time_zone".to_owned(),
         ),
         (
             json!({"ParameterizedJob": {}}),
@@ -241,7 +242,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         .map(|warning| warning.message)
         .collect();
     for block in [
-        "spread",
         "driver \"docker\"",
         "driver \"java\"",
         "volume",

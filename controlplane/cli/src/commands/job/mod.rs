@@ -2,6 +2,7 @@
 
 pub(crate) mod action;
 mod history;
+mod periodic;
 pub(crate) mod plan;
 mod read;
 mod rollout;
@@ -30,6 +31,9 @@ pub(crate) enum JobCommand {
     Inspect(read::Inspect),
     /// Show the versions of a job
     History(history::History),
+    /// Launch periodic jobs by hand
+    #[command(subcommand)]
+    Periodic(periodic::PeriodicCommand),
     /// Have the scheduler look at a job again
     Eval(read::Eval),
     /// Promote the canaries of a job's newest deployment
@@ -51,6 +55,7 @@ impl JobCommand {
             Self::Validate(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
             Self::History(command) => command.run(session).await,
+            Self::Periodic(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
             Self::Promote(command) => command.run(session).await,

@@ -45,11 +45,14 @@ impl Plan {
         let client = session.client()?;
         let request = JobRequest {
             job: Some(job.clone()),
-            diff: self.diff,
+            // A template has no allocations: its difference is what the exit code tells.
+            diff: self.diff || job.is_template(),
             ..JobRequest::default()
         };
         let (plan, query) = (PlanJob { id: &job.id }, in_namespace(&job.namespace));
-        let answer = client.call_with(&plan, &query, &request).await?.value;
+        let mut answer = client.call_with(&plan, &query, &request).await?.value;
+        let changes = changes_something(&answer, job);
+        answer.diff = answer.diff.filter(|_| self.diff);
         if self.json_output {
             session.out.json(&answer)?;
         } else {
@@ -58,13 +61,11 @@ impl Plan {
                 verbose: self.verbose,
                 file: self.file.shown(),
             };
-            session.out.data(&view.plan(&answer))?;
+            session
+                .out
+                .data(&view.plan(&answer, job, &session.clock()))?;
             file.warn(session, &answer.warnings);
         }
-        Ok(if changes_something(&answer) {
-            Exit::NO
-        } else {
-            Exit::SUCCESS
-        })
+        Ok(if changes { Exit::NO } else { Exit::SUCCESS })
     }
 }

@@ -10,6 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::find::Length;
 use crate::job_file::JobFileFlags;
 use crate::monitor::Monitor;
+use crate::render::job::next_launch;
 use crate::session::{Session, in_namespace};
 
 #[derive(Args, Debug)]
@@ -85,7 +86,12 @@ impl Run {
         if eval_id.is_empty() {
             // Periodic and parameterized jobs wait for their time, or for a dispatch.
             out.data("Job registration successful")?;
-            out.note(&format!("job {:?} runs nothing by itself now", job.id));
+            if job.launches_by_time() {
+                let next = next_launch(job, &session.clock());
+                out.data(&format!("Approximate next launch time: {next}"))?;
+            } else {
+                out.note(&format!("job {:?} runs nothing by itself now", job.id));
+            }
             return Ok(Exit::SUCCESS);
         }
         if self.detach {

@@ -5,6 +5,7 @@ use protocol_api::jobs::{
     JobAllocations, JobEvaluations, JobSummary, LatestDeployment, ListJobs, ReadJob,
 };
 use protocol_client::Query;
+use protocol_model::PERIODIC_LAUNCH_INFIX;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -70,6 +71,7 @@ impl Status {
             deployment: None,
             allocs: Vec::new(),
             evals: Vec::new(),
+            launched: Vec::new(),
             show_evals: self.evals || self.verbose,
             show_allocs: !self.short,
         };
@@ -78,6 +80,12 @@ impl Status {
             parts.deployment = client.call(&latest, &query).await?.value;
             parts.allocs = client.call(&list_allocs, &all).await?.value;
             parts.evals = client.call(&JobEvaluations { id }, &query).await?.value;
+            if job.is_periodic() {
+                let prefix = format!("{}{PERIODIC_LAUNCH_INFIX}", job.id);
+                let launched = name.query().with("prefix", prefix.as_str());
+                parts.launched = client.call(&ListJobs, &launched).await?.value;
+                parts.launched.retain(|child| child.parent_id == job.id);
+            }
         }
         let length = Length::new(self.verbose);
         session

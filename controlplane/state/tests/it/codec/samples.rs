@@ -254,48 +254,6 @@ fn node_commands() -> Vec<(&'static str, Command)> {
     ]
 }
 
-/// What level 2 adds.
-pub(super) fn level_2_commands() -> Vec<(&'static str, Command)> {
-    let node = node_id(1);
-    let alloc = |number: u128| AllocId::from_u128(0xa0 + number);
-    let marks = DrainMarks {
-        node,
-        drain_index: 40,
-        marks: vec![
-            (alloc(1), DrainMark::Migrate),
-            (alloc(2), DrainMark::End),
-            (alloc(3), DrainMark::ForceStop),
-        ],
-    };
-    let set = NodeDrainSet {
-        node,
-        drain: Some(DrainSpec {
-            deadline: 3_600_000_000_000,
-            ignore_system_jobs: true,
-        }),
-        eligibility_after: Eligibility::Ineligible,
-        accessor_id: "a".to_owned(),
-        meta: Some(BTreeMap::from([(
-            "message".to_owned(),
-            "new disk".to_owned(),
-        )])),
-    };
-    vec![
-        ("node_drain_set", Command::NodeDrainSet(set)),
-        (
-            "allocs_migrate",
-            Command::AllocsMigrate { nodes: vec![marks] },
-        ),
-        (
-            "node_drain_complete",
-            Command::NodeDrainComplete {
-                node,
-                drain_index: 40,
-            },
-        ),
-    ]
-}
-
 fn settings_commands() -> Vec<(&'static str, Command)> {
     let incarnation = Incarnation::from_u128(0xc1);
     let token = AclToken {
@@ -417,10 +375,12 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
     [
         job_commands(),
         node_commands(),
-        level_2_commands(),
         settings_commands(),
         restore_commands(),
         decision_commands(),
+        super::level_2::children(),
+        super::level_2::periodic(),
+        super::level_2::drains(),
     ]
     .concat()
 }

@@ -175,6 +175,22 @@ fn jobs_are_refused_for() {
             "4 fields",
         ),
         (
+            of_job(json!({"Type": "batch", "Periodic": {"Spec": "* * * * * * * *"}})),
+            "periodic > cron",
+            "8 fields",
+        ),
+        (
+            of_job(json!({"Type": "batch", "Periodic": {"Specs": ["@daily", "61 * * * *"]}})),
+            "periodic > crons",
+            "minute \"61\"",
+        ),
+        (
+            of_job(json!({"Type": "batch", "Periodic":
+                {"Spec": "@daily", "TimeZone": "Mars/Olympus"}})),
+            "periodic > time_zone",
+            "no known time zone",
+        ),
+        (
             of_job(json!({"Type": "batch", "Periodic": {}})),
             "periodic > cron",
             "missing",

@@ -1,0 +1,86 @@
+//! Commands of level 2, every field set. One function per file of commands.
+
+use super::*;
+use controlplane_state::command::{ChildJob, Launch, LaunchCause, PeriodicLaunch};
+
+pub(super) fn children() -> Vec<(&'static str, Command)> {
+    let mut cluster = Harness::new();
+    let mut child = job("work/dispatch-nightly-1700000000-0123abcd", JobType::Batch);
+    child.parent_id = "work".to_owned();
+    child.dispatched = true;
+    child.dispatch_idempotency_token = "t".to_owned();
+    child.payload = Some("AghoaQ==".to_owned());
+    let mut eval = cluster.eval_of(&child);
+    eval.id = EvalId::from_u128(0xe1);
+    let child = ChildJob {
+        job: Arc::new(child),
+        spec: protocol_model::SpecHash([5; 32]),
+        parent_index: 4,
+        eval: Some(eval),
+    };
+    vec![("job_dispatch", Command::JobDispatch(child))]
+}
+
+pub(super) fn periodic() -> Vec<(&'static str, Command)> {
+    let mut cluster = Harness::new();
+    let mut child = job("backup/periodic-1700000040", JobType::Batch);
+    child.parent_id = "backup".to_owned();
+    let mut eval = cluster.eval_of(&child);
+    eval.id = EvalId::from_u128(0xe1);
+    eval.triggered_by = protocol_model::EvalTrigger::PeriodicJob;
+    let child = ChildJob {
+        job: Arc::new(child),
+        spec: protocol_model::SpecHash([5; 32]),
+        parent_index: 4,
+        eval: Some(eval),
+    };
+    let launch = |cause| Launch {
+        child: child.clone(),
+        at: UnixNanos(1_700_000_040_000_000_000),
+        cause,
+    };
+    let launches = vec![launch(LaunchCause::Schedule), launch(LaunchCause::Forced)];
+    let command = Command::PeriodicLaunch(PeriodicLaunch { launches });
+    vec![("periodic_launch", command)]
+}
+
+pub(super) fn drains() -> Vec<(&'static str, Command)> {
+    let node = node_id(1);
+    let alloc = |number: u128| AllocId::from_u128(0xa0 + number);
+    let marks = DrainMarks {
+        node,
+        drain_index: 40,
+        marks: vec![
+            (alloc(1), DrainMark::Migrate),
+            (alloc(2), DrainMark::End),
+            (alloc(3), DrainMark::ForceStop),
+        ],
+    };
+    let set = NodeDrainSet {
+        node,
+        drain: Some(DrainSpec {
+            deadline: 3_600_000_000_000,
+            ignore_system_jobs: true,
+        }),
+        eligibility_after: Eligibility::Ineligible,
+        accessor_id: "a".to_owned(),
+        meta: Some(BTreeMap::from([(
+            "message".to_owned(),
+            "new disk".to_owned(),
+        )])),
+    };
+    vec![
+        ("node_drain_set", Command::NodeDrainSet(set)),
+        (
+            "allocs_migrate",
+            Command::AllocsMigrate { nodes: vec![marks] },
+        ),
+        (
+            "node_drain_complete",
+            Command::NodeDrainComplete {
+                node,
+                drain_index: 40,
+            },
+        ),
+    ]
+}
