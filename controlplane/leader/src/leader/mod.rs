@@ -140,7 +140,7 @@ impl Leader {
         leader
     }
 
-    fn parts(&mut self) -> [&mut dyn LeaderPart; 8] {
+    fn parts(&mut self) -> [&mut dyn LeaderPart; 9] {
         parts!(mut self)
     }
 
@@ -248,7 +248,7 @@ impl Leader {
 
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let parts: [&dyn LeaderPart; 8] = parts!(self);
+        let parts: [&dyn LeaderPart; 9] = parts!(self);
         parts.iter().filter_map(|part| part.poll_timeout()).min()
     }
 

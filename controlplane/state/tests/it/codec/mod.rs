@@ -1,8 +1,8 @@
 //! The log's bytes: frozen, and refused where they make no sense.
 //!
-//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2. A test that
-//! fails here means that servers of two releases would not understand each other: change the format's
-//! version, keep the old files, and read both.
+//! `tests/golden/v1/NAME.bin` is what release 1 writes, `v3` has the commands of level 2. A test
+//! that fails here means that servers of two releases would not understand each other: change the
+//! format's version, keep the old files, and read both.
 
 mod level_2;
 mod samples;
