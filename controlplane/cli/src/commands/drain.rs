@@ -48,19 +48,20 @@ pub(crate) struct Drain {
     #[arg(long)]
     monitor: bool,
     /// When everything that is left is stopped; 1h where not given
-    #[arg(long, value_name = "DURATION", requires = "enable", value_parser = deadline)]
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["disable", "monitor"])]
+    #[arg(value_parser = deadline)]
     deadline: Option<Duration>,
     /// Stop everything now
-    #[arg(long, requires = "enable")]
+    #[arg(long, conflicts_with_all = ["disable", "monitor"])]
     force: bool,
     /// Stop nothing that has no other node
-    #[arg(long, requires = "enable")]
+    #[arg(long, conflicts_with_all = ["disable", "monitor"])]
     no_deadline: bool,
     /// Leave system jobs on the node
     #[arg(long)]
     ignore_system: bool,
     /// With -disable: the node takes no allocations yet
-    #[arg(long, requires = "disable")]
+    #[arg(long, conflicts_with_all = ["enable", "monitor"])]
     keep_ineligible: bool,
     /// A note, shown with the node's last drain as "message"
     #[arg(short = 'm', value_name = "MESSAGE")]
@@ -260,7 +261,7 @@ impl Watch<'_> {
     }
 }
 
-/// What is new of an allocation, in Nomad's words.
+/// The news of an allocation, in Nomad's words.
 fn news(before: &Allocation, alloc: &Allocation) -> Option<String> {
     let migrates = |alloc: &Allocation| alloc.desired_transition.should_migrate();
     if before.client_status != alloc.client_status {

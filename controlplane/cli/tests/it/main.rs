@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod dispatch;
+mod drain;
 mod exec;
 mod fake_server;
 mod history;
