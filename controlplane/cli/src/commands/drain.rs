@@ -11,8 +11,7 @@ use protocol_model::{
 };
 
 use super::node::this_host;
-use crate::agree::agreed;
-use crate::asking::ask_on;
+use crate::asking::{agreed, ask_on};
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind};
 use crate::render::node;
@@ -139,12 +138,9 @@ impl Drain {
             return Ok(true);
         }
         let verb = if self.enable { "enable" } else { "disable" };
-        let question = format!("Are you sure you want to {verb} drain mode for node {id:?}?");
-        let unasked = Failure::usage_hint(
-            format!("the only node that begins so is {id:?}"),
-            "give its whole id, or -yes",
-        );
-        let agreed = agreed(session, &question, unasked)?;
+        let question = format!("Are you sure you want to {verb} drain mode for node {id:?}? [y/N]");
+        let found = format!("the only node that begins so is {id:?}");
+        let agreed = agreed(session, &question, &found)?;
         if !agreed {
             session.out.data("Canceling drain toggle")?;
         }
