@@ -1,4 +1,4 @@
-//! Asking on while servers elect a leader or restart: what was registered is registered, and
+//! Asking a person whether something is meant. Asking servers on while servers elect a leader or restart: what was registered is registered, and
 //! whoever watches it wants to see its end.
 
 use std::time::Duration;

@@ -740,4 +740,171 @@ mod tests {
         };
         assert!(update.change.description.starts_with(UNHEALTHY));
     }
+
+    /// Groups of a deployment, each with so many canaries, some of them healthy.
+    fn trial(world: &mut World, groups: &[(&str, u32, bool, u32)]) -> DeploymentId {
+        let mut draft = job("/bin/one");
+        let group = draft.task_groups[0].clone();
+        draft.task_groups = groups
+            .iter()
+            .map(|(name, ..)| named(&group, name))
+            .collect();
+        let id = begin_job(world, draft, DEADLINE);
+        let snapshot = world.snapshot();
+        let begun = snapshot.deployment(id).expect("it began");
+        let mut deployment = Deployment::clone(begun);
+        let mut placed = Vec::new();
+        for (name, canaries, auto_promote, _) in groups {
+            let state = DeploymentState {
+                desired_total: 3,
+                desired_canaries: *canaries,
+                auto_promote: *auto_promote,
+                progress_deadline: DEADLINE,
+                ..DeploymentState::default()
+            };
+            deployment.task_groups.insert((*name).to_owned(), state);
+            let node = nodes::node(1).id;
+            for number in 0..*canaries {
+                let key = deployment.job_key();
+                let mut alloc = allocs::allocation(&snapshot, &key, node);
+                alloc.id = protocol_model::AllocId::from_u128(placed.len() as u128 + 0xca_0000);
+                alloc.name = Allocation::name_of(&key.id, name, number);
+                alloc.task_group = (*name).to_owned();
+                alloc.deployment_id = Some(id);
+                alloc.deployment_status = Some(protocol_model::AllocDeploymentStatus {
+                    canary: true,
+                    ..Default::default()
+                });
+                placed.push(Arc::new(alloc));
+            }
+        }
+        world.expect(Command::PlanApply(Box::new(PlanApply {
+            deployment: Some(Arc::new(deployment)),
+            placed,
+            ..PlanApply::default()
+        })));
+        for (name, _, _, healthy) in groups {
+            let snapshot = world.snapshot();
+            let canaries = snapshot.allocs_by_deployment(id);
+            let canaries = canaries.filter(|it| {
+                let status = it.deployment_status.as_ref();
+                it.task_group == *name && status.is_some_and(|status| status.canary)
+            });
+            let ids: Vec<_> = canaries.map(|alloc| alloc.id).collect();
+            for id in ids.into_iter().take(*healthy as usize) {
+                world.report_health(id, true);
+            }
+        }
+        id
+    }
+
+    fn named(group: &protocol_model::TaskGroup, name: &str) -> protocol_model::TaskGroup {
+        let mut group = group.clone();
+        name.clone_into(&mut group.name);
+        group
+    }
+
+    fn promotes(world: &World) -> bool {
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(world));
+        matches!(
+            poll(&mut rollouts, world),
+            Some(Command::DeploymentPromote(_))
+        )
+    }
+
+    /// Nomad #11878: a group without canaries kept the others from being promoted.
+    #[test]
+    fn canaries_are_promoted_where_every_group_with_canaries_asks_for_it() {
+        for (groups, expected) in [
+            (vec![("group", 2, true, 2)], true),
+            (vec![("group", 2, true, 1)], false),
+            (vec![("group", 2, false, 2)], false),
+            (vec![("group", 0, false, 0), ("other", 1, true, 1)], true),
+            (vec![("group", 1, true, 1), ("other", 1, false, 1)], false),
+            (vec![("group", 1, true, 1), ("other", 1, true, 0)], false),
+            (vec![("group", 0, true, 0)], false),
+        ] {
+            let mut world = world();
+            trial(&mut world, &groups);
+            assert_eq!(promotes(&world), expected, "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn healthy_canaries_wait_for_a_person_without_a_deadline() {
+        let mut world = world();
+        let id = trial(&mut world, &[("group", 1, false, 1)]);
+        world.wait(100 * DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        // Nomad #7058: the rest has its own time from the promotion on.
+        world.expect(Command::DeploymentPromote(DeploymentPromote {
+            id,
+            groups: PromoteGroups::All,
+            eval: None,
+            from: None,
+        }));
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.wait(DEADLINE);
+        let Some(Command::DeploymentStatus(update)) = poll(&mut rollouts, &world) else {
+            panic!("the rest made no progress")
+        };
+        assert_eq!(update.change.from, Some(DeploymentStatus::Running));
+    }
+
+    #[test]
+    fn canaries_that_become_healthy_too_late_fail_their_deployment() {
+        let mut world = world();
+        trial(&mut world, &[("group", 2, true, 1)]);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.wait(DEADLINE);
+        let command = poll(&mut rollouts, &world);
+        assert!(matches!(command, Some(Command::DeploymentStatus(_))));
+    }
+
+    /// Nomad #27804.
+    #[test]
+    fn a_paused_deployment_does_not_fail_and_is_not_promoted() {
+        let mut world = world();
+        let id = trial(&mut world, &[("group", 1, true, 1)]);
+        let pause = |status| {
+            Command::DeploymentStatus(DeploymentStatusUpdate {
+                change: DeploymentChange {
+                    id,
+                    status,
+                    description: String::new(),
+                    from: None,
+                },
+                revert: None,
+                eval: None,
+            })
+        };
+        world.apply(pause(DeploymentStatus::Paused));
+        world.wait(10 * DEADLINE);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        assert_eq!(poll(&mut rollouts, &world), None);
+        world.apply(pause(DeploymentStatus::Running));
+        rollouts.on_changed(id, &world.snapshot(), now(&world));
+        let command = poll(&mut rollouts, &world);
+        assert!(matches!(command, Some(Command::DeploymentPromote(_))));
+    }
+
+    #[test]
+    fn a_promotion_that_is_refused_leaves_the_deadline_watched() {
+        let mut world = world();
+        let id = trial(&mut world, &[("group", 1, true, 1)]);
+        let mut rollouts = Rollouts::of(&world.snapshot(), Duration::ZERO, now(&world));
+        let command = poll(&mut rollouts, &world).expect("a promotion");
+        let snapshot = world.snapshot();
+        let canary = snapshot.allocs_by_deployment(id).find(|alloc| {
+            let status = alloc.deployment_status.as_ref();
+            status.is_some_and(|status| status.canary)
+        });
+        world.report(canary.expect("one").id, ClientStatus::Failed);
+        rollouts.on_refused(&Effect::Command(command), "a canary failed");
+        assert_eq!(poll(&mut rollouts, &world), None);
+        assert!(rollouts.poll_timeout().is_some(), "its deadline is watched");
+    }
 }

@@ -17,7 +17,7 @@
 //! Back with an older version, it follows.
 //!
 //! Semantics and the texts that people see are Nomad's (its reconciler and deployment watcher).
-//! What a group with canaries does before it is promoted is in `reconcile::canary`.
+//! A group with canaries, before it is promoted, is described in `reconcile::canary`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -54,6 +54,14 @@ pub struct NodeRecord {
     /// wrote it that did not know this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fell_silent_at: Option<UnixNanos>,
+    /// The log index at which its drain was last set or ended; 0 = never. It tells one drain from
+    /// the next.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drain_index: u64,
+}
+
+fn is_zero(index: &u64) -> bool {
+    *index == 0
 }
 
 /// What the state knows of a node's session. It survives silence: only the next Hello replaces it.

@@ -16,7 +16,6 @@ const ACCESS: &str = "policies, roles and further tokens are not in this release
 /// All of them.
 pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("JobStatuses", "/v1/jobs/statuses", THIS),
-    Endpoint::absent("DispatchJob", "/v1/job/{id...}/dispatch", THIS),
     Endpoint::absent("RevertJob", "/v1/job/{id...}/revert", THIS),
     Endpoint::absent("SetJobStability", "/v1/job/{id...}/stable", THIS),
     Endpoint::absent("ScaleJob", "/v1/job/{id...}/scale", THIS),
@@ -33,11 +32,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent(
-        "DrainNode",
-        "/v1/node/{id}/drain",
-        "draining a node is not part of this release",
-    ),
     Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
     Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),

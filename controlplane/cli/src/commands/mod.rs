@@ -3,6 +3,7 @@
 pub(crate) mod alloc;
 pub(crate) mod cluster;
 pub(crate) mod deployment;
+mod drain;
 pub(crate) mod eval;
 mod foreign;
 pub(crate) mod job;

@@ -12,7 +12,7 @@ use super::Deciding;
 use crate::place::{Evicting, Placement, Placer, Tools};
 use crate::reconcile::{Buckets, Older, Wanted, ends_first};
 
-/// What of a group was not placed.
+/// Placements of a group that were not made.
 struct Tally {
     /// It found no node.
     unplaced: i64,
@@ -201,7 +201,7 @@ impl Deciding<'_> {
             displaced,
         } = placement;
         let older = wanted.older.as_ref();
-        // What is placed in an older version is no part of the rollout.
+        // A placement in an older version is no part of the rollout.
         let deployment_id = match older {
             None => self.rollout.deployment_of(group),
             Some(_) => None,

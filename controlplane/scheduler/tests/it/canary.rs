@@ -137,7 +137,7 @@ fn set_status(scene: &mut Scene, status: DeploymentStatus) {
     look(scene);
 }
 
-/// Somebody has the scheduler look at the job.
+/// The scheduler looks at the job.
 fn look(scene: &mut Scene) {
     let snapshot = scene.world.snapshot();
     let job = Job::clone(snapshot.job(&key("web")).expect("registered"));
@@ -330,7 +330,7 @@ fn a_failed_trial_stops_its_canaries_and_keeps_the_older_version() {
             (numbers(&scene, 0), numbers(&scene, 1)),
             (vec![0, 1, 2], vec![])
         );
-        // What dies of it afterwards is replaced in it, too.
+        // An allocation of it that dies afterwards is replaced in it, too.
         let old = live(&scene)[0].id;
         scene.world.report(old, ClientStatus::Failed);
         scene.world.wait(Duration::from_secs(2));
@@ -506,7 +506,7 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever dies, while nothing is promoted there are never more of the older version than the
+    /// While nothing is promoted, whatever dies, there are never more of the older version than the
     /// count, never more canaries than are wanted, nothing of a third version, and nothing of the
     /// new version that is no canary.
     #[test]

@@ -2,6 +2,7 @@
 
 mod canary;
 mod concurrency;
+mod drain;
 mod ends;
 mod explain;
 mod oracle;

@@ -63,7 +63,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     ask.answer(&answer, index)
 }
 
-/// What registering a job, or a launch of it, would do.
+/// The effects of registering a job, or a launch of it.
 struct Trial {
     decision: Decision,
     explanation: BTreeMap<String, GroupExplanation>,
@@ -77,8 +77,8 @@ fn next_launch(job: &Job, now: UnixNanos) -> Option<UnixNanos> {
     periodic.schedule().ok()?.next(now)
 }
 
-/// What is tried of a template: a job as each launch or dispatch registers it. Its id is none that
-/// a launch has.
+/// The job that is tried of a template: as each launch or dispatch registers it. Its id is none
+/// that a launch has.
 fn as_launched(job: Job) -> Job {
     if !job.is_template() {
         return job;

@@ -226,7 +226,7 @@ pub(super) fn check_priority(priority: i32) -> Result<(), HttpError> {
 }
 
 /// Refuses registrations while the operator's switch says so, except to management tokens.
-fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
+pub(super) fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
     let Api { cluster, .. } = &ask.api;
     let rejected = cluster
         .snapshot()

@@ -110,6 +110,8 @@ impl Meant {
         match found.endpoint.body {
             Body::None => BodyUse::Unread,
             Body::Stream => BodyUse::Streamed,
+            Body::Bytes { .. } if *caller == Caller::Stranger => BodyUse::Unread,
+            Body::Bytes { bytes_max } => BodyUse::Whole { bytes_max },
             Body::Json { bytes_max: own, .. } => {
                 let is_open = found.endpoint.capability == Capability::None;
                 if *caller == Caller::Stranger && !is_open {

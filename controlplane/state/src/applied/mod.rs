@@ -11,6 +11,7 @@ use protocol_wire::v1::{ItemResult, UpdateClass};
 use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
+use crate::tables::EvalSlot;
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
@@ -76,6 +77,21 @@ pub enum Outcome {
     Evaluated(Vec<EvalId>),
     /// What garbage collection removed.
     Collected(Collected),
+    /// What an operator's deletion of evaluations did.
+    EvalsDeleted(EvalsDeleted),
+}
+
+/// What one entry deleted of the evaluations that an operator chose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct EvalsDeleted {
+    /// Evaluations that are gone.
+    pub deleted: u64,
+    /// Those of them that were pending or blocked.
+    pub open: u64,
+    /// Evaluations that match and stay: changed since the deletion was asked for, or needed.
+    pub kept: u64,
+    /// The place behind which the next page begins; `None` where nothing is left to look at.
+    pub next: Option<EvalSlot>,
 }
 
 /// A node's session, made or resumed.

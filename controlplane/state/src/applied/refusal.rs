@@ -49,6 +49,12 @@ pub enum Refusal {
     /// An evaluation that is over cannot be opened again.
     #[error("evaluation {0} is over")]
     EvalTerminal(EvalId),
+    /// No such evaluation.
+    #[error("evaluation {0} not found")]
+    UnknownEval(EvalId),
+    /// Allocations that later decisions need hang on the evaluation.
+    #[error("eval {0} is not safe to delete")]
+    EvalInUse(EvalId),
     /// A job's evaluation names another job.
     #[error("the evaluation is not of job {0}")]
     EvalMismatch(JobKey),
@@ -89,8 +95,11 @@ pub enum Refusal {
     #[error("node {0}: not in this session")]
     NotInSession(NodeId),
     /// A draining node cannot be made eligible.
-    #[error("node {0} is draining")]
+    #[error("can not set node's scheduling eligibility to eligible while it is draining")]
     NodeDraining(NodeId),
+    /// A drain that ended or changed since, or that has something left to move.
+    #[error("the drain of node {0} changed meanwhile, or something is left to move")]
+    DrainNotOver(NodeId),
     /// The command makes no sense.
     #[error("malformed command: {0}")]
     Malformed(Cow<'static, str>),

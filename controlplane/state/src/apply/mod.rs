@@ -7,6 +7,8 @@ mod children;
 mod cluster;
 mod deployments;
 mod draft;
+mod drain;
+mod eval_delete;
 mod evals;
 mod gc;
 mod jobs;
@@ -21,6 +23,7 @@ mod restore;
 mod sessions;
 
 pub(crate) use draft::{Draft, job_status};
+pub use eval_delete::EvalsFound;
 pub use gc::left_a_gap;
 pub use lease::LeaseEnd;
 pub use liveness::WindowEnd;

@@ -44,11 +44,13 @@ impl Draft {
             return Err(Refusal::AnotherIncarnation);
         }
         self.check_evals(&evals)?;
-        // The fence against a worker that lost its evaluation: someone else has finished it.
-        if let Some(eval) = eval_id.and_then(|id| self.tables.eval(id))
-            && eval.status.is_terminal()
-        {
-            return Err(Refusal::EvalTerminal(eval.id));
+        // The fence against a worker that lost its evaluation: it was finished elsewhere, or
+        // deleted, and the plan would bring it back.
+        if let Some(id) = eval_id {
+            let eval = self.tables.eval(id).ok_or(Refusal::UnknownEval(id))?;
+            if eval.status.is_terminal() {
+                return Err(Refusal::EvalTerminal(id));
+            }
         }
         for change in deployment_changes {
             self.change_deployment(&change, IfOver::Ignore)?;

@@ -51,11 +51,14 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::PeriodicLaunch(_)
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
+        | Command::EvalsDelete(_)
         | Command::AllocsStop { .. }
         | Command::PendingExpired { .. }
         | Command::NodeFacts { .. }
         | Command::NodeEligibility { .. }
-        | Command::NodeDrain { .. }
+        | Command::NodeDrainSet(_)
+        | Command::AllocsMigrate { .. }
+        | Command::NodeDrainComplete { .. }
         | Command::NodePurge { .. }
         | Command::DeploymentStatus(_)
         | Command::DeploymentPromote(_)

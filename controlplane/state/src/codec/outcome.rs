@@ -35,7 +35,8 @@ pub fn encode_applied(applied: &Applied) -> Result<Vec<u8>, EncodeError> {
         | Outcome::Synced { .. }
         | Outcome::Missed(_)
         | Outcome::Evaluated(_)
-        | Outcome::Collected(_) => log::applied::Outcome::Document(to_document(outcome)?),
+        | Outcome::Collected(_)
+        | Outcome::EvalsDeleted(_) => log::applied::Outcome::Document(to_document(outcome)?),
     };
     Ok(log::Applied {
         index: *index,

@@ -171,7 +171,7 @@ fn a_group_that_a_deployment_does_not_have_is_not_promoted() {
     assert!(!cluster.tables().deployment(id).expect("it").task_groups["group"].promoted);
 }
 
-/// What a deployment is asked to become, from a status that was seen.
+/// A transition of a deployment from a status that was seen.
 fn transition(
     id: DeploymentId,
     from: Option<DeploymentStatus>,

@@ -5,6 +5,8 @@ mod checkpoints;
 mod children;
 mod codec;
 mod deployments;
+mod drains;
+mod eval_deletes;
 mod gc;
 mod harness;
 mod jobs;

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_state::command::{DrainSwitch, JobDeregister, JobRegister, Purge};
+use controlplane_state::command::{JobDeregister, JobRegister, NodeDrainSet, Purge};
 use controlplane_state::{Applied, Command, Outcome};
 use protocol_model::{
-    AllocId, Allocation, DesiredTransition, Eligibility, EvalId, EvalTrigger, Evaluation, Job,
-    JobKey,
+    AllocId, Allocation, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalTrigger,
+    Evaluation, Job, JobKey,
 };
 
 use super::World;
@@ -147,15 +147,13 @@ impl World {
                     force_reschedule: false,
                 }
             }
-            OpKind::Drain { node, begin } => Command::NodeDrain {
+            OpKind::Drain { node, begin } => Command::NodeDrainSet(NodeDrainSet {
                 node: node_id(node),
-                drain: if begin {
-                    DrainSwitch::Begin
-                } else {
-                    DrainSwitch::End
-                },
+                drain: begin.then(DrainSpec::default),
                 eligibility_after: Eligibility::Eligible,
-            },
+                accessor_id: String::new(),
+                meta: None,
+            }),
             OpKind::Purge { node } => Command::NodePurge {
                 node: node_id(node),
             },

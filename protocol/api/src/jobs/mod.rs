@@ -2,6 +2,7 @@
 
 mod changed;
 mod diff;
+mod dispatch;
 mod list;
 mod plan;
 mod versions;
@@ -17,6 +18,7 @@ use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PR
 
 pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
+pub use dispatch::{DispatchRequest, Dispatched};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
 pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
 pub use versions::{VersionSubmission, Versions};
@@ -28,6 +30,12 @@ const DIFFS: &[Parameter] = &[
         "differences to this version instead of the one before",
     ),
 ];
+const DISPATCH: &[Parameter] = &[Parameter::text(
+    "idempotency_token",
+    "a dispatch with the token of an earlier one launches nothing and answers the child of that one",
+)];
+/// The largest body that is read as a payload. A payload above 16 KiB is refused in words.
+const PAYLOAD_BODY_BYTES_MAX: usize = 1024 * 1024;
 const STOP: &[Parameter] = &[
     Parameter::flag("purge", "forget the job at once"),
     Parameter::number(
@@ -62,6 +70,13 @@ operations! {
         put("/v1/job/{id...}/evaluate").optional_body();
     /// launch a periodic job now, although it prohibits overlap; twice in a second is one launch
     ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force");
+    /// launch a child of a parameterized job (`Payload` in base64, `Meta`, `IdPrefixTemplate`,
+    /// `Priority`)
+    DispatchJob { id } (DispatchRequest) -> Dispatched =
+        put("/v1/job/{id...}/dispatch").optional_body().parameters(DISPATCH);
+    /// launch a child of a parameterized job; the body is the payload
+    DispatchPayload { id } -> Dispatched = put("/v1/job/{id...}/dispatch/payload")
+        .bytes(PAYLOAD_BODY_BYTES_MAX).parameters(DISPATCH);
     /// list the versions of a job, the newest first
     JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
     /// read the text that a version was made from

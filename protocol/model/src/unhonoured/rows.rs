@@ -25,11 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "parameterized",
-        OfJob(|job| job.parameterized_job.is_some()),
-        "this release cannot dispatch the job",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -141,11 +136,6 @@ pub(super) const ROWS: &[Row] = &[
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
     ),
     row(
-        "migrate",
-        OfGroup(has_own_migrate),
-        "this release does not drain nodes",
-    ),
-    row(
         "ephemeral_disk sticky",
         OfGroup(is_sticky),
         "successors start with an empty disk",
@@ -225,11 +215,6 @@ pub(super) const ROWS: &[Row] = &[
         "identity",
         OfTask(has_own_identity),
         "this release signs no identities",
-    ),
-    row(
-        "dispatch_payload",
-        OfTask(|task| task.dispatch_payload.is_some()),
-        "this release cannot dispatch jobs",
     ),
     row(
         "volume_mount",

@@ -53,12 +53,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             "periodic > time_zone".to_owned(),
         ),
         (
-            json!({"ParameterizedJob": {}}),
-            json!({}),
-            json!({}),
-            "parameterized".to_owned(),
-        ),
-        (
             json!({"Multiregion": {}}),
             json!({}),
             json!({}),
@@ -123,12 +117,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({}),
             json!({"Vault": {}}),
             format!("{task}vault"),
-        ),
-        (
-            json!({}),
-            json!({}),
-            json!({"DispatchPayload": {"File": "x"}}),
-            format!("{task}dispatch_payload"),
         ),
         (
             json!({}),
@@ -250,7 +238,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "artifact",
         "service",
         "check",
-        "migrate",
         "resources device",
         "resources network",
     ] {

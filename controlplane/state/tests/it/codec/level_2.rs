@@ -43,3 +43,44 @@ pub(super) fn periodic() -> Vec<(&'static str, Command)> {
     let command = Command::PeriodicLaunch(PeriodicLaunch { launches });
     vec![("periodic_launch", command)]
 }
+
+pub(super) fn drains() -> Vec<(&'static str, Command)> {
+    let node = node_id(1);
+    let alloc = |number: u128| AllocId::from_u128(0xa0 + number);
+    let marks = DrainMarks {
+        node,
+        drain_index: 40,
+        marks: vec![
+            (alloc(1), DrainMark::Migrate),
+            (alloc(2), DrainMark::End),
+            (alloc(3), DrainMark::ForceStop),
+        ],
+    };
+    let set = NodeDrainSet {
+        node,
+        drain: Some(DrainSpec {
+            deadline: 3_600_000_000_000,
+            ignore_system_jobs: true,
+        }),
+        eligibility_after: Eligibility::Ineligible,
+        accessor_id: "a".to_owned(),
+        meta: Some(BTreeMap::from([(
+            "message".to_owned(),
+            "new disk".to_owned(),
+        )])),
+    };
+    vec![
+        ("node_drain_set", Command::NodeDrainSet(set)),
+        (
+            "allocs_migrate",
+            Command::AllocsMigrate { nodes: vec![marks] },
+        ),
+        (
+            "node_drain_complete",
+            Command::NodeDrainComplete {
+                node,
+                drain_index: 40,
+            },
+        ),
+    ]
+}
