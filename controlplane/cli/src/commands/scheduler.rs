@@ -5,7 +5,7 @@ use protocol_api::operator::{
     PreemptionConfiguration, ReadScheduler, SchedulerConfiguration, SchedulerSettings,
     WriteScheduler,
 };
-use protocol_client::{Client, Query};
+use protocol_client::{Client, ClientError, Query};
 
 use crate::failure::{Exit, Failure};
 use crate::listing::Form;
@@ -78,17 +78,25 @@ impl SetConfig {
     async fn run(self, session: &Session, client: &Client) -> Result<Exit, Failure> {
         let settings = client.call(&ReadScheduler {}, &Query::new()).await?.value;
         let query = Query::new().with_some("cas", self.check_index);
+        let self_checks = self.check_index.is_some();
         let write = WriteScheduler {};
         let wanted = self.applied_to(settings.scheduler_config);
-        let answer = client.send(&write, &query, &wanted).await?.value;
-        if answer.updated {
+        let answer = client.call_with(&write, &query, &wanted).await;
+        let updated = match answer {
+            Ok(answer) => answer.value.updated,
+            // The index moved between reading and writing.
+            Err(ClientError::Status { code: 409, .. }) if self_checks => false,
+            Err(error) => return Err(error.into()),
+        };
+        if updated {
             session.out.data("Scheduler configuration updated!")?;
             return Ok(Exit::SUCCESS);
         }
-        Err(Failure::hint(
-            "the scheduler configuration was not updated: its index is another one",
-            "operator scheduler get-config shows the index",
-        ))
+        session.out.note(
+            "Scheduler configuration could not be atomically updated, please check the latest \
+             index and try again",
+        );
+        Ok(Exit::NO)
     }
 
     fn applied_to(self, mut config: SchedulerConfiguration) -> SchedulerConfiguration {

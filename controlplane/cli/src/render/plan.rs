@@ -1,11 +1,15 @@
 //! A plan: how the job changes, what the scheduler would do, how to go on.
 
-use protocol_api::jobs::{DiffType, JobPlan};
-use protocol_model::Job;
+use std::collections::BTreeMap;
 
+use protocol_api::jobs::{DiffType, JobPlan};
+use protocol_model::{AllocationListStub, Job};
+
+use super::columns::Columns;
 use super::diff::DiffView;
 use super::job::launch_at;
 use super::placement;
+use crate::find::{Length, shown};
 use crate::output::Colour;
 use crate::session::Clock;
 

@@ -3,7 +3,7 @@
 
 use controlplane_scheduler::Decision;
 use controlplane_state::{Capacity, PreemptionConfig, SchedulerConfig, Snapshot, Usage, fit};
-use hack_testkit::{jobs, nodes};
+use hack_testkit::jobs;
 use proptest::prelude::*;
 use protocol_model::{
     AllocId, ClientStatus, DesiredStatus, EvalStatus, EvalTrigger, Evaluation, Job, JobType,
