@@ -89,7 +89,6 @@ impl State {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a table: one arm for each command")]
 fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
     match command {
         Command::Barrier => return Ok(Outcome::Done),

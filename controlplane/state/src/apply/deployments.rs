@@ -23,7 +23,7 @@ impl Draft {
     /// state's.
     pub(super) fn upsert_deployment(&mut self, plan: &Deployment) -> Result<(), Refusal> {
         if let Some(record) = self.tables.deployments.get(&plan.id).cloned() {
-            return self.renumber_deployment(record, plan);
+            return self.renumber_deployment(&record, plan);
         }
         let mut deployment = plan.clone();
         deployment.create_index = self.index;
@@ -45,7 +45,7 @@ impl Draft {
     /// are not the plan's: they may have changed since the plan's snapshot.
     fn renumber_deployment(
         &mut self,
-        record: DeploymentRecord,
+        record: &DeploymentRecord,
         plan: &Deployment,
     ) -> Result<(), Refusal> {
         if record.deployment.job_key() != plan.job_key() {
