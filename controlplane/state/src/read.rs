@@ -1,10 +1,11 @@
 //! The questions that can be asked of a snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use protocol_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission,
-    Node, NodeId, SpecHash, TaskGroup, UnixNanos,
+    Node, NodeId, ScalingEvent, SpecHash, TaskGroup, UnixNanos,
 };
 
 use crate::columns::NodeColumns;
@@ -112,6 +113,11 @@ impl Tables {
             .into_iter()
             .flat_map(|versions| versions.values().rev())
             .map(|record| &record.job)
+    }
+
+    /// The newest scaling events of a job's groups, the newest first.
+    pub fn scaling_events(&self, key: &JobKey) -> Option<&BTreeMap<String, Vec<ScalingEvent>>> {
+        self.jobs.get(key).map(|record| &record.scaling)
     }
 
     /// The specification with this hash, as whoever first registered it: its version and indexes

@@ -122,6 +122,8 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
             force_reschedule,
         } => draft.job_evaluate(eval, force_reschedule),
         Command::JobDispatch(child) => draft.job_dispatch(child),
+        Command::JobScale(scale) => draft.job_scale(*scale),
+        Command::JobTag(tag) => draft.job_tag(tag),
         Command::PeriodicLaunch(command) => draft.periodic_launch(command),
         Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
         Command::EvalsDelete(command) => draft.evals_delete(command),

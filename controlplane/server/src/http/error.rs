@@ -97,7 +97,9 @@ impl From<Refusal> for HttpError {
             Refusal::JobModified { wanted, found } => {
                 return Self::internal(enforced(*wanted, *found));
             }
-            Refusal::UnknownJobVersion { .. } | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
+            Refusal::UnknownJobVersion { .. }
+            | Refusal::UnknownTag { .. }
+            | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
             Refusal::UnknownNamespace(_)
             | Refusal::NamespaceInUse(_)
             | Refusal::EvalOfAnotherJob(_)
@@ -109,6 +111,8 @@ impl From<Refusal> for HttpError {
             | Refusal::LaunchFieldChanged(_)
             | Refusal::TemplateStopped(_)
             | Refusal::NotParameterized(_)
+            | Refusal::Scale(_)
+            | Refusal::TagTaken { .. }
             | Refusal::AllocState(_)
             | Refusal::NodeDraining(_)
             | Refusal::Malformed(_)

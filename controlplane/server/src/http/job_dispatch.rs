@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use controlplane_state::command::ChildJob;
@@ -21,12 +20,9 @@ use uuid::Uuid;
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job;
-use super::job_register::{check_registration_allowed, evaluation};
+use super::job_register::{BUILDS_MAX, changes_too_often, check_registration_allowed, evaluation};
 use crate::cluster::ChangeError;
 
-/// How many times a child is built. Each repetition means that the template changed meanwhile, or
-/// that the child's random id was taken.
-const BUILDS_MAX: usize = 8;
 /// The longest idempotency token, in bytes.
 const TOKEN_BYTES_MAX: usize = 256;
 
@@ -130,10 +126,7 @@ async fn launch(ask: &Ask, wanted: &Wanted) -> Answered {
             }
         }
     }
-    Err(HttpError::new(
-        StatusCode::CONFLICT,
-        format!("job {key} changed {BUILDS_MAX} times while it was dispatched; try again"),
-    ))
+    Err(changes_too_often(&key))
 }
 
 fn unknown() -> HttpError {
@@ -216,6 +209,8 @@ fn child(template: &Job, wanted: &Wanted, now: UnixNanos, random: Uuid) -> Resul
     job.status = JobStatus::Pending;
     job.status_description.clear();
     job.version_tag = None;
+    // Its scaling policies name the child from now on.
+    job.canonicalize();
     job.validate()
         .map_err(|errors| HttpError::bad_request(errors.to_string()))?;
     Ok(job)

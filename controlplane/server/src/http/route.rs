@@ -14,7 +14,7 @@ use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics,
-    namespaces, nodes, operator, search, status,
+    namespaces, nodes, operator, scaling, search, status,
 };
 
 /// Answers one request.
@@ -49,6 +49,7 @@ const ALL: &[Routes] = &[
     namespaces::ROUTES,
     nodes::ROUTES,
     operator::ROUTES,
+    scaling::ROUTES,
     search::ROUTES,
     status::ROUTES,
 ];

@@ -180,6 +180,17 @@ async fn a_dispatch_that_the_template_does_not_take_is_refused() {
         let refused = refusal(world.put(path, body).await);
         assert_eq!(refused, (status, text.to_owned()), "{path}");
     }
+    world.delete("/v1/job/work").await.expect("stopped");
+    let refused = refusal(world.put("/v1/job/work/dispatch", good).await);
+    assert_eq!(
+        refused,
+        (400, "Specified job \"work\" is stopped".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn a_dispatch_that_makes_no_sense_is_refused() {
+    let world = with_template().await;
     for (body, text) in [
         (json!({ "Payload": "*" }), "cannot decode the body"),
         (
@@ -190,12 +201,6 @@ async fn a_dispatch_that_the_template_does_not_take_is_refused() {
         let (status, words) = refusal(world.put("/v1/job/work/dispatch", body).await);
         assert!(status == 400 && words.contains(text), "{status} {words}");
     }
-    world.delete("/v1/job/work").await.expect("stopped");
-    let refused = refusal(world.put("/v1/job/work/dispatch", good).await);
-    assert_eq!(
-        refused,
-        (400, "Specified job \"work\" is stopped".to_owned())
-    );
 }
 
 #[tokio::test]

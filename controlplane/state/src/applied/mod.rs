@@ -4,9 +4,10 @@
 mod kind;
 mod launched;
 mod refusal;
+mod scale;
 mod signal;
 
-use protocol_model::{AllocId, EvalId, NodeId, NodeStatus};
+use protocol_model::{AllocId, EvalId, NodeId, NodeStatus, VersionTag};
 use protocol_wire::v1::{ItemResult, UpdateClass};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use crate::tables::EvalSlot;
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
+pub use scale::ScaleRefusal;
 pub use signal::Signal;
 
 /// The result of [`crate::State::apply`].
@@ -55,6 +57,8 @@ pub enum Outcome {
     },
     /// A parameterized job was dispatched, now or earlier with the same idempotency token.
     JobDispatched(Launched),
+    /// A version of a job has this tag now, or had it.
+    JobTagged(VersionTag),
     /// Periodic jobs were launched, or not: in the order of the command.
     PeriodicLaunched(Vec<LaunchResult>),
     /// A plan was applied whole.

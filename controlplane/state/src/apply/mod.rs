@@ -20,7 +20,9 @@ mod periodic;
 mod plan;
 mod reports;
 mod restore;
+mod scale;
 mod sessions;
+mod tags;
 
 pub(crate) use draft::{Draft, job_status};
 pub use eval_delete::EvalsFound;

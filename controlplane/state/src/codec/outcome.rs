@@ -29,6 +29,7 @@ pub fn encode_applied(applied: &Applied) -> Result<Vec<u8>, EncodeError> {
         | Outcome::JobRegistered { .. }
         | Outcome::JobDeregistered { .. }
         | Outcome::JobDispatched(_)
+        | Outcome::JobTagged(_)
         | Outcome::PeriodicLaunched(_)
         | Outcome::PlanApplied
         | Outcome::Welcome(_)

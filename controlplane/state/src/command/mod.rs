@@ -10,6 +10,8 @@ mod jobs;
 mod nodes;
 mod periodic;
 mod plan;
+mod scale;
+mod tag;
 
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ pub use jobs::*;
 pub use nodes::*;
 pub use periodic::*;
 pub use plan::*;
+pub use scale::*;
+pub use tag::*;
 
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
 
@@ -93,6 +97,10 @@ pub enum Command {
     /// Launches a job from a parameterized one. A repeated idempotency token launches nothing: the
     /// outcome names the child that has it.
     JobDispatch(ChildJob),
+    /// Changes the count of one group, or notes what an autoscaler says of it.
+    JobScale(Box<JobScale>),
+    /// Names a version of a job, or takes such a name away.
+    JobTag(JobTag),
     /// Launches periodic jobs, whose launch records move with it.
     PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
@@ -220,11 +228,13 @@ impl Command {
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
             Self::JobDispatch(_)
+            | Self::JobScale(_)
+            | Self::JobTag(_)
             | Self::PeriodicLaunch(_)
+            | Self::EvalsDelete(_)
             | Self::NodeDrainSet(_)
             | Self::AllocsMigrate { .. }
-            | Self::NodeDrainComplete { .. }
-            | Self::EvalsDelete(_) => 2,
+            | Self::NodeDrainComplete { .. } => 2,
         }
     }
 }

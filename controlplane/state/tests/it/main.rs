@@ -16,6 +16,7 @@ mod plans;
 mod random;
 mod restores;
 mod returns;
+mod scaling;
 mod sessions;
 mod updates;
 mod watch;

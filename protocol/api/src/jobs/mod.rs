@@ -5,34 +5,41 @@ mod diff;
 mod dispatch;
 mod list;
 mod plan;
+mod scale;
 mod statuses;
 mod versions;
 
 use protocol_model::nullable::or_default;
-use protocol_model::{AllocationListStub, Deployment, Evaluation, Job, JobSubmission};
+use protocol_model::{AllocationListStub, Deployment, Evaluation, Job, JobSubmission, VersionTag};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::Parameter;
 use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
+use crate::written::Written;
 
 pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 pub use dispatch::{DispatchRequest, Dispatched};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
 pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
+pub use scale::{GroupScale, JobScale, ScaleRequest};
 pub use statuses::{
     JobStatusesAlloc, JobStatusesDeployment, JobStatusesHealth, JobStatusesJob, NamespacedId,
     StatusesRequest,
 };
-pub use versions::{VersionSubmission, Versions};
+pub use versions::{RevertRequest, StableRequest, TagRequest, VersionSubmission, Versions};
 
 const DIFFS: &[Parameter] = &[
     Parameter::flag("diffs", "with the differences between versions"),
     Parameter::number(
         "diff_version",
         "differences to this version instead of the one before",
+    ),
+    Parameter::text(
+        "diff_tag",
+        "differences to the version with this tag instead of the one before",
     ),
 ];
 const DISPATCH: &[Parameter] = &[Parameter::text(
@@ -92,6 +99,19 @@ operations! {
         .bytes(PAYLOAD_BODY_BYTES_MAX).parameters(DISPATCH);
     /// list the versions of a job, the newest first
     JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
+    /// register an earlier version of a job again, as its newest one
+    RevertJob { id } (RevertRequest) -> Registered = put("/v1/job/{id...}/revert");
+    /// mark a version of a job as good to revert to, or not
+    SetJobStability { id } (StableRequest) -> Written = put("/v1/job/{id...}/stable");
+    /// give a version of a job a tag; the newest where `Version` is absent
+    TagVersion { id, tag } (TagRequest) -> VersionTag =
+        put("/v1/job/{id...}/versions/{tag}/tag");
+    /// take a tag from its version
+    UntagVersion { id, tag } -> VersionTag = delete("/v1/job/{id...}/versions/{tag}/tag");
+    /// read the counts of a job's groups, and their scaling events
+    ReadJobScale { id } -> JobScale = get("/v1/job/{id...}/scale");
+    /// change the count of a group (`Count`, `Target.Group`), or note an event of it
+    ScaleJob { id } (ScaleRequest) -> Registered = put("/v1/job/{id...}/scale");
     /// read the text that a version was made from
     JobSubmissionOf { id } -> VersionSubmission = get("/v1/job/{id...}/submission")
         .parameters(&[Parameter::number("version", "the version; the newest if absent")]);

@@ -61,11 +61,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not speak to Consul",
     ),
     row(
-        "scaling",
-        OfGroup(|group| group.scaling.is_some()),
-        "not offered to autoscalers by this release",
-    ),
-    row(
         "network mode",
         NamedGroup(unhonoured_mode),
         "no node of this release offers it: the group waits",
@@ -225,11 +220,6 @@ pub(super) const ROWS: &[Row] = &[
         "csi_plugin",
         OfTask(|task| task.csi_plugin_config.is_some()),
         "this release knows no storage plugins",
-    ),
-    row(
-        "scaling",
-        OfTask(|task| !task.scaling_policies.is_empty()),
-        "not offered to autoscalers by this release",
     ),
     row(
         "schedule",

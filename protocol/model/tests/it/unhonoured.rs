@@ -84,12 +84,6 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Scaling": {"Max": 3}}),
-            json!({}),
-            format!("{group}scaling"),
-        ),
-        (
-            json!({}),
             json!({}),
             json!({"Driver": "docker"}),
             format!("{task}driver \"docker\""),
