@@ -1,5 +1,5 @@
-//! Asking a person whether something is meant, and asking servers again while they elect a leader
-//! or restart: the change is registered, and its user wants to see the end of it.
+//! Asking a person whether something is meant. Asking servers on while servers elect a leader or restart: what was registered is registered, and
+//! whoever watches it wants to see its end.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;

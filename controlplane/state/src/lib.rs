@@ -40,7 +40,9 @@ mod usage;
 pub mod watch;
 
 pub use applied::*;
-pub use apply::{HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap};
+pub use apply::{
+    EvalsFound, HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap,
+};
 pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{COMMAND_LEVEL, Command, Stamped};
@@ -52,7 +54,7 @@ pub use record::*;
 pub use restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE};
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{Children, Table, Tables};
+pub use tables::{Children, EvalSlot, Table, Tables};
 pub use usage::{
     Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,
 };

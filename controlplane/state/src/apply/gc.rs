@@ -66,7 +66,8 @@ impl Draft {
         if !self.tables.eval_is_collectable(id) {
             return Kept::Yes;
         }
-        self.remove_eval(id);
+        let eval = self.tables.eval(id).cloned();
+        self.remove_evals(eval.into_iter().collect());
         Kept::No
     }
 

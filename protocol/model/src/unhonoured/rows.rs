@@ -25,11 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "parameterized",
-        OfJob(|job| job.parameterized_job.is_some()),
-        "this release cannot dispatch the job",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -64,11 +59,6 @@ pub(super) const ROWS: &[Row] = &[
         "consul",
         OfGroup(|group| group.consul.is_some()),
         "this release does not speak to Consul",
-    ),
-    row(
-        "scaling",
-        OfGroup(|group| group.scaling.is_some()),
-        "not offered to autoscalers by this release",
     ),
     row(
         "network mode",
@@ -222,11 +212,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release signs no identities",
     ),
     row(
-        "dispatch_payload",
-        OfTask(|task| task.dispatch_payload.is_some()),
-        "this release cannot dispatch jobs",
-    ),
-    row(
         "volume_mount",
         OfTask(|task| !task.volume_mounts.is_empty()),
         "only host volumes that the node has are mounted, by the driver exec",
@@ -235,11 +220,6 @@ pub(super) const ROWS: &[Row] = &[
         "csi_plugin",
         OfTask(|task| task.csi_plugin_config.is_some()),
         "this release knows no storage plugins",
-    ),
-    row(
-        "scaling",
-        OfTask(|task| !task.scaling_policies.is_empty()),
-        "not offered to autoscalers by this release",
     ),
     row(
         "schedule",

@@ -53,12 +53,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             "periodic > time_zone".to_owned(),
         ),
         (
-            json!({"ParameterizedJob": {}}),
-            json!({}),
-            json!({}),
-            "parameterized".to_owned(),
-        ),
-        (
             json!({"Multiregion": {}}),
             json!({}),
             json!({}),
@@ -90,12 +84,6 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Scaling": {"Max": 3}}),
-            json!({}),
-            format!("{group}scaling"),
-        ),
-        (
-            json!({}),
             json!({}),
             json!({"Driver": "docker"}),
             format!("{task}driver \"docker\""),
@@ -123,12 +111,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({}),
             json!({"Vault": {}}),
             format!("{task}vault"),
-        ),
-        (
-            json!({}),
-            json!({}),
-            json!({"DispatchPayload": {"File": "x"}}),
-            format!("{task}dispatch_payload"),
         ),
         (
             json!({}),

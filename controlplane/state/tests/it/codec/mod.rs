@@ -4,6 +4,7 @@
 //! that fails here means that servers of two releases would not understand each other: change the
 //! format's version, keep the old files, and read both.
 
+mod eval_deletes;
 mod level_2;
 mod samples;
 

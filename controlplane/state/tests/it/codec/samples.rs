@@ -378,7 +378,9 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         settings_commands(),
         restore_commands(),
         decision_commands(),
+        super::eval_deletes::commands(),
         super::level_2::children(),
+        super::level_2::versions(),
         super::level_2::periodic(),
         super::level_2::drains(),
     ]

@@ -96,6 +96,22 @@ pub(super) fn deployment_command(cluster: &mut Harness, step: Step) -> Command {
     }
 }
 
+/// Deletes evaluations: one that was picked, or a few neighbours.
+pub(super) fn deletion_command(cluster: &Harness, step: Step) -> Command {
+    let picked = pick(cluster.tables().evals(), step.how).map(|eval| eval.id);
+    let picked = picked.unwrap_or(EvalId::from_u128(0xdead));
+    Command::EvalsDelete(match step.how % 3 {
+        0 => EvalsDelete::Ids(vec![picked]),
+        _ => EvalsDelete::Page(EvalsPage {
+            filter: "Status != failed".to_owned(),
+            namespace: None,
+            after: cluster.tables().eval_slot(picked),
+            up_to: cluster.index,
+            rows: u32::from(step.how % 5),
+        }),
+    })
+}
+
 pub(super) fn collect_command(cluster: &Harness, step: Step) -> Command {
     let tables = cluster.tables();
     let jobs = tables.jobs().map(|(key, _)| key.clone()).collect();
