@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod burst;
+mod drains;
 mod faults;
 mod fleet;
 mod forwarding;
