@@ -15,7 +15,6 @@
 //! - Exit codes: 0 done, 1 failed, 2 accepted but not everything placed; `job plan`: 0 nothing
 //!   changes, 1 something does, 255 failed; `alloc exec`: the command's own.
 
-mod agree;
 mod arguments;
 mod argv;
 mod asking;

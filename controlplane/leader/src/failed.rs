@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use controlplane_state::Snapshot;
+use controlplane_state::Tables;
 use controlplane_state::command::{DeploymentChange, JobRegister};
 use protocol_model::{
     Deployment, DeploymentStatus, EvalId, EvalTrigger, Evaluation, Job, UnixNanos,
@@ -22,7 +22,7 @@ pub enum Reverts {
 /// The end of a rollout that fails.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Failed {
-    /// The deployment's end, from the status that it has in the snapshot.
+    /// The deployment's end, from the status that it has in the state.
     pub change: DeploymentChange,
     /// The version that the job goes back to, as a registration for the same entry.
     pub revert: Option<JobRegister>,
@@ -37,16 +37,16 @@ impl Failed {
 
 /// Fails a rollout for a reason. `stuck`: why the state refused to go back before.
 pub fn failed(
-    snapshot: &Snapshot,
+    state: &Tables,
     deployment: &Deployment,
     (reason, stuck): (&str, Option<&str>),
     reverts: Reverts,
 ) -> Failed {
     let key = deployment.job_key();
-    let stable = current(snapshot, deployment)
+    let stable = current(state, deployment)
         .filter(|job| !job.stop && job.version == deployment.job_version)
         .filter(|_| reverts == Reverts::IfStable)
-        .and_then(|_| last_stable(snapshot, deployment));
+        .and_then(|_| last_stable(state, deployment));
     let description = match (&stable, stuck) {
         (Some(job), Some(why)) => format!(
             "{reason} - rolling back to job version {} was refused: {why}",
@@ -68,7 +68,7 @@ pub fn failed(
         },
         revert: stable.map(|job| JobRegister {
             spec: job.spec_hash(),
-            submission: snapshot.job_submission(&key, job.version).cloned(),
+            submission: state.job_submission(&key, job.version).cloned(),
             job,
             eval: None,
             enforce_index: None,
@@ -78,31 +78,29 @@ pub fn failed(
 
 /// The evaluation that goes on with a deployment's job; `None` where that is gone.
 pub fn watcher_eval(
-    snapshot: &Snapshot,
+    state: &Tables,
     deployment: &Deployment,
     id: EvalId,
     now: UnixNanos,
 ) -> Option<Evaluation> {
-    let job = current(snapshot, deployment)?;
+    let job = current(state, deployment)?;
     let trigger = EvalTrigger::DeploymentWatcher;
     let mut eval = Evaluation::new(id, &job.key(), job.job_type, job.priority, trigger, now);
     eval.deployment_id = Some(deployment.id);
     Some(eval)
 }
 
-fn current<'s>(snapshot: &'s Snapshot, deployment: &Deployment) -> Option<&'s Arc<Job>> {
-    snapshot
+fn current<'s>(state: &'s Tables, deployment: &Deployment) -> Option<&'s Arc<Job>> {
+    state
         .job(&deployment.job_key())
         .filter(|job| job.create_index == deployment.job_create_index)
 }
 
 /// The newest version before the deployment's that was rolled out well and is not the same.
-fn last_stable(snapshot: &Snapshot, deployment: &Deployment) -> Option<Arc<Job>> {
+fn last_stable(state: &Tables, deployment: &Deployment) -> Option<Arc<Job>> {
     let key = deployment.job_key();
-    let failed = snapshot
-        .job_version(&key, deployment.job_version)?
-        .spec_hash();
-    snapshot
+    let failed = state.job_version(&key, deployment.job_version)?.spec_hash();
+    state
         .job_versions(&key)
         .find(|job| {
             job.stable

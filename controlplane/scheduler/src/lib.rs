@@ -11,7 +11,8 @@
 //! 2. `feasible`: may this group run on this node, asked once per class of nodes.
 //! 3. `rank`: how good is the node; the mean of named components, ties broken by the seed.
 //! 4. fit: `controlplane_state::fit`, the same function that the plan check uses.
-//! 5. write down: placements, stops, updates, later evaluations, the blocked one, and the rollout's
+//! 5. preempt: where a placement fits nowhere, less important allocations that make room for it.
+//! 6. write down: placements, stops, updates, later evaluations, the blocked one, and the rollout's
 //!    beginning or end (`rollout`).
 //!
 //! [`schedule_concurrent`] takes into account other decisions that the snapshot does not show yet
@@ -28,6 +29,7 @@ mod feasible;
 mod ids;
 mod later;
 mod place;
+mod preempt;
 mod rank;
 mod reconcile;
 mod reschedule;
@@ -102,6 +104,8 @@ pub struct GroupReport {
     pub disconnect: u64,
     /// Their node is back.
     pub reconnect: u64,
+    /// Allocations of other jobs that are evicted for placements.
+    pub preemptions: u64,
 }
 
 impl GroupReport {
@@ -122,6 +126,7 @@ impl GroupReport {
             reschedule_later: count(buckets.reschedule_at.len()),
             disconnect: count(buckets.disconnect.len()),
             reconnect: count(buckets.reconnect.len()),
+            preemptions: 0,
         }
     }
 }

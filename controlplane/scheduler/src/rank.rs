@@ -16,6 +16,7 @@ pub(crate) struct Score {
     anti_affinity: Option<f64>,
     reschedule_penalty: Option<f64>,
     affinity: Option<f64>,
+    preemption: Option<f64>,
     /// By the node's cell, and so added where nodes are compared.
     spread: f64,
     /// Whether all of `fill` counts where nodes are compared.
@@ -23,7 +24,7 @@ pub(crate) struct Score {
 }
 
 /// The most parts that a score has besides its spread.
-pub(crate) const PARTS_MAX: usize = 4;
+pub(crate) const PARTS_MAX: usize = 5;
 
 /// Components that every explanation names, 0 where they do not apply: clients take the columns of
 /// their tables from the first node.
@@ -84,6 +85,7 @@ impl Score {
             anti_affinity,
             reschedule_penalty,
             affinity,
+            preemption,
             spread,
             own: _,
         } = *self;
@@ -92,6 +94,7 @@ impl Score {
             ("job-anti-affinity", anti_affinity),
             ("node-affinity", affinity),
             ("node-reschedule-penalty", reschedule_penalty),
+            ("preemption", preemption),
             ("allocation-spread", (spread != 0.0).then_some(spread)),
         ]
         .into_iter()
@@ -142,6 +145,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) penalized: bool,
     /// The node is in the decision's lane.
     pub(crate) own: bool,
+    /// The component of the allocations that are evicted for it.
+    pub(crate) preemption: Option<f64>,
 }
 
 impl<'a> Ranking<'a> {
@@ -181,6 +186,7 @@ impl<'a> Ranking<'a> {
             anti_affinity: (asked.siblings > 0).then(collisions),
             reschedule_penalty: asked.penalized.then_some(-1.0),
             affinity: self.affinity(node, scratch),
+            preemption: asked.preemption,
             spread: 0.0,
             own: asked.own || self.all_own,
         }

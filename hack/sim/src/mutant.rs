@@ -42,6 +42,10 @@ pub enum Mutant {
     PlacedBeside,
     RollsAllAtOnce,
     RolloutsUnwatched,
+    PromotionsForgotten,
+    OlderInNewVersion,
+    CanariesStay,
+    OneCanaryMore,
     ConfirmationsDropped,
     ConfirmsLeaderless,
     OneNodePerExpiry,
@@ -67,7 +71,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 58] = [
         Self::UngatedReady,
         Self::EqualSyncDropped,
         Self::TwoEntries,
@@ -101,6 +105,10 @@ impl Mutant {
         Self::PlacedBeside,
         Self::RollsAllAtOnce,
         Self::RolloutsUnwatched,
+        Self::PromotionsForgotten,
+        Self::OlderInNewVersion,
+        Self::CanariesStay,
+        Self::OneCanaryMore,
         Self::ConfirmationsDropped,
         Self::ConfirmsLeaderless,
         Self::OneNodePerExpiry,
@@ -192,6 +200,12 @@ impl Mutant {
                 "rollouts: the next step does not wait for the last one's health"
             }
             Self::RolloutsUnwatched => "rollouts: one that makes no progress goes on for ever",
+            Self::PromotionsForgotten => "canaries: those that are healthy are never promoted",
+            Self::OlderInNewVersion => {
+                "canaries: what dies of the older version comes back in the new one"
+            }
+            Self::CanariesStay => "canaries: those of a deployment that is over run on",
+            Self::OneCanaryMore => "canaries: one more than is asked for is placed",
             Self::ConfirmationsDropped => {
                 "leases: what the leader confirms is not told on by the server that asked"
             }
@@ -267,6 +281,10 @@ impl Mutant {
             Self::LaunchesForgotten | Self::LaunchedAgain | Self::LaunchedBeside => {
                 Scenario::Periodic
             }
+            Self::PromotionsForgotten
+            | Self::OlderInNewVersion
+            | Self::CanariesStay
+            | Self::OneCanaryMore => Scenario::Canary,
             Self::SilentStays => Scenario::Operators,
             Self::WaitsShort
             | Self::LatenessUntold

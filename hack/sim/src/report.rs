@@ -15,7 +15,7 @@ use crate::stopwatch::Stopwatch;
 use crate::time::Nanos;
 
 /// Every scenario that a series goes through, Storm most often.
-pub const ROUND: [Scenario; 25] = [
+pub const ROUND: [Scenario; 26] = [
     Scenario::Storm,
     Scenario::Leaders,
     Scenario::Storm,
@@ -37,6 +37,7 @@ pub const ROUND: [Scenario; 25] = [
     Scenario::Damaged,
     Scenario::Leased,
     Scenario::Rolling,
+    Scenario::Canary,
     Scenario::Periodic,
     Scenario::Stuck,
     Scenario::Operators,

@@ -11,8 +11,7 @@ use protocol_model::{
 };
 
 use super::node::this_host;
-use crate::agree::agreed;
-use crate::asking::ask_on;
+use crate::asking::{agreed, ask_on};
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind};
 use crate::render::node;
@@ -48,19 +47,20 @@ pub(crate) struct Drain {
     #[arg(long)]
     monitor: bool,
     /// When everything that is left is stopped; 1h where not given
-    #[arg(long, value_name = "DURATION", requires = "enable", value_parser = deadline)]
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["disable", "monitor"])]
+    #[arg(value_parser = deadline)]
     deadline: Option<Duration>,
     /// Stop everything now
-    #[arg(long, requires = "enable")]
+    #[arg(long, conflicts_with_all = ["disable", "monitor"])]
     force: bool,
     /// Stop nothing that has no other node
-    #[arg(long, requires = "enable")]
+    #[arg(long, conflicts_with_all = ["disable", "monitor"])]
     no_deadline: bool,
     /// Leave system jobs on the node
     #[arg(long)]
     ignore_system: bool,
     /// With -disable: the node takes no allocations yet
-    #[arg(long, requires = "disable")]
+    #[arg(long, conflicts_with_all = ["enable", "monitor"])]
     keep_ineligible: bool,
     /// A note, shown with the node's last drain as "message"
     #[arg(short = 'm', value_name = "MESSAGE")]
@@ -138,12 +138,9 @@ impl Drain {
             return Ok(true);
         }
         let verb = if self.enable { "enable" } else { "disable" };
-        let question = format!("Are you sure you want to {verb} drain mode for node {id:?}?");
-        let unasked = Failure::usage_hint(
-            format!("the only node that begins so is {id:?}"),
-            "give its whole id, or -yes",
-        );
-        let agreed = agreed(session, &question, unasked)?;
+        let question = format!("Are you sure you want to {verb} drain mode for node {id:?}? [y/N]");
+        let found = format!("the only node that begins so is {id:?}");
+        let agreed = agreed(session, &question, &found)?;
         if !agreed {
             session.out.data("Canceling drain toggle")?;
         }
@@ -260,7 +257,7 @@ impl Watch<'_> {
     }
 }
 
-/// What is new of an allocation, in Nomad's words.
+/// The news of an allocation, in Nomad's words.
 fn news(before: &Allocation, alloc: &Allocation) -> Option<String> {
     let migrates = |alloc: &Allocation| alloc.desired_transition.should_migrate();
     if before.client_status != alloc.client_status {

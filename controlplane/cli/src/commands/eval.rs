@@ -7,7 +7,7 @@ use protocol_api::evaluations::{
 };
 use protocol_client::Query;
 
-use crate::agree::agreed;
+use crate::asking;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
 use crate::listing::{Form, PageFlags, ShowFlags};
@@ -118,9 +118,12 @@ impl Delete {
 }
 
 fn is_meant(session: &Session, count: u64) -> Result<bool, Failure> {
-    let unasked = Failure::usage_hint(format!("{count} evals would be deleted"), "give -yes");
-    let question = format!("Are you sure you want to delete {count} evals?");
-    agreed(session, &question, unasked)
+    let question = format!("Are you sure you want to delete {count} evals? [y/N]");
+    asking::agreed(
+        session,
+        &question,
+        &format!("{count} evals would be deleted"),
+    )
 }
 
 fn tell(session: &Session, deleted: &EvalsDeleted) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod operator;
 pub(crate) mod scaling;
+pub(crate) mod scheduler;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod tls;

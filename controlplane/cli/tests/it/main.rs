@@ -2,6 +2,8 @@
 
 mod bootstrap;
 mod dispatch;
+mod drain;
+mod eval_delete;
 mod exec;
 mod fake_server;
 mod history;

@@ -172,15 +172,14 @@ fn scaling_events_are_listed_the_newest_first() -> std::io::Result<()> {
 fn a_restart_ends_at_the_first_error_where_that_is_asked_for() -> std::io::Result<()> {
     let alloc = |number: u8, status: &str| {
         let tasks = json!({ "main": { "State": "running" } });
-        let mut alloc =
-            serde_json::to_value(protocol_model::AllocationListStub::default()).expect("JSON");
-        alloc["ID"] = json!(format!("{number}1111111-2222-3333-4444-555555555555"));
-        alloc["Name"] = json!(format!("web.a[{number}]"));
-        alloc["TaskGroup"] = json!("a");
-        alloc["ClientStatus"] = json!(status);
-        alloc["DesiredStatus"] = json!("run");
-        alloc["TaskStates"] = tasks;
-        alloc
+        let id = format!("{number}1111111-2222-3333-4444-555555555555");
+        json!({
+            "ID": id, "EvalID": id, "Name": format!("web.a[{number}]"), "Namespace": "default",
+            "NodeID": id, "NodeName": "n", "JobID": "web", "JobType": "service", "JobVersion": 0,
+            "TaskGroup": "a", "DesiredStatus": "run", "DesiredDescription": "",
+            "ClientStatus": status, "ClientDescription": "", "TaskStates": tasks,
+            "CreateIndex": 1, "ModifyIndex": 1, "CreateTime": 0, "ModifyTime": 0,
+        })
     };
     let allocs = json!([
         alloc(1, "running"),

@@ -41,7 +41,7 @@ pub struct Drains {
     looked: Option<Duration>,
     /// Nothing is looked at before.
     earliest: Duration,
-    /// What the last look found to do.
+    /// The commands that the last look found.
     ready: VecDeque<Command>,
 }
 
@@ -215,7 +215,7 @@ impl LeaderPart for Drains {
         }
     }
 
-    /// What nodes report of health does not arrive: none leaves for what was true before.
+    /// Reports of health do not arrive: no allocation leaves on the health of before.
     fn on_unheard(&mut self, silence: Duration, now: Now) {
         self.earliest = now.monotonic + silence;
     }

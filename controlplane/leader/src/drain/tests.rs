@@ -1,3 +1,5 @@
+//! The leader's part of drains: pace, deadlines, limits, and a leader that just took over.
+
 use std::sync::Arc;
 
 use controlplane_state::Outcome;
@@ -49,7 +51,7 @@ fn stop(world: &mut World, id: AllocId) {
     world.report(id, ClientStatus::Complete);
 }
 
-/// What a leader that just took over proposes, one command after the other.
+/// The proposals of a leader that just took over, one command after the other.
 fn look(world: &mut World) -> Vec<Command> {
     let mut drains = Drains::of(&world.snapshot(), now(world));
     let mut found = Vec::new();

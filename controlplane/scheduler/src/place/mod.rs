@@ -3,6 +3,7 @@
 //! `scope`: the job's nodes. `field`: what each of them is for the next placement, `heaps`: those
 //! that fit. `overlay`: what the decision changed so far.
 
+mod evicting;
 mod field;
 mod heaps;
 mod overlay;
@@ -15,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::{Capacity, Snapshot, Usage, fit};
-use protocol_model::{AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup};
+use protocol_model::{
+    AllocId, AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup,
+};
 
 use self::field::{Field, Verdict};
 pub(crate) use self::overlay::Overlay;
@@ -42,6 +45,19 @@ pub(crate) struct Placement {
     pub(crate) node: Arc<Node>,
     pub(crate) resources: AllocatedResources,
     pub(crate) metrics: AllocMetric,
+    /// Allocations that are evicted for it.
+    pub(crate) victims: Vec<AllocId>,
+    /// Allocations that this plan evicts and whose room it takes: it starts when they have ended.
+    pub(crate) displaced: Vec<AllocId>,
+}
+
+/// Whether a placement that fits nowhere may evict others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Evicting {
+    /// Where the cluster's configuration allows it to jobs of its kind.
+    AsConfigured,
+    /// It is not made now, so that nothing may go for it.
+    Never,
 }
 
 /// What a placement is decided with besides the placer.
@@ -91,6 +107,11 @@ pub(crate) struct Placer<'a> {
     field: Option<Field<'a>>,
     /// Nodes for which something changed since they were judged.
     touched: BTreeSet<NodeId>,
+    /// Whether jobs of this kind evict less important ones.
+    preempts: bool,
+    /// All candidates without their victims; made for the first placement that fits nowhere.
+    evicting: Option<Field<'a>>,
+    touched_evicting: BTreeSet<NodeId>,
     /// The candidates by what is to be distinct; made when a value is used up.
     alike: Option<BTreeMap<Alike, Vec<NodeId>>>,
 }
@@ -116,6 +137,9 @@ impl<'a> Placer<'a> {
             dynamic_ports: ask::dynamic_ports(group),
             field: None,
             touched: BTreeSet::new(),
+            preempts: snapshot.scheduler_config().preemption.allows(job.job_type),
+            evicting: None,
+            touched_evicting: BTreeSet::new(),
             alike: None,
         }
     }
@@ -226,29 +250,35 @@ impl<'a> Placer<'a> {
     }
 
     fn touch(&mut self, node: NodeId, ripple: Ripple) {
-        self.touched.insert(node);
+        let mut touched = vec![node];
         match ripple {
             Ripple::Alike(values) if values.is_empty() => {}
             Ripple::Alike(values) => {
-                let Some(field) = &self.field else { return };
-                let distinct = &self.distinct;
-                let alike = self
-                    .alike
-                    .get_or_insert_with(|| alike(distinct, field.nodes()));
-                let nodes = values.iter().filter_map(|value| alike.get(value));
-                self.touched.extend(nodes.flatten());
+                if let Some(field) = &self.field {
+                    let distinct = &self.distinct;
+                    let alike = self
+                        .alike
+                        .get_or_insert_with(|| alike(distinct, field.nodes()));
+                    let nodes = values.iter().filter_map(|value| alike.get(value));
+                    touched.extend(nodes.flatten());
+                }
             }
-            Ripple::All => self.field = None,
+            Ripple::All => (self.field, self.evicting) = (None, None),
         }
+        if self.evicting.is_some() {
+            self.touched_evicting.extend(&touched);
+        }
+        self.touched.extend(touched);
     }
 
     /// Finds the best node for `wanted` and takes its room.
     ///
     /// # Errors
-    /// Where no node is feasible and has room: the explanation.
+    /// Where no node is feasible and has room, with evictions or without: the explanation.
     pub(crate) fn place(
         &mut self,
         wanted: &Wanted,
+        evicting: Evicting,
         tools: &mut Tools<'_>,
     ) -> Result<Placement, Box<AllocMetric>> {
         let past = Past::of(wanted);
@@ -260,25 +290,40 @@ impl<'a> Placer<'a> {
             let answer = field.best(|cell| self.spreads.score(cell));
             self.field = Some(field);
             // The next one may not have failed there.
-            self.touched.extend(past.nodes);
+            self.touched.extend(&past.nodes);
             answer
         };
-        let Some((row, record)) = best else {
-            return Err(Box::new(metrics));
+        let placement = match (best, evicting) {
+            (Some(candidate), _) => self.give(candidate, metrics.clone(), Vec::new(), tools),
+            (None, Evicting::AsConfigured) => self.place_evicting(wanted, &past, tools),
+            (None, Evicting::Never) => None,
         };
+        placement.ok_or_else(|| Box::new(metrics))
+    }
+
+    /// Takes the room of one more of the group on a node that has it, `victims` left out.
+    fn give(
+        &mut self,
+        candidate: Candidate<'a>,
+        metrics: AllocMetric,
+        victims: Vec<AllocId>,
+        tools: &mut Tools<'_>,
+    ) -> Option<Placement> {
+        let (row, record) = candidate;
         let used = tools.overlay.used(row).clone();
+        let displaced = self.displaced(candidate, &used, tools);
         let ids = &mut *tools.ids;
-        let Some(resources) = ask::resources(self.group, &record.node, &row.capacity, &used, ids)
-        else {
-            // Counted when it was judged; nothing is placed without its ports all the same.
-            debug_assert!(false, "a node that fits has the ports");
-            return Err(Box::new(metrics));
-        };
+        let resources = ask::resources(self.group, &record.node, &row.capacity, &used, ids);
+        // Counted when it was judged; nothing is placed without its ports all the same.
+        debug_assert!(resources.is_some(), "a node that fits has the ports");
+        let resources = resources?;
         tools.overlay.take(row, &Usage::of(&resources));
-        Ok(Placement {
+        Some(Placement {
             node: Arc::clone(&record.node),
             resources,
             metrics,
+            victims,
+            displaced,
         })
     }
 
@@ -321,28 +366,45 @@ impl<'a> Placer<'a> {
         past: &Past,
         tools: &mut Tools<'_>,
     ) -> Verdict {
-        let node = &record.node;
+        if let Some(filtered) = self.filter(&record.node, past, tools) {
+            return filtered;
+        }
+        let used = tools.overlay.used(row).clone();
+        match self.with_ask(&record.node, &row.capacity, used) {
+            Ok(used) => self.fitting((row, record), &used, None, past, tools),
+            Err(dimension) => Verdict::Exhausted(dimension.into_owned()),
+        }
+    }
+
+    /// Why a node is out of the question, room aside, if it is.
+    fn filter(&mut self, node: &Node, past: &Past, tools: &mut Tools<'_>) -> Option<Verdict> {
         if past.refused_by == Some(node.id) {
-            return Verdict::Filtered(NOT_ACCEPTED.to_owned());
+            return Some(Verdict::Filtered(NOT_ACCEPTED.to_owned()));
         }
         let filtered = self
             .feasibility
             .check(node, tools.scratch)
             .and_then(|()| self.distinct.check(node));
-        if let Err(reason) = filtered {
-            return Verdict::Filtered(reason.0);
-        }
-        let used = tools.overlay.used(row).clone();
-        let used = match self.with_ask(node, &row.capacity, used) {
-            Ok(used) => used,
-            Err(dimension) => return Verdict::Exhausted(dimension.into_owned()),
-        };
+        filtered.err().map(|reason| Verdict::Filtered(reason.0))
+    }
+
+    /// The score of a candidate of which so much will be used, the placement included.
+    fn fitting(
+        &self,
+        (row, record): Candidate<'a>,
+        used: &Usage,
+        preemption: Option<f64>,
+        past: &Past,
+        tools: &mut Tools<'_>,
+    ) -> Verdict {
+        let node = &record.node;
         let asked = Asked {
             capacity: &row.capacity,
-            used: &used,
+            used,
             siblings: tools.overlay.siblings(node.id),
             penalized: past.nodes.contains(&node.id),
             own: tools.overlay.is_own(node.id),
+            preemption,
         };
         Verdict::Fits {
             score: self.ranking.score(node, &asked, tools.scratch),

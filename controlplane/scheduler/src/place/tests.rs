@@ -139,7 +139,9 @@ fn what_is_used_up_concerns_only_those_who_have_it() {
             ids: &mut ids,
             scratch: &mut scratch,
         };
-        let placement = placer.place(&wanted(&[]), &mut tools).expect("one is left");
+        let placement = placer
+            .place(&wanted(&[]), Evicting::Never, &mut tools)
+            .expect("one is left");
         let field = placer.field.as_ref().expect("the field is kept");
         assert_eq!(field.judged_again(), u32::from(number) - 1);
         let id = protocol_model::AllocId::from_u128(u128::from(number));
@@ -172,7 +174,7 @@ proptest! {
                     let past = super::Past::of(&wanted);
                     let mut field = placer.make_field(None, &past, &mut tools);
                     let (_, anew) = field.best(|cell| placer.spreads.score(cell));
-                    let told = match placer.place(&wanted, &mut tools) {
+                    let told = match placer.place(&wanted, Evicting::Never, &mut tools) {
                         Ok(placement) => {
                             let id = protocol_model::AllocId(tools.ids.next_id());
                             let mut alloc = hack_testkit::allocs::bare(id, placement.node.id);

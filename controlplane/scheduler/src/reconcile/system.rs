@@ -262,9 +262,9 @@ impl Sorting<'_> {
     }
 }
 
-/// Whether an allocation is what a sysbatch job has run on a node: to its end, or until it failed,
-/// since it is not tried on the same node again, or until a drain ended it. What another job of that name ran is not. The
-/// newest of a node decides whether it has run there.
+/// Whether an allocation is what a sysbatch job has run on a node: to its end, until it failed (it
+/// is not tried on the same node again), or until a drain ended it. Another job of that name does
+/// not count. The newest of a node decides whether it has run there.
 fn is_result(job: &Job, alloc: &Allocation) -> bool {
     let has_run = !alloc.server_terminal()
         && alloc.client_terminal()

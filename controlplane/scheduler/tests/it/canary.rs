@@ -577,6 +577,10 @@ fn carry_out(scene: &mut Scene, event: &Event, canary: u32, count: &mut u32, new
             set_status(scene, status);
         }
         Event::NewVersion(new_count) => {
+            // A version that comes while nothing stands has nothing to be tried beside.
+            if numbers(scene, 0).is_empty() {
+                return;
+            }
             *newest += 1;
             *count = new_count;
             register(scene, version(&newest.to_string(), *count, canary));

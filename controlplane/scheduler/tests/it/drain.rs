@@ -31,7 +31,7 @@ fn first(scene: &Scene) -> Allocation {
     live.next().expect("one")
 }
 
-/// What a leader does once, and all that follows.
+/// One look of a leader, and all that follows.
 fn turn(scene: &mut Scene, node: NodeId) {
     scene.world.mark_drained(node);
     scene.settle(&key("web"));
@@ -42,7 +42,7 @@ fn on(scene: &Scene, node: NodeId) -> usize {
     live.values().filter(|alloc| alloc.node_id == node).count()
 }
 
-/// What was told to stop has ended.
+/// Allocations that were told to stop have ended.
 fn end_stopped(scene: &mut Scene) {
     let snapshot = scene.world.snapshot();
     let stopped = snapshot.allocs_by_job(&key("web"));
@@ -306,9 +306,9 @@ fn healthy(scene: &Scene) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Whatever a leader proposes, and whatever nodes drain: of those that were healthy once all
+    /// With any proposals of a leader and any draining nodes: of those that were healthy once all
     /// were, `count - max_parallel` are at every moment.
     #[test]
     fn a_drain_never_takes_a_group_below_count_less_max_parallel(

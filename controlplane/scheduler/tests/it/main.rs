@@ -8,6 +8,7 @@ mod explain;
 mod oracle;
 mod pace;
 mod placement;
+mod preemption;
 mod property;
 mod rollout;
 mod scene;

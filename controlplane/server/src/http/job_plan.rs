@@ -13,7 +13,7 @@ use protocol_api::jobs::{
     Annotations, DesiredUpdates, DiffType, FilteredNodes, GroupExplanation, JobDiff, JobPlan,
     JobRequest, NearMiss,
 };
-use protocol_model::{EvalTrigger, Evaluation, Job, UnixNanos};
+use protocol_model::{AllocationListStub, EvalTrigger, Evaluation, Job, ListResources, UnixNanos};
 use uuid::Uuid;
 
 use super::ask::Ask;
@@ -44,12 +44,13 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     let Trial {
         mut decision,
         explanation,
+        preempted,
     } = trial;
     if let (Some(diff), false) = (&mut diff, is_template) {
         annotate(diff, &decision.groups);
     }
     let answer = JobPlan {
-        annotations: annotations(&decision),
+        annotations: annotations(&decision, preempted),
         created_evals: created_evals(&mut decision),
         failed: decision.failed,
         explanation,
@@ -66,6 +67,7 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
 struct Trial {
     decision: Decision,
     explanation: BTreeMap<String, GroupExplanation>,
+    preempted: Vec<AllocationListStub>,
 }
 
 /// When a job would be launched first, were it registered now.
@@ -131,6 +133,7 @@ fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Trial, HttpE
         groups.map(|(name, group)| (name, shown(group))).collect()
     });
     Ok(Trial {
+        preempted: preempted(&after, &decision),
         decision,
         explanation: explained.unwrap_or_default(),
     })
@@ -168,20 +171,26 @@ fn created_evals(decision: &mut Decision) -> Vec<Evaluation> {
     evals
 }
 
-fn annotations(decision: &Decision) -> Annotations {
+fn annotations(decision: &Decision, preempted: Vec<AllocationListStub>) -> Annotations {
     let groups = decision.groups.iter();
-    let preempted = decision
-        .plan
-        .preempted
-        .iter()
-        .map(|preempted| preempted.id.to_string());
-    let preempted: Vec<String> = preempted.collect();
     Annotations {
         groups: groups
             .map(|(name, report)| (name.clone(), desired(*report)))
             .collect(),
         preempted: (!preempted.is_empty()).then_some(preempted),
     }
+}
+
+/// The allocations that would be evicted, as they are now.
+fn preempted(snapshot: &Snapshot, decision: &Decision) -> Vec<AllocationListStub> {
+    let ids = decision.plan.preempted.iter().map(|victim| victim.id);
+    let allocs = ids.filter_map(|id| snapshot.alloc(id));
+    allocs
+        .map(|alloc| {
+            let job = snapshot.job_of_alloc(alloc);
+            alloc.stub(job.as_deref(), ListResources::Omit)
+        })
+        .collect()
 }
 
 fn desired(report: GroupReport) -> DesiredUpdates {
@@ -197,6 +206,7 @@ fn desired(report: GroupReport) -> DesiredUpdates {
         reschedule_later,
         disconnect,
         reconnect,
+        preemptions,
     } = report;
     DesiredUpdates {
         ignore,
@@ -206,8 +216,7 @@ fn desired(report: GroupReport) -> DesiredUpdates {
         in_place_update: in_place,
         destructive_update: destructive,
         canary,
-        // No preemption is in this release: jobs that ask for it are warned.
-        preemptions: 0,
+        preemptions,
         disconnect,
         reconnect,
         reschedule_now,

@@ -11,6 +11,7 @@ mod conventions;
 mod cut_links;
 mod deployments;
 mod dispatch;
+mod drain;
 mod early;
 mod ends;
 mod eval_delete;

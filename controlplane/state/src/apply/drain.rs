@@ -4,7 +4,7 @@
 //!              NodeDrainSet(Some)            nothing left: NodeDrainComplete
 //!   no drain ---------------------> draining ------------------------------> no drain, ineligible
 //!                                    ^    |
-//!                NodeDrainSet(Some) -+    +- NodeDrainSet(None) --> no drain, eligible if asked for
+//!                NodeDrainSet(Some) -+    +- NodeDrainSet(None) --> no drain, eligible if wanted
 //!                (StartedAt stays)
 //! ```
 

@@ -173,7 +173,7 @@ impl crate::tables::Tables {
         if per_node && self.node(alloc.node_id).is_none() {
             return true;
         }
-        // What a drain ended counts as done, and so as what ended by itself.
+        // An allocation that a drain ended counts as done.
         let drained = job.job_type.runs_to_completion() && alloc.desired_transition.ends_here();
         if alloc.desired_status != DesiredStatus::Run && !drained {
             return true;

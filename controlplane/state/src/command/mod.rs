@@ -231,10 +231,10 @@ impl Command {
             | Self::JobScale(_)
             | Self::JobTag(_)
             | Self::PeriodicLaunch(_)
+            | Self::EvalsDelete(_)
             | Self::NodeDrainSet(_)
             | Self::AllocsMigrate { .. }
-            | Self::NodeDrainComplete { .. }
-            | Self::EvalsDelete(_) => 2,
+            | Self::NodeDrainComplete { .. } => 2,
         }
     }
 }

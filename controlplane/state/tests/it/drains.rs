@@ -11,7 +11,7 @@ use protocol_model::{
 
 use crate::harness::{Harness, job, says};
 
-/// What a node's drain is before an event.
+/// The state of a node's drain before an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Before {
     None,
@@ -34,7 +34,7 @@ enum Event {
     Eligible,
 }
 
-/// What an event does.
+/// The effect of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Does {
     Nothing,
@@ -445,6 +445,6 @@ fn a_result_that_a_drain_ended_is_kept_like_any_other() {
     other.desired_transition = DesiredTransition::default();
     assert!(
         tables.alloc_is_collectable(&other),
-        "one that was stopped otherwise"
+        "stopped by another hand"
     );
 }

@@ -36,6 +36,7 @@ mod state_holds;
 mod stops_are_heeded;
 mod stops_leave_enough;
 mod successors_wait;
+mod trials_hold;
 mod watermark;
 mod windows_end;
 
@@ -206,6 +207,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(never_too_many::NeverTooMany),
         Box::new(rolls_in_steps::RollsInSteps),
         Box::<rollouts_end::RolloutsEnd>::default(),
+        Box::<trials_hold::TrialsHold>::default(),
         Box::new(acknowledged_jobs::AcknowledgedJobs),
         Box::new(acknowledged_updates::AcknowledgedUpdates),
         Box::<no_hasty_expiry::NoHastyExpiry>::default(),

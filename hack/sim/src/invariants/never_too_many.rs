@@ -61,10 +61,21 @@ fn check(after: &Snapshot, plan: &PlanApply, key: &JobKey) -> Result<(), String>
         return Ok(());
     }
     for group in &job.task_groups {
+        // Whether a canary counts is decided by its promotion, which the plan may not know of.
+        let deployment = after.latest_deployment(key);
+        let asks = group.update.as_ref().is_some_and(|it| it.canary() > 0);
+        if asks && deployment.is_some_and(|it| it.modify_index > plan.snapshot_index) {
+            continue;
+        }
         let allocs = after.allocs_by_job(key);
+        let is_canary = |alloc: &Allocation| {
+            let status = alloc.deployment_status.as_ref();
+            status.is_some_and(|status| status.canary)
+        };
         let live: Vec<&Allocation> = allocs
             .map(|alloc| &**alloc)
             .filter(|alloc| alloc.task_group == group.name && !alloc.terminal())
+            .filter(|alloc| !is_canary(alloc))
             .collect();
         within(group, &live).map_err(|problem| format!("{}: {problem}", key.id))?;
     }

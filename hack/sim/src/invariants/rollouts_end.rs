@@ -67,7 +67,17 @@ fn is_overdue(world: &World, deployment: &Deployment) -> bool {
     });
     let waits = deployment.task_groups.values().any(|group| {
         let by = group.require_progress_by;
-        group.healthy_allocs < group.desired_total && by.is_none_or(|by| by > state.now())
+        let in_time = by.is_none_or(|by| by > state.now());
+        if !group.awaits_promotion() {
+            return group.healthy_allocs < group.desired_total && in_time;
+        }
+        let healthy = group.healthy_canaries(|id| state.alloc(id).map(|alloc| &**alloc));
+        if healthy < group.desired_canaries {
+            in_time
+        } else {
+            // A person takes as long as it takes.
+            !group.auto_promote
+        }
     });
     !silent && !waits
 }

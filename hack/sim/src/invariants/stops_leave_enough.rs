@@ -58,7 +58,10 @@ fn must_be_spared(before: &Snapshot, alloc: &Allocation) -> bool {
             && !job.stop
             && job.job_type == JobType::Service
     });
-    well && unchanged && alloc.client_status == ClientStatus::Running && !migrates(alloc)
+    // A canary goes with its trial, however many of the older version are missing.
+    let status = alloc.deployment_status.as_ref();
+    let canary = status.is_some_and(|status| status.canary);
+    well && unchanged && !canary && alloc.client_status == ClientStatus::Running && !migrates(alloc)
 }
 
 /// Of two with one number one goes, however few there are: a rollout that failed fills no other

@@ -220,6 +220,14 @@ impl Family {
         Self::Stalls,
     ];
 
+    /// Leaders change, and nodes come and go.
+    const OF_TRIALS: [Self; 4] = [
+        Self::StepDowns,
+        Self::ServerKills,
+        Self::Cuts,
+        Self::Reboots,
+    ];
+
     pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Self> {
         match scenario {
             Scenario::Periodic => {
@@ -235,6 +243,7 @@ impl Family {
                     .chain(others)
                     .collect()
             }
+            Scenario::Canary => Self::OF_TRIALS.to_vec(),
             Scenario::Storm | Scenario::Leased | Scenario::Rolling | Scenario::Operators => {
                 let mut few: Vec<_> = Self::ALL.into_iter().filter(|_| rng.chance(350)).collect();
                 if matches!(scenario, Scenario::Leased | Scenario::Operators) {

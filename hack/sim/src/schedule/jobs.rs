@@ -31,6 +31,10 @@ pub enum Kind {
     /// As a service whose versions are rolled out and stay where they fail, tolerated for a while
     /// on a silent node.
     RollingWindow,
+    /// As a service whose versions are tried by canaries, which are promoted once all are healthy.
+    Canary,
+    /// The same, promoted by an operator; the generation that is wanted in the end by itself.
+    CanaryByHand,
     /// Ends by itself after a while.
     Batch,
     /// A batch job that is launched every few seconds; the kind of its launches, too.
@@ -52,6 +56,8 @@ pub const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many allocations a rollout replaces at once.
 pub(crate) const MAX_PARALLEL: u32 = 2;
+/// How many canaries try a new version.
+pub(crate) const CANARIES: u32 = 2;
 /// How long an allocation of a rollout has to run before it counts as healthy.
 const MIN_HEALTHY_TIME: Duration = Duration::from_secs(2);
 /// When one that is not healthy yet counts as unhealthy.
@@ -90,6 +96,7 @@ pub(super) fn of(scenario: Scenario, rng: &mut Rng) -> Vec<Kind> {
             Kind::SystemWindow,
         ],
         Scenario::Periodic => vec![Kind::Periodic, Kind::PeriodicAlone, Kind::Service],
+        Scenario::Canary => vec![Kind::Canary, Kind::CanaryByHand],
         Scenario::Rolling => vec![Kind::Rolling, Kind::RollingWindow, Kind::Service],
         _ => {
             let mut kinds = vec![Kind::Service];
@@ -125,7 +132,9 @@ pub fn count(kind: Kind, nodes: u32) -> u32 {
         | Kind::Patient
         | Kind::Frail
         | Kind::Rolling
-        | Kind::RollingWindow => nodes / 2 + 2,
+        | Kind::RollingWindow
+        | Kind::Canary
+        | Kind::CanaryByHand => nodes / 2 + 2,
     }
 }
 
@@ -147,7 +156,12 @@ pub fn is_broken(kind: Kind, job: &Job) -> bool {
 
 /// Whether versions of it are rolled out a few allocations at a time.
 pub fn is_rolled_out(kind: Kind) -> bool {
-    matches!(kind, Kind::Rolling | Kind::RollingWindow)
+    matches!(kind, Kind::Rolling | Kind::RollingWindow) || has_canaries(kind)
+}
+
+/// Whether new versions of it are tried by canaries.
+pub fn has_canaries(kind: Kind) -> bool {
+    matches!(kind, Kind::Canary | Kind::CanaryByHand)
 }
 
 /// Whether it is launched by the clock.
@@ -189,7 +203,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
         });
     }
     if job_type == JobType::Service {
-        group.update = Some(update(kind));
+        group.update = Some(update(kind, generation));
     }
     group.disconnect = match kind {
         Kind::Window | Kind::Patient | Kind::RollingWindow | Kind::SystemWindow => {
@@ -224,7 +238,7 @@ pub fn job(offset: usize, kind: Kind, count: u32, generation: u32) -> Job {
 }
 
 /// All at once, unless rollouts are what the job is for.
-fn update(kind: Kind) -> UpdateStrategy {
+fn update(kind: Kind, generation: u32) -> UpdateStrategy {
     if !is_rolled_out(kind) {
         return UpdateStrategy {
             max_parallel: Some(0),
@@ -236,9 +250,16 @@ fn update(kind: Kind) -> UpdateStrategy {
         min_healthy_time: Some(MIN_HEALTHY_TIME),
         healthy_deadline: Some(HEALTHY_DEADLINE),
         progress_deadline: Some(PROGRESS_DEADLINE),
-        auto_revert: Some(kind == Kind::Rolling),
+        auto_revert: Some(matches!(kind, Kind::Rolling | Kind::Canary)),
+        canary: Some(if has_canaries(kind) { CANARIES } else { 0 }),
+        auto_promote: Some(promotes_itself(kind, generation)),
         ..UpdateStrategy::default()
     }
+}
+
+/// Nobody promotes anything when everything is healed.
+fn promotes_itself(kind: Kind, generation: u32) -> bool {
+    kind == Kind::Canary || (kind == Kind::CanaryByHand && generation == LAST_GENERATION)
 }
 
 /// Which of a pair stays: each strategy has its turn.
@@ -299,6 +320,8 @@ pub fn end_of_task(kind: Kind, broken: bool, rng: &mut Rng) -> Option<Nanos> {
         | Kind::Leased
         | Kind::Rolling
         | Kind::RollingWindow
+        | Kind::Canary
+        | Kind::CanaryByHand
         | Kind::System
         | Kind::SystemWindow => None,
     }

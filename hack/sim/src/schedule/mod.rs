@@ -109,6 +109,9 @@ pub enum Scenario {
     /// As a storm, and new versions of jobs are rolled out a few allocations at a time; some of
     /// them are broken.
     Rolling,
+    /// As a rollout, and new versions are tried by canaries: leaders change, nodes come and go, and
+    /// operators promote, fail, pause and resume deployments.
+    Canary,
     /// As a storm, and operators do not wait: they stop allocations by hand, also silent ones, and
     /// purge nodes, whether these are there or not. No server's clock jumps, for the leases.
     Operators,

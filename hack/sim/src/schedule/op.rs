@@ -33,6 +33,8 @@ pub enum OpKind {
     Stop { job: usize },
     /// Stop one of the job's allocations, and place another one for it.
     StopAlloc { job: usize, pick: u32 },
+    /// Change the job's newest deployment.
+    Steer { job: usize, wish: Steering },
     /// Look at the job again.
     Evaluate { job: usize },
     /// Move everything off a node, or let it come back.
@@ -41,6 +43,15 @@ pub enum OpKind {
     Relabel { node: NodeIx, rack: u32 },
     /// Forget a node, whether it is there or not.
     Purge { node: NodeIx },
+}
+
+/// What becomes of a deployment by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steering {
+    Promote,
+    Fail,
+    Pause,
+    Resume,
 }
 
 pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &mut Rng) -> Vec<Op> {
@@ -80,6 +91,7 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
             | Scenario::Stuck
             | Scenario::Leased
             | Scenario::Rolling
+            | Scenario::Canary
             | Scenario::Periodic
             | Scenario::Operators
     );
@@ -88,6 +100,8 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
     while busy && at + 3 * SECOND < size.until {
         let kind = if scenario == Scenario::Operators && rng.chance(500) {
             by_hand(kinds, size, rng)
+        } else if scenario == Scenario::Canary && rng.chance(400) {
+            steer(kinds, rng)
         } else {
             one_of_many(kinds, size, &mut drained, rng)
         };
@@ -98,6 +112,18 @@ pub(super) fn draw(kinds: &[jobs::Kind], scenario: Scenario, size: Size, rng: &m
         add(at, OpKind::Drain { node, begin: false }, rng);
     }
     ops
+}
+
+/// An operator has a look at a rollout.
+fn steer(kinds: &[jobs::Kind], rng: &mut Rng) -> OpKind {
+    let job = rng.offset(kinds.len());
+    let wish = match rng.below(6) {
+        0..=2 => Steering::Promote,
+        3 => Steering::Fail,
+        4 => Steering::Pause,
+        _ => Steering::Resume,
+    };
+    OpKind::Steer { job, wish }
 }
 
 /// What an operator does who does not want to wait for a node.

@@ -375,6 +375,7 @@ fn forgotten(mutant: Option<Mutant>, command: &Command) -> bool {
         Command::WindowExpired { .. } => mutant == Some(Mutant::WindowsNeverEnd),
         Command::SyncDeadline { .. } => mutant == Some(Mutant::OwedForEver),
         Command::DeploymentStatus(_) => mutant == Some(Mutant::RolloutsUnwatched),
+        Command::DeploymentPromote(_) => mutant == Some(Mutant::PromotionsForgotten),
         Command::PeriodicLaunch(_) => mutant == Some(Mutant::LaunchesForgotten),
         Command::PendingExpired { .. } => mutant == Some(Mutant::PendingForEver),
         _ => false,

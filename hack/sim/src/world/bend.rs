@@ -77,6 +77,11 @@ fn other_eval(id: EvalId) -> EvalId {
     EvalId::from_slice(&bytes).unwrap_or(id)
 }
 
+fn is_canary(alloc: &Allocation) -> bool {
+    let status = alloc.deployment_status.as_ref();
+    status.is_some_and(|status| status.canary)
+}
+
 /// What a planted bug has to know of the state before an entry.
 pub(super) enum Before {
     Nothing,
@@ -108,6 +113,32 @@ impl World {
             (Command::PlanApply(plan), Some(Mutant::ReplacedTwice)) => self.replace_twice(plan),
             (Command::PlanApply(plan), Some(Mutant::PlacedBeside)) => self.place_beside(plan),
             (Command::PlanApply(plan), Some(Mutant::RollsAllAtOnce)) => self.roll_all(plan),
+            (Command::PlanApply(plan), Some(Mutant::OlderInNewVersion)) => self.renew(plan),
+            (Command::PlanApply(plan), Some(Mutant::CanariesStay)) => {
+                plan.changed.retain(|change| {
+                    let alloc = self.state().alloc(change.id);
+                    let stops = matches!(
+                        change.change,
+                        Change::Stop {
+                            client_status: None,
+                            ..
+                        }
+                    );
+                    !(stops && alloc.is_some_and(|alloc| is_canary(alloc)))
+                });
+            }
+            (Command::PlanApply(plan), Some(Mutant::OneCanaryMore)) => {
+                let twin = plan
+                    .placed
+                    .iter()
+                    .find(|alloc| is_canary(alloc))
+                    .map(|alloc| {
+                        let mut twin = Allocation::clone(alloc);
+                        twin.id = other_id(alloc.id);
+                        Arc::new(twin)
+                    });
+                plan.placed.extend(twin);
+            }
             (Command::PlanApply(plan), Some(Mutant::StopsAllOfIt)) => self.stop_all_leased(plan),
             (Command::PlanApply(plan), Some(Mutant::SilentStays)) => self.keep_silent(plan),
             (Command::PeriodicLaunch(command), Some(Mutant::LaunchedAgain)) => {
@@ -146,6 +177,22 @@ impl World {
         });
         let twins: Vec<_> = twins.collect();
         plan.placed.extend(twins);
+    }
+
+    /// Placements in an older version are made in the present one.
+    fn renew(&self, plan: &mut PlanApply) {
+        for alloc in &mut plan.placed {
+            let key = alloc.job_key();
+            let (Some(job), Some(spec)) = (self.state().job(&key), self.state().job_spec(&key))
+            else {
+                continue;
+            };
+            if alloc.job_version < job.version {
+                let alloc = Arc::make_mut(alloc);
+                alloc.job_version = job.version;
+                alloc.spec = spec;
+            }
+        }
     }
 
     /// A step of a rollout stops everything that is left of older versions.

@@ -4,17 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_state::command::{JobDeregister, JobRegister, NodeDrainSet, Purge};
+use controlplane_leader::failed::{Failed, Reverts, failed, watcher_eval};
+use controlplane_state::command::{
+    DeploymentChange, DeploymentPromote, DeploymentStatusUpdate, JobDeregister, JobRegister,
+    NodeDrainSet, PromoteGroups, Purge,
+};
 use controlplane_state::{Applied, Command, Outcome};
 use protocol_model::{
-    AllocId, Allocation, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalTrigger,
-    Evaluation, Job, JobKey,
+    AllocId, Allocation, Deployment, DeploymentStatus, DesiredTransition, DrainSpec, Eligibility,
+    EvalId, EvalTrigger, Evaluation, Job, JobKey,
 };
 
 use super::World;
 use crate::event::{Answer, Event, NodeIx};
 use crate::node_ids::node_id;
-use crate::schedule::op::{Op, OpKind};
+use crate::schedule::op::{Op, OpKind, Steering};
 use crate::schedule::{Schedule, jobs};
 use crate::server::change::Then;
 use crate::time::{MILLI, SECOND, wall};
@@ -136,6 +140,7 @@ impl World {
                     evals: vec![eval],
                 }
             }
+            OpKind::Steer { job, wish } => return self.steer(job, wish),
             OpKind::Evaluate { job } => {
                 let job = self.job(job, 1, 0);
                 if job.is_template() {
@@ -158,6 +163,55 @@ impl World {
                 node: node_id(node),
             },
             OpKind::Relabel { .. } => return None,
+        })
+    }
+
+    /// A change of the job's newest deployment, as the API makes it.
+    fn steer(&mut self, job: usize, wish: Steering) -> Option<Command> {
+        let key = JobKey::new("default", jobs::name(job));
+        let eval = EvalId::from_u128(self.rng.id());
+        let now = wall(self.now, 0);
+        let state = self.state();
+        let deployment = state.latest_deployment(&key)?;
+        let eval = watcher_eval(state, deployment, eval, now);
+        let becomes = |status, description: &str, eval| {
+            Command::DeploymentStatus(DeploymentStatusUpdate {
+                change: DeploymentChange {
+                    id: deployment.id,
+                    status,
+                    description: description.to_owned(),
+                    from: Some(deployment.status),
+                },
+                revert: None,
+                eval,
+            })
+        };
+        Some(match wish {
+            Steering::Promote => Command::DeploymentPromote(DeploymentPromote {
+                id: deployment.id,
+                groups: PromoteGroups::All,
+                eval,
+                from: None,
+            }),
+            Steering::Pause => becomes(DeploymentStatus::Paused, Deployment::PAUSED, None),
+            Steering::Resume => {
+                let text = deployment.running_description();
+                becomes(DeploymentStatus::Running, text, eval)
+            }
+            Steering::Fail => {
+                let mut groups = deployment.task_groups.values();
+                let reverts = match groups.any(|group| group.auto_revert) {
+                    true => Reverts::IfStable,
+                    false => Reverts::Never,
+                };
+                let reason = (Deployment::MARKED_FAILED, None);
+                let Failed { change, revert } = failed(state, deployment, reason, reverts);
+                Command::DeploymentStatus(DeploymentStatusUpdate {
+                    change,
+                    revert,
+                    eval,
+                })
+            }
         })
     }
 

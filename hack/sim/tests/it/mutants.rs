@@ -321,3 +321,24 @@ fn a_launch_of_a_time_before_the_record_is_found() {
 fn a_launch_beside_another_that_is_not_over_is_found() {
     assert_found(Mutant::LaunchedBeside, &["launches_once"]);
 }
+
+#[test]
+fn canaries_that_are_never_promoted_are_found() {
+    assert_found(Mutant::PromotionsForgotten, &["rollouts_end", "liveness"]);
+}
+
+#[test]
+fn older_allocs_that_come_back_in_the_new_version_are_found() {
+    assert_found(Mutant::OlderInNewVersion, &["trials_hold"]);
+}
+
+#[test]
+fn canaries_that_outlive_their_deployment_are_found() {
+    let by = ["trials_hold", "liveness"];
+    assert_found(Mutant::CanariesStay, &by);
+}
+
+#[test]
+fn one_canary_more_than_is_asked_for_is_found() {
+    assert_found(Mutant::OneCanaryMore, &["trials_hold"]);
+}

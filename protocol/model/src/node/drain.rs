@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::instant::{UnixNanos, rfc3339, rfc3339_always};
 use crate::nullable;
 
-/// What an operator asks of a drain.
+/// An operator's wish for a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DrainSpec {
@@ -53,7 +53,7 @@ impl DrainStrategy {
     }
 }
 
-/// What became of a drain.
+/// The outcome of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DrainStatus {
@@ -87,12 +87,12 @@ pub struct LastDrain {
     /// When it last changed.
     #[serde(with = "rfc3339_always")]
     pub updated_at: UnixNanos,
-    /// What became of it.
+    /// Its outcome.
     pub status: DrainStatus,
     /// The accessor of the token that changed it last; empty without access control.
     #[serde(rename = "AccessorID")]
     pub accessor_id: String,
-    /// What the operator noted.
+    /// The operator's notes.
     #[serde(with = "nullable")]
     pub meta: BTreeMap<String, String>,
 }

@@ -1,7 +1,8 @@
 //! Nodes: the hosts that run `noded`, and what they say about themselves.
 //!
-//! `resources`: what they have. `drain`: how their allocations leave. `stub`: a node's line in a list. `reconnect`: how long one that
-//! lost all servers may take to be back.
+//! `resources`: what they have. `drain`: how allocations leave them. `stub`: a node's line in a
+//! list.
+//! `reconnect`: how long one that lost all servers may take to be back.
 
 mod drain;
 pub mod reconnect;

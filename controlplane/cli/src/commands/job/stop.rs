@@ -4,7 +4,7 @@ use clap::Args;
 use protocol_api::jobs::StopJob;
 use protocol_client::Client;
 
-use crate::agree::agreed;
+use crate::asking;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, JobName, Length};
 use crate::monitor::Monitor;
@@ -94,7 +94,7 @@ impl Stop {
     ) -> Result<Option<JobName>, Failure> {
         let job = find::job(client, text).await?;
         // A whole name was meant; a beginning may have hit what was not.
-        if job.id != text && !self.yes && !is_meant(session, &job.id)? {
+        if job.id != text && !self.yes && !agreed(session, &job.id)? {
             return Ok(None);
         }
         Ok(Some(job))
@@ -125,11 +125,8 @@ fn ended(session: &Session, worst: Exit, mut failures: Vec<Failure>) -> Result<E
 }
 
 /// Asks whether the job that was found is the one that was meant.
-fn is_meant(session: &Session, id: &str) -> Result<bool, Failure> {
-    let unasked = Failure::usage_hint(
-        format!("the only job that begins so is {id:?}"),
-        "give its whole id, or -yes",
-    );
-    let question = format!("Are you sure you want to stop job {id:?}?");
-    agreed(session, &question, unasked)
+fn agreed(session: &Session, id: &str) -> Result<bool, Failure> {
+    let question = format!("Are you sure you want to stop job {id:?}? [y/N]");
+    let found = format!("the only job that begins so is {id:?}");
+    asking::agreed(session, &question, &found)
 }

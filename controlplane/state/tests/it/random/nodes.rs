@@ -129,7 +129,7 @@ pub(super) fn reports_command(cluster: &Harness, step: Step) -> Command {
     }
 }
 
-/// What a leader proposes of a drain, or of one that is over.
+/// A leader's proposal about a drain, perhaps about one that is over.
 fn drain_step(cluster: &Harness, step: Step, node: NodeId) -> Command {
     let snapshot = cluster.state.snapshot();
     let index = snapshot.node(node).map_or(0, |record| record.drain_index);
