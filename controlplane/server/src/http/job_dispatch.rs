@@ -1,7 +1,8 @@
 //! `/v1/job/:id/dispatch`: launches a child of a parameterized job.
 //!
-//! The child is built here from a snapshot. `apply` refuses it where the template changed since, and
-//! it is built anew. A dispatch that is repeated with its idempotency token answers the first child.
+//! The child is built here from a snapshot. `apply` refuses it where the template changed since,
+//! and it is built anew. A dispatch that is repeated with its idempotency token answers the first
+//! child.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

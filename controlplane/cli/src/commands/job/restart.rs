@@ -1,5 +1,5 @@
-//! `drover job restart`: restarts the tasks of a job's allocations, batch after batch. The loop runs
-//! here: it ends with this program.
+//! `drover job restart`: restarts the tasks of a job's allocations, batch after batch. The loop
+//! runs here: it ends with this program.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
