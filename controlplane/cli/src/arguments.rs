@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    alloc, cluster, deployment, eval, job, namespace, node, operator, status, tls,
+    alloc, cluster, deployment, eval, job, namespace, node, operator, scaling, status, tls,
 };
 use crate::failure::{Exit, Failure};
 use crate::session::{GlobalFlags, Session};
@@ -36,6 +36,9 @@ pub(crate) enum Command {
     /// Deployments: rollouts of job versions
     #[command(subcommand)]
     Deployment(deployment::DeploymentCommand),
+    /// Scaling policies
+    #[command(subcommand)]
+    Scaling(scaling::ScalingCommand),
     /// Namespaces
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
@@ -71,6 +74,7 @@ impl Command {
             Self::Node(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Deployment(command) => command.run(session).await,
+            Self::Scaling(command) => command.run(session).await,
             Self::Namespace(command) => command.run(session).await,
             Self::Server(command) => command.run(session).await,
             Self::Operator(command) => command.run(session).await,

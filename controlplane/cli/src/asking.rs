@@ -1,12 +1,14 @@
-//! Asking on while servers elect a leader or restart: what was registered is registered, and
+//! Asking a person whether something is meant. Asking servers on while servers elect a leader or restart: what was registered is registered, and
 //! whoever watches it wants to see its end.
 
+use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use protocol_api::Operation;
 use protocol_client::{Answer, Client, ClientError, Query};
 use tokio::time::Instant;
 
+use crate::failure::Failure;
 use crate::session::Session;
 
 /// How long a server may be unable to answer. An election takes half a second, a restart a few.
@@ -50,4 +52,25 @@ fn may_pass(error: &ClientError) -> bool {
         ClientError::Status { code, .. } => matches!(code, 500 | 502 | 503),
         _ => false,
     }
+}
+
+/// Asks a person, who has to answer `y`. `found`: what the beginning of an id stands for.
+///
+/// # Errors
+/// Where nobody can answer: stdin is no terminal.
+pub(crate) fn agreed(session: &Session, question: &str, found: &str) -> Result<bool, Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::usage_hint(found, "give its whole id, or -yes"));
+    }
+    session.out.note(question);
+    let mut answer = String::new();
+    stdin
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|source| Failure::Host {
+            what: "reading the answer",
+            source,
+        })?;
+    Ok(answer.trim().eq_ignore_ascii_case("y"))
 }

@@ -189,13 +189,21 @@ impl Evaluations {
     }
 
     /// Evaluations that end without being scheduled: needless ones and those that failed.
-    fn write_off(&mut self, ids: &mut dyn FnMut() -> EvalId, now: Now) -> Vec<Evaluation> {
+    fn write_off(
+        &mut self,
+        snapshot: &Snapshot,
+        ids: &mut dyn FnMut() -> EvalId,
+        now: Now,
+    ) -> Vec<Evaluation> {
         let needless = self
             .broker
             .take_cancelled(WRITE_OFF_MAX)
             .into_iter()
             .chain(self.blocked.take_duplicates(WRITE_OFF_MAX));
+        // An operator may have deleted it since.
+        let known = |eval: &Arc<Evaluation>| snapshot.eval(eval.id).is_some();
         let mut evals: Vec<Evaluation> = needless
+            .filter(known)
             .map(|eval| {
                 let mut eval = Evaluation::clone(&eval);
                 eval.status = EvalStatus::Cancelled;
@@ -205,6 +213,9 @@ impl Evaluations {
             })
             .collect();
         for failed in self.broker.take_failed(WRITE_OFF_MAX) {
+            if snapshot.eval(failed.id).is_none() {
+                continue;
+            }
             let mut again = Evaluation::new(
                 ids(),
                 &failed.job_key(),
@@ -251,7 +262,7 @@ impl LeaderPart for Evaluations {
                     self.broker.remove(eval.id);
                     self.blocked.block(Arc::clone(eval), concerns);
                 }
-                Signal::EvalEnded { id, .. } => {
+                Signal::EvalEnded { id, .. } | Signal::EvalRemoved(id) => {
                     self.broker.remove(*id);
                     self.blocked.remove(*id);
                 }
@@ -277,7 +288,7 @@ impl LeaderPart for Evaluations {
     ) -> Option<Effect> {
         let mut evals = self.take_unwritten(snapshot);
         if evals.is_empty() {
-            evals = self.write_off(ids, now);
+            evals = self.write_off(snapshot, ids, now);
         }
         (!evals.is_empty()).then_some(Effect::Command(Command::EvalsUpsert { evals }))
     }

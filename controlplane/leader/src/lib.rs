@@ -20,6 +20,7 @@
 //! - [`rollouts::Rollouts`]: which rollouts make no progress, and what they go back to.
 //! - [`periodic::PeriodicLaunches`]: which periodic jobs are due.
 //! - [`failed::failed`]: the end of one that fails, for the API too.
+//! - [`drain::Drains`]: which allocations leave draining nodes next, and when a drain is over.
 //! - [`tenure::Tenure`]: for how long nodes have had a leader to come back to.
 //! - [`gc::collect`]: what is over for long enough to be forgotten.
 //!
@@ -30,6 +31,7 @@
 pub mod blocked;
 pub mod broker;
 mod deadlines;
+pub mod drain;
 pub mod evaluations;
 pub mod failed;
 pub mod false_positives;

@@ -21,7 +21,7 @@ use controlplane_state::{Command, Digest, Outcome, SessionEpoch, Stamped, State}
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
     Affinity, Constraint, EvalId, EvalTrigger, Evaluation, Incarnation, Job, JobType, NodeId,
-    UnixNanos,
+    Spread, UnixNanos,
 };
 
 /// A state that is not checked after each command, as the tests' one is.
@@ -64,6 +64,9 @@ impl Cluster {
         node.name = format!("node-{number}");
         let rack = format!("r{}", number % 20);
         node.meta.insert("rack".to_owned(), rack.clone());
+        // Five of them, and a class has one zone.
+        node.meta
+            .insert("zone".to_owned(), format!("z{}", number % 5));
         node.computed_class = rack;
         let id = node.id;
         let hello = NodeHello {
@@ -160,6 +163,36 @@ fn distinct(mut job: Job, property: &str, count: u32) -> Job {
     job
 }
 
+/// Three constraints, all of which every node meets, and an affinity.
+fn three_constraints(mut job: Job) -> Job {
+    for (left, operand, right) in [
+        ("${attr.kernel.name}", "=", "linux"),
+        ("${meta.rack}", "regexp", "^r[0-9]+$"),
+        ("${node.datacenter}", "set_contains_any", "dc1,dc2"),
+    ] {
+        job.constraints.push(Constraint {
+            l_target: left.to_owned(),
+            operand: operand.to_owned(),
+            r_target: right.to_owned(),
+        });
+    }
+    job.affinities.push(Affinity {
+        l_target: "${meta.rack}".to_owned(),
+        r_target: "r1".to_owned(),
+        operand: "=".to_owned(),
+        weight: Some(50),
+    });
+    job
+}
+
+fn spread(mut job: Job, property: &str) -> Job {
+    job.spreads.push(Spread {
+        attribute: property.to_owned(),
+        ..Spread::default()
+    });
+    job
+}
+
 fn main() {
     let mut sizes = std::env::args().skip(1).map(|text| text.parse::<u32>());
     let mut size = |otherwise| sizes.next().and_then(Result::ok).unwrap_or(otherwise);
@@ -188,6 +221,17 @@ fn main() {
     let eval = large.register(preferring);
     let what = format!("count {alloc_count}, {node_count} nodes, preferring");
     large.decide(&what, &eval, 3);
+    let eval = large.register(three_constraints(service("narrowed", alloc_count)));
+    let what = format!("count {alloc_count}, three constraints, affinity");
+    large.decide(&what, &eval, 3);
+    for (name, property) in [("zones", "${meta.zone}"), ("nodes", "${node.unique.name}")] {
+        let eval = large.register(spread(service(name, alloc_count), property));
+        large.decide(
+            &format!("count {alloc_count}, spread over {name}"),
+            &eval,
+            3,
+        );
+    }
     let eval = large.register(distinct(
         service("apart", node_count),
         "${node.unique.name}",

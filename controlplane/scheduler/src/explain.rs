@@ -139,7 +139,7 @@ fn misses(snapshot: &Snapshot, job: &Job, group: &TaskGroup, scratch: &mut Scrat
     nearest.into_iter().map(|(_, _, miss)| miss).collect()
 }
 
-/// What a node lacks, and how much that is.
+/// Everything that a node lacks, with its weight.
 #[derive(Default)]
 struct Lacks {
     weight: u64,
@@ -147,7 +147,7 @@ struct Lacks {
 }
 
 impl Lacks {
-    /// What another allocation of the group finds too little of.
+    /// Room that is missing for another allocation of the group.
     fn of_room(group: &TaskGroup, node: &Node, row: &NodeRow) -> Self {
         let mut lacks = Self::default();
         let mut ask = ask::fixed(group);

@@ -11,7 +11,8 @@
 //! 2. `feasible`: may this group run on this node, asked once per class of nodes.
 //! 3. `rank`: how good is the node; the mean of named components, ties broken by the seed.
 //! 4. fit: `controlplane_state::fit`, the same function that the plan check uses.
-//! 5. write down: placements, stops, updates, later evaluations, the blocked one, and the rollout's
+//! 5. preempt: where a placement fits nowhere, less important allocations that make room for it.
+//! 6. write down: placements, stops, updates, later evaluations, the blocked one, and the rollout's
 //!    beginning or end (`rollout`).
 //!
 //! [`schedule_concurrent`] takes into account other decisions that the snapshot does not show yet
@@ -28,11 +29,13 @@ mod feasible;
 mod ids;
 mod later;
 mod place;
+mod preempt;
 mod rank;
 mod reconcile;
 mod reschedule;
 mod rollout;
 mod scratch;
+mod spread;
 
 use std::collections::BTreeMap;
 
@@ -44,6 +47,7 @@ pub use concurrency::{Concurrency, Lane, Lanes};
 pub use explain::{GroupExplanation, MISSES_MAX, Miss, explain};
 pub use ids::Seeded;
 pub use scratch::Scratch;
+pub use spread::spread_warnings;
 
 /// What is to be done for one evaluation.
 #[derive(Clone, PartialEq, Debug)]
@@ -100,6 +104,8 @@ pub struct GroupReport {
     pub disconnect: u64,
     /// Their node is back.
     pub reconnect: u64,
+    /// Allocations of other jobs that are evicted for placements.
+    pub preemptions: u64,
 }
 
 impl GroupReport {
@@ -120,6 +126,7 @@ impl GroupReport {
             reschedule_later: count(buckets.reschedule_at.len()),
             disconnect: count(buckets.disconnect.len()),
             reconnect: count(buckets.reconnect.len()),
+            preemptions: 0,
         }
     }
 }

@@ -16,9 +16,24 @@ pub(crate) struct Score {
     anti_affinity: Option<f64>,
     reschedule_penalty: Option<f64>,
     affinity: Option<f64>,
+    preemption: Option<f64>,
+    /// By the node's cell, and so added where nodes are compared.
+    spread: f64,
     /// Whether all of `fill` counts where nodes are compared.
     own: bool,
 }
+
+/// The most parts that a score has besides its spread.
+pub(crate) const PARTS_MAX: usize = 5;
+
+/// Components that every explanation names, 0 where they do not apply: clients take the columns of
+/// their tables from the first node.
+const ALWAYS_NAMED: [&str; 4] = [
+    "binpack",
+    "job-anti-affinity",
+    "node-affinity",
+    "node-reschedule-penalty",
+];
 
 /// What part of `fill` counts for a node of another lane. A decision fills the nodes of its own
 /// lane first; where they are full, it takes the emptiest ones of the others, which their own
@@ -26,30 +41,42 @@ pub(crate) struct Score {
 const FILL_OF_OTHERS: f64 = -0.01;
 
 impl Score {
+    /// The same on a node whose spread is `spread`; 0 does not count.
+    pub(crate) fn with_spread(self, spread: f64) -> Self {
+        Self { spread, ..self }
+    }
+
     /// The components by the names that users know.
     pub(crate) fn components(&self) -> BTreeMap<String, f64> {
-        self.named()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        let always = ALWAYS_NAMED.map(|name| (name.to_owned(), 0.0));
+        let mut components = BTreeMap::from(always);
+        let named = self.named();
+        components.extend(named.map(|(name, value)| (name.to_owned(), value)));
+        components
     }
 
     /// The mean of the components that apply.
     pub(crate) fn norm(&self) -> f64 {
-        let (mut sum, mut parts) = (0.0, 0u32);
-        for (_, value) in self.named() {
-            sum += value;
-            parts += 1;
-        }
-        sum / f64::from(parts.max(1))
+        self.parts().mean(self.spread)
     }
 
-    /// What nodes are compared by: the mean, with a little against `fill` for nodes of other lanes.
-    pub(crate) fn order(&self) -> f64 {
+    /// The order of nodes, before their spread: with a little against `fill` for nodes of
+    /// other lanes.
+    pub(crate) fn order(&self) -> Parts {
         if self.own {
-            return self.norm();
+            return self.parts();
         }
         let fill = self.fill * FILL_OF_OTHERS;
-        Self { fill, ..*self }.norm()
+        Self { fill, ..*self }.parts()
+    }
+
+    fn parts(&self) -> Parts {
+        let mut parts = Parts { sum: 0.0, count: 0 };
+        for (_, value) in self.with_spread(0.0).named() {
+            parts.sum += value;
+            parts.count += 1;
+        }
+        parts
     }
 
     fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
@@ -58,6 +85,8 @@ impl Score {
             anti_affinity,
             reschedule_penalty,
             affinity,
+            preemption,
+            spread,
             own: _,
         } = *self;
         [
@@ -65,9 +94,30 @@ impl Score {
             ("job-anti-affinity", anti_affinity),
             ("node-affinity", affinity),
             ("node-reschedule-penalty", reschedule_penalty),
+            ("preemption", preemption),
+            ("allocation-spread", (spread != 0.0).then_some(spread)),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+/// The components of a score but its spread, together.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Parts {
+    pub(crate) sum: f64,
+    /// How many there are, 1 to [`PARTS_MAX`].
+    pub(crate) count: u8,
+}
+
+impl Parts {
+    /// The mean of all components; a spread of 0 is none.
+    pub(crate) fn mean(self, spread: f64) -> f64 {
+        if spread == 0.0 {
+            self.sum / f64::from(self.count.max(1))
+        } else {
+            (self.sum + spread) / (f64::from(self.count) + 1.0)
+        }
     }
 }
 
@@ -78,6 +128,8 @@ pub(crate) struct Ranking<'a> {
     affinities: Vec<&'a Affinity>,
     weight_sum: f64,
     count: u32,
+    /// All of `fill` counts on every node, whatever lane it is in.
+    all_own: bool,
 }
 
 /// What concerns one placement on one node.
@@ -93,6 +145,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) penalized: bool,
     /// The node is in the decision's lane.
     pub(crate) own: bool,
+    /// The component of the allocations that are evicted for it.
+    pub(crate) preemption: Option<f64>,
 }
 
 impl<'a> Ranking<'a> {
@@ -103,7 +157,7 @@ impl<'a> Ranking<'a> {
             .chain(&group.affinities)
             .chain(group.tasks.iter().flat_map(|task| &task.affinities))
             .collect();
-        let weight_sum = affinities
+        let weight_sum: f64 = affinities
             .iter()
             .map(|one| f64::from(one.weight().abs()))
             .sum();
@@ -112,6 +166,11 @@ impl<'a> Ranking<'a> {
             affinities,
             weight_sum,
             count: group.count().max(1),
+            // A refusal now and then costs less than a preference of the job that does not count,
+            // or allocations that are spread over a part of the nodes only.
+            all_own: weight_sum > 0.0
+                || algorithm == SchedulerAlgorithm::Spread
+                || !(job.spreads.is_empty() && group.spreads.is_empty()),
         }
     }
 
@@ -127,9 +186,9 @@ impl<'a> Ranking<'a> {
             anti_affinity: (asked.siblings > 0).then(collisions),
             reschedule_penalty: asked.penalized.then_some(-1.0),
             affinity: self.affinity(node, scratch),
-            // A refusal now and then costs less than an affinity of the job that does not count, or
-            // allocations that are spread over a part of the nodes only.
-            own: asked.own || self.weight_sum > 0.0 || self.algorithm == SchedulerAlgorithm::Spread,
+            preemption: asked.preemption,
+            spread: 0.0,
+            own: asked.own || self.all_own,
         }
     }
 

@@ -9,9 +9,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use controlplane_raft::{ApplyError, CheckpointSource, Machine, Position, RestoreError};
 use controlplane_state::codec::DecodeError;
+use controlplane_state::command::EvalsDelete;
 use controlplane_state::{Applied, Command, Signal, Snapshot, State, codec};
 use parking_lot::Mutex;
 use protocol_model::NodeId;
@@ -37,6 +39,8 @@ pub struct Hub {
     /// let go: it sees its channel closed and begins anew from a snapshot.
     follower: Mutex<Option<mpsc::Sender<AppliedSignals>>>,
     nodes: Mutex<BTreeMap<NodeId, watch::Sender<u64>>>,
+    /// The rows of the newest page of deleted evaluations, and how long it took.
+    deletion_pace: Mutex<Option<(u32, Duration)>>,
 }
 
 impl Hub {
@@ -45,6 +49,7 @@ impl Hub {
             newest: watch::Sender::new(snapshot),
             follower: Mutex::new(None),
             nodes: Mutex::new(BTreeMap::new()),
+            deletion_pace: Mutex::new(None),
         })
     }
 
@@ -80,6 +85,12 @@ impl Hub {
         if nodes.get(&node).is_some_and(watch::Sender::is_closed) {
             nodes.remove(&node);
         }
+    }
+
+    /// The rows of the newest page of deleted evaluations that was applied here, and how long that
+    /// took: whoever proposes the next page fits its size.
+    pub(crate) fn deletion_pace(&self) -> Option<(u32, Duration)> {
+        *self.deletion_pace.lock()
     }
 
     fn publish(&self, snapshot: Snapshot, applied: Applied) {
@@ -184,6 +195,12 @@ impl Machine for StateMachine {
             // It reads a whole state, which takes seconds where the state is large.
             Command::RestoreCommit { .. } => {
                 off_the_runtime(|| self.state.apply(position.index, stamped))
+            }
+            Command::EvalsDelete(EvalsDelete::Page(page)) => {
+                let (rows, begun) = (page.rows, Instant::now());
+                let applied = self.state.apply(position.index, stamped);
+                *self.hub.deletion_pace.lock() = Some((rows, begun.elapsed()));
+                applied
             }
             _ => self.state.apply(position.index, stamped),
         };

@@ -8,6 +8,7 @@
 //! - [`session`]: the table of a node's relation to the control plane.
 //! - [`fit`]: the one answer to "does it fit?", on rows of the [`NodeColumns`].
 //! - [`watch`]: what a node is told of its allocations. [`news`]: what of its reports is new.
+//! - [`Departure`]: how allocations leave a draining node.
 //! - [`codec`]: commands and outcomes as bytes, for the log and for servers that forward.
 //! - [`checkpoint`]: [`Tables::write_checkpoint`] and [`State::restore`]: the whole state as a
 //!   stream. [`invariants`]: what must hold of every state.
@@ -22,6 +23,7 @@ mod class;
 pub mod codec;
 mod columns;
 pub mod command;
+mod drain;
 pub mod fit;
 pub mod invariants;
 mod names;
@@ -38,10 +40,13 @@ mod usage;
 pub mod watch;
 
 pub use applied::*;
-pub use apply::{HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap};
+pub use apply::{
+    EvalsFound, HelloAnswer, LeaseEnd, WindowEnd, covers, datacenter_matches, left_a_gap,
+};
 pub use class::computed_class;
 pub use columns::{NodeColumns, NodeRow, Readiness};
 pub use command::{COMMAND_LEVEL, Command, Stamped};
+pub use drain::Departure;
 pub use names::NameId;
 pub use prefix::IdPrefix;
 pub use protocol_wire::v1::{ItemResult, UpdateClass};
@@ -49,7 +54,7 @@ pub use record::*;
 pub use restore::{PendingRestore, RESTORE_BYTES_MAX, RESTORE_CHUNK_BYTES_MAX, RESTORE_SILENCE};
 pub use snapshot::Snapshot;
 pub use state::State;
-pub use tables::{Children, Table, Tables};
+pub use tables::{Children, EvalSlot, Table, Tables};
 pub use usage::{
     Capacity, Claims, FixedCapacity, MAX_DYNAMIC_PORT, MIN_DYNAMIC_PORT, Numbers, Usage,
 };

@@ -1,10 +1,11 @@
 //! The questions that can be asked of a snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use protocol_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission,
-    Node, NodeId, SpecHash, TaskGroup, UnixNanos,
+    Node, NodeId, ScalingEvent, SpecHash, TaskGroup, UnixNanos,
 };
 
 use crate::columns::NodeColumns;
@@ -114,6 +115,11 @@ impl Tables {
             .map(|record| &record.job)
     }
 
+    /// The newest scaling events of a job's groups, the newest first.
+    pub fn scaling_events(&self, key: &JobKey) -> Option<&BTreeMap<String, Vec<ScalingEvent>>> {
+        self.jobs.get(key).map(|record| &record.scaling)
+    }
+
     /// The specification with this hash, as whoever first registered it: its version and indexes
     /// may be another job version's. For one allocation's job use [`Self::job_of_alloc`].
     pub fn spec(&self, hash: SpecHash) -> Option<&Arc<Job>> {
@@ -194,34 +200,35 @@ impl Tables {
     }
 }
 
-/// Evaluations.
+/// Evaluations. Pages of them: [`Tables::evals_within`].
 impl Tables {
     /// One evaluation.
     pub fn eval(&self, id: EvalId) -> Option<&Arc<Evaluation>> {
-        self.evals.get(&id)
+        self.evals.get(&self.eval_slot(id)?)
     }
 
-    /// All evaluations, by id.
-    pub fn evals(&self) -> impl Iterator<Item = &Arc<Evaluation>> + '_ {
+    /// All evaluations, oldest first.
+    pub fn evals(&self) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> + '_ {
         self.evals.values()
     }
 
-    /// Evaluations whose id begins so.
+    /// Evaluations whose id begins so, by id.
     pub fn evals_with_prefix(
         &self,
         prefix: IdPrefix,
     ) -> impl Iterator<Item = &Arc<Evaluation>> + '_ {
-        self.evals
+        self.eval_slots
             .range(EvalId(prefix.low)..=EvalId(prefix.high))
-            .map(|(_, eval)| eval)
+            .filter_map(|(id, index)| self.evals.get(&(*index, *id)))
     }
 
-    /// A job's evaluations, by id.
+    /// A job's evaluations, oldest first.
     pub fn evals_by_job(&self, key: &JobKey) -> impl Iterator<Item = &Arc<Evaluation>> + '_ {
-        let ids = self.evals_by_job.get(key);
-        ids.into_iter()
+        let slots = self.evals_by_job.get(key);
+        slots
+            .into_iter()
             .flatten()
-            .filter_map(|id| self.evals.get(id))
+            .filter_map(|slot| self.evals.get(slot))
     }
 }
 

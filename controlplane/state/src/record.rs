@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 pub use protocol_model::SessionEpoch;
 use protocol_model::{
-    Deployment, Incarnation, Job, JobSubmission, JobType, Node, SpecHash, UnixNanos,
+    Deployment, Incarnation, Job, JobSubmission, JobType, Node, ScalingEvent, SpecHash, UnixNanos,
 };
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,14 @@ pub struct NodeRecord {
     /// wrote it that did not know this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fell_silent_at: Option<UnixNanos>,
+    /// The log index at which its drain was last set or ended; 0 = never. It tells one drain from
+    /// the next.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drain_index: u64,
+}
+
+fn is_zero(index: &u64) -> bool {
+    *index == 0
 }
 
 /// What the state knows of a node's session. It survives silence: only the next Hello replaces it.
@@ -95,6 +103,9 @@ pub struct JobRecord {
     pub spec: SpecHash,
     /// Per task group, how many the last evaluation left unplaced.
     pub queued: BTreeMap<String, i64>,
+    /// Per task group, the newest scaling events, the newest first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scaling: BTreeMap<String, Vec<ScalingEvent>>,
     /// Of a periodic job: up to which time it was launched by its schedule. (Checkpoints before
     /// version 3 do not have it.)
     #[serde(default, skip_serializing_if = "Option::is_none")]

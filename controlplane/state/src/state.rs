@@ -122,8 +122,11 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
             force_reschedule,
         } => draft.job_evaluate(eval, force_reschedule),
         Command::JobDispatch(child) => draft.job_dispatch(child),
+        Command::JobScale(scale) => draft.job_scale(*scale),
+        Command::JobTag(tag) => draft.job_tag(tag),
         Command::PeriodicLaunch(command) => draft.periodic_launch(command),
         Command::EvalsUpsert { evals } => draft.evals_upsert(evals),
+        Command::EvalsDelete(command) => draft.evals_delete(command),
         Command::PlanApply(plan) => draft.plan_apply(*plan),
         Command::AllocsStop { allocs, evals } => draft.allocs_stop(&allocs, evals),
         Command::NodeHello(hello) => draft.node_hello(&hello),
@@ -136,11 +139,11 @@ fn carry_out(draft: &mut Draft, command: Command) -> Result<Outcome, Refusal> {
         Command::PendingExpired { nodes } => Ok(draft.pending_expired(&nodes)),
         Command::NodeFacts { node, epoch, facts } => draft.node_facts(node, epoch, &facts),
         Command::NodeEligibility { node, eligibility } => draft.node_eligibility(node, eligibility),
-        Command::NodeDrain {
-            node,
-            drain,
-            eligibility_after,
-        } => draft.node_drain(node, drain, eligibility_after),
+        Command::NodeDrainSet(set) => draft.node_drain_set(&set),
+        Command::AllocsMigrate { nodes } => Ok(draft.allocs_migrate(&nodes)),
+        Command::NodeDrainComplete { node, drain_index } => {
+            draft.node_drain_complete(node, drain_index)
+        }
         Command::NodePurge { node } => draft.node_purge(node),
         Command::DeploymentStatus(update) => draft.deployment_status(update),
         Command::DeploymentPromote(command) => draft.deployment_promote(command),

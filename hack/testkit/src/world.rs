@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::{
-    DaemonLife, JobDeregister, JobRegister, JoinVerdict, NodeBatch, NodeHello, NodeSynced, Purge,
+    DaemonLife, DrainMarks, JobDeregister, JobRegister, JoinVerdict, NodeBatch, NodeDrainSet,
+    NodeHello, NodeSynced, Purge,
 };
 use controlplane_state::{
     Applied, Command, Digest, Outcome, SessionEpoch, Snapshot, Stamped, State, UpdateClass,
     invariants,
 };
 use protocol_model::{
-    AllocId, ClientStatus, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation,
-    Incarnation, Job, JobKey, Node, NodeId, TaskRunState, TaskState, UnixNanos,
+    AllocId, ClientStatus, DesiredTransition, DrainSpec, Eligibility, EvalId, EvalStatus,
+    EvalTrigger, Evaluation, Incarnation, Job, JobKey, Node, NodeId, TaskRunState, TaskState,
+    UnixNanos,
 };
 use protocol_wire::report::{AllocReport, ReportedHealth};
 
@@ -196,6 +198,45 @@ impl World {
             allocs: vec![(alloc, wish)],
             evals: vec![eval],
         });
+    }
+
+    /// An operator drains a node, in so many nanoseconds (0 = no deadline, negative = now).
+    pub fn drain(&mut self, node: NodeId, deadline: i64) {
+        let spec = DrainSpec {
+            deadline,
+            ignore_system_jobs: false,
+        };
+        self.set_drain(node, Some(spec), Eligibility::Ineligible);
+    }
+
+    /// An operator begins, changes or ends a node's drain (as the API does it).
+    pub fn set_drain(&mut self, node: NodeId, drain: Option<DrainSpec>, after: Eligibility) {
+        self.expect(Command::NodeDrainSet(NodeDrainSet {
+            node,
+            drain,
+            eligibility_after: after,
+            accessor_id: String::new(),
+            meta: None,
+        }));
+    }
+
+    /// Asks every allocation of a draining node to leave, as a leader would that never waits: the
+    /// state takes those marks alone that hold.
+    pub fn mark_drained(&mut self, node: NodeId) -> Outcome {
+        let snapshot = self.snapshot();
+        let record = snapshot.node(node).expect("the node is registered");
+        let strategy = record.node.drain_strategy.expect("it drains");
+        let on_node = snapshot.allocs_on_node(node);
+        let marks = on_node.filter_map(|alloc| {
+            let mark = snapshot.drain_mark(alloc, strategy, self.now)?;
+            Some((alloc.id, mark))
+        });
+        let marks = DrainMarks {
+            node,
+            drain_index: record.drain_index,
+            marks: marks.collect(),
+        };
+        self.expect(Command::AllocsMigrate { nodes: vec![marks] })
     }
 
     /// The newest pending evaluation of a job.

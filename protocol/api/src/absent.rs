@@ -6,7 +6,6 @@ const NODE_POOLS: &str = "not part of this release: node pools as objects";
 const EVENTS: &str = "not part of this release: the event stream";
 const VARIABLES: &str = "not part of this release: variables";
 const SERVICES: &str = "not part of this release: service discovery";
-const SCALING: &str = "not part of this release: scaling policies";
 const VOLUMES: &str = "not part of this release: volumes";
 const THIS: &str = "this is not part of this release";
 const OPERATOR: &str = "this operator route is not part of this release";
@@ -16,12 +15,7 @@ const ACCESS: &str = "policies, roles and further tokens are not in this release
 /// All of them.
 pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("JobStatuses", "/v1/jobs/statuses", THIS),
-    Endpoint::absent("DispatchJob", "/v1/job/{id...}/dispatch", THIS),
-    Endpoint::absent("RevertJob", "/v1/job/{id...}/revert", THIS),
-    Endpoint::absent("SetJobStability", "/v1/job/{id...}/stable", THIS),
-    Endpoint::absent("ScaleJob", "/v1/job/{id...}/scale", THIS),
     Endpoint::absent("JobServices", "/v1/job/{id...}/services", THIS),
-    Endpoint::absent("TagVersion", "/v1/job/{id...}/versions/{version}/tag", THIS),
     Endpoint::absent(
         "AllocationChecks",
         "/v1/client/allocation/{id}/checks",
@@ -33,11 +27,6 @@ pub(crate) const ALL: &[Endpoint] = &[
         THIS,
     ),
     Endpoint::absent("PauseAllocation", "/v1/client/allocation/{id}/pause", THIS),
-    Endpoint::absent(
-        "DrainNode",
-        "/v1/node/{id}/drain",
-        "draining a node is not part of this release",
-    ),
     Endpoint::absent("ListNodePools", "/v1/node/pools", NODE_POOLS),
     Endpoint::absent("NodePool", "/v1/node/pool/{rest*}", NODE_POOLS),
     Endpoint::absent("EventStream", "/v1/event/stream", EVENTS),
@@ -45,7 +34,6 @@ pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("Variable", "/v1/var/{path...}", VARIABLES),
     Endpoint::absent("ListServices", "/v1/services", SERVICES),
     Endpoint::absent("Service", "/v1/service/{rest...}", SERVICES),
-    Endpoint::absent("Scaling", "/v1/scaling/{rest*}", SCALING),
     Endpoint::absent("ListVolumes", "/v1/volumes", VOLUMES),
     Endpoint::absent("Volume", "/v1/volume/{rest...}", VOLUMES),
     Endpoint::absent("ListPlugins", "/v1/plugins", VOLUMES),

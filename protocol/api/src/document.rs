@@ -110,11 +110,20 @@ fn operation(endpoint: &Endpoint, method: Method) -> Value {
         "responses": responses(endpoint),
         "security": security(endpoint.capability),
     });
-    if let Body::Json { name, optional, .. } = endpoint.body {
-        value["requestBody"] = json!({
-            "required": !optional,
-            "content": { "application/json": { "schema": { "title": name } } },
-        });
+    match endpoint.body {
+        Body::Json { name, optional, .. } => {
+            value["requestBody"] = json!({
+                "required": !optional,
+                "content": { "application/json": { "schema": { "title": name } } },
+            });
+        }
+        Body::Bytes { .. } => {
+            value["requestBody"] = json!({
+                "required": false,
+                "content": { "application/octet-stream": {} },
+            });
+        }
+        Body::None | Body::Stream => {}
     }
     value
 }

@@ -116,6 +116,11 @@ pub enum Body {
         /// Reads one as a server does.
         read: ReadBody,
     },
+    /// Bytes of up to this number.
+    Bytes {
+        /// The largest size.
+        bytes_max: usize,
+    },
     /// Bytes of any number, which are not held in memory.
     Stream,
 }
@@ -264,6 +269,12 @@ impl Endpoint {
 
     pub(crate) const fn needs_access_control(mut self) -> Self {
         self.needs_access_control = true;
+        self
+    }
+
+    /// A body that is taken as it is.
+    pub(crate) const fn bytes(mut self, bytes_max: usize) -> Self {
+        self.body = Body::Bytes { bytes_max };
         self
     }
 

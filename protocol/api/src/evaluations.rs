@@ -2,7 +2,7 @@
 
 use protocol_model::{
     AllocationListStub, DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, JobType, NodeId,
-    UnixNanos, optional_id, rfc3339,
+    UnixNanos, nullable::or_default, optional_id, rfc3339,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,12 +20,55 @@ operations! {
         Parameter::text("job", "only of this job"),
         Parameter::text("status", "only in this status"),
     ]);
+    /// count evaluations
+    CountEvaluations {} -> EvaluationCount = get("/v1/evaluations/count").filterable().parameters(&[
+        PREFIX,
+    ]);
+    /// delete evaluations, by ids or by an expression; open ones leave the scheduler
+    DeleteEvaluations {} (EvalDeleteRequest) -> EvalsDeleted = delete("/v1/evaluations");
     /// read an evaluation
     ReadEvaluation { id } -> Evaluation = get("/v1/evaluation/{id}").parameters(&[
         Parameter::flag("related", "with `RelatedEvals`, at most 1000"),
     ]);
     /// list the allocations that an evaluation made
     EvaluationAllocations { id } -> Vec<AllocationListStub> = get("/v1/evaluation/{id}/allocations");
+}
+
+/// The most ids that [`EvalDeleteRequest`] may have.
+pub const EVAL_IDS_MAX: usize = 7281;
+
+/// The answer of [`CountEvaluations`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EvaluationCount {
+    pub count: u64,
+    pub index: u64,
+    pub known_leader: bool,
+}
+
+/// The body of [`DeleteEvaluations`]: ids or a filter, not both.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EvalDeleteRequest {
+    /// At most [`EVAL_IDS_MAX`]. All are deleted, or none.
+    #[serde(rename = "EvalIDs", deserialize_with = "or_default")]
+    pub eval_ids: Vec<EvalId>,
+    /// An expression: those that match, existed when the call was made, and may go.
+    #[serde(deserialize_with = "or_default")]
+    pub filter: String,
+}
+
+/// The answer of [`DeleteEvaluations`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EvalsDeleted {
+    /// Evaluations that were deleted.
+    pub count: u64,
+    /// Those that match and stay, since later decisions need them or they changed meanwhile.
+    pub kept: u64,
+    /// Those of the deleted ones that were pending or blocked.
+    pub open: u64,
+    pub index: u64,
 }
 
 /// The short form of an evaluation that is related to another one. Every key is there.

@@ -33,6 +33,7 @@ pub mod jobs;
 pub mod namespaces;
 pub mod nodes;
 pub mod operator;
+pub mod scaling;
 pub mod search;
 
 pub use document::{openapi, table};
@@ -53,6 +54,7 @@ const DECLARED: &[&[Endpoint]] = &[
     deployments::ALL,
     nodes::ALL,
     namespaces::ALL,
+    scaling::ALL,
     search::ALL,
     agent::ALL,
     operator::ALL,

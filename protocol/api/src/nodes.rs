@@ -1,6 +1,8 @@
 //! Nodes.
 
-use protocol_model::{Allocation, EvalId, ForeignAlloc, Node, NodeListStub, nullable};
+use std::collections::BTreeMap;
+
+use protocol_model::{Allocation, DrainSpec, EvalId, ForeignAlloc, Node, NodeListStub, nullable};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Parameter;
@@ -23,6 +25,8 @@ operations! {
     NodeAllocations { id } -> Vec<Allocation> = get("/v1/node/{id}/allocations");
     /// let a node take new allocations, or not
     SetEligibility { id } (EligibilityRequest) -> NodeChanged = put("/v1/node/{id}/eligibility");
+    /// move allocations off a node before a deadline, or end that
+    DrainNode { id } (DrainRequest) -> NodeChanged = put("/v1/node/{id}/drain");
     /// evaluate every job that has allocations on a node
     EvaluateNode { id } -> NodeChanged = put("/v1/node/{id}/evaluate");
     /// forget a node
@@ -39,6 +43,18 @@ operations! {
 pub struct EligibilityRequest {
     /// `eligible` or `ineligible`.
     pub eligibility: String,
+}
+
+/// The body of [`DrainNode`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DrainRequest {
+    /// How the node is drained; `null` ends its drain.
+    pub drain_spec: Option<DrainSpec>,
+    /// Whether the node takes allocations again, where its drain ends.
+    pub mark_eligible: bool,
+    /// Notes, shown with the node's last drain.
+    pub meta: Option<BTreeMap<String, String>>,
 }
 
 /// The answer of a change of a node.

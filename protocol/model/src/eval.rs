@@ -31,6 +31,17 @@ pub enum EvalStatus {
 }
 
 impl EvalStatus {
+    /// The name that the API uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Pending => "pending",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Cancelled => "canceled",
+        }
+    }
+
     /// Whether nothing more will happen to it.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Cancelled)
@@ -79,6 +90,31 @@ pub enum EvalTrigger {
     MaxDisconnectTimeout,
     /// A silent node came back.
     Reconnect,
+}
+
+impl EvalTrigger {
+    /// The name that the API uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JobRegister => "job-register",
+            Self::JobDeregister => "job-deregister",
+            Self::PeriodicJob => "periodic-job",
+            Self::NodeDrain => "node-drain",
+            Self::NodeUpdate => "node-update",
+            Self::AllocStop => "alloc-stop",
+            Self::Scheduled => "scheduled",
+            Self::RollingUpdate => "rolling-update",
+            Self::DeploymentWatcher => "deployment-watcher",
+            Self::FailedFollowUp => "failed-follow-up",
+            Self::MaxPlanAttempts => "max-plan-attempts",
+            Self::RetryFailedAlloc => "alloc-failure",
+            Self::QueuedAllocs => "queued-allocs",
+            Self::Preemption => "preemption",
+            Self::JobScaling => "job-scaling",
+            Self::MaxDisconnectTimeout => "max-disconnect-timeout",
+            Self::Reconnect => "reconnect",
+        }
+    }
 }
 
 /// One evaluation, in the shape of the API.
@@ -204,6 +240,11 @@ impl Evaluation {
             create_index: 0,
             modify_index: 0,
         }
+    }
+
+    /// Whether it looks at the same job as another one.
+    pub fn is_of_same_job(&self, other: &Self) -> bool {
+        self.job_id == other.job_id && self.namespace == other.namespace
     }
 
     /// The job that it looks at.

@@ -183,7 +183,7 @@ pub struct Job {
     /// The token that makes repeated dispatches one.
     #[serde(deserialize_with = "or_default")]
     pub dispatch_idempotency_token: String,
-    /// The dispatched payload in base64, as the API carries it.
+    /// The dispatched payload: base64 of Snappy's block format, as the API carries it.
     pub payload: Option<String>,
     /// The token that registered it.
     #[serde(rename = "NomadTokenID", deserialize_with = "or_default")]

@@ -8,6 +8,7 @@
 //!   `validate` lists every mistake at once, `unhonoured` names what this release does not do yet.
 //! - [`Allocation`], [`Evaluation`], [`Deployment`], [`Node`]: what the cluster makes of it.
 //! - [`ids`]: a type per kind of identifier; [`UnixNanos`]: time as data.
+//! - [`filter`]: which items of a list an expression chooses.
 //! - [`json`]: how documents of users are read: the keys of structures match in any case.
 //!
 //! Nothing here reads a clock, draws an id, or does I/O.
@@ -17,6 +18,7 @@ mod alloc;
 mod deployment;
 mod eval;
 mod file_info;
+pub mod filter;
 mod foreign_alloc;
 pub mod ids;
 mod instant;

@@ -6,6 +6,9 @@ use crate::choice::{UnknownChoice, closed_choice};
 use crate::nullable;
 use crate::nullable::or_default;
 
+/// The largest payload of a dispatch, in bytes before it is compressed (Nomad's limit).
+pub const DISPATCH_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+
 /// What a dispatch of a parameterized job takes.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

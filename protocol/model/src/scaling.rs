@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
+use crate::instant::UnixNanos;
 use crate::nullable;
 use crate::nullable::or_default;
 
@@ -37,4 +39,59 @@ pub struct ScalingPolicy {
     /// The index at which it last changed.
     #[serde(deserialize_with = "or_default")]
     pub modify_index: u64,
+}
+
+/// The namespace of policies' ids, for UUIDs of version 5.
+const POLICY_IDS: Uuid = Uuid::from_u128(0x6f0d_31a2_52c5_4a5e_9d3b_5a0d_0c4f_8e17);
+
+impl ScalingPolicy {
+    /// The policy's id: a function of its target and type, so that it is the same in all versions
+    /// of its job.
+    pub fn stable_id(&self) -> Uuid {
+        let mut name = Vec::new();
+        let part = |key: &str| self.target.get(key).map_or("", String::as_str);
+        let parts = [
+            part("Namespace"),
+            part("Job"),
+            part("Group"),
+            part("Task"),
+            &self.scaling_type,
+        ];
+        for part in parts {
+            name.extend((part.len() as u64).to_be_bytes());
+            name.extend(part.as_bytes());
+        }
+        Uuid::new_v5(&POLICY_IDS, &name)
+    }
+}
+
+/// How many scaling events of one group are kept.
+pub const SCALING_EVENTS_MAX: usize = 20;
+
+/// A request to scale a group, or a note of an autoscaler about it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ScalingEvent {
+    /// When it was applied.
+    #[serde(deserialize_with = "or_default")]
+    pub time: UnixNanos,
+    /// The count that was asked for; absent for a note.
+    pub count: Option<i64>,
+    /// The group's count before.
+    #[serde(deserialize_with = "or_default")]
+    pub previous_count: i64,
+    /// A text for people.
+    #[serde(deserialize_with = "or_default")]
+    pub message: String,
+    /// Whether the autoscaler failed.
+    #[serde(deserialize_with = "or_default")]
+    pub error: bool,
+    /// The caller's own data.
+    pub meta: Option<BTreeMap<String, serde_json::Value>>,
+    /// The evaluation that carries it out.
+    #[serde(rename = "EvalID")]
+    pub eval_id: Option<String>,
+    /// The index at which it was applied.
+    #[serde(deserialize_with = "or_default")]
+    pub create_index: u64,
 }

@@ -3,12 +3,15 @@
 pub(crate) mod alloc;
 pub(crate) mod cluster;
 pub(crate) mod deployment;
+mod drain;
 pub(crate) mod eval;
 mod foreign;
 pub(crate) mod job;
 pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod operator;
+pub(crate) mod scaling;
+pub(crate) mod scheduler;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod tls;

@@ -7,7 +7,7 @@ use protocol_api::nodes::{EligibilityRequest, ListNodes, NodeAllocations, ReadNo
 use protocol_client::{Client, Query};
 use protocol_model::{Eligibility, NodeListStub, NodeStatus};
 
-use super::foreign;
+use super::{drain, foreign};
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Kind, Length};
 use crate::listing::{Form, PageFlags};
@@ -18,6 +18,8 @@ use crate::session::Session;
 pub(crate) enum NodeCommand {
     /// List nodes, or show one with its allocations
     Status(Status),
+    /// Move allocations off a node
+    Drain(drain::Drain),
     /// Say whether a node takes more allocations
     Eligibility(SetEligibility),
 }
@@ -77,6 +79,7 @@ impl NodeCommand {
     pub(crate) async fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self {
             Self::Status(command) => command.run(session).await,
+            Self::Drain(command) => command.run(session).await,
             Self::Eligibility(command) => command.run(session).await,
         }
     }
@@ -175,7 +178,7 @@ async fn slow_admission(client: &Client) -> Option<String> {
 }
 
 /// The node that has this host's name, unless its configuration gives it another.
-async fn this_host(client: &Client) -> Result<String, Failure> {
+pub(super) async fn this_host(client: &Client) -> Result<String, Failure> {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy().into_owned();
     let nodes = client.call(&ListNodes, &Query::new()).await?.value;

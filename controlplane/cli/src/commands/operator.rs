@@ -8,6 +8,7 @@ use protocol_api::operator::{
 use protocol_client::{Client, ClientError, Query};
 
 use super::foreign::OperatorNodeCommand;
+use super::scheduler::SchedulerCommand;
 use super::snapshot::SnapshotCommand;
 use crate::failure::{Exit, Failure};
 use crate::listing::Form;
@@ -22,6 +23,9 @@ pub(crate) enum OperatorCommand {
     /// The cluster's state as a file
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// The scheduler's settings
+    #[command(subcommand)]
+    Scheduler(SchedulerCommand),
     /// What only a person may decide about a node
     #[command(subcommand)]
     Node(OperatorNodeCommand),
@@ -65,6 +69,7 @@ impl OperatorCommand {
         match self {
             Self::Raft(command) => command.run(session).await,
             Self::Snapshot(command) => command.run(session).await,
+            Self::Scheduler(command) => command.run(session).await,
             Self::Node(command) => command.run(session).await,
             Self::Openapi => {
                 let client = session.client()?;

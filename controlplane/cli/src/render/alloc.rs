@@ -99,6 +99,11 @@ impl View<'_> {
                 all.push((name, id(other.to_string())));
             }
         }
+        if !alloc.preempted_allocations.is_empty() {
+            let ids = alloc.preempted_allocations.iter();
+            let ids: Vec<String> = ids.map(|other| id(other.to_string())).collect();
+            all.push(("Preempted Alloc IDs", ids.join(", ")));
+        }
         if let Some(followup) = alloc.followup_eval_id {
             all.push(("Follow-up Eval ID", id(followup.to_string())));
         }

@@ -106,7 +106,7 @@ pub(crate) fn one(parts: &JobParts<'_>, length: Length, colour: Colour, clock: &
     sections.join("\n")
 }
 
-fn head(job: &Job, clock: &Clock) -> String {
+pub(super) fn head(job: &Job, clock: &Clock) -> String {
     let mut rows = vec![
         ("ID", job.id.clone()),
         ("Name", job.name.clone()),

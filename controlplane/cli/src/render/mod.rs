@@ -1,6 +1,7 @@
 //! Answers of the API as text. Everything here is a function: values in, text out.
 
 pub(crate) mod alloc;
+pub(crate) mod children;
 pub(crate) mod columns;
 pub(crate) mod deployment;
 pub(crate) mod diff;

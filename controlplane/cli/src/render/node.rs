@@ -1,6 +1,6 @@
 //! Nodes: the list, and one with what it offers and runs.
 
-use protocol_model::{Allocation, ClientStatus, Node, NodeListStub};
+use protocol_model::{Allocation, ClientStatus, LastDrain, Node, NodeListStub};
 use serde_json::Value;
 
 use super::columns::{Columns, pairs};
@@ -55,6 +55,23 @@ pub(crate) fn list(nodes: &[NodeListStub], running: Option<&[usize]>, length: Le
     table.render()
 }
 
+/// Whether a node drains, and until when.
+pub(crate) fn drain(node: &Node, clock: &Clock) -> String {
+    let Some(strategy) = &node.drain_strategy else {
+        return node.drain.to_string();
+    };
+    let until = match strategy.force_deadline {
+        _ if strategy.deadline < 0 => "force drain".to_owned(),
+        Some(at) => format!("{} deadline", clock.date(at)),
+        None => "no deadline".to_owned(),
+    };
+    let system = match strategy.ignore_system_jobs {
+        true => "; ignoring system jobs",
+        false => "",
+    };
+    format!("true; {until}{system}")
+}
+
 /// The system that a node runs: `debian 12`.
 fn system(node: &NodeListStub) -> String {
     let attributes = node.attributes.iter().flatten();
@@ -87,6 +104,9 @@ impl View<'_> {
             text.push_str(&format!("\n{}\n{body}", self.colour.bold(title)));
         };
         section("Driver Status", drivers(node));
+        if let Some(last) = &node.last_drain {
+            section("Last Drain", self.last_drain(last));
+        }
         if !node.events.is_empty() {
             section("Node Events", self.events(node));
         }
@@ -122,7 +142,7 @@ impl View<'_> {
             ("Node Pool", node.node_pool.clone()),
             ("Class", node.node_class.clone()),
             ("DC", node.datacenter.clone()),
-            ("Drain", node.drain.to_string()),
+            ("Drain", drain(node, self.clock)),
             ("Eligibility", word(&node.scheduling_eligibility)),
             ("Status", node.status.as_str().to_owned()),
             ("Status Description", node.status_description.clone()),
@@ -136,6 +156,25 @@ impl View<'_> {
             ),
             ("Drivers", healthy.join(",")),
         ])
+    }
+
+    fn last_drain(&self, last: &LastDrain) -> String {
+        let meta = last
+            .meta
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let mut lines = vec![
+            ("Status", last.status.as_str().to_owned()),
+            ("Started At", self.clock.date(last.started_at)),
+            ("Updated At", self.clock.date(last.updated_at)),
+        ];
+        if !last.accessor_id.is_empty() {
+            lines.push(("Accessor ID", last.accessor_id.clone()));
+        }
+        if !last.meta.is_empty() {
+            lines.push(("Meta", meta.collect::<Vec<_>>().join(", ")));
+        }
+        pairs(&lines)
     }
 
     fn events(&self, node: &Node) -> String {

@@ -1,11 +1,15 @@
 //! A plan: how the job changes, what the scheduler would do, how to go on.
 
-use protocol_api::jobs::{DiffType, JobPlan};
-use protocol_model::Job;
+use std::collections::BTreeMap;
 
+use protocol_api::jobs::{DiffType, JobPlan};
+use protocol_model::{AllocationListStub, Job};
+
+use super::columns::Columns;
 use super::diff::DiffView;
 use super::job::launch_at;
 use super::placement;
+use crate::find::{Length, shown};
 use crate::output::Colour;
 use crate::session::Clock;
 
@@ -100,12 +104,36 @@ impl View {
         if in_place > 0 {
             text.push_str(&format!("- {in_place} allocations are updated in place\n"));
         }
-        let preempted = annotations.preempted.as_ref().map_or(0, Vec::len);
-        if preempted > 0 {
-            text.push_str(&format!("- {preempted} allocations would be preempted\n"));
+        let preempted = annotations.preempted.as_deref().unwrap_or_default();
+        if !preempted.is_empty() {
+            text.push_str(&format!("\n{}\n\n", self.colour.yellow("Preemptions:")));
+            text.push_str(&preemptions(preempted));
         }
         text
     }
+}
+
+/// Preempted allocations that are listed one by one; of more, only numbers by job are shown.
+const PREEMPTIONS_LISTED_MAX: usize = 10;
+
+fn preemptions(preempted: &[AllocationListStub]) -> String {
+    if preempted.len() <= PREEMPTIONS_LISTED_MAX {
+        let mut table = Columns::new(&["Alloc ID", "Job ID", "Task Group"]);
+        for alloc in preempted {
+            let (id, job) = (alloc.id.to_string(), alloc.job_id.clone());
+            table.row([shown(&id, Length::Short), job, alloc.task_group.clone()]);
+        }
+        return table.render();
+    }
+    let mut by_job: BTreeMap<&str, usize> = BTreeMap::new();
+    for alloc in preempted {
+        *by_job.entry(&alloc.job_id).or_default() += 1;
+    }
+    let mut table = Columns::new(&["Job ID", "Preemptions"]);
+    for (job, count) in by_job {
+        table.row([job.to_owned(), count.to_string()]);
+    }
+    table.render()
 }
 
 /// By group: how many nodes each reason rules out, and the nodes that come nearest.

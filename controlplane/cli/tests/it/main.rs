@@ -1,6 +1,9 @@
 //! The program as its users start it, against files and against a server of canned answers.
 
 mod bootstrap;
+mod dispatch;
+mod drain;
+mod eval_delete;
 mod exec;
 mod fake_server;
 mod history;
@@ -16,6 +19,7 @@ mod stop;
 mod target;
 mod tls;
 mod trouble;
+mod versions;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -6,6 +6,7 @@ use controlplane_state::{SessionEpoch, Signal, Snapshot};
 use protocol_model::reconnect::time_to_return;
 use protocol_model::{EvalId, NodeId, NodeStatus};
 
+use crate::drain::Drains;
 use crate::evaluations::Evaluations;
 use crate::gc::{Garbage, GcThresholds};
 use crate::liveness::{KNOCK_AGAIN_MAX, Liveness};
@@ -59,6 +60,7 @@ pub struct Leader {
     pub evaluations: Evaluations,
     rollouts: Rollouts,
     periodic: PeriodicLaunches,
+    drains: Drains,
     garbage: Garbage,
 }
 
@@ -79,6 +81,7 @@ macro_rules! parts {
             $($by)+ $leader.evaluations,
             $($by)+ $leader.rollouts,
             $($by)+ $leader.periodic,
+            $($by)+ $leader.drains,
             $($by)+ $leader.garbage,
         ]
     };
@@ -115,6 +118,7 @@ impl Leader {
             evaluations: Evaluations::of(snapshot, now),
             rollouts: Rollouts::of(snapshot, now.monotonic + grace, now),
             periodic: PeriodicLaunches::of(snapshot, now),
+            drains: Drains::of(snapshot, now),
             garbage: Garbage::new(config.gc, now),
         };
         for record in snapshot.nodes() {
@@ -136,7 +140,7 @@ impl Leader {
         leader
     }
 
-    fn parts(&mut self) -> [&mut dyn LeaderPart; 8] {
+    fn parts(&mut self) -> [&mut dyn LeaderPart; 9] {
         parts!(mut self)
     }
 
@@ -244,7 +248,7 @@ impl Leader {
 
     /// When there is something to do again, by the monotonic clock.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let parts: [&dyn LeaderPart; 8] = parts!(self);
+        let parts: [&dyn LeaderPart; 9] = parts!(self);
         parts.iter().filter_map(|part| part.poll_timeout()).min()
     }
 

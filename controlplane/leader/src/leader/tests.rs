@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controlplane_state::command::{AllocChange, Change, NodeSynced, PlanApply};
+use controlplane_state::command::{AllocChange, Change, EvalsDelete, NodeSynced, PlanApply};
 use controlplane_state::{Command, State};
 use hack_testkit::{World, allocs, jobs, nodes};
 use protocol_model::{
@@ -219,6 +219,26 @@ fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
     assert_eq!(evals[0].status, EvalStatus::Failed);
     let said = &evals[0].status_description;
     assert_eq!(said, "failed in three attempts: attempt 3 was too large");
+}
+
+#[test]
+fn a_deleted_evaluation_leaves_the_broker_and_the_blocked_ones() {
+    let mut world = World::new();
+    let pending = world.register(jobs::job(JobType::Service, "web", 1));
+    let mut blocked = world.register(jobs::job(JobType::Service, "db", 1));
+    blocked.status = EvalStatus::Blocked;
+    let evals = vec![blocked.clone()];
+    let mut leader = Leader::take_over(&world.snapshot(), config(), LONG_LED, at(0));
+    let mut tell = |world: &mut World, command| {
+        let applied = world.apply(command);
+        let snapshot = world.snapshot();
+        leader.on_applied(applied.index, &applied.signals, &snapshot, at(0));
+        let stats = leader.evaluations.broker_stats();
+        (stats.ready, leader.evaluations.blocked_stats().0)
+    };
+    assert_eq!(tell(&mut world, Command::EvalsUpsert { evals }), (1, 1));
+    let ids = EvalsDelete::Ids(vec![pending.id, blocked.id]);
+    assert_eq!(tell(&mut world, Command::EvalsDelete(ids)), (0, 0));
 }
 
 fn ready(world: &mut World) -> (NodeId, SessionEpoch) {

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controlplane_state::command::Preempted;
 use protocol_model::{
     AllocDeploymentStatus, AllocId, Allocation, ClientStatus, DesiredStatus, Job, TaskGroup,
 };
 
 use super::Deciding;
-use crate::place::{Placement, Placer, Tools};
+use crate::place::{Evicting, Placement, Placer, Tools};
 use crate::reconcile::{Buckets, Older, Wanted, ends_first};
 
 /// Placements of a group that were not made.
@@ -110,13 +111,21 @@ impl Deciding<'_> {
             if let Some(alloc) = makes_way {
                 placer.make_way(alloc, tools.overlay);
             }
-            match placer.place(wanted, &mut tools) {
-                Ok(_) if makes_way.is_some_and(|it| ends_first(self.snapshot, group, it)) => {
+            let waits = makes_way.is_some_and(|it| ends_first(self.snapshot, group, it));
+            // Its turn comes when the other one has ended: nothing is evicted before.
+            let evicting = match waits {
+                true => Evicting::Never,
+                false => Evicting::AsConfigured,
+            };
+            match placer.place(wanted, evicting, &mut tools) {
+                Ok(_) if waits => {
                     tally.waiting += 1;
                     self.stop_replaced(wanted, &migrating);
                 }
                 Ok(placement) => {
+                    let victims = placement.victims.clone();
                     let alloc = self.allocation(job, group, wanted, placement);
+                    self.evict(&alloc, victims);
                     placer.placed(&alloc);
                     self.stop_replaced(wanted, &migrating);
                     self.plan.placed.push(Arc::new(alloc));
@@ -138,6 +147,18 @@ impl Deciding<'_> {
         if tally.unplaced > unplaced_before {
             self.note_classes(&placer);
         }
+    }
+
+    /// `victims` go for `alloc`. Their jobs' evaluations are made where the plan is applied.
+    fn evict(&mut self, alloc: &Allocation, victims: Vec<AllocId>) {
+        if victims.is_empty() {
+            return;
+        }
+        let report = self.report.entry(alloc.task_group.clone()).or_default();
+        report.preemptions += u64::try_from(victims.len()).unwrap_or(u64::MAX);
+        let by = alloc.id;
+        let victims = victims.into_iter().map(|id| Preempted { id, by });
+        self.plan.preempted.extend(victims);
     }
 
     /// What a placement takes the place of is stopped with it.
@@ -176,6 +197,8 @@ impl Deciding<'_> {
             node,
             resources,
             metrics,
+            victims: _,
+            displaced,
         } = placement;
         let older = wanted.older.as_ref();
         // A placement in an older version is no part of the rollout.
@@ -219,7 +242,7 @@ impl Deciding<'_> {
             previous_allocation: wanted.previous.as_ref().map(|alloc| alloc.id),
             next_allocation: None,
             reschedule_tracker: wanted.tracker.clone(),
-            preempted_allocations: Vec::new(),
+            preempted_allocations: displaced,
             preempted_by_allocation: None,
             create_index: 0,
             modify_index: 0,

@@ -1,5 +1,5 @@
 //! The field of one group's candidates: each was judged once, and is judged again when something
-//! changed that concerns it. The best one stands at the top of a heap.
+//! changed that concerns it. The best one is found by `heaps`.
 //!
 //! ```text
 //!   candidate --judged--> filtered | exhausted | fits, with a score
@@ -9,13 +9,14 @@
 //! A placement changes one node, so that 50,000 placements on 5,000 nodes cost tens of thousands of
 //! judgements and not hundreds of millions.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use protocol_model::{AllocMetric, Node, NodeId, NodeScoreMeta};
 
+use super::heaps::{Entry, Heaps};
 use super::scope::Candidate;
 use crate::rank::Score;
+use crate::spread::Cell;
 
 /// Scores that an explanation keeps, best first (as Nomad).
 const SCORES_MAX: usize = 5;
@@ -36,7 +37,8 @@ pub(super) enum Verdict {
 pub(super) struct Field<'a> {
     /// In the order of their nodes' ids.
     candidates: Vec<Judged<'a>>,
-    heap: BinaryHeap<Entry>,
+    cells: Vec<Cell>,
+    fitting: Heaps,
     /// What the explanation of every placement has in common.
     counts: AllocMetric,
 }
@@ -44,42 +46,10 @@ pub(super) struct Field<'a> {
 #[derive(Debug)]
 struct Judged<'a> {
     candidate: Candidate<'a>,
+    cell: usize,
     verdict: Verdict,
     /// How often it was judged: an entry of the heap with an older number is stale.
     times: u32,
-}
-
-/// A candidate that fits, as good as it was when it was judged.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Entry {
-    norm: f64,
-    tie: u32,
-    offset: usize,
-    times: u32,
-}
-
-impl Eq for Entry {}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let Self {
-            norm,
-            tie,
-            offset,
-            times,
-        } = self;
-        norm.total_cmp(&other.norm)
-            .then(tie.cmp(&other.tie))
-            // Among full equals the first node, as if they were looked at one after the other.
-            .then(other.offset.cmp(offset))
-            .then(times.cmp(&other.times))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl<'a> Field<'a> {
@@ -88,27 +58,50 @@ impl<'a> Field<'a> {
     pub(super) fn new(
         candidates: Vec<Candidate<'a>>,
         counts: AllocMetric,
-        mut judge: impl FnMut(Candidate<'a>) -> Verdict,
+        mut judge: impl FnMut(Candidate<'a>) -> (Cell, Verdict),
     ) -> Self {
         let mut field = Self {
             candidates: Vec::with_capacity(candidates.len()),
-            heap: BinaryHeap::new(),
+            cells: Vec::new(),
+            fitting: Heaps::default(),
             counts,
         };
-        let mut entries = Vec::with_capacity(candidates.len());
+        let mut numbers: BTreeMap<Cell, usize> = BTreeMap::new();
         for (offset, candidate) in candidates.into_iter().enumerate() {
-            let verdict = judge(candidate);
+            let (cell, verdict) = judge(candidate);
+            let cell = match numbers.get(&cell) {
+                Some(number) => *number,
+                None => {
+                    numbers.insert(cell.clone(), field.cells.len());
+                    field.cells.push(cell);
+                    field.cells.len() - 1
+                }
+            };
             count(&mut field.counts, &candidate.1.node, &verdict);
-            entries.extend(entry(offset, 0, &verdict));
-            field.candidates.push(Judged {
+            let judged = Judged {
                 candidate,
+                cell,
                 verdict,
                 times: 0,
-            });
+            };
+            field.enter(offset, &judged);
+            field.candidates.push(judged);
         }
         field.counts.nodes_evaluated = u64::try_from(field.candidates.len()).unwrap_or(u64::MAX);
-        field.heap = BinaryHeap::from(entries);
         field
+    }
+
+    fn enter(&mut self, offset: usize, judged: &Judged<'a>) {
+        if let Verdict::Fits { score, tie } = &judged.verdict {
+            let parts = score.order();
+            let entry = Entry {
+                value: parts.sum,
+                tie: *tie,
+                offset,
+                times: judged.times,
+            };
+            self.fitting.push(judged.cell, parts.count, entry);
+        }
     }
 
     /// The nodes of all candidates.
@@ -135,44 +128,56 @@ impl<'a> Field<'a> {
         let Ok(offset) = found else {
             return;
         };
-        let Some(judged) = self.candidates.get_mut(offset) else {
+        let Some(judged) = self.candidates.get(offset) else {
             return;
         };
         let verdict = judge(judged.candidate);
-        judged.times = judged.times.wrapping_add(1);
-        let times = judged.times;
-        let before = std::mem::replace(&mut judged.verdict, verdict);
-        uncount(&mut self.counts, &judged.candidate.1.node, &before);
+        let judged = Judged {
+            verdict,
+            times: judged.times.wrapping_add(1),
+            ..*judged
+        };
         count(&mut self.counts, &judged.candidate.1.node, &judged.verdict);
-        self.heap.extend(entry(offset, times, &judged.verdict));
+        self.enter(offset, &judged);
+        let Some(place) = self.candidates.get_mut(offset) else {
+            return;
+        };
+        let before = std::mem::replace(place, judged);
+        uncount(&mut self.counts, &before.candidate.1.node, &before.verdict);
+        if let Verdict::Fits { score, .. } = &before.verdict {
+            let is_stale = is_stale(&self.candidates);
+            let count = score.order().count;
+            self.fitting.outdated(before.cell, count, is_stale);
+        }
     }
 
-    /// The best candidate, where one fits, and the explanation.
-    pub(super) fn best(&mut self) -> (Option<Candidate<'a>>, AllocMetric) {
-        let mut top: Vec<Entry> = Vec::with_capacity(SCORES_MAX);
-        while top.len() < SCORES_MAX
-            && let Some(entry) = self.heap.pop()
-        {
-            let times = self.candidates.get(entry.offset).map(|judged| judged.times);
-            if times == Some(entry.times) {
-                top.push(entry);
-            }
-        }
+    /// The best candidate, where one fits, and the explanation. `spread` is the component of each
+    /// cell.
+    pub(super) fn best(
+        &mut self,
+        spread: impl FnMut(&Cell) -> f64,
+    ) -> (Option<Candidate<'a>>, AllocMetric) {
+        let spreads: Vec<f64> = self.cells.iter().map(spread).collect();
+        let is_stale = is_stale(&self.candidates);
+        let best = self.fitting.best(SCORES_MAX, &spreads, is_stale);
         let mut metrics = self.counts.clone();
-        metrics.score_meta_data = top.iter().filter_map(|entry| self.meta(*entry)).collect();
-        let best = top.first().and_then(|entry| {
-            let judged = self.candidates.get(entry.offset)?;
+        let scores = best
+            .iter()
+            .filter_map(|offset| self.meta(*offset, &spreads));
+        metrics.score_meta_data = scores.collect();
+        let first = best.first().and_then(|offset| {
+            let judged = self.candidates.get(*offset)?;
             Some(judged.candidate)
         });
-        self.heap.extend(top);
-        (best, metrics)
+        (first, metrics)
     }
 
-    fn meta(&self, entry: Entry) -> Option<NodeScoreMeta> {
-        let judged = self.candidates.get(entry.offset)?;
+    fn meta(&self, offset: usize, spreads: &[f64]) -> Option<NodeScoreMeta> {
+        let judged = self.candidates.get(offset)?;
         let Verdict::Fits { score, .. } = &judged.verdict else {
             return None;
         };
+        let score = score.with_spread(spreads.get(judged.cell).copied().unwrap_or(0.0));
         Some(NodeScoreMeta {
             node_id: judged.candidate.0.node,
             scores: score.components(),
@@ -181,15 +186,11 @@ impl<'a> Field<'a> {
     }
 }
 
-fn entry(offset: usize, times: u32, verdict: &Verdict) -> Option<Entry> {
-    match verdict {
-        Verdict::Filtered(_) | Verdict::Exhausted(_) => None,
-        Verdict::Fits { score, tie } => Some(Entry {
-            norm: score.order(),
-            tie: *tie,
-            offset,
-            times,
-        }),
+/// Whether an entry's candidate was judged again since.
+fn is_stale<'c>(candidates: &'c [Judged<'_>]) -> impl Fn(&Entry) -> bool + 'c {
+    |entry| {
+        let judged = candidates.get(entry.offset);
+        judged.is_none_or(|judged| judged.times != entry.times)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Finding a node for each wanted placement: feasible, with room, and the best of those.
 //!
-//! `scope`: the job's nodes. `field`: what each of them is for the next placement. `overlay`: what
-//! the decision changed so far.
+//! `scope`: the job's nodes. `field`: what each of them is for the next placement, `heaps`: those
+//! that fit. `overlay`: what the decision changed so far.
 
+mod evicting;
 mod field;
+mod heaps;
 mod overlay;
 mod scope;
 #[cfg(test)]
@@ -14,18 +16,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controlplane_state::{Capacity, Snapshot, Usage, fit};
-use protocol_model::{AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup};
+use protocol_model::{
+    AllocId, AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId, TaskGroup,
+};
 
 use self::field::{Field, Verdict};
 pub(crate) use self::overlay::Overlay;
-use self::scope::{Candidate, candidates, in_scope};
-pub(crate) use self::scope::{in_datacenters, in_pool};
+use self::scope::{Candidate, candidates};
+pub(crate) use self::scope::{in_datacenters, in_pool, in_scope};
 use crate::ask;
 use crate::feasible::{Alike, Distinct, Feasibility, Ripple, Standing};
 use crate::ids::Seeded;
 use crate::rank::{Asked, Ranking};
 use crate::reconcile::Wanted;
 use crate::scratch::Scratch;
+use crate::spread::Spreads;
 
 /// Why a node is no candidate for what it did not accept.
 const NOT_ACCEPTED: &str = "did not accept it in time";
@@ -40,6 +45,19 @@ pub(crate) struct Placement {
     pub(crate) node: Arc<Node>,
     pub(crate) resources: AllocatedResources,
     pub(crate) metrics: AllocMetric,
+    /// Allocations that are evicted for it.
+    pub(crate) victims: Vec<AllocId>,
+    /// Allocations that this plan evicts and whose room it takes: it starts when they have ended.
+    pub(crate) displaced: Vec<AllocId>,
+}
+
+/// Whether a placement that fits nowhere may evict others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Evicting {
+    /// Where the cluster's configuration allows it to jobs of its kind.
+    AsConfigured,
+    /// It is not made now, so that nothing may go for it.
+    Never,
 }
 
 /// What a placement is decided with besides the placer.
@@ -79,6 +97,7 @@ pub(crate) struct Placer<'a> {
     group: &'a TaskGroup,
     feasibility: Feasibility<'a>,
     distinct: Distinct,
+    spreads: Spreads,
     ranking: Ranking<'a>,
     ask: Usage,
     /// Whole cores, which come to something else on each node.
@@ -88,6 +107,11 @@ pub(crate) struct Placer<'a> {
     field: Option<Field<'a>>,
     /// Nodes for which something changed since they were judged.
     touched: BTreeSet<NodeId>,
+    /// Whether jobs of this kind evict less important ones.
+    preempts: bool,
+    /// All candidates without their victims; made for the first placement that fits nowhere.
+    evicting: Option<Field<'a>>,
+    touched_evicting: BTreeSet<NodeId>,
     /// The candidates by what is to be distinct; made when a value is used up.
     alike: Option<BTreeMap<Alike, Vec<NodeId>>>,
 }
@@ -106,12 +130,16 @@ impl<'a> Placer<'a> {
             group,
             feasibility: Feasibility::new(job, group),
             distinct: Distinct::new(snapshot, job, group, standing),
+            spreads: Spreads::new(snapshot, job, group, standing),
             ranking: Ranking::new(snapshot.scheduler_config().algorithm, job, group),
             ask: ask::fixed(group),
             cores: ask::cores(group),
             dynamic_ports: ask::dynamic_ports(group),
             field: None,
             touched: BTreeSet::new(),
+            preempts: snapshot.scheduler_config().preemption.allows(job.job_type),
+            evicting: None,
+            touched_evicting: BTreeSet::new(),
             alike: None,
         }
     }
@@ -139,6 +167,7 @@ impl<'a> Placer<'a> {
     /// `alloc` of this group is on its way out: the others need not keep their distance.
     pub(crate) fn gone(&mut self, alloc: &Allocation) {
         if let Some(record) = self.snapshot.node(alloc.node_id) {
+            self.spreads.leave(alloc, &record.node);
             let ripple = self.distinct.leave(alloc, &record.node);
             self.touch(alloc.node_id, ripple);
         }
@@ -214,70 +243,94 @@ impl<'a> Placer<'a> {
     /// The placement is made: later ones of the group have to keep their distance.
     pub(crate) fn placed(&mut self, alloc: &Allocation) {
         if let Some(record) = self.snapshot.node(alloc.node_id) {
+            self.spreads.take(alloc, &record.node);
             let ripple = self.distinct.take(alloc, &record.node);
             self.touch(alloc.node_id, ripple);
         }
     }
 
     fn touch(&mut self, node: NodeId, ripple: Ripple) {
-        self.touched.insert(node);
+        let mut touched = vec![node];
         match ripple {
             Ripple::Alike(values) if values.is_empty() => {}
             Ripple::Alike(values) => {
-                let Some(field) = &self.field else { return };
-                let distinct = &self.distinct;
-                let alike = self
-                    .alike
-                    .get_or_insert_with(|| alike(distinct, field.nodes()));
-                let nodes = values.iter().filter_map(|value| alike.get(value));
-                self.touched.extend(nodes.flatten());
+                if let Some(field) = &self.field {
+                    let distinct = &self.distinct;
+                    let alike = self
+                        .alike
+                        .get_or_insert_with(|| alike(distinct, field.nodes()));
+                    let nodes = values.iter().filter_map(|value| alike.get(value));
+                    touched.extend(nodes.flatten());
+                }
             }
-            Ripple::All => self.field = None,
+            Ripple::All => (self.field, self.evicting) = (None, None),
         }
+        if self.evicting.is_some() {
+            self.touched_evicting.extend(&touched);
+        }
+        self.touched.extend(touched);
     }
 
     /// Finds the best node for `wanted` and takes its room.
     ///
     /// # Errors
-    /// Where no node is feasible and has room: the explanation.
+    /// Where no node is feasible and has room, with evictions or without: the explanation.
     pub(crate) fn place(
         &mut self,
         wanted: &Wanted,
+        evicting: Evicting,
         tools: &mut Tools<'_>,
     ) -> Result<Placement, Box<AllocMetric>> {
         let past = Past::of(wanted);
         let (best, metrics) = if wanted.node.is_some() {
-            self.make_field(wanted.node, &past, tools).best()
+            let mut field = self.make_field(wanted.node, &past, tools);
+            field.best(|cell| self.spreads.score(cell))
         } else {
             let mut field = self.up_to_date(&past, tools);
-            let answer = field.best();
+            let answer = field.best(|cell| self.spreads.score(cell));
             self.field = Some(field);
             // The next one may not have failed there.
-            self.touched.extend(past.nodes);
+            self.touched.extend(&past.nodes);
             answer
         };
-        let Some((row, record)) = best else {
-            return Err(Box::new(metrics));
+        let placement = match (best, evicting) {
+            (Some(candidate), _) => self.give(candidate, metrics.clone(), Vec::new(), tools),
+            (None, Evicting::AsConfigured) => self.place_evicting(wanted, &past, tools),
+            (None, Evicting::Never) => None,
         };
+        placement.ok_or_else(|| Box::new(metrics))
+    }
+
+    /// Takes the room of one more of the group on a node that has it, `victims` left out.
+    fn give(
+        &mut self,
+        candidate: Candidate<'a>,
+        metrics: AllocMetric,
+        victims: Vec<AllocId>,
+        tools: &mut Tools<'_>,
+    ) -> Option<Placement> {
+        let (row, record) = candidate;
         let used = tools.overlay.used(row).clone();
+        let displaced = self.displaced(candidate, &used, tools);
         let ids = &mut *tools.ids;
-        let Some(resources) = ask::resources(self.group, &record.node, &row.capacity, &used, ids)
-        else {
-            // Counted when it was judged; nothing is placed without its ports all the same.
-            debug_assert!(false, "a node that fits has the ports");
-            return Err(Box::new(metrics));
-        };
+        let resources = ask::resources(self.group, &record.node, &row.capacity, &used, ids);
+        // Counted when it was judged; nothing is placed without its ports all the same.
+        debug_assert!(resources.is_some(), "a node that fits has the ports");
+        let resources = resources?;
         tools.overlay.take(row, &Usage::of(&resources));
-        Ok(Placement {
+        Some(Placement {
             node: Arc::clone(&record.node),
             resources,
             metrics,
+            victims,
+            displaced,
         })
     }
 
     /// What every candidate is for a placement that may go anywhere.
     pub(crate) fn explain(&mut self, tools: &mut Tools<'_>) -> AllocMetric {
-        self.make_field(None, &Past::default(), tools).best().1
+        let mut field = self.make_field(None, &Past::default(), tools);
+        field.best(|cell| self.spreads.score(cell)).1
     }
 
     /// The field of all candidates as everything is now.
@@ -301,7 +354,8 @@ impl<'a> Placer<'a> {
         let mut counts = AllocMetric::default();
         let candidates = candidates(self.snapshot, self.job, only, &mut counts);
         Field::new(candidates, counts, |candidate| {
-            self.judge(candidate, past, tools)
+            let cell = self.spreads.cell_of(&candidate.1.node);
+            (cell, self.judge(candidate, past, tools))
         })
     }
 
@@ -312,28 +366,45 @@ impl<'a> Placer<'a> {
         past: &Past,
         tools: &mut Tools<'_>,
     ) -> Verdict {
-        let node = &record.node;
+        if let Some(filtered) = self.filter(&record.node, past, tools) {
+            return filtered;
+        }
+        let used = tools.overlay.used(row).clone();
+        match self.with_ask(&record.node, &row.capacity, used) {
+            Ok(used) => self.fitting((row, record), &used, None, past, tools),
+            Err(dimension) => Verdict::Exhausted(dimension.into_owned()),
+        }
+    }
+
+    /// Why a node is out of the question, room aside, if it is.
+    fn filter(&mut self, node: &Node, past: &Past, tools: &mut Tools<'_>) -> Option<Verdict> {
         if past.refused_by == Some(node.id) {
-            return Verdict::Filtered(NOT_ACCEPTED.to_owned());
+            return Some(Verdict::Filtered(NOT_ACCEPTED.to_owned()));
         }
         let filtered = self
             .feasibility
             .check(node, tools.scratch)
             .and_then(|()| self.distinct.check(node));
-        if let Err(reason) = filtered {
-            return Verdict::Filtered(reason.0);
-        }
-        let used = tools.overlay.used(row).clone();
-        let used = match self.with_ask(node, &row.capacity, used) {
-            Ok(used) => used,
-            Err(dimension) => return Verdict::Exhausted(dimension.into_owned()),
-        };
+        filtered.err().map(|reason| Verdict::Filtered(reason.0))
+    }
+
+    /// The score of a candidate of which so much will be used, the placement included.
+    fn fitting(
+        &self,
+        (row, record): Candidate<'a>,
+        used: &Usage,
+        preemption: Option<f64>,
+        past: &Past,
+        tools: &mut Tools<'_>,
+    ) -> Verdict {
+        let node = &record.node;
         let asked = Asked {
             capacity: &row.capacity,
-            used: &used,
+            used,
             siblings: tools.overlay.siblings(node.id),
             penalized: past.nodes.contains(&node.id),
             own: tools.overlay.is_own(node.id),
+            preemption,
         };
         Verdict::Fits {
             score: self.ranking.score(node, &asked, tools.scratch),

@@ -12,12 +12,14 @@ use controlplane_state::{NodeRow, Snapshot, Usage};
 use protocol_model::{Allocation, NodeId};
 
 use crate::concurrency::{Concurrency, Lane};
+use crate::preempt::{Evicted, Victim};
 
 /// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     used: BTreeMap<NodeId, Usage>,
     siblings: BTreeMap<NodeId, u32>,
+    evicted: Evicted,
     lane: Lane,
 }
 
@@ -87,6 +89,18 @@ impl Overlay {
     pub(super) fn take(&mut self, row: &NodeRow, usage: &Usage) {
         self.entry(row).add(usage);
         *self.siblings.entry(row.node).or_default() += 1;
+    }
+
+    /// What this decision has evicted so far.
+    pub(super) fn evicted(&self) -> &Evicted {
+        &self.evicted
+    }
+
+    /// `victim` is evicted: its room is free for this plan. Whether nodes other than its own have
+    /// to be judged again.
+    pub(super) fn evict(&mut self, snapshot: &Snapshot, victim: &Victim) -> bool {
+        self.free(snapshot, &victim.alloc);
+        self.evicted.note(snapshot, victim)
     }
 
     fn entry(&mut self, row: &NodeRow) -> &mut Usage {

@@ -46,7 +46,7 @@ pub(super) fn candidates<'s>(
 }
 
 /// Whether a node is in the job's pool and datacenters.
-pub(super) fn in_scope(job: &Job, node: &Node) -> bool {
+pub(crate) fn in_scope(job: &Job, node: &Node) -> bool {
     in_pool(job, node) && in_datacenters(job, node)
 }
 

@@ -2,7 +2,9 @@
 
 use hack_testkit::{World, jobs, nodes};
 use proptest::prelude::*;
-use protocol_model::{Affinity, Constraint, JobType, RescheduleEvent, RescheduleTracker};
+use protocol_model::{
+    Affinity, Constraint, JobType, RescheduleEvent, RescheduleTracker, Spread, SpreadTarget,
+};
 
 use super::*;
 
@@ -49,9 +51,10 @@ fn constraint(left: &str, operand: &str, right: &str) -> Constraint {
     }
 }
 
-fn job(distinct: Option<Constraint>) -> Job {
+fn job(distinct: Option<Constraint>, spreads: Vec<Spread>) -> Job {
     let mut job = jobs::draft(JobType::Service, "web", 10);
     job.constraints.extend(distinct);
+    job.task_groups[0].spreads = spreads;
     job.affinities.push(Affinity {
         l_target: "${meta.rack}".to_owned(),
         r_target: "odd".to_owned(),
@@ -72,6 +75,24 @@ fn distinct() -> impl Strategy<Value = Option<Constraint>> {
             &count.to_string()
         ))),
     ]
+}
+
+/// None, or one or two over racks and numbers, even or with a target.
+fn spreads() -> impl Strategy<Value = Vec<Spread>> {
+    let target = prop_oneof![
+        Just(Vec::new()),
+        (0..101i32).prop_map(|percent| vec![SpreadTarget {
+            value: "odd".to_owned(),
+            percent
+        }])
+    ];
+    let one =
+        ("rack|num", 1..101i32, target).prop_map(|(property, weight, spread_target)| Spread {
+            attribute: format!("${{meta.{property}}}"),
+            weight: Some(weight),
+            spread_target,
+        });
+    prop::collection::vec(one, 0..3)
 }
 
 fn wanted(failed_on: &[u8]) -> Wanted {
@@ -100,7 +121,10 @@ fn without_ties(mut metrics: AllocMetric) -> (AllocMetric, Vec<f64>) {
 #[test]
 fn what_is_used_up_concerns_only_those_who_have_it() {
     let snapshot = world().snapshot();
-    let job = job(Some(constraint("${meta.num}", "distinct_property", "1")));
+    let job = job(
+        Some(constraint("${meta.num}", "distinct_property", "1")),
+        Vec::new(),
+    );
     let group = &job.task_groups[0];
     let standing = Standing {
         leaving: &BTreeSet::new(),
@@ -115,7 +139,9 @@ fn what_is_used_up_concerns_only_those_who_have_it() {
             ids: &mut ids,
             scratch: &mut scratch,
         };
-        let placement = placer.place(&wanted(&[]), &mut tools).expect("one is left");
+        let placement = placer
+            .place(&wanted(&[]), Evicting::Never, &mut tools)
+            .expect("one is left");
         let field = placer.field.as_ref().expect("the field is kept");
         assert_eq!(field.judged_again(), u32::from(number) - 1);
         let id = protocol_model::AllocId::from_u128(u128::from(number));
@@ -129,10 +155,11 @@ proptest! {
     #[test]
     fn a_kept_field_is_as_good_as_a_new_one(
         distinct in distinct(),
+        spreads in spreads(),
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let snapshot = world().snapshot();
-        let job = job(distinct);
+        let job = job(distinct, spreads);
         let group = &job.task_groups[0];
         let standing = Standing { leaving: &BTreeSet::new(), placed: &[] };
         let mut placer = Placer::new(&snapshot, &job, group, standing);
@@ -145,8 +172,9 @@ proptest! {
                 Step::Place(failed_on) => {
                     let wanted = wanted(&failed_on);
                     let past = super::Past::of(&wanted);
-                    let (_, anew) = placer.make_field(None, &past, &mut tools).best();
-                    let told = match placer.place(&wanted, &mut tools) {
+                    let mut field = placer.make_field(None, &past, &mut tools);
+                    let (_, anew) = field.best(|cell| placer.spreads.score(cell));
+                    let told = match placer.place(&wanted, Evicting::Never, &mut tools) {
                         Ok(placement) => {
                             let id = protocol_model::AllocId(tools.ids.next_id());
                             let mut alloc = hack_testkit::allocs::bare(id, placement.node.id);

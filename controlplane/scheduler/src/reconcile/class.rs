@@ -26,8 +26,15 @@ pub(super) enum Class {
     },
     /// Its node is back.
     Reconnecting,
-    /// It has to leave its node.
+    /// It has to leave its node, once its successor has one.
     Leaving,
+    /// It has to leave its node now: the drain's deadline is over.
+    ForcedOut,
+    /// The drain of its node ends it.
+    Retired {
+        /// It counts as done for the version that is wanted.
+        counts: bool,
+    },
     /// It ended, and is wanted still: it failed, or completed without being asked to.
     Ended(Retry),
     /// It stands.
@@ -43,6 +50,13 @@ pub(super) fn classify(
     now: UnixNanos,
 ) -> Class {
     let batch = job.job_type == JobType::Batch;
+    if batch && alloc.desired_transition.ends_here() {
+        match (alloc.terminal(), runs_version(alloc, job)) {
+            (true, true) => return Class::Done,
+            (true, false) => return Class::Over,
+            (false, counts) => return Class::Retired { counts },
+        }
+    }
     if alloc.server_terminal() {
         return Class::Over;
     }
@@ -71,7 +85,8 @@ fn on_node(snapshot: &Snapshot, group: &TaskGroup, alloc: &Allocation, now: Unix
         Condition::Lost => Class::Lost,
         Condition::Disconnecting(silence) => Class::Disconnecting(silence),
         Condition::Unknown { silence, until } => Class::Unknown { silence, until },
-        Condition::Migrating | Condition::Draining => Class::Leaving,
+        Condition::Migrating if alloc.desired_transition.should_force_stop() => Class::ForcedOut,
+        Condition::Migrating => Class::Leaving,
         Condition::Reconnecting => Class::Reconnecting,
         Condition::Standing => Class::Standing,
     }

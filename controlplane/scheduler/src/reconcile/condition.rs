@@ -14,8 +14,6 @@ use super::Subject;
 pub(crate) enum Taint {
     /// Nothing: it is there, even if it owes its report.
     None,
-    /// They should leave.
-    Draining,
     /// It is silent and may return.
     Disconnected,
     /// It is silent for good, as far as anyone can tell.
@@ -32,7 +30,6 @@ impl Taint {
         match node.status {
             NodeStatus::Down => Self::Gone,
             NodeStatus::Disconnected => Self::Disconnected,
-            NodeStatus::Ready | NodeStatus::Initializing if node.drain => Self::Draining,
             NodeStatus::Ready | NodeStatus::Initializing => Self::None,
         }
     }
@@ -45,7 +42,7 @@ impl Taint {
     pub(crate) fn is_final(self) -> bool {
         match self {
             Self::Gone | Self::Forgotten => true,
-            Self::None | Self::Draining | Self::Disconnected => false,
+            Self::None | Self::Disconnected => false,
         }
     }
 }
@@ -72,10 +69,8 @@ pub(super) enum Condition {
         /// When it is given up, if it ever is.
         until: Option<UnixNanos>,
     },
-    /// It has to leave its node.
+    /// It was asked to leave its node, by a drain or an operator.
     Migrating,
-    /// Its node is draining, and nobody has asked this one to leave yet.
-    Draining,
     /// Its node is back, and has said what it does.
     Reconnecting,
     /// It stands.
@@ -104,8 +99,8 @@ pub(super) fn condition(
     let taint = Taint::on(snapshot, alloc);
     let unknown = alloc.client_status == ClientStatus::Unknown;
     match taint {
-        Taint::None | Taint::Draining if !unknown => return heard(taint, alloc),
-        Taint::None | Taint::Draining | Taint::Disconnected | Taint::Gone | Taint::Forgotten => {}
+        Taint::None if !unknown => return heard(alloc),
+        Taint::None | Taint::Disconnected | Taint::Gone | Taint::Forgotten => {}
     }
     let group = own_group(snapshot, group, alloc);
     match snapshot.lease_end(alloc) {
@@ -150,7 +145,7 @@ fn unheard(taint: Taint, group: &TaskGroup, alloc: &Allocation, now: UnixNanos) 
         }
         Taint::Gone => Condition::Lost,
         Taint::Disconnected if unknown => Condition::Unknown { silence, until },
-        Taint::Draining | Taint::None => Condition::Unknown { silence, until },
+        Taint::None => Condition::Unknown { silence, until },
         Taint::Disconnected if window.is_none() || alloc.client_status == ClientStatus::Pending => {
             Condition::Lost
         }
@@ -203,11 +198,9 @@ pub(crate) fn tolerated(
 }
 
 /// What an allocation is whose node is there, and has said what it does.
-fn heard(taint: Taint, alloc: &Allocation) -> Condition {
+fn heard(alloc: &Allocation) -> Condition {
     if alloc.desired_transition.should_migrate() {
         Condition::Migrating
-    } else if taint == Taint::Draining {
-        Condition::Draining
     } else if alloc.needs_reconnect() {
         Condition::Reconnecting
     } else {

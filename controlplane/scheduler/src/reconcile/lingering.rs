@@ -104,7 +104,7 @@ impl Lingering {
             LeaseEnd::Extended => Keeps::UntilItEnded,
             LeaseEnd::NoLease if !self.leased => Keeps::No,
             LeaseEnd::NoLease => match Taint::on(subject.snapshot, alloc) {
-                Taint::None | Taint::Draining => Keeps::UntilItEnded,
+                Taint::None => Keeps::UntilItEnded,
                 Taint::Disconnected | Taint::Gone | Taint::Forgotten => Keeps::No,
             },
         }

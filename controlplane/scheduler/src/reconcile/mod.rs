@@ -28,6 +28,9 @@ pub(crate) use self::system::{Place, system};
 /// Stops of surplus allocations.
 const NOT_NEEDED: &str = "alloc not needed due to job update";
 
+/// Stops of allocations that a drain, or an operator, wants elsewhere, or nowhere.
+const MIGRATING: &str = "alloc is being migrated";
+
 /// What is reconciled: one group of a job, for an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {

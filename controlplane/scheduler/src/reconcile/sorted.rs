@@ -14,7 +14,7 @@ use protocol_model::{Allocation, ClientStatus, TaskGroup, UnixNanos};
 use super::class::Class;
 use super::condition::Silence;
 use super::lingering::ends_first;
-use super::{Buckets, NOT_NEEDED, Subject, Wanted};
+use super::{Buckets, MIGRATING, NOT_NEEDED, Subject, Wanted};
 use crate::reschedule::{self, Retry};
 
 /// Allocations by what they are, before the count is looked at.
@@ -31,6 +31,8 @@ pub(super) struct Sorted {
     ended: Vec<Ended>,
     /// They are silent, and their group waits for them.
     waited_for: Vec<Silent>,
+    /// A drain ends them, and their numbers stay theirs.
+    retired: Vec<Arc<Allocation>>,
     /// They are silent or lost, and somebody takes their place.
     absent: Vec<Arc<Allocation>>,
 }
@@ -115,6 +117,17 @@ impl Sorted {
                     ..Wanted::replacing(alloc.name.clone(), alloc)
                 });
             }
+            Class::ForcedOut => {
+                buckets.stop.push((shared, MIGRATING));
+                self.gaps.push(Wanted::replacing(alloc.name.clone(), alloc));
+            }
+            Class::Retired { counts } => {
+                buckets.stop.push((Arc::clone(alloc), MIGRATING));
+                if counts {
+                    self.counted += 1;
+                    self.retired.push(shared);
+                }
+            }
             Class::Ended(retry) => self.ended.push(Ended {
                 alloc: shared,
                 retry,
@@ -144,6 +157,7 @@ impl Sorted {
         let done = kept.filter(|alloc| alloc.client_status != ClientStatus::Unknown);
         let leaving = self.gaps.iter().filter_map(|gap| gap.previous.as_ref());
         let there = self.standing.iter().chain(done).chain(leaving);
+        let there = there.chain(&self.retired);
         Held(there.filter_map(|alloc| alloc.index()).collect())
     }
 

@@ -10,13 +10,13 @@ use protocol_model::{Allocation, ClientStatus, Job, JobType, NodeId, RescheduleT
 
 use super::condition::{Condition, awaited, condition};
 use super::pace::Pace;
-use super::{Buckets, Difference, NOT_NEEDED, Subject, Wanted, difference_of, runs_version};
+use super::{
+    Buckets, Difference, MIGRATING, NOT_NEEDED, Subject, Wanted, difference_of, runs_version,
+};
 use crate::reschedule::{self, Retry};
 
 /// Stops of allocations on nodes that may not have them any more.
 const NOT_HERE: &str = "alloc not needed as node is not feasible";
-/// Stops of allocations that an operator wants elsewhere, or nowhere.
-const MIGRATING: &str = "alloc is being migrated";
 
 /// What a node of the job's pool and datacenters is to a group that runs on every one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,7 +152,12 @@ impl Sorting<'_> {
             let is_newest = is_result(subject.job, alloc) && self.results.insert(alloc.node_id);
             if is_newest && counts(subject.snapshot, subject.job, alloc) {
                 self.covered.insert(alloc.node_id);
-                self.buckets.keep.push(Arc::clone(alloc));
+                let shared = Arc::clone(alloc);
+                if alloc.terminal() {
+                    self.buckets.keep.push(shared);
+                } else {
+                    self.buckets.stop.push((shared, MIGRATING));
+                }
             } else if alloc.terminal() {
                 self.is_over(alloc, awaited(subject, alloc));
             } else {
@@ -232,10 +237,7 @@ impl Sorting<'_> {
                 }
             }
             Condition::Migrating => self.buckets.stop.push((shared, MIGRATING)),
-            // A drain takes system jobs last, and an operator's word decides.
-            Condition::Draining | Condition::Reconnecting | Condition::Standing => {
-                self.stands(shared);
-            }
+            Condition::Reconnecting | Condition::Standing => self.stands(shared),
         }
     }
 
@@ -260,15 +262,16 @@ impl Sorting<'_> {
     }
 }
 
-/// Whether an allocation is what a sysbatch job has run on a node: to its end, or until it failed,
-/// since it is not tried on the same node again. What another job of that name ran is not. The
-/// newest of a node decides whether it has run there.
+/// Whether an allocation is what a sysbatch job has run on a node: to its end, until it failed (it
+/// is not tried on the same node again), or until a drain ended it. Another job of that name does
+/// not count. The newest of a node decides whether it has run there.
 fn is_result(job: &Job, alloc: &Allocation) -> bool {
+    let has_run = !alloc.server_terminal()
+        && alloc.client_terminal()
+        && alloc.client_status != ClientStatus::Lost;
     job.job_type == JobType::Sysbatch
         && alloc.job_create_index == job.create_index
-        && !alloc.server_terminal()
-        && alloc.client_terminal()
-        && alloc.client_status != ClientStatus::Lost
+        && (has_run || alloc.desired_transition.ends_here())
 }
 
 /// Whether a result counts for this version: for the one that it ran, and for one of which tasks

@@ -1,4 +1,4 @@
-//! What `plan` says about nodes that are ruled out, and about those that come nearest.
+//! Explanations for `plan`: nodes that are ruled out, and those that come nearest.
 
 use std::collections::BTreeSet;
 

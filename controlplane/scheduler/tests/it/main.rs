@@ -2,10 +2,13 @@
 
 mod canary;
 mod concurrency;
+mod drain;
 mod ends;
 mod explain;
+mod oracle;
 mod pace;
 mod placement;
+mod preemption;
 mod property;
 mod rollout;
 mod scene;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use controlplane_state::{Snapshot, Usage};
+use controlplane_state::{SchedulerConfig, Snapshot, Usage};
 use hack_testkit::{jobs, nodes};
 use proptest::prelude::*;
 use protocol_model::{ClientStatus, DisconnectStrategy, Job, JobType, UpdateStrategy};
 
+use crate::oracle::set_config;
 use crate::scene::{Scene, key};
 
 #[derive(Clone, Debug)]
@@ -87,9 +88,13 @@ proptest! {
     /// refuses what does not fit.
     #[test]
     fn nodes_are_never_overcommitted_and_counts_are_kept(
-        steps in prop::collection::vec(step(), 1..25)
+        steps in prop::collection::vec(step(), 1..25),
+        preempts in any::<bool>(),
     ) {
         let mut scene = Scene::new(4);
+        let mut config = SchedulerConfig::default();
+        config.preemption.service = preempts;
+        set_config(&mut scene.world, config);
         for step in steps {
             carry_out(&mut scene, &step);
             for job in 0..3 {
@@ -109,7 +114,9 @@ fn carry_out(scene: &mut Scene, step: &Step) {
             max_parallel,
             silence,
         } => {
+            let priority = 30 + 20 * i32::from(*job);
             let mut job = jobs::draft(JobType::Service, &name(*job), *count);
+            job.priority = priority;
             job.task_groups[0].update = Some(UpdateStrategy {
                 max_parallel: Some(*max_parallel),
                 ..UpdateStrategy::default()

@@ -283,8 +283,8 @@ impl Config {
         })
     }
 
-    /// `--dev`: everything embedded, loopback only, state under `data_dir`. A relative `data_dir` is
-    /// below the working directory: the node of `--node` gets absolute paths.
+    /// `--dev`: everything embedded, loopback only, state under `data_dir`. A relative `data_dir`
+    /// is below the working directory: the node of `--node` gets absolute paths.
     pub fn dev(data_dir: PathBuf) -> Result<Self, ConfigError> {
         let data_dir = std::path::absolute(data_dir).map_err(|error| ConfigError::Value {
             key: "--data-dir",

@@ -144,7 +144,9 @@ async fn answer(entry: Entry, request: Request) -> Answered {
         ));
     }
     let body_use = match method {
-        Some(protocol_api::Method::Put) => meant.body_use(&caller, api.config.limits.body_bytes),
+        Some(protocol_api::Method::Put | protocol_api::Method::Delete) => {
+            meant.body_use(&caller, api.config.limits.body_bytes)
+        }
         _ => BodyUse::Unread,
     };
     let (body, stream) = match body_use {

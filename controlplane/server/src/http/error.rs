@@ -92,21 +92,27 @@ impl From<Refusal> for HttpError {
             Refusal::UnknownJob(_) => return Self::not_found("job not found"),
             Refusal::UnknownAlloc(_) => return Self::not_found("alloc not found"),
             Refusal::UnknownNode(_) => return Self::not_found("node not found"),
+            Refusal::UnknownEval(_) => return Self::not_found("eval not found"),
             Refusal::UnknownDeployment(_) => return Self::not_found("deployment not found"),
             Refusal::JobModified { wanted, found } => {
                 return Self::internal(enforced(*wanted, *found));
             }
-            Refusal::UnknownJobVersion { .. } | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
+            Refusal::UnknownJobVersion { .. }
+            | Refusal::UnknownTag { .. }
+            | Refusal::UnknownSpec(_) => StatusCode::NOT_FOUND,
             Refusal::UnknownNamespace(_)
             | Refusal::NamespaceInUse(_)
             | Refusal::EvalOfAnotherJob(_)
             | Refusal::EvalTerminal(_)
             | Refusal::EvalMismatch(_)
+            | Refusal::EvalInUse(_)
             | Refusal::JobKind(_)
             | Refusal::LaunchFieldSet(_)
             | Refusal::LaunchFieldChanged(_)
             | Refusal::TemplateStopped(_)
             | Refusal::NotParameterized(_)
+            | Refusal::Scale(_)
+            | Refusal::TagTaken { .. }
             | Refusal::AllocState(_)
             | Refusal::NodeDraining(_)
             | Refusal::Malformed(_)
@@ -119,6 +125,7 @@ impl From<Refusal> for HttpError {
             Refusal::DuplicateAlloc(_)
             | Refusal::TemplateChanged { .. }
             | Refusal::ChildExists(_)
+            | Refusal::DrainNotOver(_)
             | Refusal::DeploymentMoved { .. }
             | Refusal::ConfigModified { .. }
             | Refusal::RestoreInProgress { .. } => StatusCode::CONFLICT,

@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
-use controlplane_state::Table;
-use protocol_api::evaluations::{EvaluationAllocations, ListEvaluations, ReadEvaluation};
+use controlplane_state::{Snapshot, Table};
+use protocol_api::evaluations::{
+    CountEvaluations, DeleteEvaluations, EvaluationAllocations, EvaluationCount, ListEvaluations,
+    ReadEvaluation,
+};
+use protocol_model::filter::EvalFilter;
 use protocol_model::{EvalId, EvalStatus, Evaluation};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
-use super::page::{ByIndex, page_where};
+use super::page::{ByIndex, page_of_sorted, page_where};
 use super::route::{Routes, routes};
 use super::shown::{EvalShown, related};
-use super::{alloc, lookup};
+use super::{alloc, eval_delete, lookup};
 
 pub(super) const ROUTES: Routes = routes![
     ListEvaluations => list,
+    CountEvaluations => count,
+    DeleteEvaluations => eval_delete::delete,
     ReadEvaluation => read,
     EvaluationAllocations => allocations,
 ];
@@ -47,7 +53,14 @@ async fn list(ask: &Ask) -> Answered {
         Some(filter) => filter.keeps(eval),
     };
     let page = match prefix {
-        None => page_where(&ask.query, snapshot.evals().filter(shown).map(key), keep)?,
+        None => {
+            let from = |token: Option<&ByIndex>, newest_first| {
+                evals_from(&snapshot, token, newest_first)
+                    .filter(shown)
+                    .map(key)
+            };
+            page_of_sorted(&ask.query, from, keep)?
+        }
         Some(prefix) => page_where(
             &ask.query,
             snapshot.evals_with_prefix(prefix).filter(shown).map(key),
@@ -60,6 +73,48 @@ async fn list(ask: &Ask) -> Answered {
         snapshot.table_index(&[Table::Evals]),
         page.next_token.as_deref(),
     )
+}
+
+/// All evaluations in their order, beginning with the one that a token names.
+fn evals_from<'a>(
+    snapshot: &'a Snapshot,
+    token: Option<&ByIndex>,
+    newest_first: bool,
+) -> Box<dyn Iterator<Item = &'a Arc<Evaluation>> + Send + 'a> {
+    let from = token.map(|ByIndex(index, id)| (*index, EvalId(*id)));
+    match (newest_first, from) {
+        (false, None) => Box::new(snapshot.evals()),
+        (true, None) => Box::new(snapshot.evals().rev()),
+        (false, Some(from)) => Box::new(snapshot.evals_within(from..)),
+        (true, Some(from)) => Box::new(snapshot.evals_within(..=from).rev()),
+    }
+}
+
+/// `/v1/evaluations/count`: as many as the list with the same parameters shows.
+async fn count(ask: &Ask) -> Answered {
+    let prefix = lookup::prefix(&ask.query)?;
+    let namespaces = ask.query.namespaces();
+    let filter = ask
+        .query
+        .text("filter")
+        .map(EvalFilter::parse)
+        .transpose()?;
+    ask.read(&[Table::Evals], |snapshot| {
+        let counts = |eval: &&Arc<Evaluation>| {
+            namespaces.contains(&eval.namespace)
+                && filter.as_ref().is_none_or(|filter| filter.keeps(eval))
+        };
+        let count = match prefix {
+            None => snapshot.evals().filter(counts).count(),
+            Some(prefix) => snapshot.evals_with_prefix(prefix).filter(counts).count(),
+        };
+        Ok(EvaluationCount {
+            count: count as u64,
+            index: snapshot.table_index(&[Table::Evals]),
+            known_leader: ask.api.leader().is_some(),
+        })
+    })
+    .await
 }
 
 fn status(text: &str) -> Result<EvalStatus, HttpError> {

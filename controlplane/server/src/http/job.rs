@@ -6,9 +6,10 @@ use std::sync::Arc;
 use controlplane_state::command::{JobDeregister, Purge};
 use controlplane_state::{Command, Outcome, Refusal, Snapshot, Table};
 use protocol_api::jobs::{
-    EvaluateJob, EvaluateRequest, Evaluated, ForcePeriodic, JobAllocations, JobDeployments,
-    JobEvaluations, JobSubmissionOf, JobSummary, JobVersions, LatestDeployment, PlanJob, ReadJob,
-    StopJob, UpdateJob,
+    DispatchJob, DispatchPayload, EvaluateJob, EvaluateRequest, Evaluated, ForcePeriodic,
+    JobAllocations, JobDeployments, JobEvaluations, JobSubmissionOf, JobSummary, JobVersions,
+    LatestDeployment, PlanJob, ReadJob, ReadJobScale, RevertJob, ScaleJob, SetJobStability,
+    StopJob, TagVersion, UntagVersion, UpdateJob,
 };
 use protocol_model::{Deployment, EvalId, EvalTrigger, JobKey};
 
@@ -17,7 +18,10 @@ use super::error::{Answered, HttpError};
 use super::job_register::{self, check_priority, evaluation, runs_now};
 use super::route::{Routes, routes};
 use super::shown::EvalShown;
-use super::{alloc, job_periodic, job_plan, job_versions, jobs, lookup};
+use super::{
+    alloc, job_dispatch, job_periodic, job_plan, job_revert, job_scale, job_tags, job_versions,
+    jobs, lookup,
+};
 use crate::cluster::ChangeError;
 
 pub(super) const ROUTES: Routes = routes![
@@ -34,6 +38,14 @@ pub(super) const ROUTES: Routes = routes![
     PlanJob => job_plan::plan,
     EvaluateJob => evaluate,
     ForcePeriodic => job_periodic::force,
+    DispatchJob => job_dispatch::dispatch,
+    DispatchPayload => job_dispatch::dispatch_payload,
+    RevertJob => job_revert::revert,
+    SetJobStability => job_revert::set_stability,
+    TagVersion => job_tags::tag,
+    UntagVersion => job_tags::untag,
+    ReadJobScale => job_scale::read,
+    ScaleJob => job_scale::scale,
 ];
 
 /// The job that the path names, in the request's namespace.

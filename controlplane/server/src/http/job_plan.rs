@@ -4,31 +4,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controlplane_scheduler::{Decision, GroupReport, Miss, Scratch, explain, schedule};
+use controlplane_scheduler::{
+    Decision, GroupReport, Miss, Scratch, explain, schedule, spread_warnings,
+};
 use controlplane_state::command::JobRegister;
 use controlplane_state::{Command, Outcome, Snapshot, Stamped, State};
 use protocol_api::jobs::{
     Annotations, DesiredUpdates, DiffType, FilteredNodes, GroupExplanation, JobDiff, JobPlan,
     JobRequest, NearMiss,
 };
-use protocol_model::{EvalTrigger, Evaluation, Job, UnixNanos};
+use protocol_model::{AllocationListStub, EvalTrigger, Evaluation, Job, ListResources, UnixNanos};
 use uuid::Uuid;
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
 use super::job_diff;
-use super::job_register::{Prepared, evaluation, prepare};
+use super::job_register::{Prepared, evaluation, prepare, warnings_and};
 
 pub(super) async fn plan(ask: &Ask) -> Answered {
     let id = ask.parameter("id");
     let request: JobRequest = ask.json()?;
     let wants_diff = request.diff;
-    let Prepared { job, warnings } = prepare(ask, request.job, Some(id))?;
+    let Prepared { job, .. } = prepare(ask, request.job, Some(id))?;
     let snapshot = ask.api.cluster.consistent().await?;
     let index = snapshot.index();
     let old = snapshot.job(&job.key()).cloned();
     // Before the dry run, which templates do not have.
     snapshot.check_job(&job, None)?;
+    let warnings = warnings_and(&job, spread_warnings(&snapshot, &job));
     let mut diff = wants_diff.then(|| job_diff::job(old.as_deref(), &job));
     let now = ask.now();
     let next_periodic_launch = next_launch(&job, now);
@@ -41,12 +44,13 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     let Trial {
         mut decision,
         explanation,
+        preempted,
     } = trial;
     if let (Some(diff), false) = (&mut diff, is_template) {
         annotate(diff, &decision.groups);
     }
     let answer = JobPlan {
-        annotations: annotations(&decision),
+        annotations: annotations(&decision, preempted),
         created_evals: created_evals(&mut decision),
         failed: decision.failed,
         explanation,
@@ -59,10 +63,11 @@ pub(super) async fn plan(ask: &Ask) -> Answered {
     ask.answer(&answer, index)
 }
 
-/// What registering a job, or a launch of it, would do.
+/// The effects of registering a job, or a launch of it.
 struct Trial {
     decision: Decision,
     explanation: BTreeMap<String, GroupExplanation>,
+    preempted: Vec<AllocationListStub>,
 }
 
 /// When a job would be launched first, were it registered now.
@@ -72,8 +77,8 @@ fn next_launch(job: &Job, now: UnixNanos) -> Option<UnixNanos> {
     periodic.schedule().ok()?.next(now)
 }
 
-/// What is tried of a template: a job as each launch or dispatch registers it. Its id is none that
-/// a launch has.
+/// The job that is tried of a template: as each launch or dispatch registers it. Its id is none
+/// that a launch has.
 fn as_launched(job: Job) -> Job {
     if !job.is_template() {
         return job;
@@ -128,6 +133,7 @@ fn dry_run(snapshot: &Snapshot, job: Job, now: UnixNanos) -> Result<Trial, HttpE
         groups.map(|(name, group)| (name, shown(group))).collect()
     });
     Ok(Trial {
+        preempted: preempted(&after, &decision),
         decision,
         explanation: explained.unwrap_or_default(),
     })
@@ -165,20 +171,26 @@ fn created_evals(decision: &mut Decision) -> Vec<Evaluation> {
     evals
 }
 
-fn annotations(decision: &Decision) -> Annotations {
+fn annotations(decision: &Decision, preempted: Vec<AllocationListStub>) -> Annotations {
     let groups = decision.groups.iter();
-    let preempted = decision
-        .plan
-        .preempted
-        .iter()
-        .map(|preempted| preempted.id.to_string());
-    let preempted: Vec<String> = preempted.collect();
     Annotations {
         groups: groups
             .map(|(name, report)| (name.clone(), desired(*report)))
             .collect(),
         preempted: (!preempted.is_empty()).then_some(preempted),
     }
+}
+
+/// The allocations that would be evicted, as they are now.
+fn preempted(snapshot: &Snapshot, decision: &Decision) -> Vec<AllocationListStub> {
+    let ids = decision.plan.preempted.iter().map(|victim| victim.id);
+    let allocs = ids.filter_map(|id| snapshot.alloc(id));
+    allocs
+        .map(|alloc| {
+            let job = snapshot.job_of_alloc(alloc);
+            alloc.stub(job.as_deref(), ListResources::Omit)
+        })
+        .collect()
 }
 
 fn desired(report: GroupReport) -> DesiredUpdates {
@@ -194,6 +206,7 @@ fn desired(report: GroupReport) -> DesiredUpdates {
         reschedule_later,
         disconnect,
         reconnect,
+        preemptions,
     } = report;
     DesiredUpdates {
         ignore,
@@ -203,8 +216,7 @@ fn desired(report: GroupReport) -> DesiredUpdates {
         in_place_update: in_place,
         destructive_update: destructive,
         canary,
-        // No preemption is in this release: jobs that ask for it are warned.
-        preemptions: 0,
+        preemptions,
         disconnect,
         reconnect,
         reschedule_now,

@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use controlplane_state::command::JobRegister;
-use controlplane_state::{Command, Outcome};
+use controlplane_state::{Command, Outcome, Refusal};
 use protocol_api::jobs::{JobRequest, Registered, Validated};
 use protocol_model::{
-    EvalId, EvalTrigger, Evaluation, Job, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
+    EvalId, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, SUBMISSION_BYTES_MAX, UnixNanos,
 };
 use uuid::Uuid;
 
 use super::Api;
 use super::ask::{Ask, Caller};
 use super::error::{Answered, HttpError};
+use crate::cluster::{ChangeError, Changed};
+
+/// How many times a change is built that names the job it was made from. Each repetition means that
+/// somebody else changed the job meanwhile.
+pub(super) const BUILDS_MAX: usize = 8;
 
 /// A canonical, valid job and what the user has to be told about it.
 pub(super) struct Prepared {
@@ -50,28 +55,43 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
         }
         warnings.push_str(&too_large);
     }
-    if preserve_counts {
-        keep_counts(ask, &mut job).await?;
-    }
     check_priority(eval_priority)?;
     check_registration_allowed(ask)?;
-    let eval = runs_now(&job)
-        .then(|| evaluation(&job, eval_priority, EvalTrigger::JobRegister, ask.now()));
-    let eval_id = eval
-        .as_ref()
-        .map(|eval| eval.id.to_string())
-        .unwrap_or_default();
-    let spec = job.spec_hash();
-    let command = Command::JobRegister(JobRegister {
-        job: Arc::new(job),
-        spec,
-        eval,
-        enforce_index,
-        submission,
-    });
-    let changed = ask.api.cluster.change(command).await?;
+    for _ in 0..BUILDS_MAX {
+        let made_from = if preserve_counts {
+            Some(keep_counts(ask, &mut job).await?)
+        } else {
+            None
+        };
+        let eval = runs_now(&job)
+            .then(|| evaluation(&job, eval_priority, EvalTrigger::JobRegister, ask.now()));
+        let command = Command::JobRegister(JobRegister {
+            spec: job.spec_hash(),
+            job: Arc::new(job.clone()),
+            eval,
+            enforce_index: enforce_index.or(made_from),
+            submission: submission.clone(),
+        });
+        match ask.api.cluster.change(command).await {
+            Err(ChangeError::Refused(Refusal::JobModified { .. })) if enforce_index.is_none() => {}
+            changed => return registered(ask, &changed?, warnings),
+        }
+    }
+    Err(changes_too_often(&job.key()))
+}
+
+/// The refusal of a change whose job was changed by others each time that it was built.
+pub(super) fn changes_too_often(key: &JobKey) -> HttpError {
+    let text = format!("job {key} changed {BUILDS_MAX} times meanwhile; try again");
+    HttpError::new(StatusCode::CONFLICT, text)
+}
+
+/// The answer to what registers a version of a job.
+pub(super) fn registered(ask: &Ask, changed: &Changed, warnings: String) -> Answered {
     let Outcome::JobRegistered {
-        job_modify_index, ..
+        job_modify_index,
+        eval,
+        ..
     } = changed.outcome
     else {
         return Err(HttpError::internal(
@@ -79,8 +99,8 @@ async fn write(ask: &Ask, id: Option<&str>) -> Answered {
         ));
     };
     let answer = Registered {
-        eval_create_index: if eval_id.is_empty() { 0 } else { changed.index },
-        eval_id,
+        eval_create_index: if eval.is_some() { changed.index } else { 0 },
+        eval_id: eval.map(|id| id.to_string()).unwrap_or_default(),
         job_modify_index,
         warnings,
         index: changed.index,
@@ -107,17 +127,19 @@ fn bounded(submission: Option<JobSubmission>) -> (Option<Arc<JobSubmission>>, Op
     }
 }
 
-/// Gives each group the count that it has in the registered job, where it is in there.
-async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<(), HttpError> {
+/// Gives each group the count that it has in the registered job, where it is in there. Answers the
+/// `JobModifyIndex` of that job; 0 = there is none.
+async fn keep_counts(ask: &Ask, job: &mut Job) -> Result<u64, HttpError> {
     let snapshot = ask.api.cluster.consistent().await?;
-    if let Some(registered) = snapshot.job(&job.key()) {
-        for group in &mut job.task_groups {
-            if let Some(known) = registered.task_group(&group.name) {
-                group.count = known.count;
-            }
+    let Some(registered) = snapshot.job(&job.key()) else {
+        return Ok(0);
+    };
+    for group in &mut job.task_groups {
+        if let Some(known) = registered.task_group(&group.name) {
+            group.count = known.count;
         }
     }
-    Ok(())
+    Ok(registered.job_modify_index)
 }
 
 /// `POST /v1/validate/job`: every mistake at once, those included that only the state knows; never
@@ -226,7 +248,7 @@ pub(super) fn check_priority(priority: i32) -> Result<(), HttpError> {
 }
 
 /// Refuses registrations while the operator's switch says so, except to management tokens.
-fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
+pub(super) fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
     let Api { cluster, .. } = &ask.api;
     let rejected = cluster
         .snapshot()
@@ -243,7 +265,14 @@ fn check_registration_allowed(ask: &Ask) -> Result<(), HttpError> {
 
 /// What of a job has no effect in this release, as clients print it.
 pub(super) fn warnings(job: &Job) -> String {
-    let warnings = job.unhonoured();
+    warnings_and(job, Vec::new())
+}
+
+/// The same with others behind it.
+pub(super) fn warnings_and(job: &Job, others: Vec<String>) -> String {
+    let unhonoured = job.unhonoured();
+    let warnings = unhonoured.iter().map(ToString::to_string);
+    let warnings: Vec<String> = warnings.chain(others).collect();
     if warnings.is_empty() {
         return String::new();
     }
@@ -251,7 +280,7 @@ pub(super) fn warnings(job: &Job) -> String {
     let mut text = format!("{} warning{plural}:\n", warnings.len());
     for warning in warnings {
         text.push_str("\n* ");
-        text.push_str(&warning.to_string());
+        text.push_str(&warning);
     }
     text
 }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use controlplane_state::Table;
+use controlplane_state::{Refusal, Snapshot, Table};
 use protocol_api::jobs::{JobDiff, VersionSubmission, Versions};
-use protocol_model::Job;
+use protocol_model::{Job, JobKey};
 
 use super::ask::Ask;
 use super::error::{Answered, HttpError};
@@ -18,13 +18,12 @@ enum Against {
     Nothing,
     /// The one before it (`?diffs=true`).
     Previous,
-    /// This one (`?diffs=true&diff_version=N`).
+    /// This one (`?diffs=true&diff_version=N`, or `diff_tag=T`).
     Version(u64),
 }
 
 pub(super) async fn versions(ask: &Ask) -> Answered {
     let key = &job::key(ask);
-    let against = against(ask)?;
     let tables = [Table::JobVersions];
     let snapshot = ask.snapshot(&tables).await?;
     let index = snapshot.table_index(&tables);
@@ -32,6 +31,7 @@ pub(super) async fn versions(ask: &Ask) -> Answered {
     if versions.is_empty() {
         return Err(HttpError::not_found("job versions not found"));
     }
+    let against = against(ask, &snapshot, key)?;
     let diffs = diffs(&versions, against)?;
     let answer = Versions {
         versions,
@@ -66,19 +66,20 @@ pub(super) async fn submission(ask: &Ask) -> Answered {
     .await
 }
 
-fn against(ask: &Ask) -> Result<Against, HttpError> {
-    if ask.query.text("diff_tag").is_some() {
-        return Err(HttpError::not_built(
-            "versions have no tags in this release: name one with ?diff_version",
-        ));
+fn against(ask: &Ask, snapshot: &Snapshot, key: &JobKey) -> Result<Against, HttpError> {
+    if !ask.query.flag("diffs")? {
+        return Ok(Against::Nothing);
     }
-    Ok(
-        match (ask.query.flag("diffs")?, ask.query.number("diff_version")?) {
-            (true, Some(version)) => Against::Version(version),
-            (true, None) => Against::Previous,
-            (false, _) => Against::Nothing,
-        },
-    )
+    if let Some(name) = ask.query.text("diff_tag") {
+        let tagged = snapshot.job_version_with_tag(key, name);
+        let tagged = tagged.ok_or_else(|| Refusal::UnknownTag {
+            key: key.clone(),
+            name: name.to_owned(),
+        })?;
+        return Ok(Against::Version(tagged.version));
+    }
+    let version = ask.query.number("diff_version")?;
+    Ok(version.map_or(Against::Previous, Against::Version))
 }
 
 /// The differences, in the order of `versions`. The oldest one has nothing before it.

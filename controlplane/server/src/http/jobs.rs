@@ -9,7 +9,7 @@ use protocol_api::jobs::{
     RegisterJob, ValidateJob,
 };
 use protocol_jobspec::{NoFiles, VariableFile, Variables};
-use protocol_model::{Job, JobKey, JobStatus};
+use protocol_model::{Job, JobKey};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::ask::Ask;
@@ -40,7 +40,7 @@ pub(super) fn summary(snapshot: &Snapshot, job: &Job) -> JobCounts {
             .into_iter()
             .map(|(name, group)| (name, group_counts(group)))
             .collect(),
-        children: children(snapshot, job, &key),
+        children: children(snapshot, &key),
         job_id: key.id,
         namespace: key.namespace,
         create_index: job.create_index,
@@ -61,19 +61,13 @@ fn group_counts(group: GroupSummary) -> GroupCounts {
     }
 }
 
-/// Only templates have children; their ids begin with the template's.
-fn children(snapshot: &Snapshot, job: &Job, key: &JobKey) -> ChildCounts {
-    let mut counts = ChildCounts::default();
-    if job.is_periodic() || job.is_parameterized() {
-        for (_, child) in snapshot.jobs_with_prefix(&key.namespace, &format!("{}/", key.id)) {
-            match child.status {
-                JobStatus::Pending => counts.pending += 1,
-                JobStatus::Running => counts.running += 1,
-                JobStatus::Dead => counts.dead += 1,
-            }
-        }
-    }
-    counts
+fn children(snapshot: &Snapshot, key: &JobKey) -> ChildCounts {
+    let children = snapshot.children(key);
+    children.map_or_else(ChildCounts::default, |children| ChildCounts {
+        pending: children.pending,
+        running: children.running,
+        dead: children.dead,
+    })
 }
 
 async fn list(ask: &Ask) -> Answered {

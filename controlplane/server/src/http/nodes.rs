@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use controlplane_state::command::NodeDrainSet;
 use controlplane_state::{Command, Outcome, Snapshot, Table};
 use protocol_api::nodes::{
-    EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes, NodeAllocations, NodeChanged,
-    PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
+    DrainNode, DrainRequest, EligibilityRequest, EvaluateNode, ForeignAllocations, ListNodes,
+    NodeAllocations, NodeChanged, PurgeNode, ReadNode, ReleaseForeign, SetEligibility,
 };
 use protocol_model::{
     Allocation, Eligibility, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeListStub, UnixNanos,
@@ -14,7 +15,7 @@ use protocol_model::{
 use protocol_wire::v1;
 use protocol_wire::v1::node_request::Request;
 
-use super::ask::Ask;
+use super::ask::{Ask, Caller};
 use super::error::{Answered, HttpError};
 use super::filter::Filter;
 use super::job_register::evaluation;
@@ -25,12 +26,15 @@ use super::{client_alloc, detail, lookup};
 
 /// Evaluations that one request may make: one per job with something on the node.
 const EVALS_MAX: usize = 4096;
+/// The keys and values of a drain's notes, together: they are in every answer that shows the node.
+const DRAIN_META_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) const ROUTES: Routes = routes![
     ListNodes => list,
     ReadNode => read,
     NodeAllocations => allocations,
     SetEligibility => eligibility,
+    DrainNode => drain,
     EvaluateNode => evaluate,
     PurgeNode => purge,
     ForeignAllocations => foreign_allocations,
@@ -179,6 +183,38 @@ async fn eligibility(ask: &Ask) -> Answered {
         },
     )
     .await
+}
+
+/// Begins, changes or ends a drain.
+async fn drain(ask: &Ask) -> Answered {
+    let node = id(ask)?;
+    let DrainRequest {
+        drain_spec,
+        mark_eligible,
+        meta,
+    } = ask.json()?;
+    let pairs = meta.iter().flatten();
+    let bytes: usize = pairs.map(|(key, value)| key.len() + value.len()).sum();
+    if bytes > DRAIN_META_BYTES_MAX {
+        return Err(HttpError::bad_request(format!(
+            "the drain's Meta has {bytes} bytes, at most {DRAIN_META_BYTES_MAX} are kept"
+        )));
+    }
+    let accessor_id = match &ask.caller {
+        Caller::Manager(accessor) => accessor.clone(),
+        Caller::Anyone | Caller::Stranger => String::new(),
+    };
+    let set = NodeDrainSet {
+        node,
+        drain: drain_spec,
+        eligibility_after: match mark_eligible {
+            true => Eligibility::Eligible,
+            false => Eligibility::Ineligible,
+        },
+        accessor_id,
+        meta,
+    };
+    change(ask, Command::NodeDrainSet(set)).await
 }
 
 async fn purge(ask: &Ask) -> Answered {

@@ -64,17 +64,11 @@ pub(super) struct Page<T> {
 pub(super) fn page_where<K: PageKey, T>(
     query: &Query,
     items: impl Iterator<Item = (K, T)>,
-    mut keep: impl FnMut(&T) -> Result<bool, HttpError>,
+    keep: impl FnMut(&T) -> Result<bool, HttpError>,
 ) -> Result<Page<T>, HttpError> {
     let per_page: usize = query.number("per_page")?.unwrap_or(0);
     let newest_first = query.flag("reverse")?;
-    let from = match query.text("next_token") {
-        None => None,
-        Some(token) => Some(
-            K::parse(token)
-                .ok_or_else(|| HttpError::bad_request(format!("invalid next_token {token:?}")))?,
-        ),
-    };
+    let from: Option<K> = token(query)?;
     let mut items: Vec<(K, T)> = items
         .filter(|(key, _)| {
             from.as_ref().is_none_or(|from| {
@@ -90,6 +84,41 @@ pub(super) fn page_where<K: PageKey, T>(
     if newest_first {
         items.reverse();
     }
+    first_page(items, per_page, keep)
+}
+
+/// The same for items that are in order already: `items_from` answers them from the key on that the
+/// token names, newest first where its second argument says so. No more are looked at than the page
+/// needs.
+///
+/// # Errors
+/// As [`page_where`].
+pub(super) fn page_of_sorted<K: PageKey, T, I: Iterator<Item = (K, T)>>(
+    query: &Query,
+    items_from: impl FnOnce(Option<&K>, bool) -> I,
+    keep: impl FnMut(&T) -> Result<bool, HttpError>,
+) -> Result<Page<T>, HttpError> {
+    let per_page: usize = query.number("per_page")?.unwrap_or(0);
+    let newest_first = query.flag("reverse")?;
+    let token = token(query)?;
+    first_page(items_from(token.as_ref(), newest_first), per_page, keep)
+}
+
+/// The key that the request's token names.
+fn token<K: PageKey>(query: &Query) -> Result<Option<K>, HttpError> {
+    let Some(token) = query.text("next_token") else {
+        return Ok(None);
+    };
+    let key = K::parse(token);
+    key.map(Some)
+        .ok_or_else(|| HttpError::bad_request(format!("invalid next_token {token:?}")))
+}
+
+fn first_page<K: PageKey, T>(
+    items: impl IntoIterator<Item = (K, T)>,
+    per_page: usize,
+    mut keep: impl FnMut(&T) -> Result<bool, HttpError>,
+) -> Result<Page<T>, HttpError> {
     let mut page = Page {
         items: Vec::new(),
         next_token: None,

@@ -22,7 +22,7 @@ pub type Reader = fn(&[u8]) -> Result<(), String>;
 pub fn readers() -> BTreeMap<&'static str, Reader> {
     let bodies = protocol_api::endpoints().filter_map(|endpoint| match endpoint.body {
         Body::Json { name, read, .. } => Some((name, read as Reader)),
-        Body::None | Body::Stream => None,
+        Body::None | Body::Bytes { .. } | Body::Stream => None,
     });
     let others: [(&'static str, Reader); 6] = [
         ("job", job),

@@ -14,7 +14,7 @@ use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
     acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics,
-    namespaces, nodes, operator, search, status,
+    namespaces, nodes, operator, scaling, search, status,
 };
 
 /// Answers one request.
@@ -49,6 +49,7 @@ const ALL: &[Routes] = &[
     namespaces::ROUTES,
     nodes::ROUTES,
     operator::ROUTES,
+    scaling::ROUTES,
     search::ROUTES,
     status::ROUTES,
 ];
@@ -110,6 +111,8 @@ impl Meant {
         match found.endpoint.body {
             Body::None => BodyUse::Unread,
             Body::Stream => BodyUse::Streamed,
+            Body::Bytes { .. } if *caller == Caller::Stranger => BodyUse::Unread,
+            Body::Bytes { bytes_max } => BodyUse::Whole { bytes_max },
             Body::Json { bytes_max: own, .. } => {
                 let is_open = found.endpoint.capability == Capability::None;
                 if *caller == Caller::Stranger && !is_open {

@@ -66,6 +66,20 @@ async fn a_changed_job_shows_what_is_edited_and_what_it_forces() {
 }
 
 #[tokio::test]
+async fn spread_target_that_no_node_has_is_warned_of() {
+    let world = World::start().await;
+    let _node = FakeNode::join(&world).await;
+    let mut job = service("web");
+    job["Spreads"] = json!([{ "Attribute": "${node.datacenter}", "SpreadTarget": [
+        { "Value": "dc1", "Percent": 50 }, { "Value": "dc9", "Percent": 50 }
+    ]}]);
+    let answer = plan(&world, job).await;
+    let warnings = answer["Warnings"].as_str().expect("warnings");
+    assert!(warnings.contains("target \"dc9\": no node"), "{warnings}");
+    assert!(!warnings.contains("target \"dc1\""), "{warnings}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_placed_is_explained() {
     let world = World::start().await;
     let _node = FakeNode::join(&world).await;

@@ -4,16 +4,19 @@
 mod kind;
 mod launched;
 mod refusal;
+mod scale;
 mod signal;
 
-use protocol_model::{AllocId, EvalId, NodeId, NodeStatus};
+use protocol_model::{AllocId, EvalId, NodeId, NodeStatus, VersionTag};
 use protocol_wire::v1::{ItemResult, UpdateClass};
 use serde::{Deserialize, Serialize};
 
 use crate::record::SessionEpoch;
+use crate::tables::EvalSlot;
 pub use kind::KindChange;
 pub use launched::{LaunchField, LaunchResult, Launched};
 pub use refusal::{NodeRejected, NodeRejection, Refusal, ShortOfCanaries};
+pub use scale::ScaleRefusal;
 pub use signal::Signal;
 
 /// The result of [`crate::State::apply`].
@@ -54,6 +57,8 @@ pub enum Outcome {
     },
     /// A parameterized job was dispatched, now or earlier with the same idempotency token.
     JobDispatched(Launched),
+    /// A version of a job has this tag now, or had it.
+    JobTagged(VersionTag),
     /// Periodic jobs were launched, or not: in the order of the command.
     PeriodicLaunched(Vec<LaunchResult>),
     /// A plan was applied whole.
@@ -76,6 +81,21 @@ pub enum Outcome {
     Evaluated(Vec<EvalId>),
     /// What garbage collection removed.
     Collected(Collected),
+    /// What an operator's deletion of evaluations did.
+    EvalsDeleted(EvalsDeleted),
+}
+
+/// What one entry deleted of the evaluations that an operator chose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct EvalsDeleted {
+    /// Evaluations that are gone.
+    pub deleted: u64,
+    /// Those of them that were pending or blocked.
+    pub open: u64,
+    /// Evaluations that match and stay: changed since the deletion was asked for, or needed.
+    pub kept: u64,
+    /// The place behind which the next page begins; `None` where nothing is left to look at.
+    pub next: Option<EvalSlot>,
 }
 
 /// A node's session, made or resumed.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::KindChange;
 use super::launched::LaunchField;
+use super::scale::ScaleRefusal;
 use crate::fit::Exhausted;
 
 /// Why a command was refused. Nothing changed.
@@ -22,7 +23,7 @@ pub enum Refusal {
     #[error("job {0} not found")]
     UnknownJob(JobKey),
     /// No such version of the job.
-    #[error("job {key} has no version {version}")]
+    #[error("job {:?} in namespace {:?} at version {version} not found", .key.id, .key.namespace)]
     UnknownJobVersion {
         /// The job.
         key: JobKey,
@@ -49,6 +50,12 @@ pub enum Refusal {
     /// An evaluation that is over cannot be opened again.
     #[error("evaluation {0} is over")]
     EvalTerminal(EvalId),
+    /// No such evaluation.
+    #[error("evaluation {0} not found")]
+    UnknownEval(EvalId),
+    /// Allocations that later decisions need hang on the evaluation.
+    #[error("eval {0} is not safe to delete")]
+    EvalInUse(EvalId),
     /// A job's evaluation names another job.
     #[error("the evaluation is not of job {0}")]
     EvalMismatch(JobKey),
@@ -89,8 +96,11 @@ pub enum Refusal {
     #[error("node {0}: not in this session")]
     NotInSession(NodeId),
     /// A draining node cannot be made eligible.
-    #[error("node {0} is draining")]
+    #[error("can not set node's scheduling eligibility to eligible while it is draining")]
     NodeDraining(NodeId),
+    /// A drain that ended or changed since, or that has something left to move.
+    #[error("the drain of node {0} changed meanwhile, or something is left to move")]
+    DrainNotOver(NodeId),
     /// The command makes no sense.
     #[error("malformed command: {0}")]
     Malformed(Cow<'static, str>),
@@ -206,6 +216,25 @@ pub enum Refusal {
         wanted: u64,
         /// The one that the template has.
         found: u64,
+    },
+    /// The group is not scaled.
+    #[error(transparent)]
+    Scale(ScaleRefusal),
+    /// Another version of the job has the tag.
+    #[error("tag {name:?} already exists on a different version of job {:?}", .key.id)]
+    TagTaken {
+        /// The job.
+        key: JobKey,
+        /// The tag.
+        name: String,
+    },
+    /// No version of the job has the tag.
+    #[error("tag {name:?} not found on job {:?}", .key.id)]
+    UnknownTag {
+        /// The job.
+        key: JobKey,
+        /// The tag.
+        name: String,
     },
     /// A job with the child's id exists.
     #[error("job {0} exists already")]

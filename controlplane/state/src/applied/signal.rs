@@ -25,6 +25,8 @@ pub enum Signal {
         /// How.
         status: EvalStatus,
     },
+    /// An evaluation was deleted while it was open: nothing schedules it any more.
+    EvalRemoved(EvalId),
     /// A job was registered, changed its version or was stopped.
     JobChanged(JobKey),
     /// The launch record of a periodic job moved.
@@ -109,6 +111,7 @@ impl Signal {
             Self::EvalPending(_)
             | Self::EvalBlocked(_)
             | Self::EvalEnded { .. }
+            | Self::EvalRemoved(_)
             | Self::JobChanged(_)
             | Self::LaunchRecorded(_)
             | Self::JobRemoved(_)

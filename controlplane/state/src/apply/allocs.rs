@@ -23,6 +23,8 @@ impl Draft {
                 reschedule,
                 force_reschedule,
                 no_shutdown_delay,
+                migrate_disable_placement,
+                force_stop,
             } = *wish;
             transition.migrate = migrate.or(transition.migrate);
             transition.reschedule = reschedule.or(transition.reschedule);
@@ -33,6 +35,9 @@ impl Draft {
             }
             transition.force_reschedule = force_reschedule.or(transition.force_reschedule);
             transition.no_shutdown_delay = no_shutdown_delay.or(transition.no_shutdown_delay);
+            transition.migrate_disable_placement =
+                migrate_disable_placement.or(transition.migrate_disable_placement);
+            transition.force_stop = force_stop.or(transition.force_stop);
             // A mark for the scheduler; the node hears of it when the scheduler has decided.
             self.put_alloc(alloc, AllocTouch::Known);
         }

@@ -250,14 +250,6 @@ impl Draft {
         }
     }
 
-    pub(super) fn remove_eval(&mut self, id: EvalId) {
-        let Some(eval) = self.tables.eval(id).cloned() else {
-            return;
-        };
-        self.tables.remove_eval(id);
-        self.jobs_touched.insert(eval.job_key());
-    }
-
     /// Puts a job whose specification did not change: `modify_index` alone rises.
     pub(super) fn put_job_facts(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol_model::{Allocation, ClientStatus, Evaluation, JobKey};
+use protocol_model::{Allocation, ClientStatus, EvalId, Evaluation, JobKey};
 
 use super::draft::{AllocTouch, Draft};
 use crate::applied::{Outcome, Refusal};
@@ -49,8 +49,20 @@ impl Draft {
 
     pub(crate) fn evals_upsert(&mut self, evals: Vec<Evaluation>) -> Result<Outcome, Refusal> {
         self.check_evals(&evals)?;
-        let ids = evals.iter().map(|eval| eval.id).collect();
+        // One that is written off and was deleted meanwhile stays deleted, and so does the further
+        // attempt that would follow it.
+        let gone: BTreeSet<EvalId> = evals
+            .iter()
+            .filter(|eval| eval.status.is_terminal() && self.tables.eval(eval.id).is_none())
+            .map(|eval| eval.id)
+            .collect();
+        let follows = |eval: &Evaluation| eval.previous_eval.is_some_and(|id| gone.contains(&id));
+        let mut ids = Vec::with_capacity(evals.len());
         for eval in evals {
+            if gone.contains(&eval.id) || follows(&eval) {
+                continue;
+            }
+            ids.push(eval.id);
             self.put_eval(eval);
         }
         Ok(Outcome::Evaluated(ids))

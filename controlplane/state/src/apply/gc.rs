@@ -66,7 +66,8 @@ impl Draft {
         if !self.tables.eval_is_collectable(id) {
             return Kept::Yes;
         }
-        self.remove_eval(id);
+        let eval = self.tables.eval(id).cloned();
+        self.remove_evals(eval.into_iter().collect());
         Kept::No
     }
 
@@ -167,12 +168,14 @@ impl crate::tables::Tables {
         if left_a_gap(job, alloc) && self.rollout_is_open(job) {
             return false;
         }
-        if alloc.desired_status != DesiredStatus::Run {
-            return true;
-        }
         let alone = alloc.next_allocation.is_none();
         let per_node = matches!(job.job_type, JobType::System | JobType::Sysbatch);
         if per_node && self.node(alloc.node_id).is_none() {
+            return true;
+        }
+        // An allocation that a drain ended counts as done.
+        let drained = job.job_type.runs_to_completion() && alloc.desired_transition.ends_here();
+        if alloc.desired_status != DesiredStatus::Run && !drained {
             return true;
         }
         // Wanted, and ended. Another version of a batch job runs again and a failure of an older
@@ -183,7 +186,7 @@ impl crate::tables::Tables {
         }
         // A result counts whoever took its place meanwhile; any other end is kept until somebody
         // has: how long that one waits is counted from it.
-        let is_result = job.job_type.runs_to_completion() && alloc.ran_successfully();
+        let is_result = job.job_type.runs_to_completion() && (alloc.ran_successfully() || drained);
         !(alone || is_result)
     }
 

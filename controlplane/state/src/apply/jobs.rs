@@ -113,6 +113,7 @@ impl Draft {
         job.modify_index = self.index;
         job.job_modify_index = self.index;
         job.stable = false;
+        job.version_tag = None;
         job.status = JobStatus::Pending;
         job.submit_time = self.now;
         let queued = existing.as_ref().map_or_else(BTreeMap::new, |existing| {
@@ -124,6 +125,8 @@ impl Draft {
                 .map(|(name, queued)| (name.clone(), *queued))
                 .collect()
         });
+        let scaling = existing.as_ref();
+        let scaling = scaling.map_or_else(BTreeMap::new, |existing| existing.scaling.clone());
         let mut last_launch = existing.and_then(|existing| existing.last_launch);
         if job.launches_by_time() {
             // Times of an older schedule, or of while it was disabled, are not made up for.
@@ -143,6 +146,7 @@ impl Draft {
             job,
             spec,
             queued,
+            scaling,
             last_launch,
         };
         self.tables.put_job(key.clone(), record);
@@ -169,7 +173,7 @@ impl Draft {
 
     /// Forgets the oldest versions beyond the limit. Tagged versions stay, and the newest stable
     /// one: it is what an automatic revert goes back to.
-    fn trim_versions(&mut self, key: &JobKey) {
+    pub(super) fn trim_versions(&mut self, key: &JobKey) {
         loop {
             let Some(versions) = self.tables.job_versions.get(key) else {
                 return;

@@ -36,6 +36,15 @@ impl WantedEvals {
             entry.node = None;
         }
     }
+
+    /// Asks for `job`, whatever the node.
+    pub(super) fn want_job(&mut self, job: JobKey, trigger: EvalTrigger) {
+        let wanted = Wanted {
+            trigger,
+            node: None,
+        };
+        self.jobs.entry(job).or_insert(wanted);
+    }
 }
 
 /// Whether a job's datacenter pattern matches: `*` stands for any text, as in Nomad.

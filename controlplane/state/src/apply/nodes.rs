@@ -1,5 +1,6 @@
 //! Facts about nodes, and the operator's switches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use protocol_model::{Eligibility, EvalTrigger, Node, NodeEvent as NodeHistory, NodeId, UnixNanos};
@@ -7,7 +8,6 @@ use protocol_model::{Eligibility, EvalTrigger, Node, NodeEvent as NodeHistory, N
 use super::draft::Draft;
 use super::node_evals::WantedEvals;
 use crate::applied::{Outcome, Refusal, Signal};
-use crate::command::DrainSwitch;
 use crate::record::{NodeRecord, SessionEpoch};
 use crate::session::{NodeEvent, Verdict};
 
@@ -23,18 +23,24 @@ pub(crate) enum FactsChange {
     Cosmetic,
 }
 
-/// Adds a line to a node's history.
+/// Adds a line of the subsystem `Cluster` to a node's history.
 pub(super) fn node_event(node: &mut Node, message: &str, now: UnixNanos, index: u64) {
+    let event = NodeHistory {
+        message: message.to_owned(),
+        subsystem: "Cluster".to_owned(),
+        details: BTreeMap::new(),
+        timestamp: now,
+        create_index: index,
+    };
+    push_event(node, event);
+}
+
+fn push_event(node: &mut Node, event: NodeHistory) {
     if node.events.len() >= NODE_EVENTS_MAX {
         let surplus = node.events.len() + 1 - NODE_EVENTS_MAX;
         node.events.drain(..surplus);
     }
-    node.events.push(NodeHistory {
-        message: message.to_owned(),
-        subsystem: "Cluster".to_owned(),
-        timestamp: now,
-        create_index: index,
-    });
+    node.events.push(event);
 }
 
 /// Copies what a node says about itself. What the control plane knows of it stays.
@@ -55,6 +61,8 @@ pub(crate) fn take_facts(node: &mut Node, facts: &Node) -> FactsChange {
         drivers,
         host_volumes,
         drain: _,
+        drain_strategy: _,
+        last_drain: _,
         scheduling_eligibility: _,
         status: _,
         status_description: _,
@@ -151,39 +159,31 @@ impl Draft {
             Eligibility::Eligible => "Node marked as eligible for scheduling",
             Eligibility::Ineligible => "Node marked as ineligible for scheduling",
         };
-        let evals = self.switch_node(id, message, |node| {
+        let event = self.history("Cluster", message);
+        let evals = self.switch_node(id, event, |_, node| {
             node.scheduling_eligibility = eligibility;
         });
         Ok(Outcome::Evaluated(evals))
     }
 
-    pub(crate) fn node_drain(
-        &mut self,
-        id: NodeId,
-        drain: DrainSwitch,
-        eligibility_after: Eligibility,
-    ) -> Result<Outcome, Refusal> {
-        if self.tables.node(id).is_none() {
-            return Err(Refusal::UnknownNode(id));
+    /// A line for a node's history, as of this entry.
+    pub(super) fn history(&self, subsystem: &str, message: &str) -> NodeHistory {
+        NodeHistory {
+            message: message.to_owned(),
+            subsystem: subsystem.to_owned(),
+            details: BTreeMap::new(),
+            timestamp: self.now,
+            create_index: self.index,
         }
-        let (message, draining, eligibility) = match drain {
-            DrainSwitch::Begin => ("Node drain began", true, Eligibility::Ineligible),
-            DrainSwitch::End => ("Node drain ended", false, eligibility_after),
-        };
-        let evals = self.switch_node(id, message, |node| {
-            node.drain = draining;
-            node.scheduling_eligibility = eligibility;
-        });
-        Ok(Outcome::Evaluated(evals))
     }
 
     /// Changes a node by an operator's switch. Where it may be placed on from now on, jobs that run
     /// on every node are looked at, and those that wait for capacity are told.
-    fn switch_node(
+    pub(super) fn switch_node(
         &mut self,
         id: NodeId,
-        message: &str,
-        change: impl FnOnce(&mut Node),
+        event: NodeHistory,
+        change: impl FnOnce(&mut NodeRecord, &mut Node),
     ) -> Vec<protocol_model::EvalId> {
         let Some(record) = self.tables.node(id) else {
             return Vec::new();
@@ -191,10 +191,9 @@ impl Draft {
         let mut record = NodeRecord::clone(record);
         let mut node = Node::clone(&record.node);
         let was_ready = node.ready();
-        let was_draining = node.drain;
-        change(&mut node);
+        change(&mut record, &mut node);
         node.modify_index = self.index;
-        node_event(&mut node, message, self.now, self.index);
+        push_event(&mut node, event);
         // Who is not ready now is looked at when it is.
         record.owes_evals |= node.status != protocol_model::NodeStatus::Ready;
         record.node = Arc::new(node.clone());
@@ -204,9 +203,6 @@ impl Draft {
         if node.ready() && !was_ready {
             self.want_system_evals(&mut wanted, &node, EvalTrigger::NodeUpdate);
             self.capacity_freed(id);
-        }
-        if node.drain && !was_draining {
-            self.want_node_evals(&mut wanted, &node, EvalTrigger::NodeDrain);
         }
         self.put_wanted_evals(wanted)
     }

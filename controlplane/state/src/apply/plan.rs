@@ -15,9 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use protocol_model::{AllocState, Allocation, ClientStatus, DesiredStatus, NodeId, NodeStatus};
+use protocol_model::{
+    AllocState, Allocation, ClientStatus, DesiredStatus, EvalTrigger, NodeId, NodeStatus,
+};
 
 use super::draft::{AllocTouch, Draft};
+use super::node_evals::WantedEvals;
 use crate::applied::{NodeRejected, NodeRejection, Outcome, Refusal};
 use crate::columns::Readiness;
 use crate::command::{AllocChange, Change, PlanApply, Preempted};
@@ -41,11 +44,13 @@ impl Draft {
             return Err(Refusal::AnotherIncarnation);
         }
         self.check_evals(&evals)?;
-        // The fence against a worker that lost its evaluation: someone else has finished it.
-        if let Some(eval) = eval_id.and_then(|id| self.tables.eval(id))
-            && eval.status.is_terminal()
-        {
-            return Err(Refusal::EvalTerminal(eval.id));
+        // The fence against a worker that lost its evaluation: it was finished elsewhere, or
+        // deleted, and the plan would bring it back.
+        if let Some(id) = eval_id {
+            let eval = self.tables.eval(id).ok_or(Refusal::UnknownEval(id))?;
+            if eval.status.is_terminal() {
+                return Err(Refusal::EvalTerminal(id));
+            }
         }
         for change in deployment_changes {
             self.change_deployment(&change, IfOver::Ignore)?;
@@ -53,8 +58,9 @@ impl Draft {
         for change in changed {
             self.change_alloc(change)?;
         }
+        let mut wanted = WantedEvals::default();
         for one in preempted {
-            self.preempt_alloc(one)?;
+            self.preempt_alloc(one, &mut wanted);
         }
         if let Some(deployment) = deployment {
             self.upsert_deployment(&deployment)?;
@@ -75,6 +81,7 @@ impl Draft {
         for eval in evals {
             self.put_eval(eval);
         }
+        self.put_wanted_evals(wanted);
         Ok(Outcome::PlanApplied)
     }
 
@@ -161,16 +168,18 @@ impl Draft {
         alloc.client_status = status;
     }
 
-    fn preempt_alloc(&mut self, Preempted { id, by }: Preempted) -> Result<(), Refusal> {
-        let Some(alloc) = self.tables.alloc(id) else {
-            return Err(Refusal::UnknownAlloc(id));
+    /// Evicts one. An allocation that ended or was stopped meanwhile is left as it is; only the
+    /// eviction asks for an evaluation of its job.
+    fn preempt_alloc(&mut self, Preempted { id, by }: Preempted, wanted: &mut WantedEvals) {
+        let Some(alloc) = self.tables.alloc(id).filter(|alloc| !alloc.terminal()) else {
+            return;
         };
         let mut alloc = Allocation::clone(alloc);
         alloc.desired_status = DesiredStatus::Evict;
         alloc.desired_description = format!("Preempted by alloc ID {by}");
         alloc.preempted_by_allocation = Some(by);
+        wanted.want_job(alloc.job_key(), EvalTrigger::Preemption);
         self.put_alloc(alloc, AllocTouch::Desired);
-        Ok(())
     }
 
     /// An allocation that stays where it is. Only what the control plane decides is taken from the
@@ -285,7 +294,7 @@ impl Draft {
 
     /// Whether the plan that `ask` belongs to stopped `alloc`, which has not ended yet. One plan of
     /// a job is made at a time: what was stopped of the job after the plan's snapshot was stopped
-    /// by the plan's own pieces.
+    /// by the plan's own pieces. An allocation that `ask` displaces is waited for by its node.
     fn is_stopped_by(&self, ask: &Allocation, alloc: &Allocation, snapshot_index: u64) -> bool {
         let earlier_piece = snapshot_index != 0
             && alloc.alloc_modify_index > snapshot_index
@@ -293,7 +302,9 @@ impl Draft {
             && alloc.namespace == ask.namespace;
         alloc.server_terminal()
             && alloc.holds_room()
-            && (alloc.alloc_modify_index == self.index || earlier_piece)
+            && (alloc.alloc_modify_index == self.index
+                || earlier_piece
+                || ask.preempted_allocations.contains(&alloc.id))
     }
 
     /// Whether the allocation fits beside what its node has, `own` (its present share) left out. A

@@ -7,7 +7,7 @@ use protocol_model::{
     AllocDeploymentStatus, AllocId, Allocation, ClientStatus, DesiredStatus, EvalTrigger, NodeId,
 };
 use protocol_wire::convert::without_events;
-use protocol_wire::report::AllocReport;
+use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 use protocol_wire::v1::{ItemResult, UpdateClass};
 
 use super::draft::{AllocTouch, Draft};
@@ -204,13 +204,15 @@ impl Draft {
         } else {
             without_events(task_states)
         };
-        let (Some(health), Some(deployment)) = (health, alloc.deployment_id) else {
+        // Health that was found out before the allocation was given to this deployment does not
+        // count. A drain waits for the health of an allocation without a deployment.
+        let counts = |health: &&ReportedHealth| match alloc.deployment_id {
+            Some(deployment) => health.counts_for(deployment),
+            None => !matches!(health.judged_for, JudgedFor::Deployment(_)),
+        };
+        let Some(health) = health.as_ref().filter(counts) else {
             return;
         };
-        // Found out before the allocation was given to this deployment: that asks anew.
-        if !health.counts_for(deployment) {
-            return;
-        }
         let status = alloc
             .deployment_status
             .get_or_insert_with(AllocDeploymentStatus::default);

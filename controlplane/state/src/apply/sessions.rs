@@ -178,7 +178,8 @@ impl Draft {
     fn new_node(&self, hello: &NodeHello, facts: &Node) -> NodeRecord {
         let mut node = facts.clone();
         node.id = hello.node;
-        node.drain = false;
+        node.set_drain(None);
+        node.last_drain = None;
         node.scheduling_eligibility = protocol_model::Eligibility::Eligible;
         node.status = NodeStatus::Initializing;
         node.events = Vec::new();
@@ -195,6 +196,7 @@ impl Draft {
             owes_evals: true,
             reported_index: 0,
             fell_silent_at: None,
+            drain_index: 0,
         }
     }
 

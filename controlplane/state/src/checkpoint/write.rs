@@ -92,7 +92,9 @@ impl Tables {
         for node in self.nodes.values() {
             records.put(Tag::Node, node)?;
         }
-        for eval in self.evals.values() {
+        // By id, as they have always been written.
+        let evals = self.eval_slots.iter();
+        for eval in evals.filter_map(|(id, index)| self.evals.get(&(*index, *id))) {
             records.put(Tag::Eval, eval)?;
         }
         for deployment in self.deployments.values() {

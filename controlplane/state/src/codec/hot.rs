@@ -48,14 +48,19 @@ pub(super) fn to_message(command: &Command) -> Result<Message, EncodeError> {
         | Command::JobDeregister(_)
         | Command::JobStability { .. }
         | Command::JobDispatch(_)
+        | Command::JobScale(_)
+        | Command::JobTag(_)
         | Command::PeriodicLaunch(_)
         | Command::JobEvaluate { .. }
         | Command::EvalsUpsert { .. }
+        | Command::EvalsDelete(_)
         | Command::AllocsStop { .. }
         | Command::PendingExpired { .. }
         | Command::NodeFacts { .. }
         | Command::NodeEligibility { .. }
-        | Command::NodeDrain { .. }
+        | Command::NodeDrainSet(_)
+        | Command::AllocsMigrate { .. }
+        | Command::NodeDrainComplete { .. }
         | Command::NodePurge { .. }
         | Command::DeploymentStatus(_)
         | Command::DeploymentPromote(_)

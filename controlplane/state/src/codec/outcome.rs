@@ -29,13 +29,15 @@ pub fn encode_applied(applied: &Applied) -> Result<Vec<u8>, EncodeError> {
         | Outcome::JobRegistered { .. }
         | Outcome::JobDeregistered { .. }
         | Outcome::JobDispatched(_)
+        | Outcome::JobTagged(_)
         | Outcome::PeriodicLaunched(_)
         | Outcome::PlanApplied
         | Outcome::Welcome(_)
         | Outcome::Synced { .. }
         | Outcome::Missed(_)
         | Outcome::Evaluated(_)
-        | Outcome::Collected(_) => log::applied::Outcome::Document(to_document(outcome)?),
+        | Outcome::Collected(_)
+        | Outcome::EvalsDeleted(_) => log::applied::Outcome::Document(to_document(outcome)?),
     };
     Ok(log::Applied {
         index: *index,

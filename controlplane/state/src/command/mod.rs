@@ -5,10 +5,13 @@
 //! `apply` may need, hashes of secrets. Whoever proposes a command fills them in.
 
 mod children;
+mod evals;
 mod jobs;
 mod nodes;
 mod periodic;
 mod plan;
+mod scale;
+mod tag;
 
 use std::sync::Arc;
 
@@ -20,10 +23,13 @@ use protocol_model::{
 use serde::{Deserialize, Serialize};
 
 pub use children::*;
+pub use evals::*;
 pub use jobs::*;
 pub use nodes::*;
 pub use periodic::*;
 pub use plan::*;
+pub use scale::*;
+pub use tag::*;
 
 use crate::record::{AclToken, Digest, Namespace, SchedulerConfig, SessionEpoch};
 
@@ -91,10 +97,16 @@ pub enum Command {
     /// Launches a job from a parameterized one. A repeated idempotency token launches nothing: the
     /// outcome names the child that has it.
     JobDispatch(ChildJob),
+    /// Changes the count of one group, or notes what an autoscaler says of it.
+    JobScale(Box<JobScale>),
+    /// Names a version of a job, or takes such a name away.
+    JobTag(JobTag),
     /// Launches periodic jobs, whose launch records move with it.
     PeriodicLaunch(PeriodicLaunch),
     /// Creates evaluations, or changes existing ones.
     EvalsUpsert { evals: Vec<Evaluation> },
+    /// Deletes evaluations that an operator chose, open ones included.
+    EvalsDelete(EvalsDelete),
     /// What the scheduler decided for one evaluation, checked by the plan queue.
     #[serde(skip)]
     PlanApply(Box<PlanApply>),
@@ -139,11 +151,16 @@ pub enum Command {
         node: NodeId,
         eligibility: Eligibility,
     },
-    /// Begins or ends a drain. (Deadlines are the drainer's.)
-    NodeDrain {
+    /// An operator begins, changes or ends a node's drain.
+    NodeDrainSet(NodeDrainSet),
+    /// Asks allocations of draining nodes to leave. Each mark is judged again: the drain may have
+    /// ended, and a service may have too few healthy allocations by now.
+    AllocsMigrate { nodes: Vec<DrainMarks> },
+    /// Nothing is left on a node that had to leave. Refused where something is.
+    NodeDrainComplete {
         node: NodeId,
-        drain: DrainSwitch,
-        eligibility_after: Eligibility,
+        /// The drain that this was decided for: the index of its entry.
+        drain_index: u64,
     },
     /// Forgets a node; its allocations are lost, those that stop themselves when their leases are
     /// over.
@@ -196,7 +213,6 @@ impl Command {
             | Self::NodeSynced(_)
             | Self::NodeFacts { .. }
             | Self::NodeEligibility { .. }
-            | Self::NodeDrain { .. }
             | Self::NodePurge { .. }
             | Self::HeartbeatMissed { .. }
             | Self::WindowExpired { .. }
@@ -211,7 +227,14 @@ impl Command {
             | Self::NamespaceDelete { .. }
             | Self::SchedulerConfigSet { .. }
             | Self::GcCollect(_) => 1,
-            Self::JobDispatch(_) | Self::PeriodicLaunch(_) => 2,
+            Self::JobDispatch(_)
+            | Self::JobScale(_)
+            | Self::JobTag(_)
+            | Self::PeriodicLaunch(_)
+            | Self::EvalsDelete(_)
+            | Self::NodeDrainSet(_)
+            | Self::AllocsMigrate { .. }
+            | Self::NodeDrainComplete { .. } => 2,
         }
     }
 }

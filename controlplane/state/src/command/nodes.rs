@@ -1,22 +1,52 @@
 //! What nodes say, and what operators want of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use protocol_model::DaemonLife;
-use protocol_model::{AllocId, Node, NodeId};
+use protocol_model::{AllocId, DrainSpec, Eligibility, Node, NodeId};
 use protocol_wire::report::AllocReport;
 use protocol_wire::v1::UpdateClass;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Digest, SessionEpoch};
 
-/// Whether a drain begins or ends.
+/// See [`Command::NodeDrainSet`](super::Command::NodeDrainSet).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeDrainSet {
+    /// The node.
+    pub node: NodeId,
+    /// How it is drained from now on; `None` ends its drain.
+    pub drain: Option<DrainSpec>,
+    /// Whether the node takes allocations again, where its drain ends.
+    pub eligibility_after: Eligibility,
+    /// The accessor of the caller's token; empty without access control.
+    pub accessor_id: String,
+    /// The operator's notes; `None` keeps those of the drain that is under way.
+    pub meta: Option<BTreeMap<String, String>>,
+}
+
+/// Allocations of one draining node that are asked to leave: part of
+/// [`Command::AllocsMigrate`](super::Command::AllocsMigrate).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainMarks {
+    /// The node.
+    pub node: NodeId,
+    /// The drain that this was decided for: the index of its entry.
+    pub drain_index: u64,
+    /// How each of them leaves.
+    pub marks: Vec<(AllocId, DrainMark)>,
+}
+
+/// How an allocation leaves a draining node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum DrainSwitch {
-    /// Allocations are to leave.
-    Begin,
-    /// They may stay.
+pub enum DrainMark {
+    /// When its successor has a node. A system job's has none.
+    Migrate,
+    /// Without a successor.
     End,
+    /// Now; its successor comes when there is room.
+    ForceStop,
 }
 
 /// See [`Command::PendingExpired`](super::Command::PendingExpired).

@@ -59,8 +59,15 @@ pub(super) fn secondary_indexes(tables: &Tables, found: &mut Found) {
         },
     );
     same("allocations by deployment", by_deployment);
-    let evals = is_index(&tables.evals_by_job, tables.evals.len(), |key, id| {
-        let eval = tables.eval(*id);
+    let slots = &tables.eval_slots;
+    let in_place = slots.iter().all(|(id, index)| {
+        let eval = tables.evals.get(&(*index, *id));
+        eval.is_some_and(|it| it.id == *id && it.create_index == *index)
+    });
+    let in_place = in_place && slots.len() == tables.evals.len();
+    same("evaluations by id", in_place);
+    let evals = is_index(&tables.evals_by_job, tables.evals.len(), |key, slot| {
+        let eval = tables.evals.get(slot);
         eval.is_some_and(|it| is_key(key, &it.namespace, &it.job_id))
     });
     same("evaluations by job", evals);
@@ -95,7 +102,7 @@ pub(super) fn tallies(tables: &Tables, found: &mut Found) {
     let counted = tables
         .allocs_by_job
         .keys()
-        .chain(tables.evals_by_job.keys());
+        .chain(tables.evals_by_job.keys().map(AsRef::as_ref));
     for key in counted {
         found.unless(tables.tallies.contains_key(key), Rule::JobTally, || {
             format!("{key:?} is not counted")

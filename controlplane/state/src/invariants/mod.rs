@@ -46,6 +46,8 @@ pub enum Rule {
     JobStatus,
     /// A node's status and session agree.
     NodeSession,
+    /// A node that drains has a strategy, takes no allocations, and its last drain is under way.
+    NodeDrain,
     /// Indexes of rows never go back, and are not ahead of the log.
     RowIndexes,
     /// A deployment's counters agree with its allocations.
@@ -65,6 +67,7 @@ pub fn check(tables: &Tables) -> Vec<Violation> {
     rows::over_commitment(tables, &mut found);
     rows::job_statuses(tables, &mut found);
     rows::node_sessions(tables, &mut found);
+    rows::node_drains(tables, &mut found);
     rows::row_indexes(tables, &mut found);
     rows::deployment_counters(tables, &mut found);
     found.violations

@@ -1,6 +1,6 @@
 //! What holds of each row: statuses, sessions, indexes, room.
 
-use protocol_model::NodeStatus;
+use protocol_model::{DrainStatus, Eligibility, NodeStatus};
 
 use super::{Found, Rule};
 use crate::apply::job_status;
@@ -47,6 +47,20 @@ pub(super) fn job_statuses(tables: &Tables, found: &mut Found) {
             && spec.is_some_and(|spec| tables.spec(spec).is_some());
         found.unless(same, Rule::JobStatus, || {
             format!("job {key}: newest version is missing")
+        });
+    }
+}
+
+pub(super) fn node_drains(tables: &Tables, found: &mut Found) {
+    for record in tables.nodes() {
+        let node = &record.node;
+        let last = node.last_drain.as_ref().map(|last| last.status);
+        let draining = node.drain_strategy.is_some();
+        let holds = node.drain == draining
+            && draining == (last == Some(DrainStatus::Draining))
+            && !(draining && node.scheduling_eligibility == Eligibility::Eligible);
+        found.unless(holds, Rule::NodeDrain, || {
+            format!("node {}: last drain {last:?}", node.id)
         });
     }
 }

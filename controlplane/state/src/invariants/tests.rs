@@ -191,11 +191,12 @@ fn an_index_that_names_a_row_under_another_key_or_one_that_is_not_there_is_found
     let mut elsewhere = tables.clone();
     let ids = elsewhere.evals_by_job.remove(&key);
     let other = JobKey::new("default", "other");
+    let other = Arc::new(other);
     elsewhere.evals_by_job.extend(ids.map(|ids| (other, ids)));
     assert!(rules(&elsewhere).contains(&Rule::SecondaryIndex));
 
     let mut gone = tables.clone();
-    gone.evals.remove(&id);
+    gone.evals.remove(&(3, id));
     assert!(rules(&gone).contains(&Rule::SecondaryIndex));
 }
 
@@ -212,6 +213,6 @@ fn a_counter_that_is_wrong_missing_or_of_nothing_is_found() {
 
     let mut of_nothing = tables.clone();
     let other = JobKey::new("default", "other");
-    of_nothing.tallies.insert(other, Arc::default());
+    of_nothing.tallies.insert(Arc::new(other), Arc::default());
     assert_eq!(rules(&of_nothing), [Rule::JobTally]);
 }

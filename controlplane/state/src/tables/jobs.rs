@@ -1,10 +1,10 @@
-//! Jobs, their versions, their counters, and their evaluations.
+//! Jobs, their versions and their counters.
 
 use std::sync::Arc;
 
-use protocol_model::{EvalId, EvalStatus, Evaluation, JobKey, UnixNanos};
+use protocol_model::{EvalStatus, JobKey, UnixNanos};
 
-use super::{Table, Tables, index_insert, index_remove};
+use super::{Table, Tables};
 use crate::record::{JobRecord, JobTally, JobVersionRecord};
 
 impl Tables {
@@ -73,7 +73,7 @@ impl Tables {
             let mut tally = JobTally::default();
             change(&mut tally);
             if !tally.is_empty() {
-                self.tallies.insert(key.clone(), Arc::new(tally));
+                self.tallies.insert(Arc::new(key.clone()), Arc::new(tally));
             }
             return;
         };
@@ -82,32 +82,6 @@ impl Tables {
         if tally.is_empty() {
             self.tallies.remove(key);
         }
-    }
-
-    pub(crate) fn put_eval(&mut self, eval: &Arc<Evaluation>) {
-        self.touch(Table::Evals);
-        let key = eval.job_key();
-        if let Some(before) = self.evals.insert(eval.id, eval.clone()) {
-            if before.status != eval.status {
-                self.tally(&key, |tally| {
-                    tally.forget_eval(before.status);
-                    tally.count_eval(eval.status);
-                });
-            }
-            return;
-        }
-        index_insert(&mut self.evals_by_job, &key, eval.id);
-        self.tally(&key, |tally| tally.count_eval(eval.status));
-    }
-
-    pub(crate) fn remove_eval(&mut self, id: EvalId) {
-        let Some(eval) = self.evals.remove(&id) else {
-            return;
-        };
-        self.touch(Table::Evals);
-        let key = eval.job_key();
-        index_remove(&mut self.evals_by_job, &key, &id);
-        self.tally(&key, |tally| tally.forget_eval(eval.status));
     }
 }
 
@@ -119,7 +93,8 @@ impl JobTally {
         self.evals_blocked += u64::from(status == EvalStatus::Blocked);
     }
 
-    fn forget_eval(&mut self, status: EvalStatus) {
+    /// Counts an evaluation out.
+    pub(crate) fn forget_eval(&mut self, status: EvalStatus) {
         let (live, blocked) = (!status.is_terminal(), status == EvalStatus::Blocked);
         self.evals = self.evals.saturating_sub(1);
         self.evals_live = self.evals_live.saturating_sub(u64::from(live));

@@ -4,6 +4,7 @@
 
 mod allocs;
 mod children;
+mod evals;
 mod jobs;
 mod nodes;
 
@@ -22,6 +23,7 @@ use crate::record::{
 use crate::restore::PendingRestore;
 pub use children::Children;
 pub(crate) use children::parent_of;
+pub(crate) use evals::slot_of;
 
 /// The tables that readers can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,6 +76,9 @@ pub(crate) struct AllocRecord {
     pub(crate) mark: ReportMark,
 }
 
+/// An evaluation's place in its table: its create index, then its id.
+pub type EvalSlot = (u64, EvalId);
+
 /// A specification and how many rows refer to it.
 #[derive(Clone, Debug)]
 pub(crate) struct SpecRecord {
@@ -101,7 +106,9 @@ pub struct Tables {
     pub(crate) nodes: OrdMap<NodeId, Arc<NodeRecord>>,
     pub(crate) jobs: OrdMap<JobKey, Arc<JobRecord>>,
     pub(crate) job_versions: OrdMap<JobKey, OrdMap<u64, JobVersionRecord>>,
-    pub(crate) evals: OrdMap<EvalId, Arc<Evaluation>>,
+    /// In the order in which they were made: a page of a list, and of a deletion, is a few
+    /// neighbouring leaves.
+    pub(crate) evals: OrdMap<EvalSlot, Arc<Evaluation>>,
     pub(crate) allocs: OrdMap<AllocId, AllocRecord>,
     pub(crate) deployments: OrdMap<DeploymentId, DeploymentRecord>,
     pub(crate) namespaces: OrdMap<String, Arc<Namespace>>,
@@ -112,10 +119,14 @@ pub struct Tables {
     pub(crate) specs: OrdMap<SpecHash, SpecRecord>,
     /// Jobs that run once on each node: a node that comes needs exactly these.
     pub(crate) per_node_jobs: OrdSet<JobKey>,
+    /// By shared keys, like `evals_by_job`: a transition that touches many jobs copies most leaves,
+    /// and a key is two texts.
+    pub(crate) tallies: OrdMap<Arc<JobKey>, Arc<JobTally>>,
+    /// The create index of each evaluation: its place in `evals`.
+    pub(crate) eval_slots: OrdMap<EvalId, u64>,
+    pub(crate) evals_by_job: OrdMap<Arc<JobKey>, OrdSet<EvalSlot>>,
     /// Of each template that has children.
     pub(crate) children: OrdMap<JobKey, Children>,
-    pub(crate) tallies: OrdMap<JobKey, Arc<JobTally>>,
-    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<EvalId>>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdSet<AllocId>>,
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdSet<AllocId>>,
     pub(crate) allocs_by_eval: OrdMap<EvalId, OrdSet<AllocId>>,

@@ -82,6 +82,35 @@ pub(crate) fn launched_once(cluster: &mut Harness) {
     apply(cluster, &[launch]);
 }
 
+/// For random logs: a registration of the template, or launches of it.
+pub(crate) fn some_command(cluster: &mut Harness, how: u16) -> Command {
+    let mut template = template(Overlap::Prohibited);
+    let known = cluster.tables().job(&template.key()).is_some();
+    if !known || how.is_multiple_of(4) {
+        let periodic = template.periodic.as_mut().expect("periodic");
+        periodic.enabled = Some(!how.is_multiple_of(3));
+        periodic.prohibit_overlap = how.is_multiple_of(2);
+        return Command::JobRegister(JobRegister {
+            spec: template.spec_hash(),
+            job: Arc::new(template),
+            eval: None,
+            enforce_index: None,
+            submission: None,
+        });
+    }
+    let causes = [LaunchCause::Schedule, LaunchCause::Forced];
+    let launches = causes.into_iter().cycle().take(usize::from(how % 4));
+    let launches = launches.enumerate().map(|(number, cause)| {
+        let seconds = i64::from(how % 7) * 2 - i64::try_from(number).unwrap_or(0);
+        let mut launch = launch(cluster, &template.key(), seconds, cause);
+        // Of a version that is gone.
+        launch.child.parent_index -= u64::from(how.is_multiple_of(11));
+        launch
+    });
+    let launches = launches.collect();
+    Command::PeriodicLaunch(PeriodicLaunch { launches })
+}
+
 #[test]
 fn a_launch_makes_child_evaluation_and_record_in_one_entry() {
     let (mut cluster, backup) = with_template(Overlap::Allowed);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controlplane_state::command::{
-    AllocChange, Change, DaemonLife, DrainSwitch, NodeSynced, PlanApply,
+    AllocChange, Change, DaemonLife, NodeDrainSet, NodeSynced, PlanApply,
 };
 use controlplane_state::news::CompleteReport;
 use controlplane_state::{Command, Outcome, Refusal, SessionEpoch, Signal, WindowEnd};
 use protocol_model::{
-    ClientStatus, DesiredStatus, Eligibility, EvalId, EvalTrigger, Job, JobKey, JobType, Node,
-    NodeId, NodeStatus, UnixNanos,
+    ClientStatus, DesiredStatus, DrainSpec, Eligibility, EvalId, EvalTrigger, Job, JobKey, JobType,
+    Node, NodeId, NodeStatus, UnixNanos,
 };
 
 use crate::harness::{Harness, has_signal, job, knock, says, tolerant_job};
@@ -208,16 +208,20 @@ fn a_job_of_every_node_that_was_decided_during_a_short_restart_is_looked_at_agai
 fn a_drain_that_ends_while_its_node_is_away_is_made_up_for() {
     let mut cluster = Harness::new();
     let node = cluster.join(1);
-    let switch = |drain| Command::NodeDrain {
-        node,
-        drain,
-        eligibility_after: Eligibility::Eligible,
+    let switch = |drain| {
+        Command::NodeDrainSet(NodeDrainSet {
+            node,
+            drain,
+            eligibility_after: Eligibility::Eligible,
+            accessor_id: String::new(),
+            meta: None,
+        })
     };
-    cluster.apply(switch(DrainSwitch::Begin));
+    cluster.apply(switch(Some(DrainSpec::default())));
     let agent = decided(&mut cluster, "agent");
     cluster.pass(Duration::from_secs(5));
     let epoch = restart(&mut cluster, node);
-    cluster.apply(switch(DrainSwitch::End));
+    cluster.apply(switch(None));
     assert!(cluster.pending(&agent.key()).is_empty());
     cluster.sync(node, epoch, Vec::new());
     assert_eq!(cluster.pending(&agent.key()), [EvalTrigger::NodeUpdate]);

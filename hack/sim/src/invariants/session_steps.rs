@@ -98,6 +98,7 @@ fn concerns_nodes(command: &Command) -> bool {
         Command::AllocUpdates { .. }
             | Command::PlanApply(_)
             | Command::EvalsUpsert { .. }
+            | Command::EvalsDelete(_)
             | Command::JobRegister(_)
             | Command::Barrier
     )

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use controlplane_leader::failed::{Failed, Reverts, failed, watcher_eval};
 use controlplane_state::command::{
-    DeploymentChange, DeploymentPromote, DeploymentStatusUpdate, DrainSwitch, JobDeregister,
-    JobRegister, PromoteGroups, Purge,
+    DeploymentChange, DeploymentPromote, DeploymentStatusUpdate, JobDeregister, JobRegister,
+    NodeDrainSet, PromoteGroups, Purge,
 };
 use controlplane_state::{Applied, Command, Outcome};
 use protocol_model::{
-    AllocId, Allocation, Deployment, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
-    EvalTrigger, Evaluation, Job, JobKey,
+    AllocId, Allocation, Deployment, DeploymentStatus, DesiredTransition, DrainSpec, Eligibility,
+    EvalId, EvalTrigger, Evaluation, Job, JobKey,
 };
 
 use super::World;
@@ -152,15 +152,13 @@ impl World {
                     force_reschedule: false,
                 }
             }
-            OpKind::Drain { node, begin } => Command::NodeDrain {
+            OpKind::Drain { node, begin } => Command::NodeDrainSet(NodeDrainSet {
                 node: node_id(node),
-                drain: if begin {
-                    DrainSwitch::Begin
-                } else {
-                    DrainSwitch::End
-                },
+                drain: begin.then(DrainSpec::default),
                 eligibility_after: Eligibility::Eligible,
-            },
+                accessor_id: String::new(),
+                meta: None,
+            }),
             OpKind::Purge { node } => Command::NodePurge {
                 node: node_id(node),
             },

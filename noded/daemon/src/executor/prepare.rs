@@ -13,7 +13,7 @@ use noded_core::event::{Recovery, RunEvent};
 use noded_keeper::io::{LogLimits, create_streams};
 use noded_keeper::protocol::TaskKey;
 use protocol_error_chain::chain;
-use protocol_model::{NetworkMode, Task};
+use protocol_model::{DISPATCH_PAYLOAD_BYTES_MAX, NetworkMode, Task};
 
 use super::Executor;
 use super::users::identity_of;
@@ -205,7 +205,7 @@ impl Executor {
             return Ok(());
         };
         let payload = prepare.spec.job().payload.as_deref().unwrap_or_default();
-        let payload = decoded(payload)
+        let payload = payload_bytes(payload)
             .map_err(|error| Failed::hopeless(format!("the dispatched payload: {error}")))?;
         let attributes = FileAttributes {
             mode: 0o644,
@@ -215,6 +215,24 @@ impl Executor {
             .write_file(prepare.run.alloc, Path::new(file), &payload, attributes)
             .map_err(|error| Failed::possible(&error))
     }
+}
+
+/// The bytes of a dispatch's payload, which the job has as base64 of Snappy's block format.
+fn payload_bytes(text: &str) -> Result<Vec<u8>, String> {
+    let compressed = decoded(text).map_err(|error| error.to_string())?;
+    if compressed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let length = snap::raw::decompress_len(&compressed).map_err(|error| error.to_string())?;
+    if length > DISPATCH_PAYLOAD_BYTES_MAX {
+        return Err(format!(
+            "{length} bytes, more than {DISPATCH_PAYLOAD_BYTES_MAX}"
+        ));
+    }
+    let mut decoder = snap::raw::Decoder::new();
+    decoder
+        .decompress_vec(&compressed)
+        .map_err(|error| error.to_string())
 }
 
 /// The bytes behind a padded base64 text (RFC 4648, section 4). Line breaks are skipped and bits
@@ -245,7 +263,26 @@ pub(super) fn layout(base: &Path, task: &str) -> isolation::TaskLayout {
 
 #[cfg(test)]
 mod tests {
-    use super::decoded;
+    use super::{decoded, payload_bytes};
+
+    #[test]
+    fn a_payload_is_read_as_nomad_writes_it() {
+        // Go's snappy.Encode of "hi\n" and of nothing.
+        assert_eq!(payload_bytes("AwhoaQo=").as_deref(), Ok(&b"hi\n"[..]));
+        assert_eq!(payload_bytes("AA==").as_deref(), Ok(&b""[..]));
+        assert_eq!(payload_bytes("").as_deref(), Ok(&b""[..]));
+    }
+
+    #[test]
+    fn a_payload_that_makes_no_sense_is_refused() {
+        // No base64; another length than it says.
+        for text in ["?", "BAhoaQo="] {
+            let problem = payload_bytes(text).expect_err(text);
+            assert!(!problem.is_empty(), "{text}");
+        }
+        let long = payload_bytes("/////w8=").expect_err("too long");
+        assert!(long.contains("more than 16384"), "{long}");
+    }
 
     #[test]
     fn payloads_are_read_as_go_reads_base64() {

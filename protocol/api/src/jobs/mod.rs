@@ -2,24 +2,29 @@
 
 mod changed;
 mod diff;
+mod dispatch;
 mod list;
 mod plan;
+mod scale;
 mod versions;
 
 use protocol_model::nullable::or_default;
-use protocol_model::{AllocationListStub, Deployment, Evaluation, Job, JobSubmission};
+use protocol_model::{AllocationListStub, Deployment, Evaluation, Job, JobSubmission, VersionTag};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::Parameter;
 use crate::operation::operations;
 use crate::parameters::{ALL_OF_NAME, NEXT_TOKEN, NO_SHUTDOWN_DELAY, PER_PAGE, PREFIX, REVERSE};
+use crate::written::Written;
 
 pub use changed::{Evaluated, Forced, Registered, Validated};
 pub use diff::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
+pub use dispatch::{DispatchRequest, Dispatched};
 pub use list::{ChildCounts, GroupCounts, JobCounts, JobListStub};
 pub use plan::{Annotations, DesiredUpdates, FilteredNodes, GroupExplanation, JobPlan, NearMiss};
-pub use versions::{VersionSubmission, Versions};
+pub use scale::{GroupScale, JobScale, ScaleRequest};
+pub use versions::{RevertRequest, StableRequest, TagRequest, VersionSubmission, Versions};
 
 const DIFFS: &[Parameter] = &[
     Parameter::flag("diffs", "with the differences between versions"),
@@ -27,7 +32,17 @@ const DIFFS: &[Parameter] = &[
         "diff_version",
         "differences to this version instead of the one before",
     ),
+    Parameter::text(
+        "diff_tag",
+        "differences to the version with this tag instead of the one before",
+    ),
 ];
+const DISPATCH: &[Parameter] = &[Parameter::text(
+    "idempotency_token",
+    "a dispatch with the token of an earlier one launches nothing and answers the child of that one",
+)];
+/// The largest body that is read as a payload. A payload above 16 KiB is refused in words.
+const PAYLOAD_BODY_BYTES_MAX: usize = 1024 * 1024;
 const STOP: &[Parameter] = &[
     Parameter::flag("purge", "forget the job at once"),
     Parameter::number(
@@ -62,8 +77,28 @@ operations! {
         put("/v1/job/{id...}/evaluate").optional_body();
     /// launch a periodic job now, although it prohibits overlap; twice in a second is one launch
     ForcePeriodic { id } -> Forced = put("/v1/job/{id...}/periodic/force");
+    /// launch a child of a parameterized job (`Payload` in base64, `Meta`, `IdPrefixTemplate`,
+    /// `Priority`)
+    DispatchJob { id } (DispatchRequest) -> Dispatched =
+        put("/v1/job/{id...}/dispatch").optional_body().parameters(DISPATCH);
+    /// launch a child of a parameterized job; the body is the payload
+    DispatchPayload { id } -> Dispatched = put("/v1/job/{id...}/dispatch/payload")
+        .bytes(PAYLOAD_BODY_BYTES_MAX).parameters(DISPATCH);
     /// list the versions of a job, the newest first
     JobVersions { id } -> Versions = get("/v1/job/{id...}/versions").parameters(DIFFS);
+    /// register an earlier version of a job again, as its newest one
+    RevertJob { id } (RevertRequest) -> Registered = put("/v1/job/{id...}/revert");
+    /// mark a version of a job as good to revert to, or not
+    SetJobStability { id } (StableRequest) -> Written = put("/v1/job/{id...}/stable");
+    /// give a version of a job a tag; the newest where `Version` is absent
+    TagVersion { id, tag } (TagRequest) -> VersionTag =
+        put("/v1/job/{id...}/versions/{tag}/tag");
+    /// take a tag from its version
+    UntagVersion { id, tag } -> VersionTag = delete("/v1/job/{id...}/versions/{tag}/tag");
+    /// read the counts of a job's groups, and their scaling events
+    ReadJobScale { id } -> JobScale = get("/v1/job/{id...}/scale");
+    /// change the count of a group (`Count`, `Target.Group`), or note an event of it
+    ScaleJob { id } (ScaleRequest) -> Registered = put("/v1/job/{id...}/scale");
     /// read the text that a version was made from
     JobSubmissionOf { id } -> VersionSubmission = get("/v1/job/{id...}/submission")
         .parameters(&[Parameter::number("version", "the version; the newest if absent")]);

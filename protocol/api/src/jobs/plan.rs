@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use protocol_model::{AllocMetric, Evaluation, NodeId, UnixNanos, nullable, rfc3339};
+use protocol_model::{
+    AllocMetric, AllocationListStub, Evaluation, NodeId, UnixNanos, nullable, rfc3339,
+};
 use serde::{Deserialize, Serialize};
 
 use super::diff::JobDiff;
@@ -67,7 +69,7 @@ pub struct NearMiss {
 }
 
 /// The effects on allocations.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
     /// By group.
@@ -78,7 +80,7 @@ pub struct Annotations {
     pub groups: BTreeMap<String, DesiredUpdates>,
     /// Allocations that would make room; `null` where none would.
     #[serde(rename = "PreemptedAllocs")]
-    pub preempted: Option<Vec<String>>,
+    pub preempted: Option<Vec<AllocationListStub>>,
 }
 
 /// How many allocations of a group would be treated how.

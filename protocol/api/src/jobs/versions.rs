@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use protocol_model::nullable::or_default;
 use protocol_model::{Job, JobSubmission, nullable};
 use serde::{Deserialize, Serialize};
 
@@ -34,4 +35,42 @@ pub struct VersionSubmission {
     pub job_id: String,
     pub version: u64,
     pub job_modify_index: u64,
+}
+
+/// The body of [`super::RevertJob`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct RevertRequest {
+    /// The job's id; required.
+    #[serde(rename = "JobID", deserialize_with = "or_default")]
+    pub job_id: String,
+    /// The version to go back to.
+    #[serde(deserialize_with = "or_default")]
+    pub job_version: u64,
+    /// The version that the job must have; absent = any.
+    pub enforce_prior_version: Option<u64>,
+}
+
+/// The body of [`super::SetJobStability`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct StableRequest {
+    /// The job's id; required.
+    #[serde(rename = "JobID", deserialize_with = "or_default")]
+    pub job_id: String,
+    #[serde(deserialize_with = "or_default")]
+    pub job_version: u64,
+    #[serde(deserialize_with = "or_default")]
+    pub stable: bool,
+}
+
+/// The body of [`super::TagVersion`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct TagRequest {
+    /// The version; absent or null = the newest.
+    pub version: Option<u64>,
+    /// The purpose of the tag, for people.
+    #[serde(deserialize_with = "or_default")]
+    pub description: String,
 }

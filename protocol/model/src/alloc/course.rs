@@ -30,12 +30,29 @@ pub struct DesiredTransition {
     pub force_reschedule: Option<bool>,
     /// Skip the shutdown delay.
     pub no_shutdown_delay: Option<bool>,
+    /// Stop it without a successor: its node's drain reached the deadline. A batch allocation
+    /// counts as done for its version then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migrate_disable_placement: Option<bool>,
+    /// Stop it now, whether its successor finds a node or not. (Not Nomad's.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force_stop: Option<bool>,
 }
 
 impl DesiredTransition {
     /// Whether it is to be moved.
     pub fn should_migrate(&self) -> bool {
         self.migrate == Some(true)
+    }
+
+    /// Whether it is to stop without a successor.
+    pub fn ends_here(&self) -> bool {
+        self.migrate_disable_placement == Some(true)
+    }
+
+    /// Whether it is to stop before its successor has a node.
+    pub fn should_force_stop(&self) -> bool {
+        self.force_stop == Some(true)
     }
 
     /// Whether it is to be moved to another node: its own did not accept it in time.

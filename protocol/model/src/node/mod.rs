@@ -1,13 +1,16 @@
 //! Nodes: the hosts that run `noded`, and what they say about themselves.
 //!
-//! `resources`: what they have. `stub`: a node's line in a list. `reconnect`: how long one that
-//! lost all servers may take to be back.
+//! `resources`: what they have. `drain`: how allocations leave them. `stub`: a node's line in a
+//! list.
+//! `reconnect`: how long one that lost all servers may take to be back.
 
+mod drain;
 pub mod reconnect;
 mod resources;
 mod shown_drivers;
 mod stub;
 
+pub use drain::*;
 pub use resources::*;
 pub use shown_drivers::ShownDrivers;
 pub use stub::*;
@@ -104,9 +107,15 @@ pub struct Node {
     /// Host volumes by name.
     #[serde(default, with = "nullable")]
     pub host_volumes: BTreeMap<String, HostVolume>,
-    /// Whether it is being drained.
+    /// Whether it is being drained: whether it has a drain strategy ([`Node::set_drain`]).
     #[serde(default)]
     pub drain: bool,
+    /// How it is being drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_strategy: Option<DrainStrategy>,
+    /// Its newest drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_drain: Option<LastDrain>,
     /// Whether the scheduler may place on it.
     #[serde(default)]
     pub scheduling_eligibility: Eligibility,
@@ -154,6 +163,8 @@ impl Node {
             drivers: BTreeMap::new(),
             host_volumes: BTreeMap::new(),
             drain: false,
+            drain_strategy: None,
+            last_drain: None,
             scheduling_eligibility: Eligibility::Eligible,
             status: NodeStatus::Initializing,
             status_description: String::new(),
@@ -164,6 +175,12 @@ impl Node {
             create_index: 0,
             modify_index: 0,
         }
+    }
+
+    /// Begins, changes or ends its drain.
+    pub fn set_drain(&mut self, strategy: Option<DrainStrategy>) {
+        self.drain = strategy.is_some();
+        self.drain_strategy = strategy;
     }
 
     /// Whether the scheduler may place on it now.
@@ -230,8 +247,11 @@ pub struct HostVolume {
 pub struct NodeEvent {
     /// What happened.
     pub message: String,
-    /// Which part says so: `Cluster`, `Driver: exec`...
+    /// Which part says so: `Cluster`, `Drain`, `Driver: exec`...
     pub subsystem: String,
+    /// More about it, for programs.
+    #[serde(with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, String>,
     /// When.
     #[serde(with = "crate::instant::rfc3339_always")]
     pub timestamp: UnixNanos,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DriverInfo, Eligibility, HostVolume, Node, NodeReservedResources, NodeResources, NodeStatus,
-    shown_drivers,
+    DriverInfo, Eligibility, HostVolume, LastDrain, Node, NodeReservedResources, NodeResources,
+    NodeStatus, shown_drivers,
 };
 use crate::ids::NodeId;
 use crate::nullable;
@@ -39,9 +39,8 @@ pub struct NodeListStub {
     pub node_resources: Option<NodeResources>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_resources: Option<NodeReservedResources>,
-    /// No drain is part of this release.
     #[serde(default)]
-    pub last_drain: Option<serde_json::Value>,
+    pub last_drain: Option<LastDrain>,
     pub create_index: u64,
     pub modify_index: u64,
 }
@@ -78,7 +77,7 @@ impl Node {
             host_volumes: self.host_volumes.clone(),
             node_resources: None,
             reserved_resources: None,
-            last_drain: None,
+            last_drain: self.last_drain.clone(),
             create_index: self.create_index,
             modify_index: self.modify_index,
         }

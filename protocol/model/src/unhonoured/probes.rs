@@ -1,7 +1,5 @@
 //! How to see that a block is there.
 
-use std::time::Duration;
-
 use crate::canonical::defaults;
 use crate::group::TaskGroup;
 use crate::identity::WorkloadIdentity;
@@ -72,21 +70,6 @@ pub(super) fn unhonoured_host_network(group: &TaskGroup) -> Option<&str> {
     ports
         .find(|port| !matches!(port.host_network.as_str(), "" | defaults::HOST_NETWORK))
         .map(|port| port.host_network.as_str())
-}
-
-/// Every canonical service has a migrate strategy; only one that says something else is news.
-pub(super) fn has_own_migrate(group: &TaskGroup) -> bool {
-    let Some(migrate) = &group.migrate else {
-        return false;
-    };
-    let differs = |value: Option<Duration>, default| value.is_some_and(|value| value != default);
-    migrate.max_parallel() != defaults::UPDATE_MAX_PARALLEL
-        || migrate
-            .health_check
-            .as_deref()
-            .is_some_and(|check| check != "checks")
-        || differs(migrate.min_healthy_time, defaults::MIN_HEALTHY_TIME)
-        || differs(migrate.healthy_deadline, defaults::HEALTHY_DEADLINE)
 }
 
 pub(super) fn unknown_driver(task: &Task) -> Option<&str> {

@@ -25,16 +25,6 @@ pub(super) const ROWS: &[Row] = &[
         "the job runs in this region only",
     ),
     row(
-        "parameterized",
-        OfJob(|job| job.parameterized_job.is_some()),
-        "this release cannot dispatch the job",
-    ),
-    row(
-        "spread",
-        OfJob(|job| !job.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
-    row(
         "consul_namespace",
         OfJob(|job| !job.consul_namespace.is_empty()),
         "this release does not speak to Consul",
@@ -45,11 +35,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release does not speak to Vault",
     ),
     // --- groups ---
-    row(
-        "spread",
-        OfGroup(|group| !group.spreads.is_empty()),
-        "does not move placements in this release",
-    ),
     row(
         "volume",
         OfGroup(|group| !group.volumes.is_empty()),
@@ -74,11 +59,6 @@ pub(super) const ROWS: &[Row] = &[
         "consul",
         OfGroup(|group| group.consul.is_some()),
         "this release does not speak to Consul",
-    ),
-    row(
-        "scaling",
-        OfGroup(|group| group.scaling.is_some()),
-        "not offered to autoscalers by this release",
     ),
     row(
         "network mode",
@@ -149,11 +129,6 @@ pub(super) const ROWS: &[Row] = &[
         "update health_check",
         GroupOf(|job, group| of_system(job, group, is_manual)),
         "a system job is paced by max_parallel and stagger alone: its health is not judged",
-    ),
-    row(
-        "migrate",
-        OfGroup(has_own_migrate),
-        "this release does not drain nodes",
     ),
     row(
         "ephemeral_disk sticky",
@@ -237,11 +212,6 @@ pub(super) const ROWS: &[Row] = &[
         "this release signs no identities",
     ),
     row(
-        "dispatch_payload",
-        OfTask(|task| task.dispatch_payload.is_some()),
-        "this release cannot dispatch jobs",
-    ),
-    row(
         "volume_mount",
         OfTask(|task| !task.volume_mounts.is_empty()),
         "only host volumes that the node has are mounted, by the driver exec",
@@ -250,11 +220,6 @@ pub(super) const ROWS: &[Row] = &[
         "csi_plugin",
         OfTask(|task| task.csi_plugin_config.is_some()),
         "this release knows no storage plugins",
-    ),
-    row(
-        "scaling",
-        OfTask(|task| !task.scaling_policies.is_empty()),
-        "not offered to autoscalers by this release",
     ),
     row(
         "schedule",

@@ -3,6 +3,7 @@
 mod any_case;
 mod canonical;
 mod cron;
+mod eval_filter;
 mod fields;
 mod fixtures;
 mod properties;

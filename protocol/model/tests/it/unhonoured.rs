@@ -40,12 +40,6 @@ fn every_block_without_effect_is_named_with_its_place() {
     let task = "group \"web\" > task \"server\" > ";
     let cases = [
         (
-            json!({"Spreads": [{"Attribute": "${node.datacenter}"}]}),
-            json!({}),
-            json!({}),
-            "spread".to_owned(),
-        ),
-        (
             json!({"Type": "batch", "Periodic": {"Enabled": false, "Spec": "61 * * * *"}}),
             json!({}),
             json!({}),
@@ -57,12 +51,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({}),
             json!({}),
             "periodic > time_zone".to_owned(),
-        ),
-        (
-            json!({"ParameterizedJob": {}}),
-            json!({}),
-            json!({}),
-            "parameterized".to_owned(),
         ),
         (
             json!({"Multiregion": {}}),
@@ -96,12 +84,6 @@ fn every_block_without_effect_is_named_with_its_place() {
         ),
         (
             json!({}),
-            json!({"Scaling": {"Max": 3}}),
-            json!({}),
-            format!("{group}scaling"),
-        ),
-        (
-            json!({}),
             json!({}),
             json!({"Driver": "docker"}),
             format!("{task}driver \"docker\""),
@@ -129,12 +111,6 @@ fn every_block_without_effect_is_named_with_its_place() {
             json!({}),
             json!({"Vault": {}}),
             format!("{task}vault"),
-        ),
-        (
-            json!({}),
-            json!({}),
-            json!({"DispatchPayload": {"File": "x"}}),
-            format!("{task}dispatch_payload"),
         ),
         (
             json!({}),
@@ -248,7 +224,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         .map(|warning| warning.message)
         .collect();
     for block in [
-        "spread",
         "driver \"docker\"",
         "driver \"java\"",
         "volume",
@@ -257,7 +232,6 @@ fn a_crowded_real_job_is_warned_about_in_full() {
         "artifact",
         "service",
         "check",
-        "migrate",
         "resources device",
         "resources network",
     ] {

@@ -24,6 +24,14 @@ pub(crate) struct History {
     /// With -p: compared with this version, not with the one before
     #[arg(long, value_name = "VERSION", requires = "changes")]
     diff_version: Option<u64>,
+    /// With -p: compared with the version that has this tag, not with the one before
+    #[arg(
+        long,
+        value_name = "TAG",
+        requires = "changes",
+        conflicts_with = "diff_version"
+    )]
+    diff_tag: Option<String>,
     /// Each version as JSON
     #[arg(long, conflicts_with = "changes")]
     full: bool,
@@ -42,7 +50,8 @@ impl History {
         let query = name
             .query()
             .with("diffs", self.changes)
-            .with_some("diff_version", self.diff_version);
+            .with_some("diff_version", self.diff_version)
+            .with_some("diff_tag", self.diff_tag.as_deref());
         let read = JobVersions { id: &name.id };
         if self.json {
             let answer = client.call_json(&read, &query).await?.value;
@@ -58,7 +67,12 @@ impl History {
             verbose: false,
         };
         // The server leaves out the version that has nothing to be compared with.
-        let compared = |job: &&Arc<Job>| match self.diff_version {
+        let base = match &self.diff_tag {
+            Some(tag) => versions.iter().find(|job| has_tag(job, tag)),
+            None => None,
+        };
+        let base = base.map(|job| job.version).or(self.diff_version);
+        let compared = |job: &&Arc<Job>| match base {
             Some(version) => job.version != version,
             None => versions
                 .last()
@@ -111,11 +125,22 @@ impl History {
     }
 }
 
+fn has_tag(job: &Job, name: &str) -> bool {
+    job.version_tag.as_ref().is_some_and(|tag| tag.name == name)
+}
+
 fn head(job: &Job, clock: &Clock) -> String {
-    pairs(&[
+    let mut lines = vec![
         ("Version", job.version.to_string()),
         ("Stable", job.stable.to_string()),
         ("Submit Date", clock.date(job.submit_time)),
         ("Modify Index", job.job_modify_index.to_string()),
-    ])
+    ];
+    if let Some(tag) = &job.version_tag {
+        lines.push(("Tag Name", tag.name.clone()));
+        if !tag.description.is_empty() {
+            lines.push(("Tag Description", tag.description.clone()));
+        }
+    }
+    pairs(&lines)
 }

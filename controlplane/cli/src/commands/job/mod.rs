@@ -1,14 +1,19 @@
 //! `drover job`.
 
 pub(crate) mod action;
+mod dispatch;
 mod history;
 mod periodic;
 pub(crate) mod plan;
 mod read;
+mod restart;
+mod revert;
 mod rollout;
 mod run;
+mod scale;
 mod status;
 mod stop;
+mod tag;
 
 use clap::Subcommand;
 
@@ -25,6 +30,21 @@ pub(crate) enum JobCommand {
     Validate(read::Validate),
     /// List jobs, or show one with its allocations
     Status(status::Status),
+    /// Start a job from a parameterized one
+    Dispatch(dispatch::Dispatch),
+    /// Restart the tasks of a job, batch after batch
+    Restart(restart::Restart),
+    /// Register an earlier version of a job again
+    Revert(revert::Revert),
+    /// Change the count of a group
+    Scale(scale::Scale),
+    /// Show the scaling events of a job
+    ScalingEvents(scale::ScalingEvents),
+    /// Start a job that was stopped
+    Start(revert::Start),
+    /// Tags of job versions
+    #[command(subcommand)]
+    Tag(tag::TagCommand),
     /// Stop a job
     Stop(stop::Stop),
     /// Show a job as JSON
@@ -58,6 +78,13 @@ impl JobCommand {
             Self::Periodic(command) => command.run(session).await,
             Self::Eval(command) => command.run(session).await,
             Self::Status(command) => command.run(session).await,
+            Self::Dispatch(command) => command.run(session).await,
+            Self::Restart(command) => command.run(session).await,
+            Self::Revert(command) => command.run(session).await,
+            Self::Scale(command) => command.run(session).await,
+            Self::ScalingEvents(command) => command.run(session).await,
+            Self::Start(command) => command.run(session).await,
+            Self::Tag(command) => command.run(session).await,
             Self::Promote(command) => command.run(session).await,
             Self::Deployments(command) => command.run(session).await,
             Self::Allocs(command) => command.run(session).await,

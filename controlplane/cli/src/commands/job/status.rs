@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, Length};
 use crate::listing::Form;
+use crate::render::children::parameterized;
 use crate::render::job::{JobParts, list, one};
 use crate::session::Session;
 
@@ -65,6 +66,16 @@ impl Status {
         }
         let job = client.call(&read, &query).await?.value;
         let counts = client.call(&read_counts, &query).await?.value;
+        if job.is_parameterized() && !self.short {
+            let prefix = format!("{id}/dispatch-");
+            let children = client
+                .call(&ListJobs, &query.with("prefix", prefix))
+                .await?;
+            let (children, colour) = (children.value, session.out.colour());
+            let text = parameterized(&job, counts.children, &children, colour, &clock);
+            session.out.data(&text)?;
+            return Ok(Exit::SUCCESS);
+        }
         let mut parts = JobParts {
             job: &job,
             counts: &counts,

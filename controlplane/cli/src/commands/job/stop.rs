@@ -1,11 +1,10 @@
 //! `drover job stop`.
 
-use std::io::{BufRead as _, IsTerminal as _};
-
 use clap::Args;
 use protocol_api::jobs::StopJob;
 use protocol_client::Client;
 
+use crate::asking;
 use crate::failure::{Exit, Failure};
 use crate::find::{self, JobName, Length};
 use crate::monitor::Monitor;
@@ -127,23 +126,7 @@ fn ended(session: &Session, worst: Exit, mut failures: Vec<Failure>) -> Result<E
 
 /// Asks whether the job that was found is the one that was meant.
 fn agreed(session: &Session, id: &str) -> Result<bool, Failure> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Err(Failure::usage_hint(
-            format!("the only job that begins so is {id:?}"),
-            "give its whole id, or -yes",
-        ));
-    }
-    session
-        .out
-        .note(&format!("Are you sure you want to stop job {id:?}? [y/N]"));
-    let mut answer = String::new();
-    stdin
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|source| Failure::Host {
-            what: "reading the answer",
-            source,
-        })?;
-    Ok(answer.trim().eq_ignore_ascii_case("y"))
+    let question = format!("Are you sure you want to stop job {id:?}? [y/N]");
+    let found = format!("the only job that begins so is {id:?}");
+    asking::agreed(session, &question, &found)
 }

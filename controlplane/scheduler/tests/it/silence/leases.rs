@@ -4,16 +4,14 @@
 use std::time::Duration;
 
 use controlplane_state::Command;
-use controlplane_state::command::{
-    DeploymentChange, DeploymentStatusUpdate, DrainSwitch, Unaccepted,
-};
+use controlplane_state::command::{DeploymentChange, DeploymentStatusUpdate, Unaccepted};
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
-    AllocId, Allocation, ClientStatus, DeploymentStatus, DesiredStatus, DisconnectStrategy,
-    Eligibility, Job, JobType, NodeStatus, UpdateStrategy,
+    AllocId, Allocation, ClientStatus, DeploymentStatus, DesiredStatus, DisconnectStrategy, Job,
+    JobType, NodeStatus, UpdateStrategy,
 };
 
-use super::tolerant;
+use super::{begin_drain, tolerant};
 use crate::scene::{Scene, key};
 
 /// Stops itself after a minute of silence, and takes up to 20 s to end.
@@ -255,11 +253,7 @@ pub(super) fn follower(scene: &Scene, alloc: &Allocation) -> Option<Allocation> 
 }
 
 fn drain(scene: &mut Scene, alloc: &Allocation) {
-    scene.world.expect(Command::NodeDrain {
-        node: alloc.node_id,
-        drain: DrainSwitch::Begin,
-        eligibility_after: Eligibility::Eligible,
-    });
+    begin_drain(scene, alloc.node_id);
     scene.settle(&key("web"));
 }
 

@@ -13,7 +13,6 @@ mod words;
 
 use std::time::Duration;
 
-use controlplane_state::Command;
 use hack_testkit::{jobs, nodes};
 use protocol_model::{
     Affinity, AllocId, Allocation, ClientStatus, DesiredStatus, DisconnectStrategy, EvalTrigger,
@@ -72,12 +71,14 @@ fn come_back_as(scene: &mut Scene, alloc: &Allocation, status: ClientStatus) {
     scene.world.report(alloc.id, status);
 }
 
-fn begin_drain(scene: &mut Scene, node: NodeId) {
-    scene.world.expect(Command::NodeDrain {
-        node,
-        drain: controlplane_state::command::DrainSwitch::Begin,
-        eligibility_after: protocol_model::Eligibility::Eligible,
-    });
+/// A node drains, and everything on it was asked to leave, whatever its pace.
+pub(crate) fn begin_drain(scene: &mut Scene, node: NodeId) {
+    scene.world.drain(node, 0);
+    let snapshot = scene.world.snapshot();
+    let on_node = snapshot.allocs_on_node(node).filter(|it| !it.terminal());
+    for alloc in on_node.map(|alloc| alloc.id) {
+        scene.world.stop_alloc(alloc);
+    }
 }
 
 pub(crate) fn successor(scene: &Scene, alloc: &Allocation) -> Allocation {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol_model::{Node, ShownDrivers};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::older::Resources;
 use super::{object, set};
@@ -32,9 +32,9 @@ impl Serialize for NodeShown {
         // clients ask a server.
         set(&mut shown, "SecretID", "")?;
         set(&mut shown, "TLSEnabled", &false)?;
-        // No drain is part of this release, nor are plugins or named host networks.
+        // No plugins or named host networks are part of this release.
         for name in ["DrainStrategy", "LastDrain", "HostNetworks"] {
-            set(&mut shown, name, &())?;
+            shown.entry(name).or_insert(Value::Null);
         }
         for name in ["Links", "CSIControllerPlugins", "CSINodePlugins"] {
             set(&mut shown, name, &BTreeMap::<String, ()>::new())?;
@@ -47,7 +47,9 @@ impl Serialize for NodeShown {
         }
         let events = shown.get_mut("Events").and_then(Value::as_array_mut);
         for event in events.into_iter().flatten() {
-            event["Details"] = json!(null);
+            if event.get("Details").is_none() {
+                event["Details"] = Value::Null;
+            }
         }
         shown.serialize(serializer)
     }
@@ -56,6 +58,7 @@ impl Serialize for NodeShown {
 #[cfg(test)]
 mod tests {
     use protocol_model::{DriverInfo, NodeEvent, NodeId, UnixNanos};
+    use serde_json::json;
 
     use super::*;
 

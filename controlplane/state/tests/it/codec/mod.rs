@@ -4,6 +4,7 @@
 //! that fails here means that servers of two releases would not understand each other: change the
 //! format's version, keep the old files, and read both.
 
+mod eval_deletes;
 mod level_2;
 mod samples;
 
@@ -17,8 +18,8 @@ use controlplane_state::codec::{
 };
 use controlplane_state::command::{
     AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
-    DeploymentStatusUpdate, DrainSwitch, GcCollect, JobDeregister, JobRegister, NodeBatch,
-    NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
+    DeploymentStatusUpdate, DrainMark, DrainMarks, GcCollect, JobDeregister, JobRegister,
+    NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge, Unaccepted,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Applied, BatchRejected, BatchResult, Collected, Command, Digest,
@@ -28,8 +29,9 @@ use controlplane_state::{
 use prost::Message as _;
 use protocol_model::{
     AllocId, AllocMetric, Allocation, ClientStatus, DeploymentId, DeploymentStatus,
-    DesiredTransition, Eligibility, EvalId, Incarnation, JobKey, JobSubmission, JobType, NodeId,
-    NodeScoreMeta, NodeStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState, UnixNanos,
+    DesiredTransition, DrainSpec, Eligibility, EvalId, Incarnation, JobKey, JobSubmission, JobType,
+    NodeId, NodeScoreMeta, NodeStatus, TaskEvent, TaskEventKind, TaskRunState, TaskState,
+    UnixNanos,
 };
 use protocol_wire::compression::decompress;
 use protocol_wire::log::Envelope;

@@ -250,14 +250,6 @@ fn node_commands() -> Vec<(&'static str, Command)> {
             "node_eligibility",
             Command::NodeEligibility { node, eligibility },
         ),
-        (
-            "node_drain",
-            Command::NodeDrain {
-                node,
-                drain: DrainSwitch::Begin,
-                eligibility_after: eligibility,
-            },
-        ),
         ("node_purge", Command::NodePurge { node }),
     ]
 }
@@ -386,8 +378,11 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
         settings_commands(),
         restore_commands(),
         decision_commands(),
+        super::eval_deletes::commands(),
         super::level_2::children(),
+        super::level_2::versions(),
         super::level_2::periodic(),
+        super::level_2::drains(),
     ]
     .concat()
 }

@@ -3,6 +3,9 @@
 use super::*;
 
 pub(super) fn job_command(cluster: &mut Harness, step: Step) -> Command {
+    if step.how.is_multiple_of(5) {
+        return crate::periodic::some_command(cluster, step.how / 5);
+    }
     let job = job_of(step);
     let key = job.key();
     if step.kind < 2 {
@@ -91,6 +94,22 @@ pub(super) fn deployment_command(cluster: &mut Harness, step: Step) -> Command {
             }))
         }
     }
+}
+
+/// Deletes evaluations: one that was picked, or a few neighbours.
+pub(super) fn deletion_command(cluster: &Harness, step: Step) -> Command {
+    let picked = pick(cluster.tables().evals(), step.how).map(|eval| eval.id);
+    let picked = picked.unwrap_or(EvalId::from_u128(0xdead));
+    Command::EvalsDelete(match step.how % 3 {
+        0 => EvalsDelete::Ids(vec![picked]),
+        _ => EvalsDelete::Page(EvalsPage {
+            filter: "Status != failed".to_owned(),
+            namespace: None,
+            after: cluster.tables().eval_slot(picked),
+            up_to: cluster.index,
+            rows: u32::from(step.how % 5),
+        }),
+    })
 }
 
 pub(super) fn collect_command(cluster: &Harness, step: Step) -> Command {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use controlplane_state::codec::{decode, encode};
 use controlplane_state::command::{
     AllocChange, Change, DeploymentAllocHealth, DeploymentChange, DeploymentPromote,
-    DeploymentStatusUpdate, DrainSwitch, GcCollect, JobDeregister, NodeBatch, NodeSynced,
-    PlanApply, Preempted, PromoteGroups, Purge,
+    DeploymentStatusUpdate, DrainMark, DrainMarks, EvalsDelete, EvalsPage, GcCollect,
+    JobDeregister, NodeBatch, NodeDrainSet, NodeSynced, PlanApply, Preempted, PromoteGroups, Purge,
 };
 use controlplane_state::{
     AclToken, AclTokenKind, Command, Digest, SchedulerConfig, SessionEpoch, State, UpdateClass,
@@ -23,8 +23,9 @@ use controlplane_state::{
 use proptest::prelude::*;
 use protocol_model::{
     AllocDeploymentStatus, AllocId, AllocatedPort, Allocation, ClientStatus, Deployment,
-    DeploymentId, DeploymentState, DeploymentStatus, DesiredTransition, Eligibility, EvalId,
-    EvalStatus, Evaluation, Incarnation, Job, JobKey, JobType, NodeId, NodeStatus, UnixNanos,
+    DeploymentId, DeploymentState, DeploymentStatus, DesiredTransition, DrainSpec, Eligibility,
+    EvalId, EvalStatus, Evaluation, Incarnation, Job, JobKey, JobType, NodeId, NodeStatus,
+    UnixNanos,
 };
 use protocol_wire::report::{AllocReport, JudgedFor, ReportedHealth};
 
@@ -154,7 +155,8 @@ fn command(cluster: &mut Harness, step: Step) -> Command {
         18 | 19 => nodes::node_command(cluster, step),
         20 | 21 => jobs::eval_command(cluster, step),
         22 => jobs::deployment_command(cluster, step),
-        23 | 24 => jobs::collect_command(cluster, step),
+        23 => jobs::collect_command(cluster, step),
+        24 => jobs::deletion_command(cluster, step),
         25 => jobs::odd_command(cluster, step),
         _ => jobs::restore_command(cluster, step),
     }

@@ -129,6 +129,24 @@ pub(super) fn reports_command(cluster: &Harness, step: Step) -> Command {
     }
 }
 
+/// A leader's proposal about a drain, perhaps about one that is over.
+fn drain_step(cluster: &Harness, step: Step, node: NodeId) -> Command {
+    let snapshot = cluster.state.snapshot();
+    let index = snapshot.node(node).map_or(0, |record| record.drain_index);
+    let drain_index = index + u64::from(step.how.is_multiple_of(11));
+    if step.how.is_multiple_of(3) {
+        return Command::NodeDrainComplete { node, drain_index };
+    }
+    let marks = [DrainMark::Migrate, DrainMark::End, DrainMark::ForceStop];
+    let on_node = snapshot.allocs_on_node(node).zip(marks.iter().cycle());
+    let marks = DrainMarks {
+        node,
+        drain_index,
+        marks: on_node.map(|(alloc, mark)| (alloc.id, *mark)).collect(),
+    };
+    Command::AllocsMigrate { nodes: vec![marks] }
+}
+
 pub(super) fn node_command(cluster: &Harness, step: Step) -> Command {
     let node = node_of(step);
     let eligibility = if step.how.is_multiple_of(2) {
@@ -138,16 +156,17 @@ pub(super) fn node_command(cluster: &Harness, step: Step) -> Command {
     };
     match step.how % 7 {
         0..=2 => Command::NodeEligibility { node, eligibility },
-        3 => Command::NodeDrain {
+        3 => Command::NodeDrainSet(NodeDrainSet {
             node,
-            drain: DrainSwitch::Begin,
-            eligibility_after: Eligibility::Ineligible,
-        },
-        4 => Command::NodeDrain {
-            node,
-            drain: DrainSwitch::End,
+            drain: step.how.is_multiple_of(5).then_some(DrainSpec {
+                deadline: i64::from(step.how % 3) - 1,
+                ignore_system_jobs: step.how.is_multiple_of(2),
+            }),
             eligibility_after: eligibility,
-        },
+            accessor_id: String::new(),
+            meta: None,
+        }),
+        4 => drain_step(cluster, step, node),
         5 if step.how.is_multiple_of(3) => Command::NodePurge { node },
         _ => {
             let wish = DesiredTransition {

@@ -3,7 +3,7 @@
 //! What is not there (`null`, or a key that a map does not have) equals nothing, contains nothing,
 //! matches nothing, and is empty. A field that no item of the list has is a mistake of the caller.
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::FilterError;
 use super::parse::{Expression, Operator, Selector};
@@ -103,31 +103,54 @@ fn equals(value: &Value, text: &str) -> Result<bool, String> {
     match value {
         Value::Null => Ok(false),
         Value::String(known) => Ok(known == text),
-        Value::Bool(known) => match text {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(*known),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(!known),
-            _ => Err(format!("{text:?} is neither true nor false")),
-        },
+        Value::Bool(known) => Ok(flag(text)? == *known),
         Value::Number(known) => {
-            same_number(known, text).ok_or_else(|| format!("{text:?} is no number"))
+            let wanted = WantedNumber::parse(text)?;
+            let whole = known
+                .as_i64()
+                .map(i128::from)
+                .or_else(|| known.as_u64().map(i128::from));
+            Ok(match (wanted, whole) {
+                (WantedNumber::Whole(wanted), Some(known)) => wanted == known,
+                (wanted, _) => known.as_f64() == Some(wanted.fraction()),
+            })
         }
         Value::Array(_) | Value::Object(_) => Err(format!("it cannot equal {text:?}")),
     }
 }
 
-/// Indexes and times need all their digits: they are not compared as fractions unless they are.
-fn same_number(known: &Number, text: &str) -> Option<bool> {
-    if let Ok(whole) = text.parse::<i128>() {
-        let known_whole = known
-            .as_i64()
-            .map(i128::from)
-            .or_else(|| known.as_u64().map(i128::from));
-        if let Some(known) = known_whole {
-            return Some(known == whole);
+/// What `text` says of something that is true or false.
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+/// A number of an expression. Indexes and times need all their digits: they are not compared as
+/// fractions unless the expression has one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum WantedNumber {
+    Whole(i128),
+    Fraction(f64),
+}
+
+impl WantedNumber {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let whole = text.parse().map(Self::Whole);
+        whole
+            .or_else(|_| text.parse().map(Self::Fraction))
+            .map_err(|_| format!("{text:?} is no number"))
+    }
+
+    pub(super) fn fraction(self) -> f64 {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "compared with a fraction")]
+            Self::Whole(whole) => whole as f64,
+            Self::Fraction(fraction) => fraction,
         }
     }
-    let fraction: f64 = text.parse().ok()?;
-    Some(known.as_f64() == Some(fraction))
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -141,6 +164,6 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn shown(selector: &Selector) -> String {
+pub(super) fn shown(selector: &Selector) -> String {
     selector.0.join(".")
 }

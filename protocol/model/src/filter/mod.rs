@@ -1,8 +1,10 @@
-//! `?filter=`: which items of a list are shown, by an expression on their JSON.
+//! Filter expressions (`?filter=`): which items of a list are shown, counted or deleted.
 //!
 //! ```text
 //!   Status == "running" and not (JobID matches "^batch-" or "dc2" in Datacenters)
-//!   text --token--> words and signs --parse--> Expression --eval(item)--> shown or not
+//!   text --token--> words and signs --parse--> Expression --eval(item's JSON)----> shown or not
+//!                                                  |
+//!                                                  +--compile--> EvalFilter(evaluation)
 //! ```
 //!
 //! ```text
@@ -22,21 +24,21 @@
 //! arguments: an expression in, a verdict out.
 
 mod eval;
+mod evaluations;
 mod parse;
 mod token;
 
 use serde::Serialize;
 
-use super::error::HttpError;
-use super::query::Query;
+pub use evaluations::EvalFilter;
 use parse::Expression;
 
 /// Bytes of an expression: it is part of a URL.
-const BYTES_MAX: usize = 8 * 1024;
+pub const BYTES_MAX: usize = 8 * 1024;
 
 /// Why an expression cannot be used, or not on this list. Always the caller's fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum FilterError {
+pub enum FilterError {
     /// It is too long.
     #[error("an expression has at most {BYTES_MAX} bytes")]
     TooLong,
@@ -49,7 +51,9 @@ pub(super) enum FilterError {
     /// Another word was expected.
     #[error("expected {expected}, found {found}")]
     Unexpected {
+        /// The words that may stand there.
         expected: &'static str,
+        /// The words that stand there.
         found: String,
     },
     /// Parentheses and negations in each other.
@@ -64,50 +68,45 @@ pub(super) enum FilterError {
     /// The items of this list have no such field.
     #[error("selector {0:?} is not valid: the items of this list have no such field")]
     Selector(String),
+    /// The item has no JSON: only one with maps whose keys are no texts, which no list has.
+    #[error("the item cannot be read: {0}")]
+    Item(String),
     /// The field cannot be asked so.
     #[error("{selector:?} is {kind}: {why}")]
     Kind {
+        /// The field.
         selector: String,
+        /// Its type.
         kind: &'static str,
+        /// The reason.
         why: String,
     },
 }
 
-/// An expression that can be asked about items.
+/// An expression that can be asked about any item by its JSON.
 #[derive(Debug)]
-pub(super) struct Filter(Expression);
+pub struct Filter(Expression);
 
 impl Filter {
-    /// The filter that a request asks for; `None` where it asks for none.
+    /// Reads an expression of at most [`BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// 400 where the expression makes no sense.
-    pub(super) fn of(query: &Query) -> Result<Option<Self>, HttpError> {
-        Ok(query.text("filter").map(Self::parse).transpose()?)
-    }
-
-    fn parse(text: &str) -> Result<Self, FilterError> {
+    /// Where it is none. Whether an item has the fields that it names is known with the item.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
         if text.len() > BYTES_MAX {
             return Err(FilterError::TooLong);
         }
         Ok(Self(parse::expression(&token::tokens(text)?)?))
     }
 
-    /// Whether `item` is shown.
+    /// Whether the expression holds for `item`.
     ///
     /// # Errors
-    /// 400 where the expression asks for what such items do not have.
-    pub(super) fn keeps(&self, item: &impl Serialize) -> Result<bool, HttpError> {
-        // Fails only for maps whose keys are no texts, and no item has one.
-        let item = serde_json::to_value(item)
-            .map_err(|error| HttpError::internal(format!("the item cannot be read: {error}")))?;
-        Ok(eval::holds(&self.0, &item)?)
-    }
-}
-
-impl From<FilterError> for HttpError {
-    fn from(error: FilterError) -> Self {
-        Self::bad_request(format!("failed to read filter expression: {error}"))
+    /// Where it asks for a field that such items do not have.
+    pub fn keeps(&self, item: &impl Serialize) -> Result<bool, FilterError> {
+        let item =
+            serde_json::to_value(item).map_err(|error| FilterError::Item(error.to_string()))?;
+        eval::holds(&self.0, &item)
     }
 }
 

@@ -19,7 +19,7 @@ fn item() -> Value {
 }
 
 fn keeps(text: &str) -> Result<bool, FilterError> {
-    eval::holds(&Filter::parse(text)?.0, &item())
+    Filter::parse(text)?.keeps(&item())
 }
 
 #[test]
