@@ -257,7 +257,7 @@ fn update(kind: Kind, generation: u32) -> UpdateStrategy {
     }
 }
 
-/// Nobody promotes anything when everything is healed.
+/// No operator promotes anything when everything is healed.
 fn promotes_itself(kind: Kind, generation: u32) -> bool {
     kind == Kind::Canary || (kind == Kind::CanaryByHand && generation == LAST_GENERATION)
 }

@@ -45,7 +45,7 @@ pub enum OpKind {
     Purge { node: NodeIx },
 }
 
-/// What becomes of a deployment by hand.
+/// Changes of a deployment by hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steering {
     Promote,
