@@ -109,7 +109,7 @@ pub(crate) fn eligible(
     victims
 }
 
-/// The victims among `eligible` that have to go so that `ask` fits; `fits` says whether it does without these. None
+/// The victims among `eligible` so that `ask` fits; `fits` says whether it does without these.
 /// where it does not fit without all of them.
 pub(crate) fn choose(
     mut eligible: Vec<Victim>,
