@@ -33,11 +33,11 @@ pub(crate) struct Victim {
     pub(crate) alloc: Arc<Allocation>,
     pub(crate) usage: Usage,
     priority: i32,
-    /// What its group's `max_parallel` adds to its distance.
+    /// The addition to its distance by its group's `max_parallel`.
     penalty: f64,
 }
 
-/// What a decision has evicted so far, in all groups.
+/// The allocations that a decision has evicted so far, in all groups.
 #[derive(Debug, Default)]
 pub(crate) struct Evicted {
     by_node: BTreeMap<NodeId, BTreeMap<AllocId, Usage>>,
@@ -45,7 +45,7 @@ pub(crate) struct Evicted {
 }
 
 impl Evicted {
-    /// What was evicted from `node`.
+    /// The allocations that were evicted from `node`.
     pub(crate) fn from(&self, node: NodeId) -> impl Iterator<Item = (AllocId, &Usage)> {
         let of_node = self.by_node.get(&node).into_iter().flatten();
         of_node.map(|(id, usage)| (*id, usage))
@@ -109,7 +109,7 @@ pub(crate) fn eligible(
     victims
 }
 
-/// Who of `eligible` has to go so that `ask` fits; `fits` says whether it does without these. None
+/// The victims among `eligible` so that `ask` fits; `fits` says whether it does without these.
 /// where it does not fit without all of them.
 pub(crate) fn choose(
     mut eligible: Vec<Victim>,
@@ -183,7 +183,7 @@ pub(crate) fn component(victims: &[Victim]) -> f64 {
     1.0 / (1.0 + (NET_RATE * (net - NET_MIDDLE)).exp())
 }
 
-/// What is still to be freed: processor time, memory, disk.
+/// The room that is still to be freed: processor time, memory, disk.
 struct Need([f64; 3]);
 
 impl Need {

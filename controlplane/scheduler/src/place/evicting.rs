@@ -12,8 +12,8 @@ use crate::preempt::{self, Victim};
 use crate::reconcile::Wanted;
 
 impl<'a> Placer<'a> {
-    /// Finds the best node on which `wanted` fits once its victims are gone, and evicts them. `None`
-    /// where there is none, or where jobs of this kind do not preempt.
+    /// Finds the best node on which `wanted` fits once its victims are gone, and evicts them.
+    /// `None` where there is none, or where jobs of this kind do not preempt.
     pub(super) fn place_evicting(
         &mut self,
         wanted: &Wanted,

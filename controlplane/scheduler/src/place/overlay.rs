@@ -91,7 +91,7 @@ impl Overlay {
         *self.siblings.entry(row.node).or_default() += 1;
     }
 
-    /// What this decision has evicted so far.
+    /// The allocations that this decision has evicted so far.
     pub(super) fn evicted(&self) -> &Evicted {
         &self.evicted
     }
