@@ -110,7 +110,7 @@ pub(crate) fn eligible(
 }
 
 /// The victims among `eligible` so that `ask` fits; `fits` says whether it does without these.
-/// where it does not fit without all of them.
+/// `None` where it does not fit without all of them.
 pub(crate) fn choose(
     mut eligible: Vec<Victim>,
     ask: &Usage,
