@@ -153,7 +153,7 @@ pub struct JobTally {
     pub evals_blocked: u64,
     /// The index at which an allocation of it last changed or went, or a later one: that of the
     /// checkpoint which it was read from. 0 = it never had one, for all that is known.
-    pub(crate) allocs_moved: u64,
+    pub allocs_moved: u64,
 }
 
 impl JobTally {

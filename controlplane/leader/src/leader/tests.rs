@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controlplane_state::command::{AllocChange, Change, EvalsDelete, NodeSynced, PlanApply};
-use controlplane_state::{Command, State};
+use controlplane_state::Command;
 use hack_testkit::{World, allocs, jobs, nodes};
 use protocol_model::{
     ClientStatus, Eligibility, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos,
@@ -187,16 +187,10 @@ fn no_lease_counts_while_nobody_knows_what_became_of_an_expiry() {
 
 #[test]
 fn an_evaluation_that_failed_says_what_the_last_attempt_said() {
-    let snapshot = State::new().snapshot();
+    let mut world = World::new();
+    let eval = world.register(jobs::job(JobType::Service, "web", 1));
+    let snapshot = world.snapshot();
     let mut leader = Leader::take_over(&snapshot, config(), LONG_LED, at(0));
-    let eval = Evaluation::new(
-        EvalId::from_u128(1),
-        &JobKey::new("default", "web"),
-        JobType::Service,
-        50,
-        EvalTrigger::JobRegister,
-        UnixNanos(1),
-    );
     leader.on_applied(5, &[Signal::EvalPending(Arc::new(eval))], &snapshot, at(0));
     for attempt in 1..=3 {
         let now = at(attempt * 100);
