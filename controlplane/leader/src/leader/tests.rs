@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use controlplane_state::command::{AllocChange, Change, EvalsDelete, NodeSynced, PlanApply};
 use controlplane_state::Command;
+use controlplane_state::command::{AllocChange, Change, EvalsDelete, NodeSynced, PlanApply};
 use hack_testkit::{World, allocs, jobs, nodes};
 use protocol_model::{
     ClientStatus, Eligibility, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, UnixNanos,
