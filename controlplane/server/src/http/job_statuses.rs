@@ -93,9 +93,10 @@ fn answer<'s>(
 /// When something of the job changed last that is shown here.
 fn modify_index(snapshot: &Snapshot, job: &Job) -> u64 {
     let key = job.key();
-    let moved = snapshot
-        .job_tally(&key)
-        .map_or(0, |tally| tally.allocs_moved);
+    // Without allocations, the index is that of all jobs' allocations.
+    let has_allocs = snapshot.allocs_by_job(&key).next().is_some();
+    let moved = has_allocs.then(|| snapshot.job_allocs_index(&key));
+    let moved = moved.unwrap_or(0);
     let deployment = snapshot.latest_deployment(&key);
     let deployment = deployment.map_or(0, |deployment| deployment.modify_index);
     job.modify_index.max(moved).max(deployment)

@@ -13,28 +13,33 @@ fn ids(list: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn statuses_of_jobs_come_with_the_newest_change_first_and_in_pages() {
     let world = World::start().await;
+    let mut template = service("work");
+    template["Type"] = json!("batch");
+    template["ParameterizedJob"] = json!({});
+    world
+        .put("/v1/jobs", json!({ "Job": template }))
+        .await
+        .expect("registered");
+    world
+        .put("/v1/job/work/dispatch", json!({}))
+        .await
+        .expect("dispatched");
     for id in ["a", "b", "c"] {
         world
             .put("/v1/jobs", json!({ "Job": service(id) }))
             .await
             .expect("registered");
     }
-    let mut child = service("a/dispatch-1");
-    child["ParentID"] = json!("a");
-    world
-        .put("/v1/jobs", json!({ "Job": child }))
-        .await
-        .expect("registered");
     world
         .until(|snapshot| {
             let blocked = |eval: &protocol_model::Evaluation| {
                 eval.status == protocol_model::EvalStatus::Blocked
             };
-            snapshot.evals().filter(|eval| blocked(eval)).count() >= 3
+            snapshot.evals().filter(|eval| blocked(eval)).count() >= 4
         })
         .await;
     let all = world.get("/v1/jobs/statuses").await.expect("a list");
-    assert_eq!(ids(&all), ["c", "b", "a"], "{all}");
+    assert_eq!(ids(&all), ["c", "b", "a", "work"], "{all}");
     let first = world
         .get_whole("/v1/jobs/statuses?per_page=2")
         .await
@@ -42,12 +47,12 @@ async fn statuses_of_jobs_come_with_the_newest_change_first_and_in_pages() {
     assert_eq!(ids(&first.value), ["c", "b"]);
     let token = first.next_token.expect("there is more");
     let path = format!("/v1/jobs/statuses?per_page=2&next_token={token}");
-    assert_eq!(ids(&world.get(&path).await.expect("a page")), ["a"]);
+    assert_eq!(ids(&world.get(&path).await.expect("a page")), ["a", "work"]);
     let oldest = world
         .get("/v1/jobs/statuses?reverse=true")
         .await
         .expect("a list");
-    assert_eq!(ids(&oldest), ["a", "b", "c"]);
+    assert_eq!(ids(&oldest), ["work", "a", "b", "c"]);
     let chosen = world
         .get("/v1/jobs/statuses?filter=ID == b")
         .await
