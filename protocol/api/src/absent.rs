@@ -37,11 +37,6 @@ pub(crate) const ALL: &[Endpoint] = &[
     Endpoint::absent("Volume", "/v1/volume/{rest...}", VOLUMES),
     Endpoint::absent("ListPlugins", "/v1/plugins", VOLUMES),
     Endpoint::absent("Plugin", "/v1/plugin/{rest...}", VOLUMES),
-    Endpoint::absent(
-        "FuzzySearch",
-        "/v1/search/fuzzy",
-        "fuzzy search is not part of this release",
-    ),
     Endpoint::absent("SteerAgent", "/v1/agent/{rest...}", AGENT),
     Endpoint::absent("Autopilot", "/v1/operator/autopilot/{rest*}", OPERATOR),
     Endpoint::absent("Keyring", "/v1/operator/keyring/{rest*}", OPERATOR),

@@ -20,6 +20,7 @@ mod entry;
 mod error;
 mod filter;
 mod first_bytes;
+mod fuzzy;
 mod gzip;
 mod health;
 mod listen;

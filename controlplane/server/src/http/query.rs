@@ -78,6 +78,11 @@ impl Query {
         }
     }
 
+    /// Adds `?stale`, which a body can ask for, too. A `?stale` of the request's own counts first.
+    pub(super) fn allow_stale(&mut self) {
+        self.pairs.push(("stale".to_owned(), String::new()));
+    }
+
     /// A whole number.
     ///
     /// # Errors

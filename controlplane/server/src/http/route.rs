@@ -13,8 +13,8 @@ use super::body::BodyUse;
 use super::error::{Answered, HttpError};
 use super::query::Query;
 use super::{
-    acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, job, jobs, metrics,
-    namespaces, nodes, operator, scaling, search, status,
+    acl, actions, agent, alloc, client_alloc, client_fs, deployments, evals, fuzzy, job, jobs,
+    metrics, namespaces, nodes, operator, scaling, search, status,
 };
 
 /// Answers one request.
@@ -43,6 +43,7 @@ const ALL: &[Routes] = &[
     client_fs::ROUTES,
     deployments::ROUTES,
     evals::ROUTES,
+    fuzzy::ROUTES,
     job::ROUTES,
     jobs::ROUTES,
     metrics::ROUTES,

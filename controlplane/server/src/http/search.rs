@@ -11,13 +11,13 @@ use super::query::Namespaces;
 use super::route::{Routes, routes};
 
 /// Matches per kind; whether there were more is told.
-const MATCHES_MAX: usize = 20;
+pub(super) const MATCHES_MAX: usize = 20;
 
 const JOBS: &str = "jobs";
-const EVALS: &str = "evals";
+pub(super) const EVALS: &str = "evals";
 const ALLOCS: &str = "allocs";
 const NODES: &str = "nodes";
-const DEPLOYMENTS: &str = "deployment";
+pub(super) const DEPLOYMENTS: &str = "deployment";
 const NAMESPACES: &str = "namespaces";
 /// What can be searched, by the names that clients use.
 const CONTEXTS: [&str; 6] = [JOBS, EVALS, ALLOCS, NODES, DEPLOYMENTS, NAMESPACES];
@@ -64,7 +64,7 @@ async fn search(ask: &Ask) -> Answered {
 }
 
 /// At most one more than is shown.
-fn find(
+pub(super) fn find(
     snapshot: &Snapshot,
     context: &str,
     prefix: &str,

@@ -20,6 +20,7 @@ mod fake_node;
 mod followers;
 mod foreign_client;
 mod full_disk;
+mod fuzzy;
 mod golden;
 mod https;
 mod job_statuses;

@@ -54,6 +54,10 @@ fn bodies() -> Vec<(&'static str, Value)> {
         ),
         ("/v1/search", json!({ "Prefix": "w", "Context": "jobs" })),
         (
+            "/v1/search/fuzzy",
+            json!({ "Text": "we", "Context": "jobs", "AllowStale": true }),
+        ),
+        (
             "/v1/namespace",
             json!({ "Name": "team", "Description": "d", "Meta": { "a": "b" } }),
         ),
