@@ -1,5 +1,5 @@
-//! Asking a person whether something is meant. Asking servers on while servers elect a leader or restart: what was registered is registered, and
-//! whoever watches it wants to see its end.
+//! Questions to a person; questions to servers that are repeated while the servers elect a leader
+//! or restart, since a registered job is still watched to its end.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;

@@ -64,7 +64,7 @@ pub(crate) struct Status {
     /// Watch it until it has ended and its allocations run
     #[arg(long, conflicts_with = "json")]
     monitor: bool,
-    /// What the API answers
+    /// Answer of the API
     #[arg(long)]
     json: bool,
     /// Whole ids and times

@@ -51,7 +51,7 @@ pub(crate) struct Restart {
     /// Stop each allocation and wait for its successor instead of restarting tasks in place
     #[arg(long)]
     reschedule: bool,
-    /// What an error does: `ask`, or `fail`, which ends the command
+    /// Effect of an error: `ask`, or `fail`, which ends the command
     #[arg(long, value_name = "ACTION", default_value = "ask")]
     on_error: OnError,
     /// Answer every question with yes
@@ -275,7 +275,7 @@ impl Restart {
         Err(Failure::usage(message))
     }
 
-    /// What happens between two batches.
+    /// The pause between two batches.
     async fn goes_on(&self, session: &Session) -> Result<bool, Failure> {
         match self.batch_wait {
             BatchWait::Ask => self.agreed(session, "Proceed with the next batch?"),
