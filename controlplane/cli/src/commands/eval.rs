@@ -118,12 +118,9 @@ impl Delete {
 }
 
 fn is_meant(session: &Session, count: u64) -> Result<bool, Failure> {
-    let question = format!("Are you sure you want to delete {count} evals? [y/N]");
-    asking::agreed(
-        session,
-        &question,
-        &format!("{count} evals would be deleted"),
-    )
+    let question = format!("Are you sure you want to delete {count} evals?");
+    let unasked = Failure::usage_hint(format!("{count} evals would be deleted"), "give -yes");
+    asking::agreed(session, &question, unasked)
 }
 
 fn tell(session: &Session, deleted: &EvalsDeleted) -> Result<(), Failure> {
